@@ -82,7 +82,7 @@ def bootstrapped_uv() -> str | None:
 
 def install_with_pip() -> bool:
     """Without uv: a venv filled by pip, held to the versions of uv.lock (pip reads its own index settings)."""
-    import tomllib
+    import tomllib  # noqa: PLC0415 - absent before 3.11, where this script must still say what it needs
 
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     dev = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
@@ -130,9 +130,10 @@ def check() -> int:
     failed = []
     for name, command in CHECKS.items():
         begin = time.perf_counter()
-        code = subprocess.run([str(VENV / "bin" / command[0]), *command[1:]], cwd=ROOT, env=environment()).returncode
-        say(f"{name}: {'ok' if code == 0 else 'FAILED'} in {time.perf_counter() - begin:.1f} s")
-        failed += [name] if code else []
+        tool = str(VENV / "bin" / command[0])
+        passed = subprocess.run([tool, *command[1:]], cwd=ROOT, env=environment(), check=False).returncode == 0
+        say(f"{name}: {'ok' if passed else 'FAILED'} in {time.perf_counter() - begin:.1f} s")
+        failed += [] if passed else [name]
     say(f"check failed: {', '.join(failed)}" if failed else "check passed")
     return 1 if failed else 0
 
@@ -160,7 +161,7 @@ def main(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     if sys.version_info < (3, 11):  # noqa: UP036 - this script is started by whatever python3 the machine has
-        fail(f"Python 3.11 or newer is needed and {sys.executable} is {sys.version.split()[0]}; start dev.py with a newer one")
+        fail(f"Python 3.11 or newer is needed; {sys.executable} is {sys.version.split()[0]}. Start it with a newer one")
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

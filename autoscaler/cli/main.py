@@ -1,0 +1,90 @@
+"""The `headroom` command: a table of sub-commands, each imported only when it runs.
+
+A sub-command NAME is the function NAME of the module `autoscaler.cli.NAME`, with typer's annotations; its docstring is
+its own `--help`. The one line shown by `headroom --help` stands here, so that help and completion import no numerics.
+Every error of ours ends as one `error: …` line: exit code 2 for input that cannot be used, 1 for anything else.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from autoscaler import __version__
+from autoscaler.errors import HeadroomError, InputError
+
+SUMMARIES: Final = {
+    "demo": "Watch the controller scale an embedded cluster, on a page.",
+    "simulate": "Score policies on a trace against the optimum.",
+    "decide": "Turn readings on standard input into decisions.",
+    "explain": "Say why a recorded decision is what it is.",
+}
+"""Sub-command -> its line in `headroom --help`, in the order shown."""
+
+
+def load(name: str) -> TyperCommand:
+    """The parsed-argument form of sub-command `name`; imports its module."""
+    function: Callable[..., Any] = getattr(import_module(f"autoscaler.cli.{name}"), name)
+    single = typer.Typer(add_completion=False)
+    single.command(name)(function)
+    command = typer.main.get_command(single)
+    if not isinstance(command, TyperCommand):
+        raise TypeError(f"autoscaler.cli.{name}.{name} is not a single command")
+    return command
+
+
+class LazyCommand(TyperCommand):
+    """Stands in for a sub-command in help and completion; becomes the real one when arguments are to be parsed."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The real command's context: group, help and completion go on with `context.command` from here."""
+        return load(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class LazyGroup(TyperGroup):
+    """Knows its sub-commands by name and one line each, and turns our errors into messages and exit codes."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the table."""
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> LazyCommand | None:
+        """The stand-in of `cmd_name`, None when there is no such sub-command."""
+        summary = SUMMARIES.get(cmd_name)
+        return None if summary is None else LazyCommand(cmd_name, help=summary)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the sub-command; an error of ours becomes one line on standard error, never a traceback."""
+        try:
+            return super().invoke(ctx)
+        except HeadroomError as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
+
+
+app = typer.Typer(
+    name="headroom",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # a plain traceback survives logs, narrow terminals and copy and paste
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end, when asked to."""
+    if wanted:
+        typer.echo(f"headroom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def headroom(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Scale GPU inference on Kubernetes ahead of its load, and say why."""

@@ -1,0 +1,112 @@
+"""What every suite shares: parts a machine may lack, and the table that says which cases did not run and why.
+
+A test that needs a part asks for it, `@pytest.mark.needs("shared-data")`. Where the part is missing the test becomes a
+row of the case table at the end of the run, with the remedy; nothing is skipped without a row.
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SHARED_DATA: Final = ROOT.parent / "shared" / "data"
+
+LEFT_OUT: Final[pytest.StashKey[Counter[tuple[str, str]]]] = pytest.StashKey()
+"""(suite, reason) -> cases that this run did not execute; summed over the worker processes."""
+
+
+def _shared_data() -> str | None:
+    return None if (SHARED_DATA / "README.md").is_file() else f"the trace files are not at {SHARED_DATA}"
+
+
+def _chromium() -> str | None:
+    found = any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    return None if found else "no Chromium on PATH (Debian: apt install chromium)"
+
+
+def _go() -> str | None:
+    return None if shutil.which("go") else "no Go toolchain on PATH (https://go.dev/dl)"
+
+
+def _two_cpus() -> str | None:
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return None if cpus > 1 else "only one CPU, and this case measures two busy processes"
+
+
+PARTS: Final[dict[str, Callable[[], str | None]]] = {
+    "chromium": _chromium,
+    "go": _go,
+    "shared-data": _shared_data,
+    "two-cpus": _two_cpus,
+}
+"""Part -> a probe that returns None when it is here, else what is missing and what to do about it."""
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of trace data beside the project; a test that uses it is marked `needs("shared-data")`."""
+    return SHARED_DATA
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    rows: Counter[tuple[str, str]] = Counter()
+    config.stash[LEFT_OUT] = rows
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for part in mark.args:
+            if part not in PARTS:
+                pytest.fail(f"unknown part {part!r}; tests/conftest.py knows {', '.join(PARTS)}", pytrace=False)
+            missing = PARTS[part]()
+            if missing:
+                pytest.skip(missing)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        marks = [name for name in ("real", "slow") if item.get_closest_marker(name)]
+        reason = f"left out by -m: marked {' and '.join(marks)}" if marks else "left out by -m or -k"
+        item.config.stash[LEFT_OUT][_suite(item.nodeid), reason] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:  # a worker of xdist: every worker collects, and so deselects, the same cases
+        output["left_out"] = [[*key, count] for key, count in session.config.stash[LEFT_OUT].items()]
+
+
+class WorkerReports:
+    """Takes what the xdist workers left out into the controlling process."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        for suite, reason, count in getattr(node, "workeroutput", {}).get("left_out", ()):
+            node.config.stash[LEFT_OUT][suite, reason] = count
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(WorkerReports(), "headroom-worker-reports")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    rows = Counter(config.stash[LEFT_OUT])
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        rows[_suite(report.nodeid), reason.removeprefix("Skipped: ")] += 1
+    if not rows:
+        return
+    terminalreporter.section("cases this run did not execute")
+    width = max(len(suite) for suite, _ in rows)
+    for (suite, reason), count in sorted(rows.items()):
+        terminalreporter.write_line(f"{count:5d}  {suite:<{width}}  {reason}")
+
+
+def _suite(nodeid: str) -> str:
+    """The folder of a test: `tests/sim/test_plant.py::test_x` -> `tests/sim`."""
+    return str(Path(nodeid.split("::", 1)[0]).parent)
