@@ -1,0 +1,153 @@
+"""A trace file as named columns of text, whole or not at all.
+
+Enters: a path. Leaves: a `Table`, or an InputError naming file, line, field and value. Gzip is told by its magic
+bytes, never by the file's name. It knows nothing of what a column means.
+"""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autoscaler.errors import InputError
+from autoscaler.sim.traffic import FloatArray
+
+GZIP_MAGIC = b"\x1f\x8b"
+PARQUET_MAGIC = b"PAR1"
+
+
+def bad_field(path: Path, line: int, field: str, value: object, problem: str) -> InputError:
+    """The error for one value of one line; `problem` completes the sentence and says what is expected."""
+    return InputError(f"{path}: line {line}, field {field}: {value!r} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of equal length with the line each row stood on (1 is the header of a CSV file)."""
+
+    path: Path
+    columns: dict[str, Sequence[str]]
+    lines: Sequence[int]
+
+    def require(self, required: Collection[str], optional: Collection[str], what: str) -> None:
+        """InputError unless every required column is there, each other one is known, and there is a row at least."""
+        missing = sorted(set(required) - set(self.columns))
+        if missing:
+            raise InputError(f"{self.path}: line 1: no column {missing[0]!r}, which {what} needs")
+        unknown = sorted(set(self.columns) - set(required) - set(optional))
+        if unknown:
+            known = ", ".join([*required, *optional])
+            raise InputError(
+                f"{self.path}: line 1: unknown column {unknown[0]!r}; {what} has {known}: rename or remove the column"
+            )
+        if not self.lines:
+            raise InputError(f"{self.path}: line 2: no row follows the header; a trace needs at least one")
+
+    def numbers(self, field: str, *, whole: bool = False) -> FloatArray:
+        """The column as float64, shape (rows,): finite and not negative, whole numbers where `whole` is set.
+
+        Never returns NaN or infinity, and an empty cell is an error, not a zero.
+        """
+        texts = self.columns[field]
+        try:
+            values = np.array(texts, dtype=np.float64)
+        except ValueError:
+            raise self._first_unparsable(field, whole) from None
+        wrong = ~(np.isfinite(values) & (values >= 0))
+        if whole:
+            wrong |= values != np.floor(values)
+        if bool(wrong.any()):
+            row = int(np.argmax(wrong))
+            raise bad_field(self.path, self.lines[row], field, texts[row], _expected(float(values[row]), whole))
+        return values
+
+    def ascending(self, field: str, values: FloatArray) -> None:
+        """InputError at the first row whose value lies before the row above it: time may not go backwards."""
+        back = np.flatnonzero(np.diff(values) < 0)
+        if back.size:
+            row = int(back[0]) + 1
+            raise bad_field(
+                self.path, self.lines[row], field, self.columns[field][row],
+                f"goes backwards: the row before has {self.columns[field][row - 1]!r}; sort the file by {field}",
+            )  # fmt: skip
+
+    def _first_unparsable(self, field: str, whole: bool) -> InputError:
+        kind = "a whole number" if whole else "a number"
+        for line, text in zip(self.lines, self.columns[field], strict=True):
+            try:
+                float(text)
+            except ValueError:
+                problem = "is empty" if not text.strip() else "is not a number"
+                return bad_field(self.path, line, field, text, f"{problem}; it must be {kind}, 0 or more")
+        return InputError(f"{self.path}: field {field} cannot be read as numbers")
+
+
+def _expected(value: float, whole: bool) -> str:
+    if not np.isfinite(value):
+        return "is not finite; remove the row or give a number"
+    if value < 0:
+        return "is negative; it must be 0 or more"
+    assert whole
+    return "is not whole; it must be a whole number, 0 or more"
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content with gzip undone. InputError where it is missing, empty, truncated or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    if content.startswith(GZIP_MAGIC):
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(f"{path}: truncated or damaged gzip ({error}); fetch the file again") from error
+    if not content.strip():
+        raise InputError(f"{path}: line 1: the file is empty; a trace needs a header and at least one row")
+    return content
+
+
+def decode(path: Path, content: bytes) -> str:
+    """The content as UTF-8 text, a leading byte-order mark dropped. InputError where it is not text."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}: line {line}: not UTF-8 text; a trace is CSV, JSON lines or Parquet") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"{path}: line {line}: a NUL byte, so not text; a trace is CSV, JSON lines or Parquet")
+    return text
+
+
+def parse_csv(path: Path, text: str) -> Table:
+    """Every row of a CSV text under its header. InputError on a ragged row, a column named twice, or no row."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        header = next(reader)
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path}: line {reader.line_num}: {len(row)} fields where the header has {len(header)}; "
+                    "the line is cut off or not of this file"
+                )
+            rows.append(row)
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from error
+    if len(set(header)) != len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError(f"{path}: line 1: column {twice!r} stands twice; keep one")
+    columns: dict[str, Sequence[str]] = (
+        dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in header}
+    )
+    return Table(path=path, columns=columns, lines=lines)
