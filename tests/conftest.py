@@ -95,7 +95,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    rows = Counter(config.stash[LEFT_OUT])
+    rows = config.stash[LEFT_OUT].copy()
     for report in terminalreporter.stats.get("skipped", []):
         reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
         rows[_suite(report.nodeid), reason.removeprefix("Skipped: ")] += 1
