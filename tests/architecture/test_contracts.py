@@ -87,7 +87,7 @@ def test_every_contract_is_broken_by_some_plant(report: str) -> None:
 
 @pytest.mark.parametrize(("source", "rule"), CLOCKS_AND_DICE.items())
 def test_clocks_dice_and_broad_excepts_are_reported(source: str, rule: str) -> None:
-    ruff = [Path(sys.executable).with_name("ruff"), "check", "--no-cache", "--output-format=concise"]
+    ruff = [str(Path(sys.executable).with_name("ruff")), "check", "--no-cache", "--output-format=concise"]
     done = subprocess.run(
         [*ruff, "--stdin-filename", "autoscaler/runtime/steps.py", "-"],
         cwd=ROOT,
