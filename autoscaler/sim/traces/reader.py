@@ -1,15 +1,31 @@
 """Opens any trace file: tells its format by its content, never by its name.
 
 Enters: a path and a selection. Leaves: a `Traffic`, or an InputError naming file, line, field and value; nothing is
-half-read. The formats live in the modules beside this one.
+half-read. Each format lives in a module beside this one.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
-from autoscaler.sim.traces import servegen
+from autoscaler.errors import InputError
+from autoscaler.sim.traces import azure, burstgpt, mooncake, neutral, servegen
+from autoscaler.sim.traces.parquet import parse_parquet
+from autoscaler.sim.traces.requestlog import RequestLog, to_traffic
 from autoscaler.sim.traces.selection import TraceSelection
-from autoscaler.sim.traces.table import decode, parse_csv, read_bytes
+from autoscaler.sim.traces.table import PARQUET_MAGIC, Table, decode, parse_csv, parse_header, read_bytes
 from autoscaler.sim.traffic import Traffic
+
+_LOGS: dict[str, Callable[[Table], RequestLog]] = {
+    azure.WHAT: azure.read,
+    burstgpt.WHAT: burstgpt.read,
+    neutral.WHAT: neutral.read,
+}
+_COLUMNS: dict[str, tuple[str, ...]] = {
+    azure.WHAT: azure.REQUIRED,
+    burstgpt.WHAT: burstgpt.REQUIRED,
+    neutral.WHAT: neutral.REQUIRED,
+    servegen.WHAT: servegen.REQUIRED,
+}
 
 
 def read_traffic(
@@ -37,5 +53,28 @@ def read_selection(
     at 200 requests/s then holds 17 million requests. InputError where the file is missing, empty, damaged, of another
     format or faulty in any row, or where the selection is not in it.
     """
-    table = parse_csv(path, decode(path, read_bytes(path)))
-    return servegen.read(table, selection, step_s=step_s, with_requests=with_requests)
+    content = read_bytes(path)
+    if content.startswith(PARQUET_MAGIC):
+        table = parse_parquet(path, content)
+        form = _form(path, list(table.columns))
+    else:
+        text = decode(path, content)
+        if text.lstrip().startswith("{"):
+            return to_traffic(mooncake.read(path, text), selection, step_s=step_s)
+        # The format is settled on the header alone, so that a file of another kind is not judged by its rows.
+        form = _form(path, parse_header(path, text))
+        table = parse_csv(path, text)
+    if form not in _LOGS:
+        return servegen.read(table, selection, step_s=step_s, with_requests=with_requests)
+    return to_traffic(_LOGS[form](table), selection, step_s=step_s)
+
+
+def _form(path: Path, header: list[str]) -> str:
+    """What the format is called that more than half of whose columns the header has; the closest one if several."""
+    shares = {form: len(set(columns) & set(header)) / len(columns) for form, columns in _COLUMNS.items()}
+    closest = max(shares, key=lambda form: shares[form])
+    if shares[closest] > 0.5:
+        return closest
+    known = "; ".join(f"{form}: {', '.join(columns)}" for form, columns in _COLUMNS.items())
+    unknown = ", ".join(repr(name[:40]) for name in header[:8])
+    raise InputError(f"{path}: line 1: another format (columns {unknown}); known are {known}; Mooncake JSON lines")

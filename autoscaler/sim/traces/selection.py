@@ -4,6 +4,7 @@ Enters: `PATH#model=m-small&day=2&rate=200`. Leaves: a path and a `TraceSelectio
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,12 +38,6 @@ class TraceSelection:
             raise InputError(f"trace selection: days is {self.days}; it must be 1 or more")
         if self.seed < 0:
             raise InputError(f"trace selection: seed is {self.seed}; it must be 0 or more")
-
-    def window_s(self, available_s: float) -> tuple[float, float]:
-        """The selected [start, end) within a trace of `available_s` seconds: all of it where no day is named."""
-        if self.day is None:
-            return 0.0, available_s
-        return self.day * DAY_S, min((self.day + self.days) * DAY_S, available_s)
 
     def describe(self) -> str:
         """The selection as the fragment that `split_trace` reads back; empty when everything is taken."""
@@ -86,3 +81,9 @@ def split_trace(argument: str, *, seed: int = 0) -> tuple[Path, TraceSelection]:
     except ValueError as error:
         raise InputError(f"--trace {argument}: {error}; the form is {FORM}") from error
     return Path(name), selection
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names as a person reads them in an error: the first dozen, then how many more."""
+    shown = 12
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

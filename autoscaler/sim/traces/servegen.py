@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from autoscaler.errors import InputError
 from autoscaler.sim.traces.renewal import client_stream, renewal_arrivals
-from autoscaler.sim.traces.selection import DAY_S, TraceSelection
+from autoscaler.sim.traces.selection import DAY_S, TraceSelection, listed
 from autoscaler.sim.traces.table import Table, bad_field, decode, parse_csv, read_bytes
 from autoscaler.sim.traces.tokens import ClientLengths, client_lengths
 from autoscaler.sim.traffic import FloatArray, Traffic, bin_counts
@@ -48,10 +48,10 @@ def read(table: Table, selection: TraceSelection, *, step_s: float, with_request
     table.require(REQUIRED, OPTIONAL, WHAT)
     index, rates, cvs = _checked(table)
     models = table.columns["model"]
-    model = selection.model if selection.model is not None else _only_model(table.path, models)
+    model = selection.model if selection.model is not None else _only_model(table.path, models, index)
     mine = np.array([name == model for name in models], dtype=bool)
     if not mine.any():
-        raise InputError(f"{table.path}: no model {model!r}; it offers {_listed(sorted(set(models)))}")
+        raise InputError(f"{table.path}: no model {model!r}; it offers {listed(sorted(set(models)))}")
     first, last = _windows(table.path, model, index[mine], selection)
     _refuse_gaps(table.path, model, first * WINDOW_S, last * WINDOW_S)
     mine &= (index >= first) & (index < last)
@@ -88,11 +88,13 @@ def _checked(table: Table) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArra
     return (starts / WINDOW_S).astype(np.int64), rates, cvs
 
 
-def _only_model(path: Path, models: Sequence[str]) -> str:
+def _only_model(path: Path, models: Sequence[str], index: npt.NDArray[np.int64]) -> str:
     offered = sorted(set(models))
     if len(offered) > 1:
+        first, last = (int(index[at] // _WINDOWS_PER_DAY) for at in (index.argmin(), index.argmax()))
         raise InputError(
-            f"{path}: which model? It offers {_listed(offered)}: name one, for example #model={offered[0]}"
+            f"{path}: which model? It offers {listed(offered)} over days {first} to {last}: name one, "
+            f"for example #model={offered[0]}&day={first}"
         )
     return offered[0]
 
@@ -102,14 +104,14 @@ def _windows(path: Path, model: str, index: npt.NDArray[np.int64], selection: Tr
     offered = sorted({int(day) for day in np.unique(index // _WINDOWS_PER_DAY)})
     if selection.day is None and len(offered) > 1:
         raise InputError(
-            f"{path}: which day of {model}? It offers {_listed([str(day) for day in offered])}: name one, for example "
+            f"{path}: which day of {model}? It offers {listed([str(day) for day in offered])}: name one, for example "
             f"#model={model}&day={offered[0]}, or several with &days=N"
         )
     day = offered[0] if selection.day is None else selection.day
     for wanted in range(day, day + selection.days):
         if wanted not in offered:
             raise InputError(
-                f"{path}: no day {wanted} of {model}; it offers {_listed([str(known) for known in offered])}"
+                f"{path}: no day {wanted} of {model}; it offers {listed([str(known) for known in offered])}"
             )
     return day * _WINDOWS_PER_DAY, (day + selection.days) * _WINDOWS_PER_DAY
 
@@ -144,7 +146,7 @@ def _pivot(
     names = sorted({tenants[row] for row in rows})
     if tenant is not None:
         if tenant not in names:
-            raise InputError(f"{table.path}: no tenant {tenant!r} in the selection; it offers {_listed(names)}")
+            raise InputError(f"{table.path}: no tenant {tenant!r} in the selection; it offers {listed(names)}")
         names = [tenant]
     place = {name: at for at, name in enumerate(names)}
     rows = np.array([row for row in rows if tenants[row] in place], dtype=np.intp)
@@ -190,8 +192,3 @@ def _draw(
         name=name, step_s=step_s, arrivals=counts, source=source, seed=seed,
         arrival_s=arrival_s[order], prompt_tokens=prompt, output_tokens=output,
     )  # fmt: skip
-
-
-def _listed(names: list[str]) -> str:
-    shown = 12
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

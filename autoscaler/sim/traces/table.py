@@ -37,14 +37,15 @@ class Table:
     def require(self, required: Collection[str], optional: Collection[str], what: str) -> None:
         """InputError unless every required column is there, each other one is known, and there is a row at least."""
         missing = sorted(set(required) - set(self.columns))
-        if missing:
-            raise InputError(f"{self.path}: line 1: no column {missing[0]!r}, which {what} needs")
         unknown = sorted(set(self.columns) - set(required) - set(optional))
         if unknown:
             known = ", ".join([*required, *optional])
             raise InputError(
                 f"{self.path}: line 1: unknown column {unknown[0]!r}; {what} has {known}: rename or remove the column"
             )
+        if missing:
+            present = ", ".join(self.columns)
+            raise InputError(f"{self.path}: line 1: no column {missing[0]!r}, which {what} needs; it has {present}")
         if not self.lines:
             raise InputError(f"{self.path}: line 2: no row follows the header; a trace needs at least one")
 
@@ -125,13 +126,26 @@ def decode(path: Path, content: bytes) -> str:
     return text
 
 
+def parse_header(path: Path, text: str) -> list[str]:
+    """The column names of a CSV text. InputError where the first line is not CSV or names a column twice."""
+    try:
+        header = next(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise InputError(f"{path}: line 1: not CSV ({error})") from error
+    if len(set(header)) != len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError(f"{path}: line 1: column {twice!r} stands twice; keep one")
+    return header
+
+
 def parse_csv(path: Path, text: str) -> Table:
-    """Every row of a CSV text under its header. InputError on a ragged row, a column named twice, or no row."""
+    """Every row of a CSV text under its header, blank lines left out. InputError on a ragged row or a faulty header."""
+    header = parse_header(path, text)
     reader = csv.reader(io.StringIO(text, newline=""))
     rows: list[list[str]] = []
     lines: list[int] = []
     try:
-        header = next(reader)
+        next(reader)
         for row in reader:
             if not row:
                 continue
@@ -144,9 +158,6 @@ def parse_csv(path: Path, text: str) -> Table:
             lines.append(reader.line_num)
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from error
-    if len(set(header)) != len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise InputError(f"{path}: line 1: column {twice!r} stands twice; keep one")
     columns: dict[str, Sequence[str]] = (
         dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in header}
     )
