@@ -12,8 +12,8 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   check                 lint, format, types and import contracts; all of them run, the exit code tells
   format                rewrite the sources as `check` wants them
 
-The first command installs uv into .tools and the locked dependencies into .venv (about 400 MB); nothing else on the
-machine is touched. Later commands start at once and need no network.
+The first command installs uv into .tools and the locked dependencies into .venv (about 400 MB); outside of this folder
+only the caches of pip and uv grow. Later commands start at once and need no network.
 """
 
 import fcntl
@@ -54,6 +54,7 @@ def environment() -> dict[str, str]:
     """The environment of every child: no downloads of interpreters, the system's certificates, one thread of BLAS."""
     env = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONHOME"}}
     env.update(UV_PYTHON_DOWNLOADS="never", UV_PYTHON=sys.executable, UV_LINK_MODE="copy", UV_SYSTEM_CERTS="true")
+    env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     env["PATH"] = os.pathsep.join([str(VENV / "bin"), env.get("PATH", os.defpath)])
     env.setdefault("OMP_NUM_THREADS", "1")
     return env
@@ -87,7 +88,12 @@ def install_with_pip() -> bool:
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     dev = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
     pins = TOOLS / "constraints.txt"
-    pins.write_text("".join(f"{row['name']}=={row['version']}\n" for row in locked if "registry" in row["source"]))
+    lines = []
+    for row in locked:
+        if "registry" in row["source"]:  # a package locked per Python version states which in its markers
+            marker = " or ".join(f"({part})" for part in row.get("resolution-markers", ()))
+            lines.append(f"{row['name']}=={row['version']}" + (f" ; {marker}" if marker else ""))
+    pins.write_text("\n".join(lines) + "\n")
     steps = (
         (sys.executable, "-m", "venv", "--clear", str(VENV)),
         (str(VENV / "bin/python"), "-m", "pip", "install", "-q", "-c", str(pins), "-e", str(ROOT), *dev),
@@ -103,6 +109,7 @@ def prepare() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if mark.exists() and mark.read_text() == wanted:
             return
+        mark.unlink(missing_ok=True)
         uv = bootstrapped_uv()
         if uv:
             say("installing the locked dependencies into .venv")
@@ -122,7 +129,8 @@ def replace_by(*command: str, cwd: Path | None = None) -> NoReturn:
     """Become the command: its exit code, its signals and its terminal are then this process's own."""
     os.chdir(cwd or Path.cwd())
     sys.stdout.flush()
-    os.execve(VENV / "bin" / command[0], list(command), environment())  # noqa: S606 - no shell is what we want
+    program = str(VENV / "bin" / command[0])
+    os.execve(program, [program, *command[1:]], environment())  # noqa: S606 - no shell is what we want
 
 
 def check() -> int:
