@@ -1,0 +1,97 @@
+"""The command's frame: quick help, lazy sub-commands, completion, and our errors as one line with an exit code."""
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+from typer.testing import CliRunner
+
+from autoscaler import __version__
+from autoscaler.cli import main
+from autoscaler.errors import HeadroomError, InputError
+
+run = CliRunner().invoke
+
+
+@pytest.fixture
+def sample(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A sub-command `sample FILE` that the table lists; its module is loaded when it runs."""
+    module = ModuleType("autoscaler.cli.sample")
+    errors = {
+        "bad.csv": InputError("bad.csv: line 3: column 'arrival_s': 'x' is no number; give seconds"),
+        "lost": HeadroomError("the lease was lost"),
+    }
+
+    def sample(file: str, times: int = 1) -> None:
+        """Read FILE some times."""
+        if file in errors:
+            raise errors[file]
+        print(file * times)
+
+    module.__dict__["sample"] = sample
+    monkeypatch.setitem(sys.modules, "autoscaler.cli.sample", module)
+    monkeypatch.setitem(main.SUMMARIES, "sample", "Read a file.")
+    return module
+
+
+def test_help_lists_every_sub_command_with_its_line_and_imports_no_numerics() -> None:
+    script = (
+        "import sys; from autoscaler.cli.main import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert all(name in done.stdout and line[:20] in done.stdout for name, line in main.SUMMARIES.items())
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert "autoscaler.cli.main" in modules
+    assert not {"numpy", "sklearn", "scipy", "pydantic", "asyncio"} & modules
+
+
+def test_no_arguments_show_the_help() -> None:
+    result = run(main.app, [])
+    assert "COMMAND" in result.output
+
+
+def test_version_is_the_packages_own() -> None:
+    result = run(main.app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"headroom {__version__}\n")
+
+
+def test_an_unknown_sub_command_is_refused() -> None:
+    result = run(main.app, ["nope"])
+    assert result.exit_code == 2
+    assert "nope" in result.stderr
+
+
+@pytest.mark.usefixtures("sample")
+def test_a_sub_command_gets_its_arguments() -> None:
+    result = run(main.app, ["sample", "trace ", "--times", "2"])
+    assert (result.exit_code, result.stdout) == (0, "trace trace \n")
+
+
+@pytest.mark.usefixtures("sample")
+def test_a_sub_command_explains_itself_by_its_docstring() -> None:
+    result = run(main.app, ["sample", "--help"])
+    assert result.exit_code == 0
+    assert "Read FILE some times." in result.stdout
+    assert "headroom sample" in result.stdout
+
+
+@pytest.mark.usefixtures("sample")
+@pytest.mark.parametrize(
+    ("file", "code", "line"),
+    [
+        ("bad.csv", 2, "error: bad.csv: line 3: column 'arrival_s': 'x' is no number; give seconds\n"),
+        ("lost", 1, "error: the lease was lost\n"),
+    ],
+)
+def test_an_error_of_ours_is_one_line_and_an_exit_code(file: str, code: int, line: str) -> None:
+    result = run(main.app, ["sample", file])
+    assert (result.exit_code, result.stderr, result.stdout) == (code, line, "")
+
+
+@pytest.mark.usefixtures("sample")
+@pytest.mark.parametrize(("words", "expected"), [("headroom sa", "sample"), ("headroom sample --ti", "--times")])
+def test_the_shell_completes_names_and_options(words: str, expected: str) -> None:
+    env = {"_HEADROOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    result = run(main.app, [], prog_name="headroom", env=env)
+    assert result.stdout.split() == [expected]
