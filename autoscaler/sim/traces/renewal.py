@@ -47,6 +47,21 @@ def renewal_arrivals(
     return np.concatenate(pieces) if pieces else np.empty(0)
 
 
+def renewal_at_one_cv(rates_rps: FloatArray, cv: float, *, window_s: float, stream: np.random.Generator) -> FloatArray:
+    """The same process for a client whose burstiness never changes: fast for many short windows.
+
+    With one cv the intervals do not depend on the windows, so they are drawn in operational time at once and mapped
+    back through the integral of the rate, shape (windows,), of which at least one must be positive.
+    """
+    shape = float(1.0 / np.clip(cv, *CV_RANGE) ** 2)
+    integral = np.concatenate(([0.0], np.cumsum(rates_rps * window_s)))
+    residual = float(stream.random() * stream.standard_gamma(shape + 1.0) / shape)
+    ages, _ = _within_window(float(integral[-1]), shape, residual, stream)
+    edges_s = np.arange(integral.size) * window_s
+    instants: FloatArray = np.minimum(np.interp(ages, integral, edges_s), np.nextafter(edges_s[-1], 0.0))
+    return instants
+
+
 def _within_window(span: float, shape: float, residual: float, stream: np.random.Generator) -> tuple[FloatArray, float]:
     """Arrivals in operational [0, span) when the open interval ends at `residual`, and what is left of the last."""
     if residual >= span:

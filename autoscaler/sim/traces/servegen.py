@@ -55,7 +55,10 @@ def read(table: Table, selection: TraceSelection, *, step_s: float, with_request
     first, last = _windows(table.path, model, index[mine], selection)
     _refuse_gaps(table.path, model, first * WINDOW_S, last * WINDOW_S)
     mine &= (index >= first) & (index < last)
-    clients = _pivot(table, np.flatnonzero(mine), index - first, rates, cvs, last - first, selection.tenant)
+    clients = _pivot(
+        table, rows=np.flatnonzero(mine), window=index - first, rates=rates, cvs=cvs, windows=last - first,
+        tenant=selection.tenant,
+    )  # fmt: skip
     factor = 1.0
     if selection.rate_rps is not None:
         factor = selection.rate_rps / (float(clients.rates_rps.sum()) / (last - first))
@@ -135,6 +138,7 @@ def _refuse_gaps(path: Path, model: str, start_s: float, end_s: float) -> None:
 
 def _pivot(
     table: Table,
+    *,
     rows: npt.NDArray[np.intp],
     window: npt.NDArray[np.int64],
     rates: FloatArray,

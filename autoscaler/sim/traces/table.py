@@ -159,6 +159,6 @@ def parse_csv(path: Path, text: str) -> Table:
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from error
     columns: dict[str, Sequence[str]] = (
-        dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in header}
+        dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
     )
     return Table(path=path, columns=columns, lines=lines)
