@@ -1,0 +1,127 @@
+"""Lead time: from the order of a replica to its first served request, as a measured distribution.
+
+A start ends in one of three ways: its pod became ready (a sample), it was cancelled because the order was lowered, or
+it failed. Starts still under way are censored samples: a lead time is at least the age of the oldest start.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+from autoscaler.core.types import Readings, StartingReplica
+
+PRIOR_S = 180.0
+"""Lead time before anything was measured and without a prior: the middle of what peers report (100 s to minutes)."""
+
+KEEP = 32
+"""Samples kept: enough for a 90th percentile, few enough to follow a change of node or image."""
+
+UNMEASURED_L99 = 6.0
+"""Without samples a start keeps its credit for six priors: a prior is a guess, and so is this."""
+
+MARGIN_L99 = 1.25
+"""A start is late when it is a quarter older than the slowest of the last `KEEP` (a guess)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadTime:
+    """Quantiles in seconds; `samples` says how many measurements stand behind them."""
+
+    l50_s: float
+    l90_s: float
+    l99_s: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What the starts of one workload did since the last sample, and those that still count.
+
+    `credited` holds the age in seconds of each start that deserves credit, oldest first; `late` are older than L99,
+    `unschedulable` were reported so.
+    """
+
+    finished_s: tuple[float, ...] = ()
+    failed: int = 0
+    cancelled: int = 0
+    credited: tuple[float, ...] = ()
+    late: int = 0
+    unschedulable: int = 0
+
+
+@dataclass(slots=True)
+class LeadTrack:
+    """What is remembered of one workload's starts."""
+
+    samples_s: list[float] = field(default_factory=list)
+    starting: tuple[StartingReplica, ...] = ()
+    desired: int | None = None
+    ready: int = 0
+    pods: frozenset[str] | None = None
+
+
+def distribution(track: LeadTrack, prior_s: float | None, oldest_s: float) -> LeadTime:
+    """Return the lead time now; `oldest_s` is the age of the oldest schedulable start (0 without one)."""
+    prior = PRIOR_S if prior_s is None else prior_s
+    count = len(track.samples_s)
+    if not count:
+        stretched = max(prior, oldest_s)
+        return LeadTime(stretched, stretched, UNMEASURED_L99 * prior, 0)
+    ranked = sorted(track.samples_s)
+    l99 = MARGIN_L99 * ranked[-1] + 5.0
+    return LeadTime(_rank(ranked, 0.5), _rank(ranked, 0.9), l99, count)
+
+
+def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple[Starts, LeadTime]:
+    """Match starts that are gone with pods that came, and return both what happened and the lead time now."""
+    now_s, replicas = readings.now_s, readings.replicas
+    gone = list((Counter(track.starting) - Counter(replicas.starting)).elements())
+    came = _newcomers(track, readings)
+    finished, left = _match(gone, came)
+    lowered = max(0, (track.desired or 0) - replicas.desired)
+    cancelled = min(lowered, left)
+    track.samples_s = (track.samples_s + finished)[-KEEP:]
+    schedulable = [now_s - s.since_s for s in replicas.starting if not s.unschedulable]
+    lead = distribution(track, prior_s, max(schedulable, default=0.0))
+    credited = tuple(sorted((age for age in schedulable if age <= lead.l99_s), reverse=True))
+    track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
+    if readings.pods is not None:
+        track.pods = frozenset(pod.name for pod in readings.pods)
+    return (
+        Starts(
+            finished_s=tuple(finished),
+            failed=left - cancelled,
+            cancelled=cancelled,
+            credited=credited,
+            late=len(schedulable) - len(credited),
+            unschedulable=len(replicas.starting) - len(schedulable),
+        ),
+        lead,
+    )
+
+
+def _newcomers(track: LeadTrack, readings: Readings) -> list[tuple[str | None, float]]:
+    """Pods that were not there at the last sample, as (name, ready instant); by count when pods are not known."""
+    if track.desired is None:
+        return []
+    if readings.pods is not None and track.pods is not None:
+        new = [p for p in readings.pods if p.name not in track.pods]
+        return sorted(
+            ((p.name, readings.now_s if p.ready_since_s is None else p.ready_since_s) for p in new), key=lambda n: n[1]
+        )
+    return [(None, readings.now_s)] * max(0, readings.replicas.ready - track.ready)
+
+
+def _match(gone: list[StartingReplica], came: list[tuple[str | None, float]]) -> tuple[list[float], int]:
+    """Pair starts with pods, by name first, then oldest first; return lead times and how many starts had no pod."""
+    by_name = {name: at_s for name, at_s in came if name is not None}
+    named = [s for s in gone if s.name is not None and s.name in by_name]
+    finished = [by_name.pop(s.name) - s.since_s for s in named if s.name is not None]
+    rest = sorted((s for s in gone if s not in named), key=lambda s: s.since_s)
+    free = sorted(at_s for name, at_s in came if name is None or name in by_name)
+    finished += [at_s - s.since_s for s, at_s in zip(rest, free, strict=False)]
+    return [max(f, 0.0) for f in finished], max(0, len(rest) - len(free))
+
+
+def _rank(ranked: list[float], level: float) -> float:
+    return ranked[min(len(ranked) - 1, math.ceil(level * len(ranked)) - 1)]

@@ -1,0 +1,191 @@
+"""Requests per second of one replica, learned from what replicas did.
+
+Three terms, the smallest that is known binds: *throughput* (completions while requests waited), *token time* (the
+batch size at which the time per output token meets its SLO, by Little's law) and *memory* (an upper bound: what the
+KV cache would hold). Before a replica was ever saturated, the highest rate it served without a queue is *proven*; it
+is a lower bound, so it is allowed to grow slowly, or a fleet that opens too large could never learn that it is.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64, Bools, Columns, column
+
+SATURATED_MIN_POD_S = 20.0
+"""Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
+
+SATURATED_MEMORY_POD_S = 3600.0
+"""Saturated pod-seconds over which the estimate forgets (an hour of one replica)."""
+
+PROVEN_WINDOW_S = 60.0
+"""A proven rate is a mean over a minute; shorter means would take a lucky batch for capacity."""
+
+PROVEN_GROWTH_PER_S = 0.1 / 600.0
+"""An unsaturated fleet may be asked to prove 10 % more every 10 minutes (guess; bounded by the KV cache's share)."""
+
+KV_FULL_RATIO = 0.95
+"""KV share at which an engine starts to preempt; vLLM warns near it."""
+
+TPOT_MEMORY = 0.995
+"""Forgetting per sample of the token-time fit: about 200 samples, or half an hour at 10 s."""
+
+
+class Term(IntEnum):
+    """Which term binds the capacity of one replica."""
+
+    UNKNOWN = 0
+    PROVEN = 1
+    THROUGHPUT = 2
+    TOKEN_TIME = 3
+    MEMORY = 4
+
+
+@dataclass(slots=True)
+class ThroughputColumns(Columns):
+    """Decayed sums per workload; `tpot_*` are the sums of a least-squares line of token time over batch size."""
+
+    saturated_done: F64 = column(fill=0, keep=True)
+    saturated_pod_s: F64 = column(fill=0, keep=True)
+    saturated_running: F64 = column(fill=0, keep=True)
+    free_done: F64 = column(fill=0)
+    free_pod_s: F64 = column(fill=0)
+    proven_rps: F64 = column(keep=True)
+    proven_at_s: F64 = column()
+    residence_s: F64 = column(keep=True)
+    tpot_sums: F64 = column(5, fill=0, keep=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Capacity of one replica for a batch of workloads, arrays of shape (B,); NaN rps means uncalibrated."""
+
+    rps: F64
+    term: I64
+    slots: F64
+    """Requests one replica holds when saturated; NaN before it ever was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the pods did since the last sample, arrays of shape (B,); NaN where not measured."""
+
+    now_s: F64
+    dt_s: F64
+    completions: F64
+    running: F64
+    pods: F64
+    kv_used: F64
+    saturated_done: F64
+    saturated_pod_s: F64
+    saturated_running: F64
+    free_done: F64
+    free_pod_s: F64
+    tpot_s: F64
+
+
+def learn(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64) -> Throughput:
+    """Add one interval per row to the sums and return the capacity each row has now."""
+    _saturated(columns, rows, served)
+    _proven(columns, rows, served)
+    _residence(columns, rows, served)
+    _token_time(columns, rows, served)
+    return estimate(columns, rows, served, tpot_slo_s)
+
+
+def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64) -> Throughput:
+    """Return the capacity from the sums as they are."""
+    pod_s = columns.saturated_pod_s[rows]
+    seen = pod_s >= SATURATED_MIN_POD_S
+    safe = np.maximum(pod_s, 1e-9)
+    measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
+    slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
+    proven = columns.proven_rps[rows]
+    grown = proven * (1.0 + PROVEN_GROWTH_PER_S * np.maximum(served.now_s - columns.proven_at_s[rows], 0.0))
+    rps = np.where(seen, np.fmax(measured, proven), grown)
+    term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
+    per_pod = served.pods > 0
+    kv = np.where(per_pod, served.kv_used / np.maximum(served.pods, 1.0), np.nan)
+    rate = np.where(per_pod & (served.dt_s > 0), served.completions / np.maximum(served.dt_s * served.pods, 1e-9), np.nan)
+    memory = np.where(~seen & (kv > 0.3), rate * KV_FULL_RATIO / np.maximum(kv, 0.3), np.nan)
+    rps, term = _bind(rps, term, np.fmax(memory, proven), Term.MEMORY)
+    rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
+    return Throughput(np.where(rps > 0, rps, np.nan), np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64), slots)
+
+
+def _bind(rps: F64, term: I64, limit: F64, name: Term) -> tuple[F64, I64]:
+    lower = limit < rps
+    return np.where(lower, limit, rps), np.where(lower, name, term)
+
+
+def _saturated(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    forget = np.exp(-served.saturated_pod_s / SATURATED_MEMORY_POD_S)
+    for name, grown in (
+        ("saturated_done", served.saturated_done),
+        ("saturated_pod_s", served.saturated_pod_s),
+        ("saturated_running", served.saturated_running),
+    ):
+        sums = getattr(columns, name)
+        sums[rows] = sums[rows] * forget + grown
+
+
+def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    """Close a window once its pods were watched for a minute on average; a queue anywhere voids the window."""
+    queued = served.saturated_pod_s > 0
+    columns.free_done[rows] = np.where(queued, 0.0, columns.free_done[rows] + served.free_done)
+    columns.free_pod_s[rows] = np.where(queued, 0.0, columns.free_pod_s[rows] + served.free_pod_s)
+    pod_s = columns.free_pod_s[rows]
+    full = (served.pods > 0) & (pod_s >= PROVEN_WINDOW_S * served.pods)
+    if not full.any():
+        return
+    rate = columns.free_done[rows] / np.maximum(pod_s, 1e-9)
+    higher = full & ~(rate <= columns.proven_rps[rows]) & (rate > 0)
+    columns.proven_rps[rows] = np.where(higher, rate, columns.proven_rps[rows])
+    columns.proven_at_s[rows] = np.where(higher, served.now_s, columns.proven_at_s[rows])
+    columns.free_done[rows] = np.where(full, 0.0, columns.free_done[rows])
+    columns.free_pod_s[rows] = np.where(full, 0.0, columns.free_pod_s[rows])
+
+
+def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    """Mean time in an engine by Little's law, smoothed over ten minutes."""
+    rate = served.completions / np.maximum(served.dt_s, 1e-9)
+    known = (served.dt_s > 0) & (rate > 0) & (served.running > 0)
+    sample = np.where(known, served.running / np.maximum(rate, 1e-9), np.nan)
+    old = columns.residence_s[rows]
+    weight = 1.0 - np.exp(-np.maximum(served.dt_s, 0.0) / 600.0)
+    blended = np.where(np.isfinite(old), old + weight * (sample - old), sample)
+    columns.residence_s[rows] = np.where(known, blended, old)
+
+
+def _token_time(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    batch = np.where(served.pods > 0, served.running / np.maximum(served.pods, 1.0), np.nan)
+    known = (served.dt_s > 0) & np.isfinite(batch) & np.isfinite(served.tpot_s)
+    if not known.any():
+        return
+    x, y = batch[known], served.tpot_s[known]
+    grown = np.stack([np.ones_like(x), x, y, x * x, x * y], axis=1)
+    columns.tpot_sums[rows[known]] = columns.tpot_sums[rows[known]] * TPOT_MEMORY + grown
+
+
+def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F64:
+    """Rate at the batch size where token time meets its SLO; NaN without such an SLO or without enough spread.
+
+    With time per token ``a + b * n`` and a residence that scales with it, the rate at n is
+    ``n / (residence * tpot(n) / tpot(now))`` (Little's law).
+    """
+    n, sx, sy, sxx, sxy = columns.tpot_sums[rows].T
+    safe = np.maximum(n, 1e-9)
+    spread = sxx / safe - (sx / safe) ** 2
+    mean_x, mean_y = sx / safe, sy / safe
+    slope = np.where(spread > 0, (sxy / safe - mean_x * mean_y) / np.maximum(spread, 1e-12), np.nan)
+    usable = (n >= 12) & (spread > (0.05 * np.maximum(mean_x, 1.0)) ** 2) & (slope > 0) & np.isfinite(tpot_slo_s)
+    batch = np.where(usable, mean_x + (tpot_slo_s - mean_y) / np.where(usable, slope, 1.0), np.nan)
+    batch = np.where(batch >= 1.0, batch, np.where(usable, 1.0, np.nan))
+    residence = columns.residence_s[rows] * tpot_slo_s / np.maximum(mean_y, 1e-9)
+    return np.where(usable & (residence > 0), batch / np.maximum(residence, 1e-9), np.nan)
+
+
+def known(throughput: Throughput) -> Bools:
+    """Return which rows have a calibrated capacity."""
+    return np.isfinite(throughput.rps)

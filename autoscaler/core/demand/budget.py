@@ -1,0 +1,69 @@
+"""The SLO budget: lateness spent against lateness allowed decides how cautious the forecast's quantile must be.
+
+The tail probability asked of the forecast is proportional to the share of the budget that is left, so that spending
+slows down by itself and a bad hour is followed by a careful one (budget feedback in the sense of BACC, arXiv
+2606.20575, with the remaining budget in place of a PI loop: it cannot wind up).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64, Columns, column
+
+WINDOW_S = 24 * 3600.0
+"""The budget is that of one day."""
+
+ADVANCE_S = 3600.0
+"""An hour of traffic not yet seen counts towards the budget, so that a young workload is neither timid nor reckless."""
+
+TAIL_MOST = 0.04
+"""Tail probability asked for while the whole budget is left."""
+
+TAIL_LEAST = 0.002
+"""Tail probability asked for when the budget is spent: above that, standby capacity is the better buy."""
+
+SPEND_RATIO = 0.85
+"""Share of the allowed lateness the controller plans to spend; the rest is for what no forecast sees."""
+
+
+@dataclass(slots=True)
+class BudgetColumns(Columns):
+    """Requests and late requests, decayed over a day."""
+
+    total: F64 = column(fill=0, keep=True)
+    late: F64 = column(fill=0, keep=True)
+
+
+def late_share(wait_s: F64, slack_s: F64, latency_ratio: F64) -> F64:
+    """Return the share (0..1) of the requests arriving now that will be late; shape (B,).
+
+    `wait_s` is the queue over the capacity that serves it, `latency_ratio` a measured p90 over its objective. Both are
+    ramps around the objective instead of steps, so that a wait that hovers there counts in part.
+    """
+    queued = np.clip((np.nan_to_num(wait_s, nan=0.0) / np.maximum(slack_s, 1e-9) - 0.9) / 0.2, 0.0, 1.0)
+    measured = np.clip((np.nan_to_num(latency_ratio, nan=0.0) - 0.9) / 0.4, 0.0, 1.0)
+    return np.maximum(queued, measured)
+
+
+def spend(columns: BudgetColumns, rows: I64, dt_s: F64, arrivals: F64, share: F64) -> None:
+    """Add an interval's requests and its late ones; NaN arrivals add nothing."""
+    known = np.isfinite(arrivals) & (dt_s > 0)
+    forget = np.where(known, np.exp(-np.where(known, dt_s, 0.0) / WINDOW_S), 1.0)
+    came = np.where(known, arrivals, 0.0)
+    columns.total[rows] = columns.total[rows] * forget + came
+    columns.late[rows] = columns.late[rows] * forget + came * share
+
+
+def tail(columns: BudgetColumns, rows: I64, rate_rps: F64, target_ratio: F64) -> F64:
+    """Return the tail probability to ask of the forecast, shape (B,)."""
+    expected = columns.total[rows] + np.nan_to_num(rate_rps) * ADVANCE_S
+    allowed = (1.0 - target_ratio) * SPEND_RATIO * expected
+    left = np.where(allowed > 0, 1.0 - columns.late[rows] / np.maximum(allowed, 1e-9), 1.0)
+    return np.asarray(TAIL_LEAST + (TAIL_MOST - TAIL_LEAST) * np.clip(left, 0.0, 1.0))
+
+
+def burn(columns: BudgetColumns, rows: I64, target_ratio: F64) -> F64:
+    """Return lateness over what the target allows, so far: 1 means the budget is spent; shape (B,)."""
+    allowed = (1.0 - target_ratio) * columns.total[rows]
+    return np.where(allowed > 0, columns.late[rows] / np.maximum(allowed, 1e-9), 0.0)

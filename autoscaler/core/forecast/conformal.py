@@ -1,0 +1,99 @@
+"""Calibrated upper quantiles: a decaying histogram of what each model missed by, and a feedback on coverage.
+
+The score of a forecast is its error over a scale that cannot vanish, ``max(forecast, 0.3 * recent rate)``: purely
+relative errors explode after near-zero load. The level asked of the histogram is moved by what was covered (adaptive
+conformal inference: Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F32, F64, I64, Columns, column
+from autoscaler.core.forecast.models import Model
+from autoscaler.core.params import BIN_S
+
+EDGES = np.concatenate([np.linspace(-1.0, 1.0, 81), np.geomspace(1.06, 8.0, 16)])
+"""Edges of the score histogram: 2.5 % steps up to a doubling, coarse up to nine times the forecast."""
+
+CELLS = len(EDGES) - 1
+
+MODELS = len(Model)
+
+MEMORY_S = 6 * 3600.0
+"""The histogram forgets with this time constant: long enough for a 98 % level, short enough to follow a regime."""
+
+PRIOR_WEIGHT = 60.0
+"""The prior counts as ten minutes of bins."""
+
+PRIOR_DEVIATION = 0.12
+"""Deviation of the prior scores: ten-minute steps of ServeGen's pools have a 95th percentile of 1.2-1.3."""
+
+ADAPT = 0.003
+"""Step of the coverage feedback per scored bin; errors come in runs of minutes, hence smaller than in the paper."""
+
+LEVELS = (0.5, 0.999)
+
+
+def _prior() -> F64:
+    centre = 0.5 * (EDGES[1:] + EDGES[:-1])
+    width = np.diff(EDGES)
+    density = np.exp(-0.5 * ((centre - 0.02) / PRIOR_DEVIATION) ** 2) + 0.02 * np.exp(-np.abs(centre) / 0.4)
+    weight = density * width
+    return np.asarray(PRIOR_WEIGHT * weight / weight.sum(), dtype=np.float64)
+
+
+PRIOR = _prior()
+
+
+@dataclass(slots=True)
+class ConformalColumns(Columns):
+    """Score histograms per workload and model, and the adapted level per workload."""
+
+    weight: F32 = column(MODELS, CELLS, dtype=np.float32, keep=False)
+    shift: F64 = column(fill=0, keep=True)
+    """Added to the asked level, in log-odds."""
+    covered: F64 = column(fill=0, keep=True)
+    scored: F64 = column(fill=0, keep=True)
+
+
+def reset(columns: ConformalColumns, row: int) -> None:
+    """Give a row the prior histogram."""
+    columns.weight[row] = PRIOR.astype(np.float32)
+
+
+def learn(columns: ConformalColumns, rows: I64, scores: F64, covered: F64, level: F64) -> None:
+    """Add one score per model, shape (B, MODELS), NaN where a model made no forecast.
+
+    `covered` is 1, 0 or NaN per row: whether the bound in force then held; `level` is the level it asked for.
+    """
+    forget = np.float32(np.exp(-BIN_S / MEMORY_S))
+    columns.weight[rows] *= forget
+    cell = np.clip(np.searchsorted(EDGES, np.nan_to_num(scores), side="right") - 1, 0, CELLS - 1)
+    for model in range(MODELS):
+        known = np.isfinite(scores[:, model])
+        columns.weight[rows[known], model, cell[known, model]] += 1
+    counted = np.isfinite(covered)
+    hit = np.where(counted, covered, 0.0)
+    columns.covered[rows] = columns.covered[rows] * forget + hit
+    columns.scored[rows] = columns.scored[rows] * forget + counted
+    error = np.where(counted, level - hit, 0.0)
+    columns.shift[rows] = np.clip(columns.shift[rows] + ADAPT * error / np.maximum(1.0 - level, 0.01), -1.0, 2.0)
+
+
+def adapted(columns: ConformalColumns, rows: I64, level: F64) -> F64:
+    """Return the level to ask of the histogram so that `level` is covered."""
+    odds = np.log(level / (1.0 - level)) + columns.shift[rows]
+    return np.clip(1.0 / (1.0 + np.exp(-odds)), *LEVELS)
+
+
+def quantile(columns: ConformalColumns, rows: I64, level: F64) -> F64:
+    """Return the score at `level` (shape (B,)) for every model, shape (B, MODELS), linear inside a cell."""
+    weight = columns.weight[rows].astype(np.float64)
+    total = np.cumsum(weight, axis=2)
+    want = level[:, None] * total[:, :, -1]
+    cell = np.minimum((total < want[:, :, None]).sum(axis=2), CELLS - 1)
+    taken = np.take_along_axis(total, cell[:, :, None], axis=2)[:, :, 0]
+    inside = np.take_along_axis(weight, cell[:, :, None], axis=2)[:, :, 0]
+    part = np.where(inside > 0, 1.0 - (taken - want) / np.maximum(inside, 1e-12), 1.0)
+    return np.asarray(EDGES[cell] + np.clip(part, 0.0, 1.0) * (EDGES[cell + 1] - EDGES[cell]))

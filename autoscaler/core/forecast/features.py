@@ -1,0 +1,56 @@
+"""Features of the recent past, the same for training and for use: scale-free, newest history first."""
+
+import numpy as np
+
+from autoscaler.core.columns import F64
+from autoscaler.core.params import BIN_S
+
+WINDOWS = (1, 3, 6, 12, 30, 60, 180, 360)
+"""Bins over which means are taken: 10 s to an hour."""
+
+NEED_WINDOWS = (6, 30, 90, 360)
+"""Bins over which the highest need is taken."""
+
+LOOKBACK_BINS = max(WINDOWS)
+
+NAMES = (
+    *(f"mean_{int(w * BIN_S)}s" for w in WINDOWS),
+    *(f"peak_need_{int(w * BIN_S)}s" for w in NEED_WINDOWS),
+    "deviation_300s",
+    "slope_600s",
+)
+"""Names of the feature columns, in order."""
+
+
+def window_means(count: F64, cover_s: F64) -> F64:
+    """Return mean rates over `WINDOWS`, shape (N, len(WINDOWS)); a window without data takes the next shorter one."""
+    total = np.cumsum(count, axis=1)
+    seconds = np.cumsum(cover_s, axis=1)
+    means = np.empty((len(count), len(WINDOWS)))
+    last = np.full(len(count), np.nan)
+    for column, width in enumerate(WINDOWS):
+        index = min(width, count.shape[1]) - 1
+        covered = seconds[:, index]
+        last = np.where(covered > 0, total[:, index] / np.maximum(covered, 1e-9), last)
+        means[:, column] = last
+    return means
+
+
+def build(count: F64, cover_s: F64, need: F64) -> tuple[F64, F64]:
+    """Return features relative to a reference rate, and that reference.
+
+    Args: arrays of shape (N, LOOKBACK_BINS), newest first; `need` is NaN where not measured. Returns features of
+    shape (N, len(NAMES)) and references in requests/s of shape (N,), above zero wherever there was any traffic in the
+    last hour and NaN otherwise.
+    """
+    means = window_means(count, cover_s)
+    hour = means[:, -1]
+    reference = np.maximum(means[:, WINDOWS.index(60)], 0.3 * hour)
+    reference = np.where(reference > 0, reference, np.nan)
+    filled = np.where(np.isfinite(need), need, 0.0)
+    peaks = np.stack([filled[:, :w].max(axis=1) for w in NEED_WINDOWS], axis=1)
+    recent = count[:, :30] / np.maximum(cover_s[:, :30], 1e-9)
+    deviation = np.where(cover_s[:, :30] > 0, recent, means[:, 4:5]).std(axis=1)
+    slope = means[:, WINDOWS.index(12)] - means[:, WINDOWS.index(60)]
+    raw = np.concatenate([means, peaks, deviation[:, None], slope[:, None]], axis=1)
+    return raw / reference[:, None], reference

@@ -1,0 +1,137 @@
+"""One round of forecasting for the rows whose history gained a bin: score, learn, forecast, bound."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64, Columns, column
+from autoscaler.core.forecast import conformal, features, models, pending, scoring
+from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model
+
+SCALE_FLOOR = 0.3
+"""The scale of a score is at least this share of the recent rate, or scores explode after near-zero load."""
+
+
+@dataclass(slots=True)
+class ForecastColumns(Columns):
+    """What the last round said, in requests/s: the bound in force, the median, and which model weighs most."""
+
+    upper_rps: F64 = column(keep=True)
+    median_rps: F64 = column(keep=True)
+    level: F64 = column()
+    leading: I64 = column(fill=0, dtype=np.int64)
+    at_s: F64 = column()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Inputs of one round, arrays of shape (B,) or (B, bins) newest first."""
+
+    now_s: F64
+    head: I64
+    """Number of the open bin."""
+    count: F64
+    cover_s: F64
+    need_rps: F64
+    minute_need: F64
+    """Envelope over the newest complete minute."""
+    horizon_bins: I64
+    level: F64
+    """The quantile level asked for, 0..1."""
+
+
+@dataclass(slots=True)
+class Forecaster:
+    """All columns of the forecast stage."""
+
+    out: ForecastColumns
+    holt: HoltColumns
+    pending: pending.PendingColumns
+    conformal: conformal.ConformalColumns
+    scores: scoring.ScoreColumns
+
+    @classmethod
+    def allocate(cls, rows: int) -> "Forecaster":
+        """Return columns for `rows` rows."""
+        return cls(
+            ForecastColumns.allocate(rows),
+            HoltColumns.allocate(rows),
+            pending.PendingColumns.allocate(rows),
+            conformal.ConformalColumns.allocate(rows),
+            scoring.ScoreColumns.allocate(rows),
+        )
+
+    def groups(self) -> dict[str, Columns]:
+        """Return the column groups by name."""
+        return {
+            "forecast": self.out,
+            "holt": self.holt,
+            "pending": self.pending,
+            "conformal": self.conformal,
+            "scores": self.scores,
+        }
+
+
+def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, FittedModel]) -> None:
+    """Score what is due, then forecast each row's need over the minute after its horizon."""
+    _score(stage, rows, inputs)
+    newest = np.where(inputs.cover_s[:, 0] > 0, inputs.count[:, 0] / np.maximum(inputs.cover_s[:, 0], 1e-9), np.nan)
+    models.holt_step(stage.holt, rows, newest)
+    base, reference = _bases(stage, rows, inputs, fitted)
+    common = np.maximum(np.nan_to_num(base[:, Model.LAST]), SCALE_FLOOR * reference)
+    common = np.where(common > 0, common, np.nan)
+    level = conformal.adapted(stage.conformal, rows, inputs.level)
+    bounds = base + conformal.quantile(stage.conformal, rows, level) * common[:, None]
+    middle = base + conformal.quantile(stage.conformal, rows, np.full(len(rows), 0.5)) * common[:, None]
+    weight = scoring.weights(stage.scores, rows, np.isfinite(bounds))
+    upper = np.maximum(np.nansum(np.where(weight > 0, weight * bounds, 0.0), axis=1), 0.0)
+    known = np.isfinite(bounds[:, Model.LAST])
+    stage.out.upper_rps[rows] = np.where(known, upper, stage.out.upper_rps[rows])
+    median = np.maximum(np.nansum(np.where(weight > 0, weight * middle, 0.0), axis=1), 0.0)
+    stage.out.median_rps[rows] = np.where(known, median, stage.out.median_rps[rows])
+    stage.out.level[rows] = level
+    stage.out.leading[rows] = weight.argmax(axis=1)
+    stage.out.at_s[rows] = inputs.now_s
+    ahead = np.minimum(inputs.horizon_bins, pending.MAX_HORIZON_BINS)
+    pending.put(stage.pending, rows, inputs.head + ahead, base, common, bounds, upper, inputs.level)
+
+
+def coverage(stage: Forecaster, rows: I64) -> F64:
+    """Return the share of recent bounds that held, NaN before any was scored; shape (B,)."""
+    scored = stage.conformal.scored[rows]
+    return np.where(scored > 0, stage.conformal.covered[rows] / np.maximum(scored, 1e-9), np.nan)
+
+
+def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
+    due = pending.take(stage.pending, rows, inputs.head - 6)
+    if not len(due.at):
+        return
+    truth = inputs.minute_need[due.at]
+    measured = np.isfinite(truth) & np.isfinite(due.scale_rps)
+    if not measured.any():
+        return
+    at, truth = due.at[measured], truth[measured]
+    mine = rows[at]
+    base, scale, bounds = due.base_rps[measured], due.scale_rps[measured], due.bounds_rps[measured]
+    upper, level = due.upper_rps[measured], due.level[measured]
+    conformal.learn(
+        stage.conformal, mine, (truth[:, None] - base) / scale[:, None], (truth <= upper).astype(np.float64), level
+    )
+    scoring.learn(stage.scores, mine, scoring.pinball(truth[:, None], bounds, level[:, None]) / scale[:, None])
+
+
+def _bases(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, FittedModel]) -> tuple[F64, F64]:
+    built, reference = features.build(inputs.count, inputs.cover_s, inputs.need_rps)
+    base = np.full((len(rows), len(Model)), np.nan)
+    base[:, Model.LAST] = inputs.minute_need
+    base[:, Model.HOLT] = models.holt_ahead(stage.holt, rows, inputs.horizon_bins)
+    base[:, Model.PEAK] = np.where(np.isfinite(inputs.need_rps), inputs.need_rps, 0.0).max(axis=1)
+    for position, row in enumerate(rows.tolist()):
+        model = fitted.get(row)
+        if model is None or not np.isfinite(reference[position]):
+            continue
+        base[position, Model.RIDGE] = models.ridge_ahead(model, built[position], float(reference[position]))
+        if model.trees is not None:
+            base[position, Model.TREES] = models.trees_ahead(model.trees, built[position], float(reference[position]))
+    base[:, Model.LAST] = np.where(np.isfinite(base[:, Model.LAST]), base[:, Model.LAST], base[:, Model.HOLT])
+    return base, np.nan_to_num(reference)

@@ -1,0 +1,101 @@
+"""Point models of the need at the horizon. Each maps the recent past to one number per workload, in requests/s.
+
+*last* carries the last minute's need forward; *holt* adds a damped trend (Gardner and McKenzie, "Forecasting trends in
+time series", 1985); *ridge* and *trees* are fitted elsewhere and evaluated here from arrays; *peak* is the highest need of the last hour,
+which wins where the load comes and goes faster than anything can start.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autoscaler.core.columns import F64, I64, Columns, column
+
+HOLT_LEVEL = 0.08
+HOLT_TREND = 0.01
+HOLT_DAMPING = 0.98
+"""Smoothing per 10 s bin: a level of about two minutes, a trend of about 15, damped with a half-life of 6 minutes."""
+
+
+class Model(IntEnum):
+    """The point models, in the order of their columns."""
+
+    LAST = 0
+    HOLT = 1
+    RIDGE = 2
+    TREES = 3
+    PEAK = 4
+
+
+@dataclass(slots=True)
+class HoltColumns(Columns):
+    """Level and trend per workload, in requests/s and requests/s per bin."""
+
+    level: F64 = column(keep=True)
+    trend: F64 = column(fill=0, keep=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """A boosted ensemble as arrays of shape (trees, nodes): go left where ``feature value <= threshold``.
+
+    A leaf has `left` equal to itself and its share of the prediction in `value`; `depth` bounds the walk.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: F64
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: F64
+    baseline: float
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """Models of one workload as arrays, relative to the reference rate of the features, and when they take effect.
+
+    `coefficients` has one entry per feature; `horizon_bins` is the horizon they were fitted for.
+    """
+
+    in_force_at_s: float
+    horizon_bins: int
+    coefficients: F64
+    intercept: float
+    trees: Trees | None
+    rows: int
+
+
+def holt_step(columns: HoltColumns, rows: I64, rate: F64) -> None:
+    """Advance level and trend by one bin with the bin's mean rate (NaN leaves them as they are)."""
+    level, trend = columns.level[rows], columns.trend[rows]
+    fresh = ~np.isfinite(level)
+    ahead = level + HOLT_DAMPING * trend
+    new_level = np.where(fresh, rate, ahead + HOLT_LEVEL * (rate - ahead))
+    new_trend = np.where(fresh, 0.0, HOLT_DAMPING * trend + HOLT_TREND * (new_level - ahead) / HOLT_LEVEL)
+    known = np.isfinite(rate)
+    columns.level[rows] = np.where(known, new_level, level)
+    columns.trend[rows] = np.where(known, new_trend, trend)
+
+
+def holt_ahead(columns: HoltColumns, rows: I64, horizon_bins: I64) -> F64:
+    """Return the damped forecast `horizon_bins` ahead, at least 0; shape (B,)."""
+    run = HOLT_DAMPING * (1.0 - HOLT_DAMPING**horizon_bins) / (1.0 - HOLT_DAMPING)
+    return np.maximum(columns.level[rows] + columns.trend[rows] * run, 0.0)
+
+
+def ridge_ahead(model: FittedModel, features: F64, reference: float) -> float:
+    """Return the linear model's forecast in requests/s for one row of features."""
+    return max(0.0, float(features @ model.coefficients) + model.intercept) * reference
+
+
+def trees_ahead(trees: Trees, features: F64, reference: float) -> float:
+    """Return the ensemble's forecast in requests/s for one row of features."""
+    node = np.zeros(len(trees.value), dtype=np.int64)
+    each = np.arange(len(trees.value))
+    for _ in range(trees.depth):
+        go_left = features[trees.feature[each, node]] <= trees.threshold[each, node]
+        node = np.where(go_left, trees.left[each, node], trees.right[each, node])
+    return max(0.0, float(trees.value[each, node].sum()) + trees.baseline) * reference

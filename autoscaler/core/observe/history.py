@@ -1,0 +1,114 @@
+"""History bins: arrivals keyed by sample time, in a ring of `BIN_S` wide bins per workload.
+
+Each bin holds a count and how many of its seconds were measured, so that a gap is a gap and never zero traffic. A bin
+also keeps its *need*: the constant service rate that would have kept the wait within the SLO's slack, taken over the
+last minute (a network-calculus envelope: Le Boudec and Thiran, "Network Calculus", 2001, section 1.3).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column
+from autoscaler.core.params import BIN_S, HISTORY_BINS
+
+MAX_SPREAD_S = 120.0
+"""A counter read again after a longer silence tells the mean, not when: its bins stay unmeasured."""
+
+ENVELOPE_BINS = 6
+"""The envelope looks at windows inside one minute."""
+
+
+@dataclass(slots=True)
+class HistoryColumns(Columns):
+    """Ring of bins per row; `head` is the number of the open bin (floor(time / BIN_S)), -1 before the first sample."""
+
+    head: I64 = column(fill=-1, dtype=np.int64)
+    count: F32 = column(HISTORY_BINS, fill=0, dtype=np.float32)
+    cover_s: F32 = column(HISTORY_BINS, fill=0, dtype=np.float32)
+    need_rps: F32 = column(HISTORY_BINS, dtype=np.float32)
+
+
+def absorb(history: HistoryColumns, rows: I64, now_s: F64, arrivals: F64, span_s: F64, slack_s: F64) -> Bools:
+    """Spread `arrivals` over the bins of the last `span_s` seconds; return which rows closed at least one bin.
+
+    Rows with NaN arrivals only move their head. All arrays have shape (B,).
+    """
+    head = np.floor(now_s / BIN_S).astype(np.int64)
+    old = history.head[rows]
+    closed = (old >= 0) & (head > old)
+    _open(history, rows, np.where(old < 0, head, old), head)
+    history.head[rows] = head
+    known = np.isfinite(arrivals) & (span_s > 0) & (span_s <= MAX_SPREAD_S)
+    if known.any():
+        _spread(history, rows[known], now_s[known], arrivals[known], span_s[known])
+    if closed.any():
+        _needs(history, rows[closed], old[closed], head[closed], slack_s[closed])
+    return closed
+
+
+def recent(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> tuple[F64, F64]:
+    """Return counts and measured seconds of the last `bins` closed bins, newest first, each of shape (B, bins)."""
+    index = (history.head[rows, None] - 1 - back - np.arange(bins)) % HISTORY_BINS
+    picked = rows[:, None]
+    return history.count[picked, index].astype(np.float64), history.cover_s[picked, index].astype(np.float64)
+
+
+def recent_needs(history: HistoryColumns, rows: I64, bins: int) -> F64:
+    """Return the needs of the last `bins` closed bins, newest first, NaN where not measured; shape (B, bins)."""
+    index = (history.head[rows, None] - 1 - np.arange(bins)) % HISTORY_BINS
+    return history.need_rps[rows[:, None], index].astype(np.float64)
+
+
+def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:
+    """Return the least constant service rate that keeps waits within `slack_s` over `ENVELOPE_BINS` bins.
+
+    `count` and `cover_s` are (N, ENVELOPE_BINS) in time order or reversed (the result is the same), `slack_s` (N,).
+    A window of w seconds may queue for ``slack * (1 - w / minute)``: over the whole minute the queue may not grow at
+    all, since the next minute brings as much again. NaN where less than half of the minute was measured.
+    """
+    minute_s = ENVELOPE_BINS * BIN_S
+    measured = cover_s.sum(axis=1)
+    known = measured >= 0.5 * minute_s
+    scaled = np.where(cover_s > 0, count / np.maximum(cover_s, 1e-9) * BIN_S, 0.0)
+    total = np.cumsum(np.pad(scaled, ((0, 0), (1, 0))), axis=1)
+    best = count.sum(axis=1) / np.maximum(measured, 1e-9)
+    for width in (1, 2, 3):
+        window_s = width * BIN_S
+        most = (total[:, width:] - total[:, :-width]).max(axis=1)
+        best = np.maximum(best, most / (window_s + slack_s * (1.0 - window_s / minute_s)))
+    return np.where(known, best, np.nan)
+
+
+def _open(history: HistoryColumns, rows: I64, old: I64, head: I64) -> None:
+    """Empty the bins that the head moves over."""
+    moved = np.minimum(head - old, HISTORY_BINS)
+    for step in range(int(moved.max(initial=0))):
+        late = moved > step
+        slot = (head[late] - step) % HISTORY_BINS
+        history.count[rows[late], slot] = 0
+        history.cover_s[rows[late], slot] = 0
+        history.need_rps[rows[late], slot] = np.nan
+
+
+def _spread(history: HistoryColumns, rows: I64, now_s: F64, arrivals: F64, span_s: F64) -> None:
+    rate = arrivals / span_s
+    start_s = now_s - span_s
+    most = int(np.ceil(span_s.max() / BIN_S)) + 1
+    last = np.floor(now_s / BIN_S)
+    for step in range(most):
+        low = np.maximum((last - step) * BIN_S, start_s)
+        high = np.minimum((last - step + 1) * BIN_S, now_s)
+        inside = np.maximum(high - low, 0.0)
+        slot = (last.astype(np.int64) - step) % HISTORY_BINS
+        history.count[rows, slot] += (rate * inside).astype(np.float32)
+        history.cover_s[rows, slot] += inside.astype(np.float32)
+
+
+def _needs(history: HistoryColumns, rows: I64, old: I64, head: I64, slack_s: F64) -> None:
+    """Fill the need of the newest closed bin, and of bins that a late reading filled since (at most a minute)."""
+    for step in range(min(int((head - old).max()), ENVELOPE_BINS)):
+        late = head - old > step
+        count, cover = recent(history, rows[late], ENVELOPE_BINS, back=step)
+        slot = (head[late] - 1 - step) % HISTORY_BINS
+        history.need_rps[rows[late], slot] = envelope(count, cover, slack_s[late]).astype(np.float32)

@@ -1,0 +1,207 @@
+"""Per-pod differences: what happened between two samples, robust to resets, new pods and vanished pods."""
+
+import math
+from dataclasses import dataclass, field
+
+from autoscaler.core.types import GatewayReading, PodReading, Readings
+
+WEDGE_S = 30.0
+"""A pod with work and no progress for this long is wedged. Longer than any prefill; vLLM's wedge lasts forever."""
+
+SETTLE_S = 15.0
+"""A pod younger than this says nothing about capacity: its first requests are still being served (a guess)."""
+
+
+@dataclass(slots=True)
+class PodTrack:
+    """What is remembered of one pod between samples. `progress_at_s` is when a counter last moved."""
+
+    reading: PodReading
+    at_s: float
+    progress_at_s: float
+
+
+@dataclass(slots=True)
+class WorkloadTrack:
+    """What is remembered of one workload between samples."""
+
+    at_s: float = math.nan
+    pods: dict[str, PodTrack] = field(default_factory=dict)
+    gateway: GatewayReading | None = None
+    counted_at_s: float = math.nan
+    """When the counter behind `Interval.arrivals` was last read."""
+    in_flight: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Sums over the time since the last sample. NaN means not measured; it is never used as zero.
+
+    `saturated_*` cover pods that had requests waiting at both ends, `free_*` all others old enough to judge.
+    """
+
+    dt_s: float = math.nan
+    arrivals: float = math.nan
+    arrivals_s: float = 0.0
+    """The time `arrivals` covers; longer than `dt_s` when a source was silent for a while."""
+    completions: float = math.nan
+    prompt_tokens: float = math.nan
+    generation_tokens: float = math.nan
+    queue: float = math.nan
+    running: float = math.nan
+    kv_used: float = math.nan
+    """Sum over pods of the KV cache's used share, scaled up to the pods that did not report it."""
+    saturated_completions: float = 0.0
+    saturated_pod_s: float = 0.0
+    saturated_running: float = 0.0
+    free_completions: float = 0.0
+    free_pod_s: float = 0.0
+    wedged: int = 0
+    measured: int = 0
+    pods_known: bool = False
+
+
+def difference(track: WorkloadTrack, readings: Readings) -> Interval:
+    """Return what happened since the last sample and remember this one.
+
+    A sample at the same instant as the last one refreshes gauges and yields ``dt_s`` 0 and no counts.
+    """
+    now_s = readings.now_s
+    dt_s = now_s - track.at_s if math.isfinite(track.at_s) else math.nan
+    sums = _PodSums()
+    gateway_waits = bool(
+        readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
+    )
+    if readings.pods is not None:
+        fresh: dict[str, PodTrack] = {}
+        for pod in readings.pods:
+            fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
+        track.pods = fresh
+    queue = _total(_gateway_queue(readings), sums.waiting if readings.pods is not None else math.nan, readings)
+    arrivals, arrivals_s = _arrivals(track, readings, sums, queue)
+    track.at_s = now_s
+    known = readings.pods is not None
+    scale = len(readings.pods) / sums.kv_pods if readings.pods and sums.kv_pods else math.nan
+    return Interval(
+        dt_s=dt_s,
+        arrivals=arrivals,
+        arrivals_s=arrivals_s,
+        completions=sums.completions if sums.counted else math.nan,
+        prompt_tokens=sums.prompt_tokens,
+        generation_tokens=sums.generation_tokens,
+        queue=queue,
+        running=sums.running if known and (sums.running_pods or not readings.pods) else math.nan,
+        kv_used=sums.kv * scale,
+        saturated_completions=sums.saturated_completions,
+        saturated_pod_s=sums.saturated_pod_s,
+        saturated_running=sums.saturated_running,
+        free_completions=sums.free_completions,
+        free_pod_s=sums.free_pod_s,
+        wedged=sums.wedged,
+        measured=sums.measured,
+        pods_known=known,
+    )
+
+
+@dataclass(slots=True)
+class _PodSums:
+    waiting: float = 0.0
+    running: float = 0.0
+    running_pods: int = 0
+    kv: float = 0.0
+    kv_pods: int = 0
+    completions: float = 0.0
+    counted: int = 0
+    prompt_tokens: float = 0.0
+    generation_tokens: float = 0.0
+    saturated_completions: float = 0.0
+    saturated_pod_s: float = 0.0
+    saturated_running: float = 0.0
+    free_completions: float = 0.0
+    free_pod_s: float = 0.0
+    wedged: int = 0
+    measured: int = 0
+
+    def add(self, pod: PodReading, before: PodTrack | None, now_s: float, gateway_waits: bool) -> PodTrack:
+        """Add one pod's reading to the sums and return what to remember of it."""
+        old = before.reading if before else None
+        done = _delta(pod.requests_total, old.requests_total if old else None)
+        prompt = _delta(pod.prompt_tokens_total, old.prompt_tokens_total if old else None)
+        generated = _delta(pod.generation_tokens_total, old.generation_tokens_total if old else None)
+        has_work = (pod.waiting or 0) > 0 or (pod.running or 0) > 0
+        counters = (done, prompt, generated)
+        moved = all(d is None for d in counters) or any(d is not None and d > 0 for d in counters)
+        progress_at_s = before.progress_at_s if before and has_work and not moved else now_s
+        track = PodTrack(pod, now_s, progress_at_s)
+        self.measured += any(v is not None for v in (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage))
+        if now_s - progress_at_s >= WEDGE_S and (pod.waiting or 0) > 0:
+            self.wedged += 1
+            return track
+        self.waiting += pod.waiting or 0.0
+        if pod.running is not None:
+            self.running += pod.running
+            self.running_pods += 1
+        if pod.kv_cache_usage is not None:
+            self.kv += pod.kv_cache_usage
+            self.kv_pods += 1
+        self.prompt_tokens += prompt or 0.0
+        self.generation_tokens += generated or 0.0
+        if done is None or before is None or old is None:
+            return track
+        self.completions += done
+        self.counted += 1
+        span_s = now_s - before.at_s
+        if pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S:
+            return track
+        waits = (pod.waiting or 0) > 0 and (old.waiting or 0) > 0
+        if waits or gateway_waits:
+            self.saturated_completions += done
+            self.saturated_pod_s += span_s
+            self.saturated_running += (pod.running or 0.0) * span_s
+        else:
+            self.free_completions += done
+            self.free_pod_s += span_s
+        return track
+
+
+def _delta(now: float | None, before: float | None) -> float | None:
+    """Growth of a counter; ``None`` on first sight, after a reset, or when either sample lacks it."""
+    if now is None or before is None or now < before:
+        return None
+    return now - before
+
+
+def _gateway_queue(readings: Readings) -> float:
+    if readings.gateway is None or readings.gateway.queued is None:
+        return math.nan
+    return readings.gateway.queued
+
+
+def _total(gateway: float, pods: float, readings: Readings) -> float:
+    """Queue at the gateway plus queue in the pods; NaN only when neither was read."""
+    pods_silent = readings.pods is not None and len(readings.pods) > 0 and all(p.waiting is None for p in readings.pods)
+    pods = math.nan if pods_silent else pods
+    if math.isnan(gateway) and math.isnan(pods):
+        return math.nan
+    return (0.0 if math.isnan(gateway) else gateway) + (0.0 if math.isnan(pods) else pods)
+
+
+def _arrivals(track: WorkloadTrack, readings: Readings, sums: _PodSums, queue: float) -> tuple[float, float]:
+    """Arrivals and the seconds they cover: from the gateway's counter, else completions plus growth of in-flight."""
+    gateway, before = readings.gateway, track.gateway
+    span_s = readings.now_s - track.counted_at_s
+    if gateway is not None and gateway.requests_total is not None:
+        grown = _delta(gateway.requests_total, before.requests_total if before else None)
+        track.gateway, track.counted_at_s = gateway, readings.now_s
+        return (math.nan, 0.0) if grown is None or not span_s > 0 else (grown, span_s)
+    if before is not None and before.requests_total is not None:
+        return math.nan, 0.0  # the gateway went silent: wait for it rather than mix two sources
+    track.gateway = gateway or before
+    if readings.pods is None or not math.isfinite(queue):
+        return math.nan, 0.0
+    in_flight = sums.running + queue
+    grown_by, track.in_flight = in_flight - track.in_flight, in_flight
+    track.counted_at_s = readings.now_s
+    if not (math.isfinite(grown_by) and span_s > 0):
+        return math.nan, 0.0
+    return max(0.0, sums.completions + grown_by), span_s

@@ -1,0 +1,181 @@
+"""The ordered bounds: each takes a count and returns a count; the chain records every change.
+
+Soft bounds know the recent past (what was wanted, what was ordered); hard limits come last. A lowered hard limit is an
+order, not a measurement: it shrinks at the rate-down pace even on stale data.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.params import BIN_S
+from autoscaler.core.reasons import Reason
+
+KEEP = 192
+"""Bins of wanted and ordered counts kept: 32 minutes, the longest stabilisation."""
+
+RATE_UP_FACTOR = 10.0
+RATE_UP_ADD = 10
+RATE_UP_S = 60.0
+"""At most ten times, or ten more, per minute: a guard against absurd input, not a brake on a step of ten times."""
+
+RATE_DOWN_RATIO = 0.10
+RATE_DOWN_S = 60.0
+"""At most a tenth per minute, and always at least one."""
+
+HYSTERESIS = 0.35
+"""To shrink, the need must lie this share of a replica below the smaller count."""
+
+STABILISE_MIN_S = 60.0
+STABILISE_MAX_S = 1800.0
+STABILISE_LEADS = 1.0
+"""A replica is held through gaps shorter than its billed start: the ski-rental break-even."""
+
+BACK_OFF_AFTER = 3
+BACK_OFF_S = 60.0
+BACK_OFF_MOST_S = 960.0
+"""After three failed starts in a row growth pauses for 1, 2, 4 … 16 minutes."""
+
+
+@dataclass(slots=True)
+class BoundColumns(Columns):
+    """Rings of the highest count wanted and of the ordered count per bin, and the failure back-off."""
+
+    bin: I64 = column(KEEP, fill=-1, dtype=np.int64)
+    wanted: I64 = column(KEEP, fill=0, dtype=np.int64)
+    ordered_high: I64 = column(KEEP, fill=0, dtype=np.int64)
+    ordered_low: I64 = column(KEEP, fill=0, dtype=np.int64)
+    failures: I64 = column(fill=0, dtype=np.int64, keep=True)
+    back_off_until_s: F64 = column(keep=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundInputs:
+    """What the bounds read, arrays of shape (B,)."""
+
+    now_s: F64
+    desired: I64
+    exact: F64
+    lead_s: F64
+    shrinkable: Bools
+    """False while any expected signal is not fresh."""
+    loading: Bools
+    """A replica is starting and none serves: never zero."""
+    zero_allowed: Bools
+    busy: Bools
+    """There was work within the residency limit."""
+    event_floor: I64
+    event_ceiling: I64
+    min_replicas: I64
+    max_replicas: I64
+    quota: I64
+    budget: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One bound's effect on the batch: counts before and after, shape (B,)."""
+
+    reason: Reason
+    before: I64
+    after: I64
+
+
+def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64) -> None:
+    """Remember what was wanted and what stands on the target."""
+    number = np.floor(now_s / BIN_S).astype(np.int64)
+    slot = number % KEEP
+    same = columns.bin[rows, slot] == number
+    columns.wanted[rows, slot] = np.where(same, np.maximum(columns.wanted[rows, slot], wanted), wanted)
+    columns.ordered_high[rows, slot] = np.where(same, np.maximum(columns.ordered_high[rows, slot], ordered), ordered)
+    columns.ordered_low[rows, slot] = np.where(same, np.minimum(columns.ordered_low[rows, slot], ordered), ordered)
+    columns.bin[rows, slot] = number
+
+
+def note_starts(columns: BoundColumns, rows: I64, now_s: F64, finished: I64, failed: I64) -> None:
+    """Count failed starts in a row and set the back-off; one success clears it."""
+    failures = np.where(finished > 0, 0, columns.failures[rows] + failed)
+    extra = np.clip(failures - BACK_OFF_AFTER, 0, 10)
+    pause = np.minimum(BACK_OFF_S * 2.0**extra, BACK_OFF_MOST_S)
+    fresh = (failed > 0) & (failures >= BACK_OFF_AFTER)
+    until = np.where(fresh, now_s + pause, columns.back_off_until_s[rows])
+    columns.back_off_until_s[rows] = np.where(finished > 0, np.nan, until)
+    columns.failures[rows] = failures
+
+
+def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[Change]:
+    """Apply the soft bounds to the wanted count in order and return each change."""
+    chain = _Chain(wanted)
+    low, high = _ordered(columns, rows, b)
+    most = np.maximum(low + RATE_UP_ADD, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
+    chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, np.maximum(most, b.desired)), chain.n))
+    pace = pace_floor(high)
+    chain.apply(Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n))
+    held = np.minimum(_highest_wanted(columns, rows, b), b.desired)
+    chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
+    small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
+    chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
+    paused = b.now_s < np.nan_to_num(columns.back_off_until_s[rows], nan=-np.inf)
+    chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
+    chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
+    kept = (chain.n == 0) & (b.desired > 0)
+    chain.apply(Reason.LOADING, np.where(kept & b.loading, 1, chain.n))
+    chain.apply(Reason.ZERO_REFUSED, np.where(kept & ~b.zero_allowed & (chain.n == 0), 1, chain.n))
+    chain.apply(Reason.STABILISATION, np.where(kept & b.busy & (chain.n == 0), 1, chain.n))
+    return chain.changes
+
+
+def hard(columns: BoundColumns, rows: I64, n: I64, b: BoundInputs) -> list[Change]:
+    """Apply events and the hard limits, last of all. Contradicting limits change nothing and say so."""
+    chain = _Chain(n)
+    _, high = _ordered(columns, rows, b)
+    chain.apply(Reason.EVENT_FLOOR, np.maximum(chain.n, b.event_floor))
+    chain.apply(Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, np.minimum(pace_floor(high), b.desired))))
+    chain.apply(Reason.FLOOR, np.maximum(chain.n, b.min_replicas))
+    for reason, limit in ((Reason.MAX, b.max_replicas), (Reason.QUOTA, b.quota), (Reason.BUDGET, b.budget)):
+        paced = np.where(b.desired > limit, np.maximum(limit, np.minimum(pace_floor(high), b.desired)), limit)
+        chain.apply(reason, np.minimum(chain.n, paced))
+    contradiction = (b.event_floor > b.event_ceiling) | (b.min_replicas > b.max_replicas)
+    within = np.minimum(b.desired, np.minimum(b.max_replicas, np.minimum(b.quota, b.budget)))
+    chain.apply(Reason.INFEASIBLE, np.where(contradiction, within, chain.n))
+    return chain.changes
+
+
+def pace_floor(high: I64) -> I64:
+    """Return the least count allowed a minute after `high` replicas were ordered."""
+    return np.asarray(high - np.maximum(1, np.floor(high * RATE_DOWN_RATIO)).astype(np.int64))
+
+
+def hold_s(lead_s: F64) -> F64:
+    """Return how long a replica is held through lower need."""
+    return np.clip(STABILISE_LEADS * lead_s, STABILISE_MIN_S, STABILISE_MAX_S)
+
+
+class _Chain:
+    def __init__(self, n: I64) -> None:
+        self.n = n
+        self.changes: list[Change] = []
+
+    def apply(self, reason: Reason, after: I64) -> None:
+        after = np.asarray(after, dtype=np.int64)
+        if (after != self.n).any():
+            self.changes.append(Change(reason, self.n, after))
+            self.n = after
+
+
+def _ordered(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64]:
+    """Lowest and highest ordered count within the rate windows, the present one included."""
+    number = np.floor(b.now_s / BIN_S).astype(np.int64)
+    age_s = (number[:, None] - columns.bin[rows]) * BIN_S
+    known = columns.bin[rows] >= 0
+    low = np.where(known & (age_s < RATE_UP_S), columns.ordered_low[rows], b.desired[:, None]).min(axis=1)
+    high = np.where(known & (age_s < RATE_DOWN_S), columns.ordered_high[rows], b.desired[:, None]).max(axis=1)
+    return np.minimum(low, b.desired), np.maximum(high, b.desired)
+
+
+def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
+    number = np.floor(b.now_s / BIN_S).astype(np.int64)
+    age_s = (number[:, None] - columns.bin[rows]) * BIN_S
+    recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s)[:, None])
+    return np.where(recent, columns.wanted[rows], 0).max(axis=1)

@@ -1,0 +1,144 @@
+"""Proposals: every term's own count, and the arbitration that picks one.
+
+A term proposes AT_LEAST a count; known events may also propose AT_MOST one. The largest AT_LEAST wins, then the
+smallest AT_MOST caps it: a proposed floor beats a proposed ceiling of the same source only through the bounds that
+follow. All arrays have shape (B,) unless said otherwise.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.reasons import Reason
+
+DRAIN_SHARE = 0.4
+"""A queue is cleared within this share of a warm-up: recovery from a step then takes about 1.5 warm-ups."""
+
+DRAIN_MIN_S = 20.0
+"""Never plan to clear a queue faster than this: it would buy replicas for two ticks."""
+
+ROUND_DOWN = 0.1
+"""A tenth of a replica is not worth a whole one: a queue absorbs it."""
+
+KV_FULL = 0.95
+"""A KV cache is full at this share: above it engines preempt."""
+
+UNCALIBRATED_GROWTH = 0.5
+"""While the capacity of a replica is not known, a standing queue asks for half as many again."""
+
+
+class Kind(Enum):
+    """How a proposal wants to be combined with the others."""
+
+    SET = "SET"
+    AT_LEAST = "AT_LEAST"
+    AT_MOST = "AT_MOST"
+
+
+TERMS = (
+    Reason.DEMAND_NOW,
+    Reason.CONCURRENCY,
+    Reason.MEMORY,
+    Reason.FORECAST,
+    Reason.BACKLOG,
+    Reason.WAKE,
+    Reason.QUEUE_UNCALIBRATED,
+    Reason.CONCURRENCY_FLOOR,
+)
+"""AT_LEAST terms in the order of their columns; on a tie the earlier one is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that the terms read. Rates in requests/s; NaN where not known."""
+
+    desired: F64
+    ready: F64
+    serving: F64
+    """Ready replicas that are not wedged."""
+    starting: F64
+    """Starts that deserve credit."""
+    landed_replica_s: F64
+    """Replica-seconds that credited starts will have served when a replica ordered now is ready."""
+    rps: F64
+    """Capacity of one replica."""
+    slots: F64
+    slack_s: F64
+    queue: F64
+    running: F64
+    kv_used: F64
+    now_rps: F64
+    median_rps: F64
+    upper_rps: F64
+    lead_s: F64
+    floor_replicas: F64
+    noise: Bools
+    ceiling_rps: F64
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Counts per term, shape (B, len(TERMS)), before and after the noise gate and the burst ceiling."""
+
+    asked: I64
+    gated: I64
+    capped: I64
+    exact: F64
+    """The binding need as a fraction of replicas, for hysteresis."""
+    backlog: F64
+    """Requests that will be left over, beyond the slack, when a replica ordered now is ready."""
+
+
+def propose(s: Situation) -> Proposals:
+    """Return what each term asks for; a term without its inputs asks for 0."""
+    left = backlog_left(s)
+    drain_s = np.maximum(DRAIN_SHARE * s.lead_s, DRAIN_MIN_S)
+    level = np.fmax(np.where(left > 0, np.fmax(s.now_rps, s.median_rps), np.nan), 0.0)
+    need = np.zeros((len(s.desired), len(TERMS)))
+    need[:, 0] = s.now_rps / s.rps
+    need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
+    need[:, 2] = s.kv_used / KV_FULL
+    need[:, 3] = s.upper_rps / s.rps
+    need[:, 4] = np.where(left > 0, (level + left / drain_s) / s.rps, 0.0)
+    asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
+    need[:, 5] = np.where(asleep, np.maximum(np.nan_to_num(need[:, 4]), 1.0), 0.0)
+    uncalibrated = ~np.isfinite(s.rps) & (s.queue > 0)
+    need[:, 6] = np.where(
+        uncalibrated & (s.starting == 0), np.floor(s.ready * (1 + UNCALIBRATED_GROWTH)) + 1, np.where(uncalibrated, s.desired, 0)
+    )
+    need[:, 7] = s.floor_replicas
+    need = np.nan_to_num(need, nan=0.0, posinf=0.0)
+    asked = count(need)
+    gated = asked.copy()
+    for column in (0, 4):
+        gated[:, column] = np.where(s.noise, np.minimum(asked[:, column], s.desired.astype(np.int64)), asked[:, column])
+    capped = gated.copy()
+    limit = np.where(np.isfinite(s.ceiling_rps), s.ceiling_rps / s.rps, np.inf)
+    top = np.where(np.isfinite(limit), np.ceil(limit), 1e9).astype(np.int64)
+    capped[:, 3] = np.minimum(gated[:, 3], top)
+    roomier = np.where(np.isfinite(limit), np.ceil(limit * (1.0 + s.lead_s / drain_s)), 1e9).astype(np.int64)
+    capped[:, 4] = np.minimum(gated[:, 4], roomier)
+    binding = capped.argmax(axis=1)
+    exact = np.minimum(np.take_along_axis(need, binding[:, None], axis=1)[:, 0], capped.max(axis=1))
+    return Proposals(asked, gated, capped, exact, left)
+
+
+def backlog_left(s: Situation) -> F64:
+    """Return requests that neither ready nor starting capacity will have served within the slack at landing.
+
+    Counting capacity on its way is the dead-time compensation: without it the same capacity is ordered again at every
+    tick for a whole lead time (Smith, "Closer control of loops with dead time", 1957). NaN inputs give 0.
+    """
+    expected = np.fmax(s.now_rps, s.median_rps) * s.lead_s
+    served = s.rps * (s.serving * s.lead_s + s.landed_replica_s)
+    allowed = s.slack_s * s.rps * (s.serving + s.starting)
+    left = s.queue + expected - served - allowed
+    waits = s.queue > 0.5 * s.slack_s * s.rps * s.serving
+    return np.where(waits & np.isfinite(left), np.maximum(left, 0.0), 0.0)
+
+
+def count(need: F64) -> I64:
+    """Return whole replicas for a fractional need."""
+    return np.ceil(np.maximum(need - ROUND_DOWN, 0.0)).astype(np.int64)

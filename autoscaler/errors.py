@@ -1,0 +1,13 @@
+"""Headroom's own error tree.
+
+HeadroomError
+└── InputError       a file, a line, a flag or a policy that cannot be used; the message names what, where and what to do
+"""
+
+
+class HeadroomError(Exception):
+    """Base of every error Headroom raises on purpose."""
+
+
+class InputError(HeadroomError, ValueError):
+    """Input from outside that cannot be used: names file, line, field and value, and what to do."""
