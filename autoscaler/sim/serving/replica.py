@@ -1,0 +1,271 @@
+"""One replica's continuous-batching engine, moved in closed form from one event to the next.
+
+Enters: requests by their number in a `RequestBook`, a `Profile`, and instants. Leaves: instants in the book and what
+the pod's metrics page shows. It knows nothing of other replicas, of routing or of policies.
+
+An engine repeats steps. A step first makes room: each decoding request grows by one KV token, and where they do not fit
+the youngest request is preempted to the head of the queue, to be recomputed later. Then, unless it preempted, it admits
+the head of the queue (FIFO) if a slot is free, no other prompt is in prefill, and the prompt fits. The step lasts
+tpot(decoding) plus the time of the prompt chunk it carries (without chunks the prompt runs alone and decoding stalls);
+at its end each decoding request has one more token, and a prompt whose last chunk is done has its first. Adding the two
+times is an upper estimate: both read the same weights. The order is that of vLLM v1 (vllm/v1/core/sched/scheduler.py).
+
+Virtual time is the count of decode steps. A request that enters at count v with r tokens to go ends at v + r whatever
+the batch does, so a heap of those counts finds the next end, and equal steps are taken in one stride until an event.
+"""
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from autoscaler.core.types import PodReading
+from autoscaler.sim.serving.profile import Profile
+
+_NONE = -1
+
+
+class RequestBook:
+    """All requests by number (their order of arrival): what was asked, and when what happened. NaN is "not yet"."""
+
+    __slots__ = ("admitted_s", "arrival_s", "done_log_request", "done_log_s", "done_s", "first_token_s", "kept_tokens",
+                 "output", "preemptions", "prompt", "restarts", "token_log_request", "token_log_s")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.arrival_s, self.admitted_s, self.first_token_s, self.done_s = (array("d") for _ in range(4))
+        self.prompt, self.output, self.kept_tokens = array("q"), array("q"), array("q")
+        self.preemptions, self.restarts = array("q"), array("q")
+        # The order of first tokens and of completions, for the latency percentiles of a scrape.
+        self.token_log_s, self.done_log_s = array("d"), array("d")
+        self.token_log_request, self.done_log_request = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    def add(self, arrival_s: float, prompt: int, output: int) -> int:
+        """Enter one request and return its number."""
+        self.arrival_s.append(arrival_s)
+        self.prompt.append(prompt)
+        self.output.append(output)
+        for unknown in (self.admitted_s, self.first_token_s, self.done_s):
+            unknown.append(math.nan)
+        for zero in (self.kept_tokens, self.preemptions, self.restarts):
+            zero.append(0)
+        return len(self.arrival_s) - 1
+
+    def restart(self, request: int) -> None:
+        """Forget what a lost replica had done for the request: its client starts over, its wait goes on."""
+        self.admitted_s[request] = self.first_token_s[request] = math.nan
+        self.kept_tokens[request] = 0
+        self.restarts[request] += 1
+
+
+class Replica:
+    """A replica's engine; see the module. Times passed in never go back; `end_s` is its next event, inf when idle."""
+
+    __slots__ = ("_admission", "_book", "_busy_s", "_chunk_s", "_chunks_left", "_finish", "_kv_free", "_prefill",
+                 "_profile", "_start_s", "_step_s", "_steps", "_tpot_s", "completed", "decode_steps", "end_s",
+                 "generation_tokens", "name", "prompt_tokens", "queue", "ready_since_s", "running")  # fmt: skip
+
+    def __init__(self, name: str, ready_since_s: float, profile: Profile, book: RequestBook) -> None:
+        self.name = name
+        self.ready_since_s = ready_since_s
+        self.queue: deque[int] = deque()
+        self.running: dict[int, int] = {}  # request -> decode step at which it ends, in order of admission
+        self.end_s = math.inf
+        self.decode_steps = self.completed = self.prompt_tokens = self.generation_tokens = 0
+        self._profile, self._book = profile, book
+        self._tpot_s = [profile.tpot_s(batch) for batch in range(profile.max_num_seqs + 1)]
+        self._finish: list[tuple[int, int]] = []  # heap of (end, request); an entry `running` disagrees with is dead
+        self._kv_free = profile.kv_tokens
+        self._prefill = _NONE
+        self._chunks_left = 0
+        self._chunk_s = 0.0
+        self._start_s = self._step_s = self._busy_s = 0.0
+        self._steps = 0
+
+    @property
+    def load(self) -> int:
+        """Requests here, waiting or running: what least-loaded routing compares."""
+        return len(self.queue) + len(self.running)
+
+    def enqueue(self, requests: Sequence[int], now_s: float, *, at_head: bool = False) -> None:
+        """Take requests in order; an engine that could admit one is brought to its next step's edge (`end_s` moves)."""
+        if at_head:
+            self.queue.extendleft(reversed(requests))
+        else:
+            self.queue.extend(requests)
+        if self.end_s == math.inf:
+            self._plan(now_s)
+        elif self._prefill == _NONE and len(self.running) < self._profile.max_num_seqs and self.queue[0] == requests[0]:
+            # Only a new head matters: an old one was refused for memory, which stays so until an event.
+            steps = self._steps_before(now_s)
+            steps += self._start_s + steps * self._step_s < now_s
+            if steps < self._steps:
+                self._steps, self.end_s = steps, self._start_s + steps * self._step_s
+
+    def fire(self) -> None:
+        """Live through the stride that ends at `end_s` and plan the next."""
+        now_s = self.end_s
+        self._apply(now_s)
+        self._plan(now_s)
+
+    def release_waiting(self) -> list[int]:
+        """Give back, in order, the waiting requests that never ran here; preempted ones stay, their stream is open."""
+        waiting = [request for request in self.queue if math.isnan(self._book.admitted_s[request])]
+        self.queue = deque(request for request in self.queue if not math.isnan(self._book.admitted_s[request]))
+        return waiting
+
+    def release_all(self) -> list[int]:
+        """Give back everything after a crash, in order of arrival; what was begun starts over. The engine is dead."""
+        lost = sorted([*self.running, *self.queue])
+        for request in lost:
+            if not math.isnan(self._book.admitted_s[request]):
+                self._book.restart(request)
+        self.queue.clear()
+        self.running.clear()
+        self.end_s = math.inf
+        return lost
+
+    def busy_s(self, now_s: float) -> float:
+        """Seconds up to `now_s` in which the engine ran a step."""
+        return self._busy_s + (max(0.0, now_s - self._start_s) if self.end_s < math.inf else 0.0)
+
+    def reading(self, now_s: float) -> PodReading:
+        """The pod's metrics page at `now_s` (not past `end_s`): tokens of steps already ended are counted."""
+        grown = 0
+        if self.end_s < math.inf and self._decoding_moves():
+            grown = min(self._steps, self._steps_before(now_s)) * self._decoders()
+        capacity = self._profile.kv_tokens
+        return PodReading(
+            name=self.name,
+            ready_since_s=self.ready_since_s,
+            waiting=float(len(self.queue)),
+            waiting_deferred=0.0,
+            running=float(len(self.running)),
+            requests_total=float(self.completed),
+            prompt_tokens_total=float(self.prompt_tokens),
+            generation_tokens_total=float(self.generation_tokens + grown),
+            kv_cache_usage=(capacity - self._kv_free + grown) / capacity,
+        )
+
+    def _decoders(self) -> int:
+        return len(self.running) - (self._prefill != _NONE)
+
+    def _decoding_moves(self) -> bool:
+        return self._prefill == _NONE or self._profile.chunk_tokens is not None
+
+    def _steps_before(self, now_s: float) -> int:
+        """Whole steps of this stride ended at `now_s`, right to the last bit: edges are start + n * step."""
+        steps = max(0, int((now_s - self._start_s) / self._step_s))
+        while steps > 0 and self._start_s + steps * self._step_s > now_s:
+            steps -= 1
+        while self._start_s + (steps + 1) * self._step_s <= now_s:
+            steps += 1
+        return steps
+
+    def _plan(self, now_s: float) -> None:
+        decoders = self._decoders()
+        preempted = False
+        while self._kv_free < decoders:
+            self._preempt_youngest()
+            decoders, preempted = self._decoders(), True
+        if self.queue and not preempted and self._prefill == _NONE:
+            self._admit_head(now_s, decoders)
+        self._start_s = now_s
+        if not self.running:
+            self.end_s = math.inf
+            return
+        self._stride(decoders)
+        self.end_s = now_s + self._steps * self._step_s
+
+    def _stride(self, decoders: int) -> None:
+        """Set how long a step lasts, and how many equal steps pass until something must be decided."""
+        if not self._decoding_moves():
+            self._steps, self._step_s = 1, self._chunk_s
+            return
+        limits = []
+        self._step_s = self._tpot_s[decoders]
+        if self._prefill != _NONE:
+            self._step_s += self._chunk_s
+            limits.append(self._chunks_left)
+        if decoders:
+            heap = self._finish
+            while self.running.get(heap[0][1]) != heap[0][0]:
+                heappop(heap)
+            limits += [heap[0][0] - self.decode_steps, self._kv_free // decoders]
+        self._steps = min(limits)
+
+    def _admit_head(self, now_s: float, decoders: int) -> None:
+        book, request = self._book, self.queue[0]
+        tokens = book.prompt[request] + book.kept_tokens[request]
+        if len(self.running) >= self._profile.max_num_seqs or self._kv_free - decoders < tokens:
+            return
+        self.queue.popleft()
+        self._kv_free -= tokens
+        self.running[request] = _NONE
+        self._prefill = request
+        chunk = self._profile.chunk_tokens
+        self._chunks_left = 1 if chunk is None else -(-tokens // chunk)
+        self._chunk_s = self._profile.prefill_s(tokens) / self._chunks_left
+        if math.isnan(book.admitted_s[request]):
+            book.admitted_s[request] = now_s
+
+    def _preempt_youngest(self) -> None:
+        book = self._book
+        request, finish = self.running.popitem()
+        if request == self._prefill:
+            self._prefill = _NONE
+            self._kv_free += book.prompt[request] + book.kept_tokens[request]
+        else:
+            generated = book.output[request] - (finish - self.decode_steps)
+            self._kv_free += book.prompt[request] + generated - 1
+            book.kept_tokens[request] = generated
+        book.preemptions[request] += 1
+        self.queue.appendleft(request)
+
+    def _apply(self, now_s: float) -> None:
+        steps = self._steps
+        self._busy_s += now_s - self._start_s
+        if self._decoding_moves():
+            decoders = self._decoders()
+            self.decode_steps += steps
+            self._kv_free -= decoders * steps
+            self.generation_tokens += decoders * steps
+        if self._prefill != _NONE:
+            self._chunks_left -= steps
+            if self._chunks_left == 0:
+                self._end_prefill(now_s)
+        heap = self._finish
+        while heap and heap[0][0] <= self.decode_steps:
+            finish, request = heappop(heap)
+            if self.running.get(request) == finish:
+                self._complete(request, now_s)
+
+    def _end_prefill(self, now_s: float) -> None:
+        book, request = self._book, self._prefill
+        self._prefill = _NONE
+        kept = book.kept_tokens[request]
+        if kept == 0:
+            self.prompt_tokens += book.prompt[request]
+            book.first_token_s[request] = now_s
+            book.token_log_s.append(now_s)
+            book.token_log_request.append(request)
+        self.generation_tokens += 1
+        to_go = book.output[request] - kept - 1
+        if to_go == 0:
+            self._complete(request, now_s)
+        else:
+            finish = self.decode_steps + to_go
+            self.running[request] = finish
+            heappush(self._finish, (finish, request))
+
+    def _complete(self, request: int, now_s: float) -> None:
+        book = self._book
+        del self.running[request]
+        self._kv_free += book.prompt[request] + book.output[request] - 1
+        self.completed += 1
+        book.done_s[request] = now_s
+        book.done_log_s.append(now_s)
+        book.done_log_request.append(request)
