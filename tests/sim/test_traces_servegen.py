@@ -127,6 +127,23 @@ def test_lengths_follow_the_token_table_beside_the_file(tmp_path):
     assert set(load.output_tokens) == {7.0}
 
 
+def test_every_request_keeps_its_own_clients_length_when_clients_are_merged(tmp_path):
+    percentiles = "p1,p5,p10,p25,p50,p75,p90,p95,p99,max"
+    rows = [
+        f"0,m,{client},{field}," + ",".join([str(tokens)] * 10)
+        for client, tokens in (("c0", 100), ("c1", 900))
+        for field in ("input_tokens", "output_tokens")
+    ]
+    table = "\n".join([f"block_s,model,tenant,field,{percentiles}", *rows])
+    write(tmp_path, table + "\n", "servegen_tokens_x.csv.gz")
+    path = write(tmp_path, SERVEGEN, "servegen_rates_x.csv")
+    together, alone = (read_traffic(path, seed=4, tenant=tenant, with_requests=True) for tenant in (None, "c1"))
+    assert together.arrival_s is not None
+    assert together.prompt_tokens is not None
+    assert alone.arrival_s is not None
+    assert together.arrival_s[together.prompt_tokens == 900].tolist() == alone.arrival_s.tolist()
+
+
 @pytest.mark.parametrize(
     ("selection", "named"),
     [

@@ -66,6 +66,7 @@ def test_idle_then_burst_is_silent_but_for_its_bursts():
     first, second = load.onsets_s
     assert load.arrivals[: int(first)].sum() == 0
     assert rate(load, first, first + 2700) == pytest.approx(12, rel=0.1)
+    assert rate(load, first + 2640, first + 2700) == pytest.approx(12, rel=0.25)
     assert load.arrivals[int(first) + 2700 : int(second)].sum() == 0
     assert rate(load, second, second + 1800) == pytest.approx(24, rel=0.1)
 
