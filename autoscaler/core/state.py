@@ -136,7 +136,11 @@ class Table:
         p.slack_s[row] = slo.queue_slack_s()
         for target, value in ((p.tpot_slo_s, slo.tpot_s), (p.ttft_slo_s, slo.ttft_s), (p.wait_slo_s, slo.wait_s)):
             target[row] = np.nan if value is None else value
-        p.target_ratio[row], p.tick_s[row], p.idle_after_s[row] = params.target_ratio, params.tick_s, params.idle_after_s
+        p.target_ratio[row], p.tick_s[row], p.idle_after_s[row] = (
+            params.target_ratio,
+            params.tick_s,
+            params.idle_after_s,
+        )
         return row
 
     def remove(self, name: str) -> None:
@@ -182,7 +186,9 @@ def restore(table: Table, name: str, saved: dict[str, Any]) -> None:
     which the caller should remove and add again.
     """
     if saved.get("version") != CHECKPOINT_VERSION:
-        raise ValueError(f"checkpoint of {name}: version {saved.get('version')!r}, this build reads {CHECKPOINT_VERSION}")
+        raise ValueError(
+            f"checkpoint of {name}: version {saved.get('version')!r}, this build reads {CHECKPOINT_VERSION}"
+        )
     row = table.rows[name]
     track = table.track(row)
     groups = table.groups()

@@ -62,4 +62,3 @@ def _arrays(model: HistGradientBoostingRegressor) -> Trees:
         value[row, :size] = np.where(inner, 0.0, tree["value"])
     baseline = float(np.asarray(model._baseline_prediction).ravel()[0])
     return Trees(feature, threshold, left, right, value, baseline, TREE_DEPTH)
-

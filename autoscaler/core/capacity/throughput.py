@@ -107,7 +107,9 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
     per_pod = served.pods > 0
     kv = np.where(per_pod, served.kv_used / np.maximum(served.pods, 1.0), np.nan)
-    rate = np.where(per_pod & (served.dt_s > 0), served.completions / np.maximum(served.dt_s * served.pods, 1e-9), np.nan)
+    rate = np.where(
+        per_pod & (served.dt_s > 0), served.completions / np.maximum(served.dt_s * served.pods, 1e-9), np.nan
+    )
     memory = np.where(~seen & (kv > 0.3), rate * KV_FULL_RATIO / np.maximum(kv, 0.3), np.nan)
     rps, term = _bind(rps, term, np.fmax(memory, proven), Term.MEMORY)
     rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)

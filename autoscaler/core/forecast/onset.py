@@ -23,25 +23,38 @@ LASTS_S = 300.0
 
 @dataclass(slots=True)
 class OnsetColumns(Columns):
-    """Cumulated evidence up and down, and when the last onset began (sample time, NaN without one)."""
+    """Cumulated evidence up and down, when the last onset began (sample time), and what arrived since then."""
 
     up: F64 = column(fill=0)
     down: F64 = column(fill=0)
     began_s: F64 = column(keep=True)
+    count: F64 = column(fill=0)
+    seconds: F64 = column(fill=0)
 
 
-def update(columns: OnsetColumns, rows: I64, now_s: F64, rate: F64, level: F64, span_s: F64) -> Bools:
-    """Add the newest rate over `span_s` seconds and return which rows are in an upward onset."""
-    known = np.isfinite(rate) & np.isfinite(level) & (level > 0)
-    ratio = np.where(known, np.log(np.maximum(rate, 1e-9) / np.maximum(level, 1e-9)), 0.0)
+def update(columns: OnsetColumns, rows: I64, now_s: F64, arrivals: F64, span_s: F64, level: F64) -> tuple[Bools, F64]:
+    """Add the newest arrivals over `span_s` seconds; return which rows are in an upward onset, and their mean rate
+    since it began (NaN elsewhere).
+
+    The evidence uses the lower end of the count's Poisson error, or a single request after a quiet spell would be one.
+    """
+    known = np.isfinite(arrivals) & (span_s > 0) & np.isfinite(level) & (level > 0)
+    sure = np.maximum(arrivals - 2.0 * np.sqrt(np.maximum(arrivals, 0.0)), 0.0) / np.maximum(span_s, 1e-9)
+    ratio = np.where(known, np.log(np.maximum(sure, 1e-9) / np.maximum(level, 1e-9)), 0.0)
+    ratio = np.clip(ratio, -3.0, 3.0)
     part = np.clip(span_s / 10.0, 0.0, 3.0)
-    up = np.where(known, np.maximum(0.0, columns.up[rows] + (np.clip(ratio, -3, 3) - DRIFT) * part), columns.up[rows])
-    down = np.where(known, np.maximum(0.0, columns.down[rows] - (np.clip(ratio, -3, 3) + DRIFT) * part), 0.0)
+    up = np.where(known, np.maximum(0.0, columns.up[rows] + (ratio - DRIFT) * part), columns.up[rows])
+    down = np.where(known, np.maximum(0.0, columns.down[rows] - (ratio + 2 * DRIFT) * part), columns.down[rows])
     began = columns.began_s[rows]
-    fresh = (up > THRESHOLD) & ~(now_s - began <= LASTS_S)
-    began = np.where(fresh, now_s - np.minimum(span_s, 10.0), began)
-    over = (down > THRESHOLD) | (up <= 0)
-    began = np.where(over, np.nan, began)
-    columns.up[rows], columns.down[rows] = np.minimum(up, 3.0), np.minimum(down, 3.0)
+    held = now_s - began <= LASTS_S
+    fresh = (up > THRESHOLD) & ~held
+    began = np.where(fresh, now_s - span_s, np.where(held & (down < THRESHOLD), began, np.nan))
+    columns.up[rows] = np.where(fresh, 0.0, np.minimum(up, 3.0))
+    columns.down[rows] = np.where(fresh, 0.0, np.minimum(down, 3.0))
     columns.began_s[rows] = began
-    return np.asarray(np.isfinite(began) & (now_s - began <= LASTS_S))
+    active = np.isfinite(began)
+    came = np.where(known, arrivals, 0.0)
+    count = np.where(fresh, came, columns.count[rows] + came)
+    seconds = np.where(fresh, np.where(known, span_s, 0.0), columns.seconds[rows] + np.where(known, span_s, 0.0))
+    columns.count[rows], columns.seconds[rows] = count, seconds
+    return active, np.where(active & (seconds > 0), count / np.maximum(seconds, 1e-9), np.nan)

@@ -21,6 +21,10 @@ IN_FORCE_AFTER_S = 60.0
 """A fit takes effect at its data time plus this, whoever fitted it and however long that took."""
 
 
+_FIRST = 59
+"""The first ten minutes have no past to look at."""
+
+
 @dataclass(frozen=True, slots=True)
 class FitRequest:
     """One fit to be made: `x` of shape (rows, features), `y` of shape (rows,), both relative to a reference rate.
@@ -41,15 +45,17 @@ def training_set(count: F64, cover_s: F64, need: F64, minute_need: F64, horizon_
     Args: one workload's closed bins in time order, shape (T,); `minute_need[i]` is the envelope over the minute that
     starts at bin i, NaN where unknown.
     """
-    first, last = 59, len(count) - horizon_bins - 6
-    moments = np.arange(last, first, -STRIDE_BINS)[::-1]
+    last = len(count) - horizon_bins - 7
+    moments = np.arange(last, _FIRST, -STRIDE_BINS)[::-1]
     if len(moments) < MIN_ROWS:
         return None
     index = moments[:, None] - np.arange(features.LOOKBACK_BINS)
     inside = index >= 0
     index = np.maximum(index, 0)
     x, reference = features.build(
-        np.where(inside, count[index], 0.0), np.where(inside, cover_s[index], 0.0), np.where(inside, need[index], np.nan)
+        np.where(inside, count[index], 0.0),
+        np.where(inside, cover_s[index], 0.0),
+        np.where(inside, need[index], np.nan),
     )
     y = minute_need[moments + 1 + horizon_bins] / reference
     usable = np.isfinite(y) & np.isfinite(x).all(axis=1)
@@ -58,6 +64,6 @@ def training_set(count: F64, cover_s: F64, need: F64, minute_need: F64, horizon_
     return x[usable], np.clip(y[usable], 0.0, 20.0)
 
 
-def span_s(rows: int) -> float:
-    """Return how much history `rows` training rows stand for."""
-    return rows * STRIDE_BINS * BIN_S
+def needed_bins(horizon_bins: int) -> int:
+    """Return the least history in bins from which `training_set` can make a set."""
+    return _FIRST + horizon_bins + 6 + MIN_ROWS * STRIDE_BINS

@@ -111,7 +111,9 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     most = np.maximum(low + RATE_UP_ADD, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
     chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, np.maximum(most, b.desired)), chain.n))
     pace = pace_floor(high)
-    chain.apply(Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n))
+    chain.apply(
+        Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n)
+    )
     held = np.minimum(_highest_wanted(columns, rows, b), b.desired)
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
     small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
@@ -131,7 +133,9 @@ def hard(columns: BoundColumns, rows: I64, n: I64, b: BoundInputs) -> list[Chang
     chain = _Chain(n)
     _, high = _ordered(columns, rows, b)
     chain.apply(Reason.EVENT_FLOOR, np.maximum(chain.n, b.event_floor))
-    chain.apply(Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, np.minimum(pace_floor(high), b.desired))))
+    chain.apply(
+        Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, np.minimum(pace_floor(high), b.desired)))
+    )
     chain.apply(Reason.FLOOR, np.maximum(chain.n, b.min_replicas))
     for reason, limit in ((Reason.MAX, b.max_replicas), (Reason.QUOTA, b.quota), (Reason.BUDGET, b.budget)):
         paced = np.where(b.desired > limit, np.maximum(limit, np.minimum(pace_floor(high), b.desired)), limit)

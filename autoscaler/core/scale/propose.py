@@ -106,7 +106,9 @@ def propose(s: Situation) -> Proposals:
     need[:, 5] = np.where(asleep, np.maximum(np.nan_to_num(need[:, 4]), 1.0), 0.0)
     uncalibrated = ~np.isfinite(s.rps) & (s.queue > 0)
     need[:, 6] = np.where(
-        uncalibrated & (s.starting == 0), np.floor(s.ready * (1 + UNCALIBRATED_GROWTH)) + 1, np.where(uncalibrated, s.desired, 0)
+        uncalibrated & (s.starting == 0),
+        np.floor(s.ready * (1 + UNCALIBRATED_GROWTH)) + 1,
+        np.where(uncalibrated, s.desired, 0),
     )
     need[:, 7] = s.floor_replicas
     need = np.nan_to_num(need, nan=0.0, posinf=0.0)

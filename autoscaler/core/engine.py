@@ -1,0 +1,215 @@
+"""One step of the core: readings of some workloads in, a decision for each out, and fits to be made elsewhere.
+
+Both drivers call `step`. It reads as seven numbered stages; every stage works on all workloads of the batch at once.
+Nothing here knows where readings come from or who applies a decision.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core import inputs as gather
+from autoscaler.core import traces
+from autoscaler.core.capacity import throughput
+from autoscaler.core.columns import F64, I64
+from autoscaler.core.demand import budget, episodes, peaks
+from autoscaler.core.forecast import features, forecaster, onset, pending, training
+from autoscaler.core.forecast.models import FittedModel
+from autoscaler.core.forecast.training import FitRequest
+from autoscaler.core.inputs import Batch
+from autoscaler.core.observe import history
+from autoscaler.core.params import BIN_S, HISTORY_BINS
+from autoscaler.core.scale import bounds, propose
+from autoscaler.core.state import Table
+from autoscaler.core.traces import Load, Outcome
+from autoscaler.core.types import Decision, Readings
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Decisions in the order of the batch, and fits that the driver should have made."""
+
+    decisions: tuple[Decision, ...]
+    fits: tuple[FitRequest, ...]
+
+
+def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
+    """Decide for each (workload, readings) of the batch; a workload occurs at most once.
+
+    Raises KeyError for a workload that is not in the table. Readings older than the last ones change nothing.
+    """
+    rows, readings, outdated = gather.select(table, batch)
+    decided = {name: traces.outdated(name, reading) for name, reading in outdated}
+    fits: list[FitRequest] = []
+    if readings:
+        seen = gather.observe(table, rows, readings)  # 1 observe
+        closed = history.absorb(
+            table.history, rows, seen.now_s, seen.arrivals, seen.arrivals_s, table.policy.slack_s[rows]
+        )
+        capacity = throughput.learn(table.throughput, rows, seen.served, table.policy.tpot_slo_s[rows])  # 2 capacity
+        load = _load(table, rows, seen, capacity.rps)  # 3 demand
+        _activate(table, rows, seen.now_s)
+        if closed.any():
+            fits = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
+        outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
+        for decision in traces.decisions(table, rows, seen, capacity, load, outcome):  # 7 explain
+            decided[decision.workload] = decision
+    return StepResult(tuple(decided[name] for name, _ in batch), tuple(fits))
+
+
+def install(table: Table, workload: str, model: FittedModel) -> None:
+    """Hand over a fitted model; it takes effect at its own `in_force_at_s`. Raises KeyError for an unknown workload."""
+    table.track(table.rows[workload]).coming = model
+
+
+def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
+    """The present load, how late it makes requests, and whether an excess is noise."""
+    count, cover_s = history.recent(table.history, rows, features.WINDOWS[4])
+    minute = _mean(count[:, :6], cover_s[:, :6])
+    five = _mean(count, cover_s)
+    newest = np.where(seen.arrivals_s > 0, seen.arrivals / np.maximum(seen.arrivals_s, 1e-9), np.nan)
+    surge, since = onset.update(table.onset, rows, seen.now_s, seen.arrivals, seen.arrivals_s, five)
+    now_rps = np.where(surge & np.isfinite(since), since, np.where(np.isfinite(minute), minute, newest))
+    wait_s = np.where(seen.queue > 0, seen.queue / np.maximum(rps * seen.serving, 1e-9), 0.0)
+    wait_s = np.where(np.isfinite(rps) & (seen.serving > 0), wait_s, np.nan)
+    policy = table.policy
+    ratio = np.fmax(
+        np.fmax(seen.queue_p90 / policy.wait_slo_s[rows], seen.ttft_p90 / policy.ttft_slo_s[rows]),
+        seen.tpot_p90 / policy.tpot_slo_s[rows],
+    )
+    share = budget.late_share(wait_s, policy.slack_s[rows], ratio)
+    share = np.where((seen.serving == 0) & (seen.queue > 0), 1.0, share)
+    budget.spend(table.budget, rows, seen.dt_s, seen.arrivals, share)
+    age_s = episodes.follow(table.episodes, rows, seen.now_s, now_rps, rps * (seen.serving + seen.starting))
+    chance = episodes.outlives(table.episodes, rows, seen.now_s, np.nan_to_num(age_s), seen.lead50_s)
+    works = seen.queue + np.nan_to_num(seen.running) + np.nan_to_num(seen.arrivals, nan=0.0)
+    idle_s = peaks.note_work(table.peaks, rows, seen.now_s, works)
+    tail = budget.tail(table.budget, rows, five, policy.target_ratio[rows])
+    return Load(
+        now_rps=now_rps,
+        five_rps=five,
+        surge=surge,
+        wait_s=wait_s,
+        late_share=share,
+        burn=budget.burn(table.budget, rows, policy.target_ratio[rows]),
+        tail=tail,
+        episode_s=age_s,
+        outlives=chance,
+        noise=episodes.is_noise(chance, age_s),
+        idle_s=idle_s,
+        ceiling_rps=peaks.ceiling_rps(table.peaks, rows, seen.now_s, now_rps),
+    )
+
+
+def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: F64) -> list[FitRequest]:
+    count, cover_s = history.recent(table.history, rows, features.LOOKBACK_BINS)
+    need = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
+    slack_s = table.policy.slack_s[rows]
+    minute_need = history.envelope(count[:, :6], cover_s[:, :6], slack_s)
+    horizon = np.ceil((seen.lead90_s + table.policy.tick_s[rows]) / BIN_S).astype(np.int64)
+    horizon = np.clip(horizon, 1, pending.MAX_HORIZON_BINS)
+    peaks.note(table.peaks, rows, seen.now_s, minute_need)
+    forecaster.advance(
+        table.forecaster,
+        rows,
+        forecaster.Round(
+            now_s=seen.now_s,
+            head=table.history.head[rows],
+            count=count,
+            cover_s=cover_s,
+            need_rps=need,
+            minute_need=minute_need,
+            horizon_bins=horizon,
+            level=1.0 - load.tail[closed],
+        ),
+        table.fitted,
+    )
+    return [
+        request
+        for row, now_s, ahead in zip(rows.tolist(), seen.now_s.tolist(), horizon.tolist(), strict=True)
+        if (request := _fit_request(table, row, now_s, ahead)) is not None
+    ]
+
+
+def _fit_request(table: Table, row: int, now_s: float, horizon_bins: int) -> FitRequest | None:
+    track = table.track(row)
+    if now_s - track.fit_asked_s < training.REFIT_S:
+        return None
+    head = int(table.history.head[row])
+    index = (head - np.arange(HISTORY_BINS - 1, 0, -1)) % HISTORY_BINS
+    count = table.history.count[row, index].astype(np.float64)
+    cover_s = table.history.cover_s[row, index].astype(np.float64)
+    first = int(np.argmax(cover_s > 0))
+    count, cover_s, index = count[first:], cover_s[first:], index[first:]
+    if len(count) < training.needed_bins(horizon_bins):
+        return None
+    minute = np.lib.stride_tricks.sliding_window_view(count, 6), np.lib.stride_tricks.sliding_window_view(cover_s, 6)
+    ahead = history.envelope(*minute, np.full(len(minute[0]), table.policy.slack_s[row]))
+    made = training.training_set(
+        count, cover_s, table.history.need_rps[row, index].astype(np.float64), ahead, horizon_bins
+    )
+    track.fit_asked_s = now_s
+    if made is None:
+        return None
+    return FitRequest(track.name, horizon_bins, *made, in_force_at_s=now_s + training.IN_FORCE_AFTER_S)
+
+
+def _activate(table: Table, rows: I64, now_s: F64) -> None:
+    for row, at_s in zip(rows.tolist(), now_s.tolist(), strict=True):
+        track = table.track(row)
+        if track.coming is not None and at_s >= track.coming.in_force_at_s:
+            table.fitted[row], track.coming = track.coming, None
+
+
+def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load) -> Outcome:
+    situation = propose.Situation(
+        desired=seen.desired.astype(np.float64),
+        ready=seen.ready,
+        serving=seen.serving,
+        starting=seen.starting,
+        landed_replica_s=seen.landed_replica_s,
+        rps=capacity.rps,
+        slots=capacity.slots,
+        slack_s=table.policy.slack_s[rows],
+        queue=np.nan_to_num(seen.queue),
+        running=np.nan_to_num(seen.running),
+        kv_used=np.nan_to_num(seen.served.kv_used),
+        now_rps=load.now_rps,
+        median_rps=table.forecaster.out.median_rps[rows],
+        upper_rps=table.forecaster.out.upper_rps[rows],
+        lead_s=seen.lead50_s,
+        floor_replicas=_floor(table, rows, capacity.rps),
+        noise=load.noise,
+        ceiling_rps=load.ceiling_rps,
+    )
+    proposals = propose.propose(situation)
+    wanted = proposals.capped.max(axis=1)
+    unknown = ~np.isfinite(capacity.rps) | ~np.isfinite(load.now_rps)
+    wanted = np.where(unknown, np.maximum(wanted, seen.desired), wanted)
+    idle = load.idle_s >= table.policy.idle_after_s[rows]
+    wanted = np.where(
+        idle, 0, np.maximum(wanted, np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64)) + wanted)
+    )
+    bounds.note_starts(table.bounds, rows, seen.now_s, seen.finished, seen.failed)
+    limits = gather.limits(table, rows, seen, idle)
+    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired)
+    limits = limits.with_exact(np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0), unknown)
+    soft = bounds.soft(table.bounds, rows, wanted, limits)
+    after_soft = soft[-1].after if soft else wanted
+    hard = bounds.hard(table.bounds, rows, after_soft, limits)
+    replicas = hard[-1].after if hard else after_soft
+    return Outcome(situation, proposals, wanted, idle, unknown, (*soft, *hard), replicas)
+
+
+def _floor(table: Table, rows: I64, rps: F64) -> F64:
+    """The sustained minimum of the last hour in whole replicas: what was needed at every moment of it."""
+    need = history.recent_needs(table.history, rows, 360)
+    known = np.isfinite(need).sum(axis=1) >= 350
+    lowest = np.where(np.isfinite(need), need, np.inf).min(axis=1)
+    return np.where(known & (rps > 0), np.floor(lowest / rps), 0.0)
+
+
+def _mean(count: F64, cover_s: F64) -> F64:
+    seconds = cover_s.sum(axis=1)
+    return np.where(seconds > 0, count.sum(axis=1) / np.maximum(seconds, 1e-9), np.nan)

@@ -1,0 +1,206 @@
+"""From readings to the batch: per-pod differences, starts and freshness, gathered into arrays of one entry per row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autoscaler.core.capacity import leadtime
+from autoscaler.core.capacity.leadtime import LeadTime, Starts
+from autoscaler.core.capacity.throughput import Served
+from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.observe import pods
+from autoscaler.core.observe.freshness import Freshness
+from autoscaler.core.observe.pods import Interval
+from autoscaler.core.scale.bounds import BoundInputs
+from autoscaler.core.state import Table, Track
+from autoscaler.core.types import Readings
+
+NO_LIMIT = 1_000_000_000
+
+BLOCKING = ("arrivals", "queue", "in_flight", "tokens", "kv")
+"""Signals that must be fresh to shrink. Latency is absent by nature when nothing is served, so it is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the rows of one step observed, arrays of shape (B,) in the order of the rows; NaN where not known."""
+
+    now_s: F64
+    dt_s: F64
+    arrivals: F64
+    arrivals_s: F64
+    queue: F64
+    running: F64
+    desired: I64
+    ready: F64
+    serving: F64
+    starting: F64
+    late: I64
+    unschedulable: I64
+    finished: I64
+    failed: I64
+    landed_replica_s: F64
+    lead50_s: F64
+    lead90_s: F64
+    lead99_s: F64
+    lead_samples: I64
+    queue_p90: F64
+    ttft_p90: F64
+    tpot_p90: F64
+    shrinkable: Bools
+    served: Served
+    readings: tuple[Readings, ...]
+    wedged: I64
+
+    def only(self, mask: Bools) -> "Batch":
+        """Return the rows under `mask`."""
+        picked = {
+            name: getattr(self, name)[mask]
+            for name in self.__dataclass_fields__
+            if isinstance(getattr(self, name), np.ndarray)
+        }
+        served = Served(**{name: getattr(self.served, name)[mask] for name in Served.__dataclass_fields__})
+        kept = tuple(r for r, keep in zip(self.readings, mask.tolist(), strict=True) if keep)
+        return Batch(**picked, served=served, readings=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded(BoundInputs):
+    """Bound inputs that can be completed once the proposals are known."""
+
+    def with_exact(self, exact: F64, unknown: Bools) -> "Bounded":
+        """Return a copy with the binding need, where nothing shrinks on an unknown need."""
+        return replace(self, exact=exact, shrinkable=self.shrinkable & ~unknown)
+
+
+def select(
+    table: Table, batch: Sequence[tuple[str, Readings]]
+) -> tuple[I64, tuple[Readings, ...], list[tuple[str, Readings]]]:
+    """Return rows and readings in step with time, and the (workload, readings) that are older than the last ones."""
+    rows: list[int] = []
+    readings: list[Readings] = []
+    outdated: list[tuple[str, Readings]] = []
+    for name, reading in batch:
+        row = table.rows[name]
+        if reading.now_s < table.track(row).pods.at_s:
+            outdated.append((name, reading))
+        else:
+            rows.append(row)
+            readings.append(reading)
+    return np.asarray(rows, dtype=np.int64), tuple(readings), outdated
+
+
+def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
+    """Difference every row's readings against its track and gather the sums."""
+    tracks = [table.track(row) for row in rows.tolist()]
+    intervals = [pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
+    followed = [leadtime.follow(t.lead, r, t.params.warmup_prior_s) for t, r in zip(tracks, readings, strict=True)]
+    shrinkable = [_note(t, r) for t, r in zip(tracks, readings, strict=True)]
+    served = _served(intervals, readings)
+    wedged = np.array([i.wedged for i in intervals])
+    ready = np.array([r.replicas.ready for r in readings], dtype=np.float64)
+    starts, leads = [s for s, _ in followed], [lead for _, lead in followed]
+    latency = [r.latency for r in readings]
+    return Batch(
+        now_s=served.now_s,
+        dt_s=served.dt_s,
+        arrivals=_floats([i.arrivals for i in intervals]),
+        arrivals_s=_floats([i.arrivals_s for i in intervals]),
+        queue=_floats([i.queue for i in intervals]),
+        running=served.running,
+        desired=np.array([r.replicas.desired for r in readings], dtype=np.int64),
+        ready=ready,
+        serving=np.maximum(ready - wedged, 0.0),
+        starting=_floats([len(s.credited) for s in starts]),
+        late=np.array([s.late for s in starts], dtype=np.int64),
+        unschedulable=np.array([s.unschedulable for s in starts], dtype=np.int64),
+        finished=np.array([len(s.finished_s) for s in starts], dtype=np.int64),
+        failed=np.array([s.failed for s in starts], dtype=np.int64),
+        landed_replica_s=_floats([_landed(s, lead) for s, lead in followed]),
+        lead50_s=_floats([lead.l50_s for lead in leads]),
+        lead90_s=_floats([lead.l90_s for lead in leads]),
+        lead99_s=_floats([lead.l99_s for lead in leads]),
+        lead_samples=np.array([lead.samples for lead in leads], dtype=np.int64),
+        queue_p90=_floats([None if x is None else x.queue_s_p90 for x in latency]),
+        ttft_p90=_floats([None if x is None else x.ttft_s_p90 for x in latency]),
+        tpot_p90=_floats([None if x is None else x.tpot_s_p90 for x in latency]),
+        shrinkable=np.array(shrinkable, dtype=np.bool_),
+        served=served,
+        readings=readings,
+        wedged=wedged,
+    )
+
+
+def limits(table: Table, rows: I64, seen: Batch, idle: Bools) -> Bounded:
+    """Gather the bounds of each row at this moment."""
+    tracks = [table.track(row) for row in rows.tolist()]
+    events = [_events(t, r.now_s) for t, r in zip(tracks, seen.readings, strict=True)]
+    given = [r.limits for r in seen.readings]
+    return Bounded(
+        now_s=seen.now_s,
+        desired=seen.desired,
+        exact=np.zeros(len(rows)),
+        lead_s=seen.lead50_s,
+        shrinkable=seen.shrinkable,
+        loading=(seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0),
+        zero_allowed=np.array([t.zero_signal for t in tracks], dtype=np.bool_),
+        busy=~idle,
+        event_floor=np.array([low for low, _ in events], dtype=np.int64),
+        event_ceiling=np.array([high for _, high in events], dtype=np.int64),
+        min_replicas=table.policy.min_replicas[rows],
+        max_replicas=table.policy.max_replicas[rows],
+        quota=np.array([NO_LIMIT if g.quota_replicas is None else g.quota_replicas for g in given], dtype=np.int64),
+        budget=np.array([NO_LIMIT if g.budget_replicas is None else g.budget_replicas for g in given], dtype=np.int64),
+    )
+
+
+def _note(track: Track, readings: Readings) -> bool:
+    """Note which signals came, and return whether every expected one is fresh."""
+    track.fresh.note(readings)
+    if readings.gateway is not None and readings.gateway.queued is not None:
+        track.zero_signal = True
+    now_s, tick_s = readings.now_s, track.params.tick_s
+    states = {signal: track.fresh.state(signal, now_s, tick_s) for signal in BLOCKING}
+    demand = (states["arrivals"], states["queue"])
+    return all(s in {Freshness.FRESH, Freshness.ABSENT} for s in states.values()) and Freshness.FRESH in demand
+
+
+def _events(track: Track, now_s: float) -> tuple[int, int]:
+    floor, ceiling = 0, NO_LIMIT
+    for event in track.params.events:
+        if event.from_s <= now_s < event.to_s:
+            floor = max(floor, event.floor or 0)
+            ceiling = min(ceiling, NO_LIMIT if event.ceiling is None else event.ceiling)
+    return floor, ceiling
+
+
+def _landed(starts: Starts, lead: LeadTime) -> float:
+    """Replica-seconds that starts under way will have served after one more median lead time."""
+    return float(sum(min(age, lead.l50_s) for age in starts.credited))
+
+
+def _served(intervals: list[Interval], readings: tuple[Readings, ...]) -> Served:
+    return Served(
+        now_s=_floats([r.now_s for r in readings]),
+        dt_s=_floats([i.dt_s for i in intervals]),
+        completions=_floats([i.completions for i in intervals]),
+        running=_floats([i.running for i in intervals]),
+        pods=_floats(
+            [
+                max(0, len(r.pods) - i.wedged) if r.pods is not None else 0
+                for i, r in zip(intervals, readings, strict=True)
+            ]
+        ),
+        kv_used=_floats([i.kv_used for i in intervals]),
+        saturated_done=_floats([i.saturated_completions for i in intervals]),
+        saturated_pod_s=_floats([i.saturated_pod_s for i in intervals]),
+        saturated_running=_floats([i.saturated_running for i in intervals]),
+        free_done=_floats([i.free_completions for i in intervals]),
+        free_pod_s=_floats([i.free_pod_s for i in intervals]),
+        tpot_s=_floats([None if r.latency is None else r.latency.tpot_s_p90 for r in readings]),
+    )
+
+
+def _floats(values: Sequence[float | int | None]) -> F64:
+    return np.array([np.nan if v is None else v for v in values], dtype=np.float64)

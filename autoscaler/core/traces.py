@@ -1,0 +1,188 @@
+"""From arrays to decisions: the chain of steps of each row, with the evidence a person needs to check it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.capacity.throughput import Term, Throughput
+from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.demand.peaks import CEILING
+from autoscaler.core.forecast.models import Model
+from autoscaler.core.inputs import Batch
+from autoscaler.core.reasons import Reason
+from autoscaler.core.scale.bounds import Change
+from autoscaler.core.scale.propose import TERMS, Proposals, Situation
+from autoscaler.core.state import Table
+from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The demand stage's result, arrays of shape (B,)."""
+
+    now_rps: F64
+    five_rps: F64
+    surge: Bools
+    wait_s: F64
+    late_share: F64
+    burn: F64
+    tail: F64
+    episode_s: F64
+    outlives: F64
+    noise: Bools
+    idle_s: F64
+    ceiling_rps: F64
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The scale stage's result: what was wanted, each bound's change, and the final count."""
+
+    situation: Situation
+    proposals: Proposals
+    wanted: I64
+    idle: Bools
+    unknown: Bools
+    changes: tuple[Change, ...]
+    replicas: I64
+
+
+def outdated(workload: str, readings: Readings) -> Decision:
+    """Return the decision for readings older than the last ones: nothing changes."""
+    desired = readings.replicas.desired
+    step = Step("observe", desired, desired, Reason.OUTDATED, (("now_s", readings.now_s),))
+    return Decision(workload, readings.now_s, desired, desired, Verdict.HOLD, Reason.OUTDATED, (step,), readings.now_s)
+
+
+def decisions(
+    table: Table, rows: I64, seen: Batch, capacity: Throughput, load: Load, outcome: Outcome
+) -> Iterator[Decision]:
+    """Yield one decision per row, in the order of the rows."""
+    for i, row in enumerate(rows.tolist()):
+        track = table.track(row)
+        trace = tuple(_trace(table, row, i, seen, capacity, load, outcome))
+        before, after = int(seen.desired[i]), int(outcome.replicas[i])
+        verdict = Verdict.HOLD if after == before else Verdict.SCALE
+        due_s = float(seen.now_s[i]) + track.params.tick_s
+        yield Decision(track.name, float(seen.now_s[i]), before, after, verdict, _primary(trace, before), trace, due_s)
+
+
+def _primary(trace: tuple[Step, ...], before: int) -> Reason:
+    """The reason of the step that set the final number; STEADY when the terms agree with what stands."""
+    last = trace[-1]
+    if len(trace) == 1 and last.after == before and last.reason not in {Reason.NO_SIGNAL, Reason.IDLE}:
+        return Reason.STEADY
+    return last.reason
+
+
+def _trace(
+    table: Table, row: int, i: int, seen: Batch, capacity: Throughput, load: Load, outcome: Outcome
+) -> Iterator[Step]:
+    before, proposals = int(seen.desired[i]), outcome.proposals
+    asked = int(proposals.asked[i].max())
+    gated = int(proposals.gated[i].max())
+    capped = int(proposals.capped[i].max())
+    term = int(proposals.asked[i].argmax())
+    if outcome.unknown[i] and asked <= before:
+        yield Step("demand", before, before, Reason.NO_SIGNAL, _ages(table, row, seen, i))
+        number = before
+    else:
+        yield Step(
+            "demand", before, asked, TERMS[term], _term_evidence(table, row, i, term, seen, capacity, load, outcome)
+        )
+        number = asked
+        if gated != asked:
+            yield Step("gate", asked, gated, Reason.NOISE, _noise_evidence(i, seen, load))
+            number = gated
+        if capped != gated:
+            limit = (("ceiling_rps", _number(load.ceiling_rps[i])), ("factor_ratio", CEILING))
+            yield Step("bound", gated, capped, Reason.BURST_CEILING, limit)
+            number = capped
+    wanted = int(outcome.wanted[i])
+    if outcome.idle[i]:
+        yield Step("demand", number, 0, Reason.IDLE, (("idle_s", _number(load.idle_s[i])),))
+    elif wanted != number:
+        yield Step("capacity", number, wanted, Reason.LATE_START, (("late_starts", int(seen.late[i])),))
+    for change in outcome.changes:
+        if change.before[i] != change.after[i]:
+            yield Step(
+                "bound",
+                int(change.before[i]),
+                int(change.after[i]),
+                change.reason,
+                _bound_evidence(table, row, i, change.reason, seen),
+            )
+
+
+def _term_evidence(
+    table: Table, row: int, i: int, term: int, seen: Batch, capacity: Throughput, load: Load, outcome: Outcome
+) -> Evidence:
+    out = table.forecaster.out
+    replica: Evidence = (
+        ("replica_rps", _number(capacity.rps[i])),
+        ("replica_limit", Term(int(capacity.term[i])).name.lower()),
+    )
+    present: Evidence = (("load_rps", _number(load.now_rps[i])), ("queue", _number(seen.queue[i])))
+    lead: Evidence = (("warmup_s", _number(seen.lead50_s[i])), ("warmup_samples", int(seen.lead_samples[i])))
+    ages = _ages(table, row, seen, i)
+    reason = TERMS[term]
+    if reason is Reason.FORECAST:
+        own: Evidence = (
+            ("forecast_rps", _number(out.upper_rps[row])),
+            ("median_rps", _number(out.median_rps[row])),
+            ("level_ratio", _number(out.level[row])),
+            ("model", Model(int(out.leading[row])).name.lower()),
+            ("budget_burn_ratio", _number(load.burn[i])),
+        )
+    elif reason in {Reason.BACKLOG, Reason.WAKE}:
+        own = (("backlog", _number(outcome.proposals.backlog[i])), ("starting", int(seen.starting[i])))
+    elif reason is Reason.MEMORY:
+        own = (("kv_used_replicas", _number(outcome.situation.kv_used[i])),)
+    elif reason is Reason.CONCURRENCY:
+        own = (("in_flight", _number(seen.running[i])), ("slots_per_replica", _number(capacity.slots[i])))
+    else:
+        own = ()
+    return own + present + replica + lead + ages
+
+
+def _noise_evidence(i: int, seen: Batch, load: Load) -> Evidence:
+    return (
+        ("load_rps", _number(load.now_rps[i])),
+        ("age_s", _number(load.episode_s[i])),
+        ("outlives_ratio", _number(load.outlives[i])),
+        ("warmup_s", _number(seen.lead50_s[i])),
+    )
+
+
+def _bound_evidence(table: Table, row: int, i: int, reason: Reason, seen: Batch) -> Evidence:
+    policy = table.policy
+    if reason is Reason.STALE:
+        return _ages(table, row, seen, i)
+    if reason is Reason.FLOOR:
+        return (("min_replicas", int(policy.min_replicas[row])),)
+    if reason is Reason.MAX:
+        return (("max_replicas", int(policy.max_replicas[row])),)
+    if reason is Reason.STABILISATION:
+        return (("warmup_s", _number(seen.lead50_s[i])),)
+    if reason is Reason.BACK_OFF:
+        left_s = table.bounds.back_off_until_s[row] - seen.now_s[i]
+        return (("failures", int(table.bounds.failures[row])), ("remaining_s", _number(left_s)))
+    given = seen.readings[i].limits
+    if reason is Reason.QUOTA:
+        return (("quota_replicas", given.quota_replicas),)
+    if reason is Reason.BUDGET:
+        return (("budget_replicas", given.budget_replicas),)
+    return ()
+
+
+def _ages(table: Table, row: int, seen: Batch, i: int) -> Evidence:
+    track = table.track(row)
+    ages = track.fresh.ages_s(float(seen.now_s[i]))
+    return tuple((f"{signal}_age_s", _number(age)) for signal, age in ages.items())
+
+
+def _number(value: float) -> float | None:
+    """A figure for a person: four significant digits, None where not known."""
+    number = float(value)
+    return float(f"{number:.4g}") if np.isfinite(number) else None
