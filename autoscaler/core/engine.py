@@ -21,7 +21,7 @@ from autoscaler.core.inputs import Batch
 from autoscaler.core.observe import history
 from autoscaler.core.params import BIN_S, HISTORY_BINS
 from autoscaler.core.scale import bounds, propose
-from autoscaler.core.state import Table
+from autoscaler.core.state import Seen, Table
 from autoscaler.core.traces import Load, Outcome
 from autoscaler.core.types import Decision, Readings
 
@@ -55,6 +55,7 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
         outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
         for decision in traces.decisions(table, rows, seen, capacity, load, outcome):  # 7 explain
             decided[decision.workload] = decision
+        _remember(table, rows, seen, capacity, load, outcome)
     return StepResult(tuple(decided[name] for name, _ in batch), tuple(fits))
 
 
@@ -200,6 +201,29 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     hard = bounds.hard(table.bounds, rows, after_soft, limits)
     replicas = hard[-1].after if hard else after_soft
     return Outcome(situation, proposals, wanted, idle, unknown, (*soft, *hard), replicas)
+
+
+def _remember(
+    table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load, outcome: Outcome
+) -> None:
+    for i, row in enumerate(rows.tolist()):
+        table.track(row).seen = Seen(
+            now_s=float(seen.now_s[i]),
+            load_rps=float(load.now_rps[i]),
+            queue=float(seen.queue[i]),
+            ready=int(seen.ready[i]),
+            serving=float(seen.serving[i]),
+            starting_ages_s=tuple(seen.readings[i].now_s - s.since_s for s in seen.readings[i].replicas.starting),
+            desired=int(seen.desired[i]),
+            replicas=int(outcome.replicas[i]),
+            wanted=int(outcome.wanted[i]),
+            rps=float(capacity.rps[i]),
+            term=int(capacity.term[i]),
+            lead50_s=float(seen.lead50_s[i]),
+            lead90_s=float(seen.lead90_s[i]),
+            burn=float(load.burn[i]),
+            late_share=float(load.late_share[i]),
+        )
 
 
 def _floor(table: Table, rows: I64, rps: F64) -> F64:

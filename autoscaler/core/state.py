@@ -21,7 +21,7 @@ from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.onset import OnsetColumns
 from autoscaler.core.observe.freshness import FreshnessTrack
 from autoscaler.core.observe.history import HistoryColumns
-from autoscaler.core.observe.pods import Interval, WorkloadTrack
+from autoscaler.core.observe.pods import WorkloadTrack
 from autoscaler.core.params import Params
 from autoscaler.core.scale.bounds import BoundColumns
 
@@ -48,6 +48,27 @@ class PolicyColumns(Columns):
     idle_after_s: F64 = column()
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the last step saw of one workload, for views; NaN where not known."""
+
+    now_s: float
+    load_rps: float
+    queue: float
+    ready: int
+    serving: float
+    starting_ages_s: tuple[float, ...]
+    desired: int
+    replicas: int
+    wanted: int
+    rps: float
+    term: int
+    lead50_s: float
+    lead90_s: float
+    burn: float
+    late_share: float
+
+
 @dataclass(slots=True)
 class Track:
     """What one workload remembers outside the columns: names of pods, starts, models."""
@@ -57,7 +78,7 @@ class Track:
     pods: WorkloadTrack = field(default_factory=WorkloadTrack)
     lead: LeadTrack = field(default_factory=LeadTrack)
     fresh: FreshnessTrack = field(default_factory=FreshnessTrack)
-    last: Interval | None = None
+    seen: Seen | None = None
     zero_signal: bool = False
     """A gateway's queue has been seen: a signal that lives at zero."""
     coming: FittedModel | None = None

@@ -12,6 +12,11 @@ SETTLE_S = 15.0
 """A pod younger than this says nothing about capacity: its first requests are still being served (a guess)."""
 
 
+STANDING_RATIO = 0.2
+"""A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
+have come and gone, and its rate would pass for capacity."""
+
+
 @dataclass(slots=True)
 class PodTrack:
     """What is remembered of one pod between samples. `progress_at_s` is when a counter last moved."""
@@ -153,8 +158,7 @@ class _PodSums:
         span_s = now_s - before.at_s
         if pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S:
             return track
-        waits = (pod.waiting or 0) > 0 and (old.waiting or 0) > 0
-        if waits or gateway_waits:
+        if gateway_waits or min(pod.waiting or 0.0, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9):
             self.saturated_completions += done
             self.saturated_pod_s += span_s
             self.saturated_running += (pod.running or 0.0) * span_s
