@@ -1,0 +1,1 @@
+"""Translations to and from the world outside: each vendor is imported in one adapter only."""

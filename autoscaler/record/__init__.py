@@ -1,0 +1,1 @@
+"""What is written down of decisions: sentences, audit lines, the stream a page draws from, names of metrics."""

@@ -1,0 +1,187 @@
+"""The record stream: what a person may see of every workload, as frozen values that write themselves as JSON.
+
+Enters: a decision, the readings it was made from and the core's live view of the workload. Leaves: a `WorkloadFrame`;
+a `Frame` carries those of the workloads that were stepped at one instant. Pages, terminals and tables draw from frames
+and from nothing else. A signal that is unknown takes its numbers with it: a frame never carries a stale figure, and a
+held one comes with its age. Nothing here knows who reads the stream.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from autoscaler.core.reasons import Reason
+from autoscaler.core.scale.overload import Overload
+from autoscaler.core.types import Decision, Evidence, Readings
+from autoscaler.core.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class StartFrame:
+    """A replica that was ordered and does not serve yet."""
+
+    name: str
+    age_s: float
+    unschedulable: bool = False
+    """No node has room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalFrame:
+    """One signal: `state` is fresh, held, unknown or absent; `age_s` is None for a signal that never came."""
+
+    signal: str
+    state: str
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepFrame:
+    """One step of a decision: the code for machines, the sentence for people, and the figures behind both."""
+
+    stage: str
+    before: int
+    after: int
+    reason: str
+    text: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFrame:
+    """The last decision. `text` is the whole of it as one sentence."""
+
+    now_s: float
+    before: int
+    after: int
+    verdict: str
+    reason: str
+    text: str
+    trace: tuple[StepFrame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFrame:
+    """One workload at one instant. None means not known, which is not zero."""
+
+    workload: str
+    now_s: float
+    load_rps: float | None
+    queue: float | None
+    wait_s: float | None
+    """What a request that arrives now is expected to wait: the queue over the capacity that serves it."""
+    slo_wait_s: float
+    desired: int
+    ready: int
+    starting: tuple[StartFrame, ...]
+    needs: int | None
+    """Replicas the terms of demand ask for, before any bound."""
+    min_replicas: int
+    max_replicas: int
+    replica_rps: float | None
+    """Requests/s of one replica at the objective, as learned."""
+    replica_limit: str
+    """The term that binds `replica_rps`."""
+    capacity_rps: float | None
+    """What the ready replicas carry at the objective."""
+    warmup_p50_s: float
+    warmup_p90_s: float
+    warmup_samples: int
+    """Measured starts behind the two; 0 means that they are a prior."""
+    forecast_rps: float | None
+    """The upper bound in force for the highest load around `now_s + forecast_ahead_s`."""
+    median_rps: float | None
+    forecast_ahead_s: float
+    forecast_model: str
+    switched_off: tuple[str, ...]
+    """Forecast models that lost against the last value and have no say now."""
+    coverage_ratio: float | None
+    level_ratio: float | None
+    """The share of the bounds that are meant to hold; `coverage_ratio` is the share that did."""
+    budget_burn_ratio: float
+    """Lateness spent over lateness allowed: 1 means that the objective's budget is used up."""
+    late_ratio: float | None
+    """Share of the requests arriving now that will be late."""
+    signals: tuple[SignalFrame, ...]
+    overload: Overload | None
+    decision: DecisionFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """All workloads stepped at one instant; those left out are unchanged. `speed` is data seconds per wall second."""
+
+    now_s: float
+    speed: float
+    workloads: tuple[WorkloadFrame, ...]
+
+    def to_json(self) -> str:
+        """One line of JSON with the field names of this module; what is not finite becomes null."""
+        return msgspec.json.encode(self).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the workload's owner asks for, as the page states it."""
+
+    slo_wait_s: float
+    min_replicas: int
+    max_replicas: int
+    tick_s: float
+
+
+def decision_frame(decision: Decision, text: str) -> DecisionFrame:
+    """The decision as a frame; `text` is its sentence."""
+    trace = tuple(
+        StepFrame(s.stage, s.before, s.after, s.reason.name, s.reason.value, s.evidence) for s in decision.trace
+    )
+    return DecisionFrame(
+        now_s=decision.now_s,
+        before=decision.seen_replicas,
+        after=decision.replicas,
+        verdict=decision.verdict.value,
+        reason=decision.reason.name,
+        text=text,
+        trace=trace,
+    )
+
+
+def needed(decision: Decision) -> int | None:
+    """What demand asked for before the bounds; None where the decision knew no demand."""
+    number: int | None = None
+    for step in decision.trace:
+        if step.reason in {Reason.NO_SIGNAL, Reason.OUTDATED}:
+            return None
+        if step.stage != "bound":
+            number = step.after
+    return number
+
+
+def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim, text: str) -> WorkloadFrame:
+    """The frame of one workload after a step; figures of an unknown signal are left out."""
+    state = {signal: how for signal, how, _ in view.signals}
+    blind = {signal for signal in ("arrivals", "queue") if state.get(signal) in {"unknown", "absent"}}
+    queue = None if "queue" in blind else view.queue
+    capacity_rps = None if view.replica_rps is None else view.replica_rps * view.ready
+    wait_s: float | None = None
+    if queue is not None and (queue == 0 or capacity_rps):
+        wait_s = queue / capacity_rps if queue and capacity_rps else 0.0
+    starting = tuple(
+        StartFrame(start.name or f"start {index + 1}", readings.now_s - start.since_s, start.unschedulable)
+        for index, start in enumerate(readings.replicas.starting)
+    )
+    return WorkloadFrame(
+        workload=decision.workload, now_s=readings.now_s,
+        load_rps=None if "arrivals" in blind else view.load_rps, queue=queue, wait_s=wait_s,
+        slo_wait_s=aim.slo_wait_s, min_replicas=aim.min_replicas, max_replicas=aim.max_replicas,
+        desired=decision.replicas, ready=readings.replicas.ready, starting=starting, needs=needed(decision),
+        replica_rps=view.replica_rps, replica_limit=view.replica_limit, capacity_rps=capacity_rps,
+        warmup_p50_s=view.warmup_p50_s, warmup_p90_s=view.warmup_p90_s, warmup_samples=view.warmup_samples,
+        forecast_rps=None if "arrivals" in blind else view.forecast_rps,
+        median_rps=None if "arrivals" in blind else view.median_rps,
+        forecast_ahead_s=view.warmup_p90_s + aim.tick_s, forecast_model=view.forecast_model,
+        switched_off=view.switched_off, coverage_ratio=view.coverage_ratio, level_ratio=view.level_ratio,
+        budget_burn_ratio=view.budget_burn_ratio, late_ratio=None if "queue" in blind else view.late_ratio,
+        signals=tuple(SignalFrame(*row) for row in view.signals), overload=view.overload,
+        decision=decision_frame(decision, text),
+    )  # fmt: skip
