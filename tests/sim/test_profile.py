@@ -116,6 +116,21 @@ def test_a_point_that_noise_made_faster_than_a_smaller_one_is_raised_to_it(tmp_p
     assert profile.max_num_seqs == 16
 
 
+@pytest.mark.parametrize(
+    ("row", "batches"),
+    [
+        pytest.param("m,g,1,128,8,16,1,90,24", [1, 4], id="faster than a smaller batch in both phases: faulty"),
+        pytest.param("m,g,1,128,8,16,1,90,26", [1, 4, 8], id="faster in prefill alone: stands"),
+        pytest.param("m,g,1,128,8,16,1,300,24", [1, 4, 8], id="faster in decode alone: noise, stands"),
+    ],
+)
+def test_a_row_is_faulty_when_it_beats_a_smaller_batch_in_both_phases(
+    tmp_path: Path, row: str, batches: list[int]
+) -> None:
+    path = written(tmp_path, "m,g,1,128,1,16,1,50,20", "m,g,1,128,4,16,1,180,25", row)
+    assert [batch for batch, _ in read_profile(path, kv_tokens=1000).tpot_points] == batches
+
+
 def test_repeats_of_one_point_count_by_their_median(tmp_path: Path) -> None:
     rows = [f"m,g,1,128,1,{output},1,{prefill},20" for output, prefill in ((16, 50), (32, 51), (64, 90))]
     assert read_profile(written(tmp_path, *rows), kv_tokens=1000).prefill_points == ((128, 0.051),)

@@ -223,6 +223,19 @@ def test_what_came_while_there_was_no_pod_goes_to_the_first_one(routing: Routing
     assert serving.times().ttft_s.tolist() == [6.0]
 
 
+def test_a_pod_that_crashes_while_it_drains_is_billed_until_then_and_its_work_starts_over() -> None:
+    serving = RequestServing(profile(), recorded([(0.0, 8, 100)]))
+    serving.set_pods(0.0, pods(1))
+    serving.offer(0.0, 2.0, 1.0)
+    serving.set_pods(2.0, pods(1, first=1))
+    serving.offer(2.0, 3.0, 0.0)
+    assert (serving.draining, serving.drained_s(5.0)) == (1, 3.0)
+    serving.crash(5.0, ("pod-0",))
+    serving.offer(5.0, 60.0, 0.0)
+    assert (serving.draining, serving.drained_s(65.0)) == (0, 3.0)
+    assert serving.times().ttft_s.tolist() == [6.0]
+
+
 # --- where the requests come from ---
 
 

@@ -4,7 +4,7 @@ Enters: requests by their number in a `RequestBook`, a `Profile`, and instants. 
 the pod's metrics page shows. It knows nothing of other replicas, of routing or of policies.
 
 An engine repeats steps. A step first makes room: each decoding request grows by one KV token, and where they do not fit
-the youngest request is preempted to the head of the queue, to be recomputed later. Then, unless it preempted, it admits
+the youngest request is preempted to the head of the queue, to be recomputed later. Then, if nothing gave way, it admits
 the head of the queue (FIFO) if a slot is free, no other prompt is in prefill, and the prompt fits. The step lasts
 tpot(decoding) plus the time of the prompt chunk it carries (without chunks the prompt runs alone and decoding stalls);
 at its end each decoding request has one more token, and a prompt whose last chunk is done has its first. Adding the two
@@ -118,8 +118,8 @@ class Replica:
         return waiting
 
     def release_all(self) -> list[int]:
-        """Give back everything after a crash, in order of arrival; what was begun starts over. The engine is dead."""
-        lost = sorted([*self.running, *self.queue])
+        """Give back everything after a crash, in no order; what was begun starts over. The engine is dead."""
+        lost = [*self.running, *self.queue]
         for request in lost:
             if not math.isnan(self._book.admitted_s[request]):
                 self._book.restart(request)
@@ -166,12 +166,11 @@ class Replica:
         return steps
 
     def _plan(self, now_s: float) -> None:
-        decoders = self._decoders()
-        preempted = False
-        while self._kv_free < decoders:
+        while self._kv_free < self._decoders():
             self._preempt_youngest()
-            decoders, preempted = self._decoders(), True
-        if self.queue and not preempted and self._prefill == _NONE:
+        # A request just put back cannot re-enter here: what was free before it left was less than the growth reserved.
+        decoders = self._decoders()
+        if self.queue and self._prefill == _NONE:
             self._admit_head(now_s, decoders)
         self._start_s = now_s
         if not self.running:
