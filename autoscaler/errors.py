@@ -1,7 +1,7 @@
 """Headroom's own error tree.
 
 HeadroomError
-└── InputError       a file, a line, a flag or a policy that cannot be used; the message names what, where and what to do
+└── InputError       a file, a line, a flag or a policy that cannot be used: names what, where and what to do
 """
 
 

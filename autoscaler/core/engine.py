@@ -12,7 +12,7 @@ import numpy as np
 from autoscaler.core import inputs as gather
 from autoscaler.core import traces
 from autoscaler.core.capacity import throughput
-from autoscaler.core.columns import F64, I64
+from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.demand import budget, episodes, peaks
 from autoscaler.core.forecast import features, forecaster, onset, pending, training
 from autoscaler.core.forecast.models import FittedModel
@@ -22,7 +22,7 @@ from autoscaler.core.observe import history
 from autoscaler.core.params import BIN_S, HISTORY_BINS
 from autoscaler.core.scale import bounds, propose
 from autoscaler.core.state import Seen, Table
-from autoscaler.core.traces import Load, Outcome
+from autoscaler.core.traces import Load, Outcome, Stepped
 from autoscaler.core.types import Decision, Readings
 
 
@@ -45,7 +45,12 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
     if readings:
         seen = gather.observe(table, rows, readings)  # 1 observe
         closed = history.absorb(
-            table.history, rows, seen.now_s, seen.arrivals, seen.arrivals_s, table.policy.slack_s[rows]
+            table.history,
+            rows,
+            seen.now_s,
+            arrivals=seen.arrivals,
+            span_s=seen.arrivals_s,
+            slack_s=table.policy.slack_s[rows],
         )
         capacity = throughput.learn(table.throughput, rows, seen.served, table.policy.tpot_slo_s[rows])  # 2 capacity
         load = _load(table, rows, seen, capacity.rps)  # 3 demand
@@ -53,9 +58,10 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
         if closed.any():
             fits = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
         outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
-        for decision in traces.decisions(table, rows, seen, capacity, load, outcome):  # 7 explain
+        stepped = Stepped(table, rows, seen, capacity, load, outcome)
+        for decision in traces.decisions(stepped):  # 7 explain
             decided[decision.workload] = decision
-        _remember(table, rows, seen, capacity, load, outcome)
+        _remember(stepped)
     return StepResult(tuple(decided[name] for name, _ in batch), tuple(fits))
 
 
@@ -70,7 +76,9 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     minute = _mean(count[:, :6], cover_s[:, :6])
     five = _mean(count, cover_s)
     newest = np.where(seen.arrivals_s > 0, seen.arrivals / np.maximum(seen.arrivals_s, 1e-9), np.nan)
-    surge, since = onset.update(table.onset, rows, seen.now_s, seen.arrivals, seen.arrivals_s, five)
+    surge, since = onset.update(
+        table.onset, rows, seen.now_s, arrivals=seen.arrivals, span_s=seen.arrivals_s, level=five
+    )
     now_rps = np.where(surge & np.isfinite(since), since, np.where(np.isfinite(minute), minute, newest))
     wait_s = np.where(seen.queue > 0, seen.queue / np.maximum(rps * seen.serving, 1e-9), 0.0)
     wait_s = np.where(np.isfinite(rps) & (seen.serving > 0), wait_s, np.nan)
@@ -103,7 +111,7 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     )
 
 
-def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: F64) -> list[FitRequest]:
+def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -> list[FitRequest]:
     count, cover_s = history.recent(table.history, rows, features.LOOKBACK_BINS)
     need = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
     slack_s = table.policy.slack_s[rows]
@@ -203,11 +211,10 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     return Outcome(situation, proposals, wanted, idle, unknown, (*soft, *hard), replicas)
 
 
-def _remember(
-    table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load, outcome: Outcome
-) -> None:
-    for i, row in enumerate(rows.tolist()):
-        table.track(row).seen = Seen(
+def _remember(stepped: Stepped) -> None:
+    seen, capacity, load, outcome = stepped.seen, stepped.capacity, stepped.load, stepped.outcome
+    for i, row in enumerate(stepped.rows.tolist()):
+        stepped.table.track(row).seen = Seen(
             now_s=float(seen.now_s[i]),
             load_rps=float(load.now_rps[i]),
             queue=float(seen.queue[i]),

@@ -48,6 +48,18 @@ class Outcome:
     replicas: I64
 
 
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """All that one step knew, for explaining: the table, its rows, and each stage's result in the rows' order."""
+
+    table: Table
+    rows: I64
+    seen: Batch
+    capacity: Throughput
+    load: Load
+    outcome: Outcome
+
+
 def outdated(workload: str, readings: Readings) -> Decision:
     """Return the decision for readings older than the last ones: nothing changes."""
     desired = readings.replicas.desired
@@ -55,13 +67,12 @@ def outdated(workload: str, readings: Readings) -> Decision:
     return Decision(workload, readings.now_s, desired, desired, Verdict.HOLD, Reason.OUTDATED, (step,), readings.now_s)
 
 
-def decisions(
-    table: Table, rows: I64, seen: Batch, capacity: Throughput, load: Load, outcome: Outcome
-) -> Iterator[Decision]:
+def decisions(stepped: Stepped) -> Iterator[Decision]:
     """Yield one decision per row, in the order of the rows."""
-    for i, row in enumerate(rows.tolist()):
-        track = table.track(row)
-        trace = tuple(_trace(table, row, i, seen, capacity, load, outcome))
+    seen, outcome = stepped.seen, stepped.outcome
+    for i, row in enumerate(stepped.rows.tolist()):
+        track = stepped.table.track(row)
+        trace = tuple(_trace(stepped, i))
         before, after = int(seen.desired[i]), int(outcome.replicas[i])
         verdict = Verdict.HOLD if after == before else Verdict.SCALE
         due_s = float(seen.now_s[i]) + track.params.tick_s
@@ -76,24 +87,21 @@ def _primary(trace: tuple[Step, ...], before: int) -> Reason:
     return last.reason
 
 
-def _trace(
-    table: Table, row: int, i: int, seen: Batch, capacity: Throughput, load: Load, outcome: Outcome
-) -> Iterator[Step]:
+def _trace(stepped: Stepped, i: int) -> Iterator[Step]:
+    seen, load, outcome = stepped.seen, stepped.load, stepped.outcome
     before, proposals = int(seen.desired[i]), outcome.proposals
     asked = int(proposals.asked[i].max())
     gated = int(proposals.gated[i].max())
     capped = int(proposals.capped[i].max())
     term = int(proposals.asked[i].argmax())
     if outcome.unknown[i] and asked <= before:
-        yield Step("demand", before, before, Reason.NO_SIGNAL, _ages(table, row, seen, i))
+        yield Step("demand", before, before, Reason.NO_SIGNAL, _ages(stepped, i))
         number = before
     else:
-        yield Step(
-            "demand", before, asked, TERMS[term], _term_evidence(table, row, i, term, seen, capacity, load, outcome)
-        )
+        yield Step("demand", before, asked, TERMS[term], _term_evidence(stepped, i, term))
         number = asked
         if gated != asked:
-            yield Step("gate", asked, gated, Reason.NOISE, _noise_evidence(i, seen, load))
+            yield Step("gate", asked, gated, Reason.NOISE, _noise_evidence(stepped, i))
             number = gated
         if capped != gated:
             limit = (("ceiling_rps", _number(load.ceiling_rps[i])), ("factor_ratio", CEILING))
@@ -111,21 +119,20 @@ def _trace(
                 int(change.before[i]),
                 int(change.after[i]),
                 change.reason,
-                _bound_evidence(table, row, i, change.reason, seen),
+                _bound_evidence(stepped, i, change.reason),
             )
 
 
-def _term_evidence(
-    table: Table, row: int, i: int, term: int, seen: Batch, capacity: Throughput, load: Load, outcome: Outcome
-) -> Evidence:
-    out = table.forecaster.out
+def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
+    seen, capacity, load = stepped.seen, stepped.capacity, stepped.load
+    out, row = stepped.table.forecaster.out, int(stepped.rows[i])
     replica: Evidence = (
         ("replica_rps", _number(capacity.rps[i])),
         ("replica_limit", Term(int(capacity.term[i])).name.lower()),
     )
     present: Evidence = (("load_rps", _number(load.now_rps[i])), ("queue", _number(seen.queue[i])))
     lead: Evidence = (("warmup_s", _number(seen.lead50_s[i])), ("warmup_samples", int(seen.lead_samples[i])))
-    ages = _ages(table, row, seen, i)
+    ages = _ages(stepped, i)
     reason = TERMS[term]
     if reason is Reason.FORECAST:
         own: Evidence = (
@@ -136,9 +143,9 @@ def _term_evidence(
             ("budget_burn_ratio", _number(load.burn[i])),
         )
     elif reason in {Reason.BACKLOG, Reason.WAKE}:
-        own = (("backlog", _number(outcome.proposals.backlog[i])), ("starting", int(seen.starting[i])))
+        own = (("backlog", _number(stepped.outcome.proposals.backlog[i])), ("starting", int(seen.starting[i])))
     elif reason is Reason.MEMORY:
-        own = (("kv_used_replicas", _number(outcome.situation.kv_used[i])),)
+        own = (("kv_used_replicas", _number(stepped.outcome.situation.kv_used[i])),)
     elif reason is Reason.CONCURRENCY:
         own = (("in_flight", _number(seen.running[i])), ("slots_per_replica", _number(capacity.slots[i])))
     else:
@@ -146,7 +153,8 @@ def _term_evidence(
     return own + present + replica + lead + ages
 
 
-def _noise_evidence(i: int, seen: Batch, load: Load) -> Evidence:
+def _noise_evidence(stepped: Stepped, i: int) -> Evidence:
+    seen, load = stepped.seen, stepped.load
     return (
         ("load_rps", _number(load.now_rps[i])),
         ("age_s", _number(load.episode_s[i])),
@@ -155,10 +163,11 @@ def _noise_evidence(i: int, seen: Batch, load: Load) -> Evidence:
     )
 
 
-def _bound_evidence(table: Table, row: int, i: int, reason: Reason, seen: Batch) -> Evidence:
+def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
+    table, seen, row = stepped.table, stepped.seen, int(stepped.rows[i])
     policy = table.policy
     if reason is Reason.STALE:
-        return _ages(table, row, seen, i)
+        return _ages(stepped, i)
     if reason is Reason.FLOOR:
         return (("min_replicas", int(policy.min_replicas[row])),)
     if reason is Reason.MAX:
@@ -176,9 +185,9 @@ def _bound_evidence(table: Table, row: int, i: int, reason: Reason, seen: Batch)
     return ()
 
 
-def _ages(table: Table, row: int, seen: Batch, i: int) -> Evidence:
-    track = table.track(row)
-    ages = track.fresh.ages_s(float(seen.now_s[i]))
+def _ages(stepped: Stepped, i: int) -> Evidence:
+    track = stepped.table.track(int(stepped.rows[i]))
+    ages = track.fresh.ages_s(float(stepped.seen.now_s[i]))
     return tuple((f"{signal}_age_s", _number(age)) for signal, age in ages.items())
 
 

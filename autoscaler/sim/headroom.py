@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from autoscaler.core import engine
 from autoscaler.core.forecast import forecaster
 from autoscaler.core.params import Params
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings
 from autoscaler.fitting.fit import fit
-
-import numpy as np
 
 WORKLOAD = "sim/workload"
 

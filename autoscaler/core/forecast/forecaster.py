@@ -93,7 +93,8 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     stage.out.leading[rows] = weight.argmax(axis=1)
     stage.out.at_s[rows] = inputs.now_s
     ahead = np.minimum(inputs.horizon_bins, pending.MAX_HORIZON_BINS)
-    pending.put(stage.pending, rows, inputs.head + ahead, base, common, bounds, upper, inputs.level)
+    made = pending.Made(inputs.head + ahead, base, common, bounds, upper, inputs.level)
+    pending.put(stage.pending, rows, made)
 
 
 def coverage(stage: Forecaster, rows: I64) -> F64:

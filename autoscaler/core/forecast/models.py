@@ -1,8 +1,8 @@
 """Point models of the need at the horizon. Each maps the recent past to one number per workload, in requests/s.
 
 *last* carries the last minute's need forward; *holt* adds a damped trend (Gardner and McKenzie, "Forecasting trends in
-time series", 1985); *ridge* and *trees* are fitted elsewhere and evaluated here from arrays; *peak* is the highest need of the last hour,
-which wins where the load comes and goes faster than anything can start.
+time series", 1985); *ridge* and *trees* are fitted elsewhere and evaluated here from arrays; *peak* is the highest need
+of the last hour, which wins where the load comes and goes faster than anything can start.
 """
 
 from dataclasses import dataclass

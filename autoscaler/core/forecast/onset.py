@@ -32,7 +32,9 @@ class OnsetColumns(Columns):
     seconds: F64 = column(fill=0)
 
 
-def update(columns: OnsetColumns, rows: I64, now_s: F64, arrivals: F64, span_s: F64, level: F64) -> tuple[Bools, F64]:
+def update(
+    columns: OnsetColumns, rows: I64, now_s: F64, *, arrivals: F64, span_s: F64, level: F64
+) -> tuple[Bools, F64]:
     """Add the newest arrivals over `span_s` seconds; return which rows are in an upward onset, and their mean rate
     since it began (NaN elsewhere).
 

@@ -40,27 +40,23 @@ class Due:
     level: F64
 
 
-def put(
-    pending: PendingColumns,
-    rows: I64,
-    target: I64,
-    base_rps: F64,
-    scale_rps: F64,
-    bounds_rps: F64,
-    upper_rps: F64,
-    level: F64,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Forecasts made now, one per row: shapes (B,) and, per model, (B, MODELS)."""
+
+    target: I64
+    base_rps: F64
+    scale_rps: F64
+    bounds_rps: F64
+    upper_rps: F64
+    level: F64
+
+
+def put(pending: PendingColumns, rows: I64, made: Made) -> None:
     """Remember one forecast per row; the oldest is overwritten."""
     slot = pending.slot[rows]
-    pending.target[rows, slot] = target
-    for name, value in (
-        ("base_rps", base_rps),
-        ("scale_rps", scale_rps),
-        ("bounds_rps", bounds_rps),
-        ("upper_rps", upper_rps),
-        ("level", level),
-    ):
-        getattr(pending, name)[rows, slot] = value
+    for name in ("target", "base_rps", "scale_rps", "bounds_rps", "upper_rps", "level"):
+        getattr(pending, name)[rows, slot] = getattr(made, name)
     pending.slot[rows] = (slot + 1) % KEEP
 
 

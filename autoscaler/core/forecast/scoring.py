@@ -64,7 +64,7 @@ def skill(columns: ScoreColumns, rows: I64) -> F64:
 
 
 def weights(columns: ScoreColumns, rows: I64, present: Bools) -> F64:
-    """Return weights that sum to 1 over the models that are present, tried and not switched off; last value always is."""
+    """Return weights that sum to 1 over the models that are present, tried and not off; last value always is."""
     tried = columns.count[rows] >= TRIAL
     usable = present & tried & ~columns.off[rows]
     usable[:, Model.LAST] = True

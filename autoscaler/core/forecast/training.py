@@ -6,7 +6,6 @@ import numpy as np
 
 from autoscaler.core.columns import F64
 from autoscaler.core.forecast import features
-from autoscaler.core.params import BIN_S
 
 STRIDE_BINS = 3
 """One training row per 30 s: neighbours share most of their minute."""

@@ -29,7 +29,7 @@ class HistoryColumns(Columns):
     need_rps: F32 = column(HISTORY_BINS, dtype=np.float32)
 
 
-def absorb(history: HistoryColumns, rows: I64, now_s: F64, arrivals: F64, span_s: F64, slack_s: F64) -> Bools:
+def absorb(history: HistoryColumns, rows: I64, now_s: F64, *, arrivals: F64, span_s: F64, slack_s: F64) -> Bools:
     """Spread `arrivals` over the bins of the last `span_s` seconds; return which rows closed at least one bin.
 
     Rows with NaN arrivals only move their head. All arrays have shape (B,).
@@ -57,7 +57,8 @@ def recent(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> tupl
 def recent_needs(history: HistoryColumns, rows: I64, bins: int) -> F64:
     """Return the needs of the last `bins` closed bins, newest first, NaN where not measured; shape (B, bins)."""
     index = (history.head[rows, None] - 1 - np.arange(bins)) % HISTORY_BINS
-    return history.need_rps[rows[:, None], index].astype(np.float64)
+    needs: F64 = history.need_rps[rows[:, None], index].astype(np.float64)
+    return needs
 
 
 def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:

@@ -182,4 +182,5 @@ def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
     number = np.floor(b.now_s / BIN_S).astype(np.int64)
     age_s = (number[:, None] - columns.bin[rows]) * BIN_S
     recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s)[:, None])
-    return np.where(recent, columns.wanted[rows], 0).max(axis=1)
+    highest: I64 = np.where(recent, columns.wanted[rows], 0).max(axis=1)
+    return highest
