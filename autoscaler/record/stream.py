@@ -121,6 +121,33 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """One policy's whole run on the traffic that was replayed. `kind` is ours, rival, swept or bound."""
+
+    kind: str
+    policy: str
+    knob: str
+    """The setting it ran at, as a person writes it; empty where it has none."""
+    attainment_ratio: float | None
+    gpu_hours: float
+    ratio_d2: float | None
+    """GPU-hours over the clairvoyant bound's."""
+    direction_changes_per_day: float | None
+    starts_per_day: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The comparison of one workload: us, the peers, the optimum, on the same traffic."""
+
+    workload: str
+    duration_s: float
+    rows: tuple[Result, ...]
+    note: str
+    """What a reader must know to judge the table."""
+
+
+@dataclass(frozen=True, slots=True)
 class Aim:
     """What the workload's owner asks for, as the page states it."""
 
