@@ -5,7 +5,7 @@ Nothing here knows where readings come from or who applies a decision.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.inputs import Batch
 from autoscaler.core.observe import history
-from autoscaler.core.params import BIN_S, HISTORY_BINS
+from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
 from autoscaler.core.scale import bounds, propose
 from autoscaler.core.state import Seen, Table
 from autoscaler.core.traces import Load, Outcome, Stepped
@@ -95,6 +95,7 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     works = seen.queue + np.nan_to_num(seen.running) + np.nan_to_num(seen.arrivals, nan=0.0)
     idle_s = peaks.note_work(table.peaks, rows, seen.now_s, works)
     tail = budget.tail(table.budget, rows, five, policy.target_ratio[rows])
+    tail = np.where(table.lacks(rows, Feature.BUDGET), budget.TAIL_FIXED, tail)
     return Load(
         now_rps=now_rps,
         five_rps=five,
@@ -137,6 +138,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -
     return [
         request
         for row, now_s, ahead in zip(rows.tolist(), seen.now_s.tolist(), horizon.tolist(), strict=True)
+        if Feature.LEARNED not in table.track(row).params.without
         if (request := _fit_request(table, row, now_s, ahead)) is not None
     ]
 
@@ -189,9 +191,10 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         upper_rps=table.forecaster.out.upper_rps[rows],
         lead_s=seen.lead50_s,
         floor_replicas=_floor(table, rows, capacity.rps),
-        noise=load.noise,
-        ceiling_rps=load.ceiling_rps,
+        noise=load.noise & ~table.lacks(rows, Feature.GATE),
+        ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
     )
+    situation = _leave_out(table, rows, situation)
     proposals = propose.propose(situation)
     wanted = proposals.capped.max(axis=1)
     unknown = ~np.isfinite(capacity.rps) | ~np.isfinite(load.now_rps)
@@ -231,6 +234,18 @@ def _remember(stepped: Stepped) -> None:
             burn=float(load.burn[i]),
             late_share=float(load.late_share[i]),
         )
+
+
+def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:
+    """Blank the terms that a row runs without."""
+    if not table.policy.without[rows].any():
+        return s
+    queue = np.where(table.lacks(rows, Feature.BACKLOG), 0.0, s.queue)
+    credit = ~table.lacks(rows, Feature.CREDIT)
+    upper = np.where(table.lacks(rows, Feature.FORECAST), np.nan, s.upper_rps)
+    return replace(
+        s, queue=queue, upper_rps=upper, landed_replica_s=s.landed_replica_s * credit, starting=s.starting * credit
+    )
 
 
 def _floor(table: Table, rows: I64, rps: F64) -> F64:

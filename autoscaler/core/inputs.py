@@ -12,6 +12,7 @@ from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.observe import pods
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
+from autoscaler.core.params import Feature
 from autoscaler.core.scale.bounds import BoundInputs
 from autoscaler.core.state import Table, Track
 from autoscaler.core.types import Readings
@@ -141,7 +142,7 @@ def limits(table: Table, rows: I64, seen: Batch, idle: Bools) -> Bounded:
         now_s=seen.now_s,
         desired=seen.desired,
         exact=np.zeros(len(rows)),
-        lead_s=seen.lead50_s,
+        lead_s=np.where(table.lacks(rows, Feature.HOLD), 0.0, seen.lead50_s),
         shrinkable=seen.shrinkable,
         loading=(seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0),
         zero_allowed=np.array([t.zero_signal for t in tracks], dtype=np.bool_),

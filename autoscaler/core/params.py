@@ -6,6 +6,7 @@ nothing in here is meant to be tuned per workload, and each default states where
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 
 BIN_S = 10.0
 """Width of a history bin. Readings come every 5-10 s, so finer bins would only hold interpolation."""
@@ -28,6 +29,20 @@ class Slo:
         if self.wait_s is not None:
             return self.wait_s
         return 0.5 * self.ttft_s if self.ttft_s is not None else 1.0
+
+
+class Feature(Enum):
+    """A term of the control law that can be left out, to measure what it is worth."""
+
+    FORECAST = "forecast"
+    BACKLOG = "backlog"
+    CREDIT = "credit"
+    CEILING = "ceiling"
+    GATE = "gate"
+    HOLD = "hold"
+    BUDGET = "budget"
+    LEARNED = "learned"
+    """Fitted models (ridge, trees); the others need no fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class Params:
     idle_after_s: float = 900.0
     """Residency limit: with no work for this long, GPUs are released if the floor allows. Three times HPA's window."""
     events: tuple[KnownEvent, ...] = ()
+    without: frozenset[Feature] = frozenset()
+    """Terms left out (ablations); empty in all real use."""
 
     def __post_init__(self) -> None:
         def need(condition: bool, name: str, value: object, legal: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from autoscaler.core.capacity.leadtime import LeadTrack
 from autoscaler.core.capacity.throughput import ThroughputColumns
-from autoscaler.core.columns import F64, I64, Columns, column
+from autoscaler.core.columns import F64, I64, Bools, Columns, column
 from autoscaler.core.demand.budget import BudgetColumns
 from autoscaler.core.demand.episodes import EpisodeColumns
 from autoscaler.core.demand.peaks import PeakColumns
@@ -22,7 +22,7 @@ from autoscaler.core.forecast.onset import OnsetColumns
 from autoscaler.core.observe.freshness import FreshnessTrack
 from autoscaler.core.observe.history import HistoryColumns
 from autoscaler.core.observe.pods import WorkloadTrack
-from autoscaler.core.params import Params
+from autoscaler.core.params import Feature, Params
 from autoscaler.core.scale.bounds import BoundColumns
 
 CHECKPOINT_VERSION = 1
@@ -46,6 +46,8 @@ class PolicyColumns(Columns):
     target_ratio: F64 = column()
     tick_s: F64 = column()
     idle_after_s: F64 = column()
+    without: Bools = column(len(Feature), fill=False, dtype=np.bool_)
+    """Which of `Feature`, in its order, are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,13 @@ class Table:
             params.tick_s,
             params.idle_after_s,
         )
+        p.without[row] = [feature in params.without for feature in Feature]
         return row
+
+    def lacks(self, rows: I64, feature: Feature) -> Bools:
+        """Return which rows run without a term."""
+        left_out: Bools = self.policy.without[rows, list(Feature).index(feature)]
+        return left_out
 
     def remove(self, name: str) -> None:
         """Forget a workload; raise KeyError when it is not in the table."""

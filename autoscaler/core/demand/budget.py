@@ -20,6 +20,9 @@ ADVANCE_S = 3600.0
 TAIL_MOST = 0.04
 """Tail probability asked for while the whole budget is left."""
 
+TAIL_FIXED = 0.02
+"""Tail probability without budget feedback (an ablation)."""
+
 TAIL_LEAST = 0.002
 """Tail probability asked for when the budget is spent: above that, standby capacity is the better buy."""
 
