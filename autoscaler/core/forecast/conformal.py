@@ -1,8 +1,9 @@
 """Calibrated upper quantiles: a decaying histogram of what each model missed by, and a feedback on coverage.
 
-The score of a forecast is its error over a scale that cannot vanish, ``max(forecast, 0.3 * recent rate)``: purely
-relative errors explode after near-zero load. The level asked of the histogram is moved by what was covered (adaptive
-conformal inference: Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021).
+The score of a forecast is its error over the usual error of the last hour, which follows the load and its unrest and
+cannot vanish: purely relative errors explode after near-zero load. The level asked of the histogram is moved by what
+was covered (adaptive conformal inference: Gibbs and Candes, "Adaptive conformal inference under distribution shift",
+NeurIPS 2021).
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from autoscaler.core.columns import F32, F64, I64, Columns, column
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.params import BIN_S
 
-EDGES = np.concatenate([np.linspace(-1.0, 1.0, 81), np.geomspace(1.06, 8.0, 16)])
-"""Edges of the score histogram: 2.5 % steps up to a doubling, coarse up to nine times the forecast."""
+EDGES = np.concatenate([np.linspace(-5.0, 5.0, 81), np.geomspace(5.25, 120.0, 24)])
+"""Edges of the score histogram, in units of the usual error: fine where levels fall, coarse far out."""
 
 CELLS = len(EDGES) - 1
 
@@ -26,8 +27,8 @@ MEMORY_S = 6 * 3600.0
 PRIOR_WEIGHT = 60.0
 """The prior counts as ten minutes of bins."""
 
-PRIOR_DEVIATION = 0.12
-"""Deviation of the prior scores: ten-minute steps of ServeGen's pools have a 95th percentile of 1.2-1.3."""
+PRIOR_FREEDOM = 3.0
+"""The prior is a Student t with three degrees of freedom: errors of load forecasts have such tails."""
 
 ADAPT = 0.003
 """Step of the coverage feedback per scored bin; errors come in runs of minutes, hence smaller than in the paper."""
@@ -38,7 +39,7 @@ LEVELS = (0.5, 0.999)
 def _prior() -> F64:
     centre = 0.5 * (EDGES[1:] + EDGES[:-1])
     width = np.diff(EDGES)
-    density = np.exp(-0.5 * ((centre - 0.02) / PRIOR_DEVIATION) ** 2) + 0.02 * np.exp(-np.abs(centre) / 0.4)
+    density = (1.0 + centre**2 / PRIOR_FREEDOM) ** (-0.5 * (PRIOR_FREEDOM + 1.0))
     weight = density * width
     return np.asarray(PRIOR_WEIGHT * weight / weight.sum(), dtype=np.float64)
 

@@ -11,6 +11,13 @@ from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model
 SCALE_FLOOR = 0.3
 """The scale of a score is at least this share of the recent rate, or scores explode after near-zero load."""
 
+UNREST_BINS = 360.0
+"""The usual error is a mean over an hour: shorter and longer ones gave looser bounds on eight ServeGen days."""
+
+UNREST_MIX = (0.3, 0.08, 0.01)
+"""Share and size of a fixed error in the scale, and an error always added, relative to the load: a calm hour is no
+promise. Together with the measured error they cut the pinball loss at 95 % by 5-20 % (600 s ahead)."""
+
 
 @dataclass(slots=True)
 class ForecastColumns(Columns):
@@ -19,6 +26,8 @@ class ForecastColumns(Columns):
     upper_rps: F64 = column(keep=True)
     median_rps: F64 = column(keep=True)
     level: F64 = column()
+    unrest_ratio: F64 = column(keep=True)
+    """Usual relative error of the level over the last hour."""
     leading: I64 = column(fill=0, dtype=np.int64)
     at_s: F64 = column()
 
@@ -78,8 +87,7 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     newest = np.where(inputs.cover_s[:, 0] > 0, inputs.count[:, 0] / np.maximum(inputs.cover_s[:, 0], 1e-9), np.nan)
     models.holt_step(stage.holt, rows, newest)
     base, reference = _bases(stage, rows, inputs, fitted)
-    common = np.maximum(np.nan_to_num(base[:, Model.LAST]), SCALE_FLOOR * reference)
-    common = np.where(common > 0, common, np.nan)
+    common = _scale(stage, rows, base, reference, inputs.horizon_bins)
     level = conformal.adapted(stage.conformal, rows, inputs.level)
     bounds = base + conformal.quantile(stage.conformal, rows, level) * common[:, None]
     middle = base + conformal.quantile(stage.conformal, rows, np.full(len(rows), 0.5)) * common[:, None]
@@ -115,16 +123,32 @@ def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
     mine = rows[at]
     base, scale, bounds = due.base_rps[measured], due.scale_rps[measured], due.bounds_rps[measured]
     upper, level = due.upper_rps[measured], due.level[measured]
+    load = np.maximum(base[:, Model.LEVEL], 1e-9)
+    error = np.minimum(np.abs(truth - base[:, Model.LEVEL]) / load, 2.0)
+    old = stage.out.unrest_ratio[mine]
+    stage.out.unrest_ratio[mine] = np.where(np.isfinite(error), old + (error - old) * 2.0 / (UNREST_BINS + 1.0), old)
     conformal.learn(
         stage.conformal, mine, (truth[:, None] - base) / scale[:, None], (truth <= upper).astype(np.float64), level
     )
     scoring.learn(stage.scores, mine, scoring.pinball(truth[:, None], bounds, level[:, None]) / scale[:, None])
 
 
+def _scale(stage: Forecaster, rows: I64, base: F64, reference: F64, horizon_bins: I64) -> F64:
+    """The usual error in requests/s, NaN without any load."""
+    unrest = stage.out.unrest_ratio[rows]
+    # Before any score: errors grow with the root of the horizon, 8 % at one minute and 14 % at ten (ServeGen).
+    unrest = np.where(np.isfinite(unrest), unrest, 0.05 * (1.0 + np.sqrt(horizon_bins / 18.0)))
+    stage.out.unrest_ratio[rows] = unrest
+    share, fixed, least = UNREST_MIX
+    load = np.maximum(np.nan_to_num(base[:, Model.LEVEL]), SCALE_FLOOR * reference)
+    return np.where(load > 0, load * (share * fixed + (1.0 - share) * unrest + least), np.nan)
+
+
 def _bases(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, FittedModel]) -> tuple[F64, F64]:
     built, reference = features.build(inputs.count, inputs.cover_s, inputs.need_rps)
     base = np.full((len(rows), len(Model)), np.nan)
     base[:, Model.LAST] = inputs.minute_need
+    base[:, Model.LEVEL] = stage.holt.smooth[rows]
     base[:, Model.HOLT] = models.holt_ahead(stage.holt, rows, inputs.horizon_bins)
     base[:, Model.PEAK] = np.where(np.isfinite(inputs.need_rps), inputs.need_rps, 0.0).max(axis=1)
     for position, row in enumerate(rows.tolist()):
