@@ -1,0 +1,222 @@
+"""One line of readings as `decide` takes it: JSON text in, the line's parts out, or an InputError.
+
+Every part may be null or missing except `now_s` and `workload`. Structs decode narrowly: another type, an unknown
+field, a number outside its range is an error that names field and value; a field is never guessed from a text. Unknown
+keys at the top level are a caller's own notes and pass, unless they look like a misspelled one of ours.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from autoscaler.api.faults import not_json, shown, worded
+from autoscaler.api.policy import MOST_INSTANT_S, MOST_REPLICAS
+from autoscaler.core.types import GatewayReading, LatencyReading, Limits, PodReading, StartingReplica
+from autoscaler.errors import InputError
+
+Instant = Annotated[float, msgspec.Meta(ge=-MOST_INSTANT_S, le=MOST_INSTANT_S)]
+Counter = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+"""Up to 1e15 a float counts every request exactly."""
+Gauge = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Latency = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[float, msgspec.Meta(ge=0, le=MOST_REPLICAS)]
+"""Replicas; a float, so that 3.0 passes, but only whole ones are taken."""
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+
+
+class _Pod(msgspec.Struct, forbid_unknown_fields=True):
+    name: Name
+    ready_since_s: Instant | None = None
+    waiting: Gauge | None = None
+    waiting_deferred: Gauge | None = None
+    running: Gauge | None = None
+    requests_total: Counter | None = None
+    prompt_tokens_total: Counter | None = None
+    generation_tokens_total: Counter | None = None
+    kv_cache_usage: Ratio | None = None
+
+
+class _Start(msgspec.Struct, forbid_unknown_fields=True):
+    since_s: Instant
+    name: Name | None = None
+    unschedulable: bool | None = None
+
+
+class _Replicas(msgspec.Struct, forbid_unknown_fields=True):
+    desired: Count | None = None
+    ready: Count | None = None
+    starting: list[_Start] | None = None
+
+
+class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
+    queued: Gauge | None = None
+    requests_total: Counter | None = None
+
+
+class _Latency(msgspec.Struct, forbid_unknown_fields=True):
+    queue_s_p90: Latency | None = None
+    ttft_s_p90: Latency | None = None
+    tpot_s_p90: Latency | None = None
+
+
+class _Limits(msgspec.Struct, forbid_unknown_fields=True):
+    quota_replicas: Count | None = None
+    budget_replicas: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenReplicas:
+    """What a line says of the target's replicas; None where it is silent."""
+
+    desired: int | None = None
+    ready: int | None = None
+    starting: tuple[StartingReplica, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, decoded and within its ranges. `now_s` keeps the type it was written in."""
+
+    now_s: int | float
+    workload: str
+    policy_json: bytes | None
+    """The policy as written, None when the line carries none."""
+    replicas: SeenReplicas
+    pods: tuple[PodReading, ...] | None
+    gateway: GatewayReading | None
+    latency: LatencyReading | None
+    limits: Limits
+
+
+_TOP: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    "now_s": msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=-(10**11), le=10**11)] | Instant),
+    "workload": msgspec.json.Decoder(Name),
+    "replicas": msgspec.json.Decoder(_Replicas | None),
+    "pods": msgspec.json.Decoder(list[_Pod] | None),
+    "gateway": msgspec.json.Decoder(_Gateway | None),
+    "latency": msgspec.json.Decoder(_Latency | None),
+    "limits": msgspec.json.Decoder(_Limits | None),
+}
+CLOCK_NOISE_S: Final = 1e-3
+"""Two sums of the same float seconds may differ by less than this."""
+
+_NULL: Final = msgspec.Raw(b"null")
+_KEYS: Final = ("now_s", "workload", "policy", "replicas", "pods", "gateway", "latency", "limits")
+
+
+def read_line(text: bytes) -> Line:
+    """The parts of one line. Raises InputError naming the field and its value for the first fault."""
+    parts = _split(text)
+    now_s = _part(parts, "now_s")
+    workload = _part(parts, "workload")
+    replicas = _replicas(_part(parts, "replicas"), now_s)
+    pods = _part(parts, "pods")
+    gateway, latency, limits = (_part(parts, key) for key in ("gateway", "latency", "limits"))
+    policy = bytes(parts.get("policy", _NULL))
+    return Line(
+        now_s=now_s,
+        workload=workload,
+        policy_json=None if policy == b"null" else policy,
+        replicas=replicas,
+        pods=None if pods is None else _pods(pods),
+        gateway=gateway and GatewayReading(gateway.queued, gateway.requests_total),
+        latency=latency and LatencyReading(latency.queue_s_p90, latency.ttft_s_p90, latency.tpot_s_p90),
+        limits=_limits(limits),
+    )
+
+
+def workload_of(text: bytes) -> str | None:
+    """The workload that a faulty line speaks of, None when that cannot be told."""
+    try:
+        return str(_DECODERS["workload"].decode(_TOP.decode(text)["workload"]))
+    except (KeyError, UnicodeDecodeError, RecursionError, msgspec.DecodeError):
+        found = re.search(rb'"workload"\s*:\s*"([^"\\]{1,512})"', text)
+        return found[1].decode(errors="replace") if found else None
+
+
+def decode_value(raw: bytes) -> Any:
+    """Any JSON value, for models that check for themselves. Raises InputError when it is not JSON."""
+    try:
+        return msgspec.json.decode(raw)
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def _split(text: bytes) -> dict[str, msgspec.Raw]:
+    if not text.strip():
+        raise InputError("the line is empty; give one JSON object per line")
+    try:
+        parts = _TOP.decode(text)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not a JSON object: {error}; give one JSON object per line") from error
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        raise InputError(not_json(text, error)) from error
+    for key in parts.keys() - set(_KEYS):
+        near = difflib.get_close_matches(key.lower(), _KEYS, n=1, cutoff=0.75)
+        if near:
+            raise InputError(f"{key}: unknown field; did you mean {near[0]}?")
+    return parts
+
+
+def _part(parts: dict[str, msgspec.Raw], key: str) -> Any:
+    """One part, decoded; None for a part that is null or missing where that is allowed."""
+    raw = parts.get(key)
+    if raw is None:
+        if key in {"now_s", "workload"}:
+            raise InputError(f"{key}: missing; every line says it")
+        return None
+    try:
+        return _DECODERS[key].decode(raw)
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
+        raise InputError(worded(key, bytes(raw), str(error))) from error
+
+
+def _replicas(given: _Replicas | None, now_s: float) -> SeenReplicas:
+    if given is None:
+        return SeenReplicas()
+    if given.starting is None:
+        return SeenReplicas(_whole("replicas.desired", given.desired), _whole("replicas.ready", given.ready))
+    for index, start in enumerate(given.starting):
+        if start.since_s > now_s + CLOCK_NOISE_S:
+            raise InputError(
+                f"replicas.starting[{index}].since_s: {start.since_s:.15g} is after now_s {now_s:.15g}; "
+                "give the instant of the order"
+            )
+    starting = tuple(StartingReplica(s.since_s, s.name, bool(s.unschedulable)) for s in given.starting)
+    return SeenReplicas(_whole("replicas.desired", given.desired), _whole("replicas.ready", given.ready), starting)
+
+
+def _pods(given: list[_Pod]) -> tuple[PodReading, ...]:
+    first: dict[str, int] = {}
+    for index, pod in enumerate(given):
+        if first.setdefault(pod.name, index) != index:
+            raise InputError(
+                f"pods[{index}].name: {shown(pod.name)} is also the name of pods[{first[pod.name]}]; give each pod once"
+            )
+    return tuple(
+        PodReading(
+            p.name, p.ready_since_s, p.waiting, p.waiting_deferred, p.running, p.requests_total, p.prompt_tokens_total,
+            p.generation_tokens_total, p.kv_cache_usage,
+        )
+        for p in given
+    )  # fmt: skip
+
+
+def _limits(given: _Limits | None) -> Limits:
+    if given is None:
+        return Limits()
+    quota = _whole("limits.quota_replicas", given.quota_replicas)
+    return Limits(quota, _whole("limits.budget_replicas", given.budget_replicas))
+
+
+def _whole(field: str, value: float | None) -> int | None:
+    if value is None:
+        return None
+    if not value.is_integer():
+        raise InputError(f"{field}: {value:g} is no whole number; give 0..{MOST_REPLICAS}")
+    return int(value)

@@ -1,0 +1,53 @@
+"""`headroom decide`: readings on standard input, decisions on standard output, one line each."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from autoscaler.errors import InputError
+
+
+def decide(
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Read and write one JSON object per line (the one format so far).")
+    ] = False,
+) -> None:
+    """Turn readings on standard input into decisions on standard output, each answered at once.
+
+    A line: {"now_s": 5, "workload": "ns/name", "policy": {...}, "replicas": {"desired", "ready", "starting":
+    [{"since_s", "name"}]}, "pods": [{"name", "ready_since_s", "waiting", "waiting_deferred", "running",
+    "requests_total", "prompt_tokens_total", "generation_tokens_total", "kv_cache_usage"}], "gateway": {"queued",
+    "requests_total"}, "latency": {"queue_s_p90", "ttft_s_p90", "tpot_s_p90"}, "limits": {"quota_replicas",
+    "budget_replicas"}}. The first line of a workload carries its policy: {"min_replicas", "max_replicas", "slo":
+    {"wait_s" or "ttft_s" or "tpot_s"}, "tick_s", "warmup_prior_s"}; a later line may change some of it. Any reading may
+    be null or missing.
+
+    A faulty line is answered by {"error", "line", "workload"}, changes nothing, and the stream goes on. The exit code
+    is 0, or 2 when there were lines and every one of them was faulty.
+    """
+    if not jsonl:
+        raise InputError("decide: no format given; say `headroom decide --jsonl`")
+    # Numerics are imported here, after the help; scikit-learn only when the first model is asked for.
+    from autoscaler.cli.stream import DecideStream
+    from autoscaler.core.forecast.models import FittedModel
+    from autoscaler.core.forecast.training import FitRequest
+
+    def fit(request: FitRequest) -> FittedModel:
+        from autoscaler.fitting.fit import fit
+
+        return fit(request)
+
+    stream = DecideStream(fit)
+    out = sys.stdout.buffer
+    try:
+        for text in sys.stdin.buffer:
+            out.write(stream.answer(text) + b"\n")
+            out.flush()
+            stream.catch_up()
+    except BrokenPipeError:
+        # The reader has seen enough. Python flushes once more when it ends, which must not fail either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if stream.lines and not stream.decided:
+        raise typer.Exit(2)

@@ -1,0 +1,171 @@
+"""The catalogue of what decisions carry: every figure of the evidence with its unit, every reason with its sentence.
+
+A figure's name ends in its unit (`_s`, `_rps`, `_ratio`); without one it is a count or a word. A sentence is a row of
+pieces: the first says what happened, each later one is left out when a figure in its braces is not known. `before` and
+`after` are the step's own counts. Names and codes are read by dashboards and stand in old audit files: renaming one is
+a breaking change.
+"""
+
+from types import MappingProxyType
+from typing import Final
+
+from autoscaler.core.reasons import Reason
+
+FIGURES: Final = MappingProxyType(
+    {
+        "load_rps": "present load",
+        "queue": "requests waiting",
+        "backlog": "requests left waiting when a new replica can serve",
+        "in_flight": "requests being served",
+        "slots_per_replica": "requests one replica holds at once",
+        "kv_used_replicas": "KV caches in use, in replicas",
+        "replica_rps": "one replica carries",
+        "replica_limit": "what limits a replica",
+        "forecast_rps": "forecast, upper bound",
+        "median_rps": "forecast, middle",
+        "level_ratio": "share of the upper bounds meant to hold",
+        "model": "model",
+        "budget_burn_ratio": "objective's budget in use",
+        "ceiling_rps": "burst ceiling",
+        "factor_ratio": "ceiling over the highest demand of 24 h",
+        "outlives_ratio": "chance that it outlives a warm-up",
+        "age_s": "excess has lasted",
+        "idle_s": "without work for",
+        "warmup_s": "warm-up",
+        "warmup_samples": "measured warm-ups",
+        "starting": "replicas starting",
+        "late_starts": "late starts",
+        "failures": "failed starts in a row",
+        "remaining_s": "back-off left",
+        "min_replicas": "policy's minimum",
+        "max_replicas": "policy's maximum",
+        "quota_replicas": "quota",
+        "budget_replicas": "GPU budget",
+        "now_s": "time of the reading",
+    }
+)
+"""Name in the evidence -> what a person calls it. `<signal>_age_s`, the age of a reading, is one per signal."""
+
+WORDS: Final = MappingProxyType(
+    {
+        "last": "last value",
+        "holt": "damped trend",
+        "ridge": "ridge regression",
+        "trees": "boosted trees",
+        "peak": "peak of the last hour",
+        "unknown": "not measured yet",
+        "proven": "the most it was seen to serve",
+        "throughput": "its throughput under a queue",
+        "token_time": "the time per output token",
+        "memory": "its KV memory",
+    }
+)
+"""The words that `model` and `replica_limit` may hold, as a person reads them."""
+
+_REPLICA = "; one replica carries {replica_rps}, limited by {replica_limit}"
+_LEAD = ", {warmup_s} from now"
+
+SENTENCES: Final = MappingProxyType(
+    {
+        Reason.DEMAND_NOW: (
+            "{after} needed for the present load",
+            " of {load_rps}",
+            ", {queue} waiting",
+            _REPLICA,
+        ),
+        Reason.CONCURRENCY: (
+            "{after} needed to hold the requests in flight",
+            ": {in_flight} at {slots_per_replica} a replica",
+        ),
+        Reason.MEMORY: (
+            "{after} needed for KV memory",
+            ": the requests in flight fill {kv_used_replicas} replicas' caches",
+        ),
+        Reason.FORECAST: (
+            "{after} needed by the time a replica ordered now can serve",
+            _LEAD,
+            ": the forecast reaches {forecast_rps}",
+            " ({model}, held in {level_ratio} of cases)",
+            ", the load is {load_rps}",
+            _REPLICA,
+        ),
+        Reason.BACKLOG: (
+            "{after} needed to clear the queue",
+            ": {queue} waiting",
+            ", {backlog} of them still there when a replica ordered now can serve",
+            _LEAD,
+            ", with {starting} starting",
+            _REPLICA,
+        ),
+        Reason.QUEUE_UNCALIBRATED: (
+            "{after} asked for: requests wait and what one replica carries is not known yet",
+            "; {queue} waiting",
+            ", the load is {load_rps}",
+        ),
+        Reason.CONCURRENCY_FLOOR: (
+            "{after} kept: at every moment of the last hour that many were needed",
+            "; the load is {load_rps}",
+            _REPLICA,
+        ),
+        Reason.WAKE: (
+            "{after} to wake up: work waits and nothing serves it",
+            "; {queue} waiting",
+            ", warm-up {warmup_s}",
+        ),
+        Reason.LATE_START: (
+            "{after}, not {before}: starts are late beyond their measured warm-up and are ordered again",
+            "; {late_starts} late",
+        ),
+        Reason.EVENT_FLOOR: ("{after}, not {before}: a known event asks for at least {after}",),
+        Reason.EVENT_CEILING: ("{after}, not {before}: a known event allows no more",),
+        Reason.IDLE: (
+            "{after}: no work for longer than the residency limit, the GPUs are released",
+            "; idle for {idle_s}",
+        ),
+        Reason.NOISE: (
+            "{after}, not {before}: the excess is expected to end before a new replica could serve",
+            "; it has lasted {age_s}",
+            " and outlives a warm-up of {warmup_s} in {outlives_ratio} of cases",
+        ),
+        Reason.BURST_CEILING: (
+            "{after}, not {before}: capped near the highest demand of the last 24 h",
+            ", at {ceiling_rps}",
+            " ({factor_ratio} of it)",
+        ),
+        Reason.RATE_UP: ("{after}, not {before}: growth is limited per minute",),
+        Reason.RATE_DOWN: ("{after}, not {before}: shrinking is limited per minute",),
+        Reason.STABILISATION: (
+            "{after} held, not {before}: the need was higher a moment ago",
+            ", within the last warm-up of {warmup_s}",
+        ),
+        Reason.DEADBAND: ("{after} held, not {before}: the change is too small to act on",),
+        Reason.BACK_OFF: (
+            "{after}, not {before}: starts keep failing, no new orders",
+            "; {failures} failed in a row",
+            ", {remaining_s} left to wait",
+        ),
+        Reason.STALE: (
+            "{after} held, not {before}: readings are missing or too old, nothing shrinks",
+            "; oldest: {oldest}",
+        ),
+        Reason.LOADING: ("{after} held, not {before}: a replica is still loading its model",),
+        Reason.ZERO_REFUSED: (
+            "{after} held, not {before}: no signal lives at zero to wake it again; connect a gateway's queue",
+        ),
+        Reason.FLOOR: ("{after}, not {before}: the policy's minimum", " is {min_replicas}"),
+        Reason.MAX: ("{after}, not {before}: the policy's maximum", " is {max_replicas}"),
+        Reason.QUOTA: ("{after}, not {before}: the namespace's quota", " is {quota_replicas}"),
+        Reason.BUDGET: ("{after}, not {before}: the GPU budget", " is {budget_replicas}"),
+        Reason.INFEASIBLE: ("{after}, not {before}: floors and ceilings contradict each other, mend the policy",),
+        Reason.STEADY: ("{after} is right: capacity and need agree",),
+        Reason.NO_SIGNAL: (
+            "{after} held: too little is known to change it",
+            "; last heard: {ages}",
+        ),
+        Reason.OUTDATED: (
+            "{after} held: this reading is older than the last one and was ignored",
+            "; it is from second {now_s}",
+        ),
+    }
+)  # fmt: skip
+"""Reason -> the pieces of its sentence."""

@@ -1,0 +1,131 @@
+"""Decisions in words, for a person on call: one line, or the whole trace with its evidence.
+
+Enters: a `Decision`. Leaves: text, from the evidence alone and the same every time. It knows no clock: times are the
+readings' own, shown as a date when they count from 1970 and as hours since their origin otherwise.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from autoscaler.core.reasons import Reason
+from autoscaler.core.types import Decision, Step, Verdict
+from autoscaler.record.catalog import FIGURES, SENTENCES, WORDS
+
+Value = float | int | str | None
+
+EPOCH_FROM_S: Final = 1e9
+EPOCH_TO_S: Final = 1e10
+"""Sample times between the years 2001 and 2286 are taken for seconds since 1970."""
+
+
+def sentence(decision: Decision) -> str:
+    """The whole decision in one sentence: "6→9: 14 needed …; 9, not 14: the policy's maximum is 9"."""
+    parts = [step_sentence(step) for step in decision.trace]
+    if decision.reason is Reason.STEADY:
+        parts.insert(0, step_sentence(Step("decide", decision.seen_replicas, decision.replicas, Reason.STEADY)))
+    change = f"{decision.seen_replicas}→{decision.replicas}"
+    return f"{change if decision.verdict is Verdict.SCALE else f'stays at {decision.replicas}'}: {'; '.join(parts)}"
+
+
+def line(decision: Decision) -> str:
+    """The sentence with its time and workload, as a log shows it."""
+    return f"{clock(decision.now_s)} {decision.workload} {sentence(decision)}"
+
+
+def page(decision: Decision) -> str:
+    """The decision with its trace: every step's counts, sentence and figures, then the ages of the readings."""
+    change = f"{decision.seen_replicas} → {decision.replicas}"
+    head = f"{clock(decision.now_s)}  {decision.workload}  {change}  {decision.verdict.value}  {decision.reason.name}"
+    rows = [head]
+    ages: dict[str, Value] = {}
+    for step in decision.trace:
+        counts = f"{step.before} → {step.after}"
+        rows.append(f"  {step.stage:<8} {counts:>9}  {step.reason.name}: {step_sentence(step)}")
+        rows += [f"  {'':<8} {'':>9}    {figure}" for figure in _figures(step)]
+        ages |= _ages(step)
+    if ages:
+        rows.append(f"  readings: {_aged(ages)}")
+    return "\n".join(rows)
+
+
+def step_sentence(step: Step) -> str:
+    """One step in words, with every figure of its evidence that its reason's sentence speaks of."""
+    words = {"before": str(step.before), "after": str(step.after)}
+    words |= {name: shown for name, value in step.evidence if (shown := figure(name, value)) is not None}
+    if ages := _ages(step):
+        words["ages"] = _aged(ages)
+        words["oldest"] = _aged(dict([max(ages.items(), key=lambda item: _number(item[1]))]))
+    first, *rest = SENTENCES[step.reason]
+    return first.format_map(words) + "".join(p.format_map(words) for p in rest if _fields(p) <= words.keys())
+
+
+def figure(name: str, value: Value) -> str | None:
+    """A figure as a person reads it, with its unit; None when it is not known."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return WORDS.get(value, value)
+    if name == "now_s":
+        return f"{value:.15g}"
+    if name.endswith("_s"):
+        return duration(value)
+    if name.endswith("_rps"):
+        return f"{number(value)} requests/s"
+    if name.endswith("_ratio"):
+        return f"{number(100 * value)} %"
+    return number(value)
+
+
+def number(value: float) -> str:
+    """Three significant digits, whole numbers whole: 0.0123, 12.3, 1,234."""
+    if float(value).is_integer() or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.3g}'):.10g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit a person would use: 45 s, 3 min, 2.5 h."""
+    if abs(seconds) < 120:
+        return f"{number(seconds)} s"
+    if abs(seconds) < 7200:
+        return f"{number(seconds / 60)} min"
+    return f"{number(seconds / 3600)} h"
+
+
+def clock(now_s: float) -> str:
+    """A sample time: "2026-01-31 02:14:30Z" when it counts from 1970, else hours since its origin, "1d 02:14:30"."""
+    if EPOCH_FROM_S <= now_s < EPOCH_TO_S:
+        return f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M:%S}Z"
+    whole = int(abs(now_s))
+    days, rest = divmod(whole, 86400)
+    text = f"{rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
+    return f"{'-' if now_s < 0 else ''}{f'{days}d ' if days else ''}{text}"
+
+
+def _figures(step: Step) -> Iterator[str]:
+    """The evidence, one figure each, without the ages."""
+    for name, value in step.evidence:
+        if not name.endswith("_age_s"):
+            yield f"{FIGURES.get(name, name)}: {figure(name, value) or 'not known'}"
+
+
+def _ages(step: Step) -> dict[str, Value]:
+    return {name.removesuffix("_age_s"): value for name, value in step.evidence if name.endswith("_age_s")}
+
+
+def _aged(ages: dict[str, Value]) -> str:
+    """Readings with their ages: "queue 5 s ago, in flight 20 s ago"."""
+    return ", ".join(
+        f"{signal.replace('_', ' ')} {'never' if age is None else f'{duration(_number(age))} ago'}"
+        for signal, age in ages.items()
+    )
+
+
+def _number(age: Value) -> float:
+    return float("inf") if age is None or isinstance(age, str) else float(age)
+
+
+def _fields(piece: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)\}", piece))
