@@ -1,0 +1,192 @@
+"""Each bound alone, as a table of counts before and after, then what holds between them."""
+
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+import pytest
+
+from autoscaler.core.reasons import Reason
+from autoscaler.core.scale import bounds
+from autoscaler.core.scale.bounds import BoundColumns, BoundInputs, Change
+
+ROW = np.array([0])
+FAR = 1_000_000_000
+NOW_S = 7200.0
+
+
+@dataclass
+class Case:
+    """A wish, the count that stands, and whatever is out of the ordinary. `past` is (age_s, wanted, ordered)."""
+
+    wanted: int
+    desired: int
+    after: int
+    past: list[tuple[float, int, int]] = field(default_factory=list)
+    failures: int = 0
+    given: dict[str, float | bool] = field(default_factory=dict)
+
+
+def settings(case: Case, wanted: int) -> BoundInputs:
+    plain: dict[str, float | bool] = {
+        "now_s": NOW_S, "desired": case.desired, "exact": float(wanted), "lead_s": 120.0, "shrinkable": True,
+        "loading": False, "zero_allowed": True, "busy": False, "event_floor": 0, "event_ceiling": FAR,
+        "min_replicas": 0, "max_replicas": FAR, "quota": FAR, "budget": FAR,
+    }  # fmt: skip
+    types = {spec.name: spec.type for spec in fields(BoundInputs)}
+    whole = {name for name, kind in types.items() if str(kind) == "I64"}
+    merged = plain | case.given
+    return BoundInputs(
+        **{name: np.array([value], dtype=np.int64 if name in whole else None) for name, value in merged.items()}
+    )
+
+
+def memory(case: Case) -> BoundColumns:
+    columns = BoundColumns.allocate(1)
+    for age_s, wanted, ordered in sorted(case.past, reverse=True):
+        bounds.note(columns, ROW, np.array([NOW_S - age_s]), np.array([wanted]), np.array([ordered]))
+    for _ in range(case.failures):
+        bounds.note_starts(columns, ROW, np.array([NOW_S - 5.0]), np.array([0]), np.array([1]))
+    return columns
+
+
+def outcome(case: Case) -> tuple[int, list[Reason], list[Change]]:
+    columns, wanted = memory(case), np.array([case.wanted])
+    inputs = settings(case, case.wanted)
+    soft = bounds.soft(columns, ROW, wanted, inputs)
+    hard = bounds.hard(columns, ROW, soft[-1].after if soft else wanted, inputs)
+    chain = [*soft, *hard]
+    return int(chain[-1].after[0]) if chain else case.wanted, [change.reason for change in chain], chain
+
+
+STEADY_50 = [(age_s, 50, 50) for age_s in np.arange(0.0, 100.0, 10.0)]
+
+TABLE: dict[str, tuple[Reason | None, Case]] = {
+    "nothing binds a modest growth": (None, Case(7, 4, 7)),
+    "nothing binds a wish that stands": (None, Case(4, 4, 4)),
+    "growth from nought is free": (None, Case(400, 0, 400)),
+    # soft
+    "growth of more than ten times waits": (Reason.RATE_UP, Case(400, 4, 40)),
+    "growth counts from the lowest order of the minute": (Reason.RATE_UP, Case(400, 40, 40, [(30.0, 4, 4)])),
+    "a minute later it may go on": (None, Case(400, 40, 400, [(90.0, 4, 4)])),
+    "a wish of nought shrinks by a tenth": (Reason.RATE_DOWN, Case(0, 50, 45)),
+    "a tenth of few is at least one": (Reason.RATE_DOWN, Case(0, 4, 3)),
+    "what was shrunk within the minute counts": (Reason.RATE_DOWN, Case(0, 47, 45, [(30.0, 0, 50)])),
+    "a minute later it shrinks on": (Reason.RATE_DOWN, Case(0, 45, 41, [(90.0, 0, 50)])),
+    "a higher need of a moment ago holds": (Reason.STABILISATION, Case(40, 50, 50, STEADY_50)),
+    "a higher need of long ago does not": (None, Case(47, 50, 47, [(1900.0, 50, 50)])),
+    "the hold never raises": (None, Case(3, 3, 3, [(30.0, 60, 3)])),
+    "a need just below the smaller count stays": (Reason.DEADBAND, Case(4, 5, 5, given={"exact": 3.95})),
+    "a need clearly below it goes": (None, Case(4, 5, 4, given={"exact": 3.4})),
+    "after failures growth pauses": (Reason.BACK_OFF, Case(9, 4, 4, failures=3)),
+    "two failures do not pause it": (None, Case(9, 4, 9, failures=2)),
+    "a pause holds, it does not shrink": (None, Case(4, 4, 4, failures=5)),
+    "a pause never keeps a service at nought": (Reason.BACK_OFF, Case(9, 0, 1, failures=5)),
+    "stale readings do not shrink": (Reason.STALE, Case(1, 4, 4, given={"shrinkable": False})),
+    "stale readings may grow": (None, Case(6, 4, 6, given={"shrinkable": False})),
+    "a loading model is not zeroed": (Reason.LOADING, Case(0, 1, 1, given={"loading": True})),
+    "without a signal at nought it keeps one": (Reason.ZERO_REFUSED, Case(0, 1, 1, given={"zero_allowed": False})),
+    "work within the residency limit keeps one": (Reason.STABILISATION, Case(0, 1, 1, given={"busy": True})),
+    "idle, and seen from a gateway, it goes to nought": (None, Case(0, 1, 0)),
+    # hard
+    "an event's floor raises": (Reason.EVENT_FLOOR, Case(3, 3, 9, given={"event_floor": 9})),
+    "an event's ceiling stops growth": (Reason.EVENT_CEILING, Case(9, 4, 5, given={"event_ceiling": 5})),
+    "an event's ceiling shrinks at the pace": (Reason.EVENT_CEILING, Case(50, 50, 45, given={"event_ceiling": 5})),
+    "the minimum raises": (Reason.FLOOR, Case(1, 2, 3, given={"min_replicas": 3})),
+    "the maximum stops growth": (Reason.MAX, Case(30, 4, 12, given={"max_replicas": 12})),
+    "a maximum below what stands shrinks at the pace": (Reason.MAX, Case(50, 50, 45, given={"max_replicas": 12})),
+    "and on stale readings too": (Reason.MAX, Case(50, 50, 45, given={"max_replicas": 12, "shrinkable": False})),
+    "and through a fresh high need": (Reason.MAX, Case(50, 50, 45, STEADY_50, given={"max_replicas": 12})),
+    "the quota stops growth": (Reason.QUOTA, Case(30, 4, 12, given={"quota": 12})),
+    "a quota below what stands shrinks at the pace": (Reason.QUOTA, Case(50, 50, 45, given={"quota": 0})),
+    "the budget stops growth": (Reason.BUDGET, Case(30, 4, 12, given={"budget": 12})),
+    "the budget beats the minimum": (Reason.BUDGET, Case(4, 4, 4, given={"min_replicas": 8, "budget": 4})),
+    "a budget of nought ends at nought": (Reason.BUDGET, Case(1, 1, 0, given={"budget": 0})),
+    "contradicting events change nothing": (
+        Reason.INFEASIBLE, Case(6, 5, 5, given={"event_floor": 9, "event_ceiling": 3}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_bound_alone(name: str) -> None:
+    reason, case = TABLE[name]
+    after, reasons, _ = outcome(case)
+    assert after == case.after
+    assert (reason in reasons) if reason else (reasons == [])
+
+
+def test_every_bound_stands_in_the_table() -> None:
+    named = {reason for reason, _ in TABLE.values()}
+    order = [*Reason]
+    bound = set(order[order.index(Reason.RATE_UP) : order.index(Reason.INFEASIBLE) + 1])
+    bound |= {Reason.EVENT_FLOOR, Reason.EVENT_CEILING}
+    assert bound - named == set()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_changes_form_a_chain(name: str) -> None:
+    case = TABLE[name][1]
+    _, _, chain = outcome(case)
+    numbers = [case.wanted]
+    for change in chain:
+        assert int(change.before[0]) == numbers[-1]
+        numbers.append(int(change.after[0]))
+    assert all(a != b for a, b in zip(numbers, numbers[1:], strict=False))
+
+
+@pytest.mark.parametrize("limit", ["max_replicas", "quota", "budget"])
+def test_a_lowered_limit_is_reached_within_the_pace_and_then_kept(limit: str) -> None:
+    columns, count, lows = BoundColumns.allocate(1), 50, [50]
+    for i in range(240):
+        now_s = NOW_S + 10.0 * i
+        case = Case(50, count, 0, given={limit: 10, "now_s": now_s})
+        bounds.note(columns, ROW, np.array([now_s]), np.array([50]), np.array([count]))
+        inputs = settings(case, 50)
+        soft = bounds.soft(columns, ROW, np.array([50]), inputs)
+        hard = bounds.hard(columns, ROW, soft[-1].after if soft else np.array([50]), inputs)
+        count = int((hard or soft)[-1].after[0])
+        lows.append(count)
+    assert lows[-1] == 10
+    assert all(b <= a for a, b in zip(lows, lows[1:], strict=False))
+    per_minute = [a - b for a, b in zip(lows, lows[6:], strict=False)]
+    assert max(per_minute) <= 6, "a tenth of 50 per minute, and one more where minutes overlap"
+
+
+def test_failures_double_the_pause_and_one_success_ends_it() -> None:
+    columns = BoundColumns.allocate(1)
+    pauses = []
+    for _ in range(10):
+        bounds.note_starts(columns, ROW, np.array([0.0]), np.array([0]), np.array([1]))
+        pauses.append(float(np.nan_to_num(columns.back_off_until_s[0])))
+    assert pauses[:2] == [0.0, 0.0]
+    assert pauses[2] > 0.0
+    assert all(b >= a for a, b in zip(pauses, pauses[1:], strict=False))
+    assert pauses[-1] <= 3600.0, "it never gives up for good"
+    bounds.note_starts(columns, ROW, np.array([1.0]), np.array([1]), np.array([0]))
+    after, reasons, _ = outcome(Case(9, 4, 9))
+    assert np.isnan(columns.back_off_until_s[0])
+    assert (after, reasons) == (9, [])
+
+
+@pytest.mark.parametrize("desired", [1, 2, 3, 9, 10, 11, 99, 1000])
+def test_the_pace_takes_at_least_one_and_at_most_a_tenth(desired: int) -> None:
+    left = int(bounds.pace_floor(np.array([desired]))[0])
+    assert max(1, 0.1 * desired - 1) <= desired - left <= max(1.0, 0.1 * desired)
+
+
+def test_rows_do_not_touch_each_other() -> None:
+    names = list(TABLE)
+    columns = BoundColumns.allocate(len(names))
+    for row, name in enumerate(names):
+        alone = memory(TABLE[name][1])
+        for spec in fields(BoundColumns):
+            getattr(columns, spec.name)[row] = getattr(alone, spec.name)[0]
+    cases = [TABLE[name][1] for name in names]
+    single = [settings(case, case.wanted) for case in cases]
+    every = replace(
+        single[0], **{f.name: np.concatenate([getattr(s, f.name) for s in single]) for f in fields(BoundInputs)}
+    )
+    rows, wanted = np.arange(len(names)), np.array([case.wanted for case in cases])
+    soft = bounds.soft(columns, rows, wanted, every)
+    hard = bounds.hard(columns, rows, soft[-1].after if soft else wanted, every)
+    assert hard[-1].after.tolist() == [case.after for case in cases]

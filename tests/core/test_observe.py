@@ -1,0 +1,283 @@
+"""Readings to intervals, bins and freshness: counters, gauges, gaps, and what a pod's reading may not be taken for."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autoscaler.core.observe import history, pods
+from autoscaler.core.observe.freshness import Freshness, FreshnessTrack
+from autoscaler.core.observe.history import HistoryColumns
+from autoscaler.core.observe.pods import Interval, WorkloadTrack
+from autoscaler.core.params import BIN_S
+from autoscaler.core.types import GatewayReading, LatencyReading, PodReading, Readings, ReplicaReading
+
+ROW = np.array([0])
+
+
+def pod(name: str = "a", done: float | None = 0.0, **fields: float | None) -> PodReading:
+    given = {"ready_since_s": -1000.0, "waiting": 0.0, "running": 0.0, "kv_cache_usage": 0.0, **fields}
+    return PodReading(name, requests_total=done, generation_tokens_total=None if done is None else 50.0 * done, **given)
+
+
+def at(now_s: float, *read: PodReading, gateway: GatewayReading | None = None, ready: int | None = None) -> Readings:
+    return Readings(now_s, ReplicaReading(len(read), len(read) if ready is None else ready), read, gateway)
+
+
+def between(*moments: Readings) -> Interval:
+    track = WorkloadTrack()
+    for moment in moments:
+        result = pods.difference(track, moment)
+    return result
+
+
+# counters
+@pytest.mark.parametrize(
+    ("first", "second", "completions"),
+    [
+        (pod(done=100), pod(done=130), 30.0),
+        (pod(done=100), pod(done=5), math.nan),
+        (pod(done=None), pod(done=900), math.nan),
+        (pod(done=100), pod(done=None), math.nan),
+        (pod("old", 100), pod("new", 1e9), math.nan),
+        (pod(done=100), pod(done=100), 0.0),
+    ],
+    ids=["it grew", "it was reset", "first sight", "it vanished", "another pod", "it stood still"],
+)
+def test_a_counter_counts_only_what_both_samples_saw(first: PodReading, second: PodReading, completions: float) -> None:
+    assert between(at(0, first), at(10, second)).completions == pytest.approx(completions, nan_ok=True)
+
+
+def test_one_pod_of_two_restarts_and_the_other_still_counts() -> None:
+    result = between(at(0, pod("a", 50), pod("b", 70)), at(10, pod("a", 3), pod("b", 90)))
+    assert result.completions == 20.0
+
+
+def test_arrivals_are_the_growth_of_the_gateways_counter() -> None:
+    result = between(
+        at(0, pod(), gateway=GatewayReading(0.0, 1000.0)), at(10, pod(), gateway=GatewayReading(4.0, 1064.0))
+    )
+    assert (result.arrivals, result.arrivals_s, result.queue) == (64.0, 10.0, 4.0)
+
+
+def test_without_a_gateway_arrivals_are_completions_and_what_is_more_in_flight() -> None:
+    result = between(at(0, pod(done=10, running=2, waiting=1)), at(10, pod(done=25, running=5, waiting=6)))
+    assert result.arrivals == 15 + (5 + 6) - (2 + 1)
+
+
+def test_in_flight_that_falls_never_makes_arrivals_negative() -> None:
+    result = between(at(0, pod(done=10, running=8, waiting=90)), at(10, pod(done=12, running=0, waiting=0)))
+    assert result.arrivals == 0.0
+
+
+def test_a_gateway_that_went_silent_is_waited_for_and_its_next_count_covers_the_gap() -> None:
+    first = at(0, pod(done=0), gateway=GatewayReading(0.0, 1000.0))
+    silent = at(10, pod(done=40))
+    assert math.isnan(between(first, silent).arrivals)
+    back = between(first, silent, at(20, pod(done=80), gateway=GatewayReading(0.0, 1080.0)))
+    assert (back.arrivals, back.arrivals_s) == (80.0, 20.0)
+
+
+def test_the_first_sample_says_nothing_about_traffic() -> None:
+    result = between(at(0, pod(done=5000), gateway=GatewayReading(3.0, 9000.0)))
+    assert math.isnan(result.arrivals)
+    assert math.isnan(result.dt_s)
+    assert result.queue == 3.0, "a gauge counts at once"
+
+
+def test_a_sample_at_the_same_instant_refreshes_gauges_and_counts_nothing_twice() -> None:
+    first, second = at(0, pod(done=0)), at(10, pod(done=30, waiting=2))
+    again = between(first, second, replace(second))
+    assert (again.dt_s, again.queue) == (0.0, 2.0)
+    assert not again.completions
+    assert math.isnan(again.arrivals)
+
+
+# gauges
+def test_deferred_requests_are_not_in_the_queue() -> None:
+    assert between(at(0, pod(waiting=2, waiting_deferred=70))).queue == 2.0
+
+
+@pytest.mark.parametrize(
+    ("readings", "queue"),
+    [
+        (at(0, pod(waiting=2), pod("b", waiting=3), gateway=GatewayReading(4.0, 1.0)), 9.0),
+        (at(0, pod(waiting=2)), 2.0),
+        (at(0, pod(waiting=None), gateway=GatewayReading(4.0, 1.0)), 4.0),
+        (Readings(0, ReplicaReading(1, 1), None, GatewayReading(4.0, 1.0)), 4.0),
+        (at(0, pod(waiting=None)), math.nan),
+        (Readings(0, ReplicaReading(1, 1)), math.nan),
+    ],
+    ids=["gateway and pods add up", "pods alone", "silent pods", "no pods read", "nobody says", "nothing read"],
+)
+def test_the_queue_is_the_sum_of_what_was_read_and_unknown_when_nothing_was(readings: Readings, queue: float) -> None:
+    assert between(readings).queue == pytest.approx(queue, nan_ok=True)
+
+
+def test_pods_that_do_not_report_their_cache_are_taken_for_the_average() -> None:
+    result = between(at(0, pod("a", kv_cache_usage=0.6), pod("b", kv_cache_usage=None), pod("c", kv_cache_usage=0.2)))
+    assert result.kv_used == pytest.approx(1.2)
+
+
+# saturation
+@pytest.mark.parametrize(
+    ("first", "second", "saturated"),
+    [
+        (pod(done=0, waiting=20), pod(done=20, waiting=20), True),
+        (pod(done=0, waiting=0), pod(done=20, waiting=20), False),
+        (pod(done=0, waiting=20), pod(done=20, waiting=0), False),
+        (pod(done=0, waiting=1), pod(done=200, waiting=1), False),
+    ],
+    ids=["a line stood at both ends", "it only came", "it only went", "a line of half a second"],
+)
+def test_a_pod_was_full_only_if_a_line_stood_all_the_time(first: PodReading, second: PodReading, saturated: bool) -> None:
+    result = between(at(0, first), at(10, second))
+    assert (result.saturated_pod_s, result.free_pod_s) == ((10.0, 0.0) if saturated else (0.0, 10.0))
+
+
+def test_a_pod_that_has_just_become_ready_says_nothing_about_capacity() -> None:
+    result = between(at(0, pod(done=0, waiting=9, ready_since_s=-2.0)), at(10, pod(done=4, waiting=9, ready_since_s=-2.0)))
+    assert (result.saturated_pod_s, result.free_pod_s, result.completions) == (0.0, 0.0, 4.0)
+
+
+# wedges
+def hanging(spans: int, *, running: float = 4.0, waiting: float = 7.0, done: float | None = 10.0) -> Interval:
+    return between(*(at(10.0 * i, pod(done=done, running=running, waiting=waiting)) for i in range(spans)))
+
+
+def test_a_pod_with_a_line_and_no_progress_is_wedged_and_its_line_no_demand() -> None:
+    before, after = hanging(3), hanging(6)
+    assert (before.wedged, before.queue) == (0, 7.0)
+    assert (after.wedged, after.queue) == (1, 0.0)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [hanging(20, waiting=0.0, running=0.0), hanging(20, done=None), hanging(20, waiting=0.0)],
+    ids=["idle", "no counter to judge by", "one long request, nobody waits"],
+)
+def test_a_pod_without_a_line_or_counters_is_not_called_wedged(result: Interval) -> None:
+    assert result.wedged == 0
+
+
+def test_a_wedged_pod_that_makes_progress_again_counts_again() -> None:
+    stuck = [at(10.0 * i, pod(done=10, running=4, waiting=7)) for i in range(6)]
+    back = between(*stuck, at(60, pod(done=12, running=4, waiting=7)))
+    assert (back.wedged, back.queue) == (0, 7.0)
+
+
+# freshness
+FULL = replace(at(0, pod(), gateway=GatewayReading(0.0, 1.0)), latency=LatencyReading(queue_s_p90=0.1))
+
+
+@pytest.mark.parametrize(
+    ("age_s", "state"),
+    [(0.0, Freshness.FRESH), (2.5, Freshness.FRESH), (10.0, Freshness.HELD), (15.0, Freshness.HELD), (16, Freshness.UNKNOWN)],
+)
+def test_a_signal_is_fresh_then_held_then_unknown(age_s: float, state: Freshness) -> None:
+    track = FreshnessTrack()
+    track.note(FULL)
+    assert {track.state(s, age_s, 5.0) for s in ("arrivals", "queue", "kv", "tokens", "latency")} == {state}
+
+
+def test_a_signal_that_never_existed_is_absent_for_ever() -> None:
+    track = FreshnessTrack()
+    track.note(at(0, pod(kv_cache_usage=None)))
+    assert track.state("kv", 1e6, 5.0) is Freshness.ABSENT
+
+
+@pytest.mark.parametrize(("reporting", "present"), [(5, True), (4, True), (3, False), (0, False)])
+def test_a_signal_is_fresh_when_four_fifths_of_the_ready_pods_report_it(reporting: int, present: bool) -> None:
+    track = FreshnessTrack()
+    track.note(at(0, *(pod(f"p{i}", kv_cache_usage=0.5 if i < reporting else None) for i in range(5))))
+    assert (track.state("kv", 0.0, 5.0) is Freshness.FRESH) == present
+
+
+def test_ready_pods_that_were_not_read_count_as_silent() -> None:
+    track = FreshnessTrack()
+    track.note(at(0, pod("a"), pod("b"), ready=5))
+    assert track.state("queue", 0.0, 5.0) is Freshness.ABSENT
+
+
+# history
+def absorbed(columns: HistoryColumns, now_s: float, arrivals: float, span_s: float, slack_s: float) -> bool:
+    closed = history.absorb(
+        columns,
+        ROW,
+        np.array([now_s]),
+        arrivals=np.array([arrivals]),
+        span_s=np.array([span_s]),
+        slack_s=np.array([slack_s]),
+    )
+    return bool(closed[0])
+
+
+def filled(samples: list[tuple[float, float, float]], slack_s: float = 10.0) -> HistoryColumns:
+    """Columns after (now_s, arrivals, span_s) samples."""
+    columns = HistoryColumns.allocate(1)
+    for now_s, arrivals, span_s in samples:
+        absorbed(columns, now_s, arrivals, span_s, slack_s)
+    return columns
+
+
+@pytest.mark.parametrize("period_s", [1.0, 5.0, 7.0, 10.0, 25.0, 60.0])
+def test_bins_hold_what_arrived_in_them_whatever_the_sampling(period_s: float) -> None:
+    samples = int(600.0 / period_s)
+    columns = filled([(period_s * (i + 1), 3.0 * period_s, period_s) for i in range(samples)])
+    count, cover_s = history.recent(columns, ROW, 50)
+    assert count[cover_s > 0] / cover_s[cover_s > 0] == pytest.approx(3.0, rel=1e-5)
+    assert cover_s.sum() == pytest.approx(10.0 * 50, abs=1.0)
+
+
+def test_a_gap_is_a_gap_and_never_zero_traffic() -> None:
+    steady = [(10.0 * (i + 1), 30.0, 10.0) for i in range(20)]
+    columns = filled([*steady, (3800.0, 9000.0, 3600.0), (3810.0, 30.0, 10.0)])
+    count, cover_s = history.recent(columns, ROW, 200)
+    assert count.sum() == 30.0
+    assert cover_s.sum() == BIN_S
+    assert np.isnan(history.recent_needs(columns, ROW, 200)).all()
+
+
+def test_the_ring_forgets_what_it_goes_over() -> None:
+    columns = filled([(10.0 * (i + 1), float(i), 10.0) for i in range(2500)])
+    count, _ = history.recent(columns, ROW, 3)
+    assert count[0].tolist() == [2499.0, 2498.0, 2497.0]
+
+
+@pytest.mark.parametrize("arrivals", [math.nan, 60.0])
+def test_a_row_closes_its_bin_with_or_without_arrivals(arrivals: float) -> None:
+    columns = HistoryColumns.allocate(1)
+    closed = [absorbed(columns, now_s, arrivals, 5.0, 10.0) for now_s in (3.0, 8.0, 11.0, 19.9, 20.0)]
+    assert closed == [False, False, True, False, True]
+
+
+# the envelope
+def waits_of(minute: np.ndarray, rate_rps: float) -> float:
+    """The longest wait in a first-in-first-out line, second by second, that starts empty before this minute."""
+    line, longest = 0.0, 0.0
+    for arrivals in np.repeat(minute / BIN_S, int(BIN_S)):
+        line += arrivals
+        line = max(0.0, line - rate_rps)
+        longest = max(longest, line / rate_rps)
+    return longest
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("slack_s", [0.5, 5.0, 10.0, 30.0])
+def test_the_envelope_keeps_waits_within_the_slack_of_a_simulated_line(seed: int, slack_s: float) -> None:
+    """A line served at the envelope's rate, against one simulated request by request; and it is not much too high:
+    at least the mean, at most the busiest bin."""
+    rng = np.random.default_rng(seed)
+    minute = rng.gamma(0.6, 40.0, 6)
+    need = float(history.envelope(minute[None], np.full((1, 6), BIN_S), np.array([slack_s]))[0])
+    assert waits_of(minute, need) <= slack_s * 1.02 + 1.0
+    assert minute.mean() / BIN_S * 0.999 <= need <= minute.max() / BIN_S * 1.001
+    assert need == pytest.approx(float(history.envelope(minute[None, ::-1], np.full((1, 6), BIN_S), np.array([slack_s]))[0]))
+
+
+def test_the_envelope_is_unknown_when_less_than_half_of_the_minute_was_measured() -> None:
+    cover = np.array([[10.0, 10.0, 9.0, 0.0, 0.0, 0.0], [10.0, 10.0, 10.0, 0.0, 0.0, 0.0]])
+    need = history.envelope(np.where(cover > 0, 20.0, 0.0), cover, np.array([10.0, 10.0]))
+    assert np.isnan(need[0])
+    assert need[1] >= 2.0
