@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from autoscaler.core.types import Readings, ReplicaReading, StartingReplica
 from autoscaler.errors import InputError
-from autoscaler.sim.serving import FloatArray, ServingModel, ServingPod
+from autoscaler.sim.serving import Drainable, FloatArray, ServingModel, ServingPod
 from autoscaler.sim.serving.fluid import FluidServing
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warmup import Stage, Warmup
@@ -41,7 +41,7 @@ class PlantSpec:
     """Mean residence of a request in service; slots of a replica = capacity_rps * service_s (Little)."""
     max_replicas: int = 1000
     drain_s: float = 0.0
-    """How long a ready replica that is scaled in stays billed without serving."""
+    """How long a ready replica that is scaled in stays billed without serving; a `Drainable` model knows better."""
     failed_start_ratio: float = 0.0
     """Probability that a start fails; it then disappears after a uniformly drawn share of its warm-up."""
     drains: tuple[tuple[float, int], ...] = ()
@@ -142,6 +142,7 @@ class Plant:
         self.spec = spec
         self.traffic = traffic
         self._serving = serving if serving is not None else FluidServing(spec.capacity_rps, spec.service_s)
+        self._drainable = self._serving if isinstance(self._serving, Drainable) else None
         self._arrivals: list[float] = traffic.arrivals.tolist()
         self._step = 0
         self._now_s = 0.0
@@ -193,7 +194,7 @@ class Plant:
             self._ready.popitem()
             self._pods_changed = True
             surplus -= 1
-            if self.spec.drain_s > 0:
+            if self.spec.drain_s > 0 and self._drainable is None:
                 self._draining += 1
                 heapq.heappush(self._events, (self._now_s + self.spec.drain_s, _Event.DRAINED, 0))
         self._settle()
@@ -204,13 +205,14 @@ class Plant:
             self._serving.set_pods(self._now_s, tuple(self._ready.values()))
             self._pods_changed = False
         step_s = self.traffic.step_s
+        draining = self._draining if self._drainable is None else self._drainable.draining
         busy = self._serving.offer(self._now_s, step_s, self._arrivals[self._step])
         log, starting = self._log, len(self._starting)
         log.desired.append(self._desired)
         log.ready.append(len(self._ready))
         log.starting.append(starting)
         log.warming.append(starting - self._unplaced)
-        log.draining.append(self._draining)
+        log.draining.append(draining)
         log.busy.append(busy)
         log.waiting.append(self._serving.waiting)
         self._step += 1
@@ -278,8 +280,9 @@ class Plant:
         if kind is _Event.DRAINED:
             self._draining -= 1
         elif kind is _Event.LOST:
-            for ordinal in list(self._ready)[:number]:
-                del self._ready[ordinal]
+            lost = [self._ready.pop(ordinal).name for ordinal in list(self._ready)[:number]]
+            if self._drainable is not None:
+                self._drainable.crash(self._now_s, tuple(lost))
             self._pods_changed = True
         elif number in self._starting:  # a cancelled start leaves its event behind
             if kind is _Event.PLACED:

@@ -9,7 +9,7 @@ takes its requests from the Traffic it was made with.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -81,4 +81,18 @@ class ServingModel(Protocol):
 
     def waits(self, end_s: float) -> Waits:
         """Waits of all work offered so far; `end_s` is the end of the last step, the horizon of unserved work."""
+        ...
+
+
+@runtime_checkable
+class Drainable(Protocol):
+    """A serving model whose pods finish their requests after they vanish from `set_pods`, unless they crash."""
+
+    @property
+    def draining(self) -> int:
+        """Vanished pods that still work on requests, and so still hold their GPUs."""
+        ...
+
+    def crash(self, now_s: float, names: tuple[str, ...]) -> None:
+        """These pods, serving or draining, are lost at `now_s`: what they had starts over."""
         ...
