@@ -1,0 +1,114 @@
+"""Acts on decisions: checks that one is still valid, patches with the replica count it saw, and says what became of it.
+
+A conflict supersedes the decision and is never repeated: the next step decides anew. After an outcome that nobody knows
+(no answer, cancelled on the way) nothing more is patched on that target until a later look has read it back.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+
+from autoscaler.core.types import Decision, Verdict
+from autoscaler.ports import Clock, Patch, PortError, ScaleClient
+from autoscaler.runtime.target import Target
+
+VALID_TICKS = 2.0
+"""A decision is acted upon until its successor is one tick overdue."""
+
+
+class Outcome(Enum):
+    """What became of a decision to change the count."""
+
+    APPLIED = "applied"
+    SUPERSEDED = "superseded"
+    """The target had another count than the decision saw."""
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    SHADOWED = "not acted upon in this mode"
+    EXPIRED = "too old to act upon"
+    UNREADABLE = "the target could not be read"
+    BLOCKED = "an earlier patch of unknown outcome was not read back yet"
+    BUSY = "an earlier patch is on its way"
+
+
+OF_PATCH = {
+    Patch.APPLIED: Outcome.APPLIED,
+    Patch.CONFLICT: Outcome.SUPERSEDED,
+    Patch.REFUSED: Outcome.REFUSED,
+    Patch.UNKNOWN: Outcome.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What was done about one decision, at `now_s` of the clock; `message` is what a port said when it failed."""
+
+    workload: str
+    now_s: float
+    decided_s: float
+    seen_replicas: int
+    replicas: int
+    outcome: Outcome
+    message: str | None = None
+
+
+class Actuator:
+    """Patches targets, one patch at a time for each. `timeout_s` is real time."""
+
+    def __init__(self, scale: ScaleClient, clock: Clock, timeout_s: float) -> None:
+        self._scale = scale
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._busy: set[str] = set()
+        self._unknown_s: dict[str, float] = {}
+
+    def read_back(self, workload: str, began_s: float) -> None:
+        """Note that the target was read by a look that began at `began_s` (monotonic)."""
+        since_s = self._unknown_s.get(workload)
+        if since_s is not None and workload not in self._busy and began_s > since_s:
+            del self._unknown_s[workload]
+
+    def objection(self, target: Target, decision: Decision, target_readable: bool) -> Outcome | None:
+        """Why `decision` must not be acted upon now, or None."""
+        valid_s = VALID_TICKS * (decision.next_due_s - decision.now_s)
+        if not target.mode.allows(decision.seen_replicas, decision.replicas):
+            return Outcome.SHADOWED
+        if not target_readable:
+            return Outcome.UNREADABLE
+        if target.name in self._busy:
+            return Outcome.BUSY
+        if target.name in self._unknown_s:
+            return Outcome.BLOCKED
+        return Outcome.EXPIRED if self._clock.now() > decision.now_s + valid_s else None
+
+    async def act(self, decision: Decision) -> Act:
+        """Patch what `objection` let pass. Cancelled on the way, it blocks the target and stays cancelled."""
+        assert decision.verdict is Verdict.SCALE
+        name = decision.workload
+        self._busy.add(name)
+        outcome, message = Outcome.UNKNOWN, None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                patch = await self._scale.patch(name, decision.seen_replicas, decision.replicas)
+            outcome = OF_PATCH[patch]
+        except TimeoutError:
+            message = f"no answer within {self._timeout_s:g} s"
+        except PortError as error:
+            message = str(error)
+        finally:
+            self._busy.discard(name)
+            if outcome is Outcome.UNKNOWN:
+                self._unknown_s[name] = self._clock.monotonic()
+        return self.report(decision, outcome, message)
+
+    def report(self, decision: Decision, outcome: Outcome, message: str | None = None) -> Act:
+        """The record of `outcome` for `decision`, now."""
+        return Act(
+            decision.workload,
+            self._clock.now(),
+            decision.now_s,
+            decision.seen_replicas,
+            decision.replicas,
+            outcome,
+            message,
+        )

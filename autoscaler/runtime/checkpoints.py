@@ -1,0 +1,74 @@
+"""Checkpoints: what a restart in the middle of a burst must not lose, loaded once and saved now and then.
+
+Enters: the table and a state store. Leaves: rows put back before their first step. A checkpoint that cannot be used is
+noted and its workload starts afresh; a store that cannot be written is noted and tried again.
+"""
+
+import asyncio
+from typing import Any
+
+from autoscaler.core import state
+from autoscaler.core.state import Table
+from autoscaler.ports import Clock, PortError, StateStore
+from autoscaler.runtime.records import Event, Recorder
+
+EVERY_S = 60.0
+"""A crash loses at most the last minute of what was learned."""
+
+
+class Checkpoints:
+    """Loads and saves the checkpoints of one table. `timeout_s` is real time, for one call of the store."""
+
+    def __init__(self, *, table: Table, store: StateStore, clock: Clock, recorder: Recorder, timeout_s: float) -> None:
+        self._table = table
+        self._store = store
+        self._clock = clock
+        self._recorder = recorder
+        self._timeout_s = timeout_s
+        self._loaded: dict[str, dict[str, Any]] = {}
+
+    async def load(self) -> None:
+        """Read what an earlier run left; a store that does not answer is noted and everything starts afresh."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                self._loaded = dict(await self._store.load())
+        except TimeoutError:
+            self._recorder.note(Event.CHECKPOINT_REFUSED, f"the store did not answer within {self._timeout_s:g} s")
+        except PortError as error:
+            self._recorder.note(Event.CHECKPOINT_REFUSED, str(error))
+
+    def restore(self, name: str) -> None:
+        """Put a new row's checkpoint back, if there is one; only the first row of a name gets it."""
+        saved = self._loaded.pop(name, None)
+        if saved is None:
+            return
+        params = self._table.track(self._table.rows[name]).params
+        try:
+            state.restore(self._table, name, saved)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            self._table.remove(name)
+            self._table.put(name, params)
+            self._recorder.note(Event.CHECKPOINT_REFUSED, f"{type(error).__name__}: {error}", name)
+        else:
+            self._recorder.note(Event.RESTORED, f"version {saved.get('version')}", name)
+
+    async def run(self) -> None:
+        """Save every minute until cancelled."""
+        while True:
+            await self._clock.sleep_until(self._clock.monotonic() + EVERY_S)
+            await self.save()
+
+    async def save(self) -> bool:
+        """Save every row; False, and a note, when the store did not take it."""
+        # A checkpoint of a workload that is not back yet is kept as it was.
+        saved = self._loaded | {name: state.checkpoint(self._table, name) for name in self._table.rows}
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._store.save(saved)
+        except TimeoutError:
+            self._recorder.note(Event.CHECKPOINT_FAILED, f"the store did not answer within {self._timeout_s:g} s")
+        except PortError as error:
+            self._recorder.note(Event.CHECKPOINT_FAILED, str(error))
+        else:
+            return True
+        return False

@@ -1,0 +1,145 @@
+"""What the live driver tells the world: steps, acts and notes, to whoever watches and to two sinks.
+
+The audit holds one line per decision; the journal holds what was done about decisions and what went wrong around them.
+Recording never waits and never fails, so that nothing a reader or a disk does can delay a decision: a reader that falls
+behind loses the oldest entries and is told how many.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from autoscaler.core.types import Decision, Readings
+from autoscaler.core.view import View
+from autoscaler.ports import Clock, RecordSink
+from autoscaler.record.audit import audit_line
+from autoscaler.runtime.actuator import Act
+from autoscaler.runtime.triggers import Cause
+from autoscaler.runtime.writer import Writer
+
+KEPT_ENTRIES = 2_000
+"""Entries kept for a reader that is slow."""
+
+
+class Event(Enum):
+    """What a note is about."""
+
+    SOURCE_LOST = "source lost"
+    SOURCE_BACK = "source back"
+    WATCH_BROKEN = "watch broken"
+    FIT_FAILED = "fit failed"
+    FIT_LATE = "fit came after the instant it was due in force"
+    RESTORED = "restored from a checkpoint"
+    CHECKPOINT_REFUSED = "checkpoint not usable"
+    CHECKPOINT_FAILED = "checkpoint not saved"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a person on call may want to know; `workload` is None where it concerns all."""
+
+    now_s: float
+    event: Event
+    workload: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """One step of one workload: the decision, what it was made from, and the core's figures after it."""
+
+    decision: Decision
+    readings: Readings
+    view: View
+    cause: Cause
+
+
+Entry = Stepped | Act | Note
+
+
+class Feed:
+    """One reader's end of the stream: an asynchronous iterator over entries."""
+
+    def __init__(self, kept: int) -> None:
+        self._entries: deque[Entry] = deque(maxlen=kept)
+        self._bell = asyncio.Event()
+        self._closed = False
+        self.lost = 0
+        """Entries dropped because the reader was slow."""
+
+    def push(self, entry: Entry) -> None:
+        """Append, dropping the oldest entry when full."""
+        self.lost += len(self._entries) == self._entries.maxlen
+        self._entries.append(entry)
+        self._bell.set()
+
+    def close(self) -> None:
+        """End the iteration after what is already here."""
+        self._closed = True
+        self._bell.set()
+
+    def __aiter__(self) -> AsyncIterator[Entry]:
+        return self
+
+    async def __anext__(self) -> Entry:
+        while not self._entries:
+            if self._closed:
+                raise StopAsyncIteration
+            self._bell.clear()
+            await self._bell.wait()
+        return self._entries.popleft()
+
+
+class Recorder:
+    """Takes entries, hands them to every open feed, and their lines to the two writers."""
+
+    def __init__(self, *, audit: RecordSink, journal: RecordSink, clock: Clock) -> None:
+        self.audit = Writer(audit, clock)
+        self.journal = Writer(journal, clock)
+        self._clock = clock
+        self._feeds: set[Feed] = set()
+        self._ended = False
+
+    def put(self, entry: Entry) -> None:
+        """Record an entry."""
+        for feed in self._feeds:
+            feed.push(entry)
+        if isinstance(entry, Stepped):
+            self.audit.add(audit_line(entry.decision))
+        else:
+            kind = "act" if isinstance(entry, Act) else "note"
+            self.journal.add(msgspec.json.encode({"kind": kind} | msgspec.to_builtins(entry)))
+
+    def note(self, event: Event, message: str, workload: str | None = None) -> None:
+        """Record a note of this moment."""
+        self.put(Note(self._clock.now(), event, workload, message))
+
+    @contextmanager
+    def feed(self, kept: int = KEPT_ENTRIES) -> Iterator[Feed]:
+        """A feed of all entries from now on, open for the length of the block."""
+        feed = Feed(kept)
+        self._feeds.add(feed)
+        if self._ended:
+            feed.close()
+        try:
+            yield feed
+        finally:
+            self._feeds.discard(feed)
+
+    def close_writers(self) -> None:
+        """Let the writers' tasks end once everything up to now is written."""
+        self.audit.close()
+        self.journal.close()
+
+    def end_feeds(self) -> None:
+        """End every feed after what it holds: nothing more will come."""
+        self._ended = True
+        for feed in self._feeds:
+            feed.close()

@@ -1,0 +1,171 @@
+"""Puts the live driver together, keeps its tasks under one roof, and stops them in order.
+
+Shutdown, every stage bounded: stop deciding; let patches on their way finish, then cancel them (they are recorded as
+unknown); stop fitting; write out the record; write the checkpoint. A task that ends or fails by itself is a broken
+invariant: everything is stopped, checkpoint and record are still written, and the error goes to the caller. Only then
+may lines that were being written at that moment be written twice.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.core.state import Table
+from autoscaler.ports import Clock, MetricSource, ModelFitter, RecordSink, ScaleClient, StateStore, Watch
+from autoscaler.runtime.actuator import Actuator
+from autoscaler.runtime.checkpoints import Checkpoints
+from autoscaler.runtime.gather import Gatherer
+from autoscaler.runtime.loop import Loop
+from autoscaler.runtime.records import Event, Recorder
+from autoscaler.runtime.refit import Refit
+from autoscaler.runtime.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything outside that the live driver talks to."""
+
+    clock: Clock
+    metrics: MetricSource
+    scale: ScaleClient
+    watch: Watch
+    audit: RecordSink
+    journal: RecordSink
+    store: StateStore
+    fitter: ModelFitter
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The longest each thing may take, in real seconds."""
+
+    gather_s: float = 2.0
+    """Less than half the default tick: a hanging source costs one step its metrics, not its turn."""
+    patch_s: float = 5.0
+    fit_s: float = 300.0
+    store_s: float = 5.0
+    acting_s: float = 5.0
+    """For patches on their way when the driver stops."""
+    flush_s: float = 5.0
+
+
+class Runtime:
+    """The live driver. Make it, `put` targets at any time, and `run` it once."""
+
+    def __init__(self, ports: Ports, bounds: Bounds | None = None) -> None:
+        self._bounds = bounds if bounds is not None else Bounds()
+        self._ports = ports
+        clock, limit = ports.clock, self._bounds
+        self.table = Table.empty()
+        self.recorder = Recorder(audit=ports.audit, journal=ports.journal, clock=clock)
+        self._checkpoints = Checkpoints(
+            table=self.table, store=ports.store, clock=clock, recorder=self.recorder, timeout_s=limit.store_s
+        )
+        self._refit = Refit(
+            table=self.table, fitter=ports.fitter, clock=clock, recorder=self.recorder, timeout_s=limit.fit_s
+        )
+        self._loop = Loop(
+            table=self.table,
+            clock=clock,
+            gatherer=Gatherer(ports.metrics, ports.scale, clock, limit.gather_s),
+            actuator=Actuator(ports.scale, clock, limit.patch_s),
+            recorder=self.recorder,
+            ask_fit=self._refit.ask,
+        )
+        self._targets: dict[str, Target] = {}
+        self._running = False
+
+    def put(self, target: Target) -> None:
+        """Add a workload or change it; it is stepped at once, or as soon as `run` starts."""
+        known = target.name in self._targets
+        self._targets[target.name] = target
+        if self._running:
+            self._loop.put(target)
+            if not known:
+                self._checkpoints.restore(target.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a workload. Raises KeyError for an unknown name."""
+        del self._targets[name]
+        if self._running:
+            self._loop.remove(name)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set or a task fails; then shut down in order. Errors come as an ExceptionGroup."""
+        await self._checkpoints.load()
+        self._running = True
+        for target in self._targets.values():
+            self._loop.put(target)
+            self._checkpoints.restore(target.name)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._supervise(group, stop)
+        finally:
+            saved = await self._checkpoints.save()
+            left = self.recorder.audit.waiting + self.recorder.journal.waiting
+            message = f"checkpoint {'saved' if saved else 'not saved'}, {left} lines not written before it"
+            self.recorder.note(Event.STOPPED, message)
+            for writer in (self.recorder.audit, self.recorder.journal):
+                await _bounded(writer.flush(), self._bounds.flush_s)
+            self.recorder.end_feeds()
+
+    async def _supervise(self, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        loop, recorder = self._loop, self.recorder
+        deciding = _start(
+            group,
+            {
+                "watch": loop.watch(self._ports.watch),
+                "schedule": loop.schedule(group),
+                "step": loop.step(group),
+                "checkpoint": self._checkpoints.run(),
+            },
+        )
+        fitting = _start(group, {"refit": self._refit.run()})
+        writing = [
+            group.create_task(recorder.audit.run(), name="audit"),
+            group.create_task(recorder.journal.run(), name="journal"),
+        ]
+        await stop.wait()
+        await _cancel([*deciding, *loop.looking])
+        recorder.note(Event.STOPPING, f"{len(loop.acting)} patches on their way")
+        await _settle(loop.acting, self._bounds.acting_s)
+        await _cancel(fitting)
+        recorder.close_writers()
+        await _settle(writing, self._bounds.flush_s)
+
+
+def _start(group: asyncio.TaskGroup, works: dict[str, Coroutine[Any, Any, None]]) -> list[asyncio.Task[None]]:
+    return [group.create_task(_eternal(name, work), name=name) for name, work in works.items()]
+
+
+async def _eternal(name: str, work: Coroutine[Any, Any, None]) -> None:
+    """Run what must not end by itself."""
+    await work
+    raise RuntimeError(f"the task {name!r} ended by itself")
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel and wait; an error of theirs is their group's to report."""
+    listed = [task for task in tasks if not task.done()]
+    for task in listed:
+        task.cancel()
+    if listed:
+        await asyncio.wait(listed)
+
+
+async def _settle(tasks: Iterable[asyncio.Task[None]], grace_s: float) -> None:
+    """Wait for tasks to end by themselves, at most `grace_s`, then cancel those that are left."""
+    listed = list(tasks)
+    if listed:
+        await asyncio.wait(listed, timeout=grace_s)
+    await _cancel(listed)
+
+
+async def _bounded(work: Coroutine[Any, Any, bool], limit_s: float) -> bool:
+    """Whether `work` came to a good end within `limit_s`."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await work
+    except TimeoutError:
+        return False

@@ -1,0 +1,68 @@
+"""The product's core in the simulator, keeping its audit lines, as the other driver of the same core does.
+
+Enters: readings at every look. Leaves: counts for the plant and one audit line per step. With `contradicts` a workload
+is also stepped between its ticks when a reading contradicts its last decision; the rule is the caller's, because it
+belongs to the live driver and the two never meet. A patch that fails leaves the count on the target as it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from autoscaler.core.params import Params
+from autoscaler.core.types import Decision, Readings
+from autoscaler.record.audit import audit_line
+from autoscaler.sim.headroom import HeadroomPolicy
+from autoscaler.sim.plant import Span
+
+_CLOCK_TOLERANCE_S = 1e-6
+
+
+@dataclass(slots=True)
+class RecordedPolicy:
+    """One workload under the product's core. `look_s` is how often readings are looked at, the plant's step say."""
+
+    params: Params
+    look_s: float
+    contradicts: Callable[[Decision, Readings, Readings], bool] | None = None
+    """Given the last decision, the readings it was made from, and the readings now."""
+    refusals: tuple[Span, ...] = ()
+    """Spans [from_s, to_s) in which the target refuses patches."""
+    name: str = "headroom"
+    lines: list[bytes] = field(default_factory=list)
+    """One per step, in order."""
+    _core: HeadroomPolicy = field(init=False)
+    _last: tuple[Decision, Readings] | None = None
+
+    def __post_init__(self) -> None:
+        self._core = HeadroomPolicy(self.params)
+
+    @property
+    def tick_s(self) -> float:
+        """Seconds between two looks."""
+        return self.look_s
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of recent bounds that held."""
+        return self._core.coverage
+
+    def decide(self, readings: Readings) -> int:
+        """The count on the target from now on: a new decision's, where one is made and its patch is not refused."""
+        desired = readings.replicas.desired
+        if not self._step_now(readings):
+            return desired
+        replicas = self._core.decide(readings)
+        decision = self._core.last
+        assert decision is not None
+        self._last = decision, readings
+        self.lines.append(audit_line(decision))
+        refused = any(from_s <= readings.now_s < to_s for from_s, to_s in self.refusals)
+        return desired if refused else replicas
+
+    def _step_now(self, readings: Readings) -> bool:
+        if self._last is None:
+            return True
+        decision, then = self._last
+        if readings.now_s >= decision.next_due_s - _CLOCK_TOLERANCE_S:
+            return True
+        return self.contradicts is not None and self.contradicts(decision, then, readings)
