@@ -10,7 +10,8 @@ from tests.core.toy import Story, Toy
 ROW = np.array([0])
 NO_SLO = np.array([np.nan])
 CAPPED = pytest.mark.xfail(
-    strict=True, reason="without a memory estimate the proven rate, a lower bound, caps every other term and takes its name"
+    strict=True,
+    reason="without a memory estimate the proven rate, a lower bound, caps every other term and takes its name",
 )
 
 

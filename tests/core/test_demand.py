@@ -120,9 +120,7 @@ def test_episodes_of_yesterday_are_forgotten() -> None:
 
 def test_capacity_that_arrives_does_not_end_an_episode() -> None:
     columns = EpisodeColumns.allocate(1)
-    ages = [
-        episodes.follow(columns, ROW, one(10.0 * i), one(20.0), one(10.0 if i < 6 else 40.0))[0] for i in range(12)
-    ]
+    ages = [episodes.follow(columns, ROW, one(10.0 * i), one(20.0), one(10.0 if i < 6 else 40.0))[0] for i in range(12)]
     assert ages[-1] == 110.0
 
 

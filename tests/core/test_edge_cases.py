@@ -88,7 +88,9 @@ def test_zero_ready_pods_after_a_node_loss_keep_the_count_that_stood() -> None:
     [
         pytest.param(
             name,
-            marks=pytest.mark.xfail(strict=True, reason="a gateway's queue stands in for the pods' own, which went silent"),
+            marks=pytest.mark.xfail(
+                strict=True, reason="a gateway's queue stands in for the pods' own, which went silent"
+            ),
         )
         if name == "the pods' queue"
         else name
@@ -171,7 +173,9 @@ def test_an_empty_pool_reads_as_nothing() -> None:
     assert set(counts(story.run(600.0))) == {0}
 
 
-@pytest.mark.xfail(strict=True, reason="the memory term counts a full cache without any request, and every new pod adds")
+@pytest.mark.xfail(
+    strict=True, reason="the memory term counts a full cache without any request, and every new pod adds"
+)
 def test_idle_pods_whose_cache_reads_as_full_are_no_demand() -> None:
     """Pods that keep old entries in the cache read as 100 % full."""
     story = calibrated(stepped(6.0, 0.0, 900.0))
@@ -251,7 +255,9 @@ def test_a_model_that_loads_for_ten_minutes_is_not_zeroed_before_it_served() -> 
     assert story.toy.pods
 
 
-@pytest.mark.xfail(strict=True, reason="a service woken for a request that went away is never measured, so never released")
+@pytest.mark.xfail(
+    strict=True, reason="a service woken for a request that went away is never measured, so never released"
+)
 def test_a_model_that_loaded_for_nothing_is_released_in_the_end() -> None:
     story = woken()
     story.run(HOUR_S)

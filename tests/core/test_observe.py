@@ -131,13 +131,17 @@ def test_pods_that_do_not_report_their_cache_are_taken_for_the_average() -> None
     ],
     ids=["a line stood at both ends", "it only came", "it only went", "a line of half a second"],
 )
-def test_a_pod_was_full_only_if_a_line_stood_all_the_time(first: PodReading, second: PodReading, saturated: bool) -> None:
+def test_a_pod_was_full_only_if_a_line_stood_all_the_time(
+    first: PodReading, second: PodReading, saturated: bool
+) -> None:
     result = between(at(0, first), at(10, second))
     assert (result.saturated_pod_s, result.free_pod_s) == ((10.0, 0.0) if saturated else (0.0, 10.0))
 
 
 def test_a_pod_that_has_just_become_ready_says_nothing_about_capacity() -> None:
-    result = between(at(0, pod(done=0, waiting=9, ready_since_s=-2.0)), at(10, pod(done=4, waiting=9, ready_since_s=-2.0)))
+    result = between(
+        at(0, pod(done=0, waiting=9, ready_since_s=-2.0)), at(10, pod(done=4, waiting=9, ready_since_s=-2.0))
+    )
     assert (result.saturated_pod_s, result.free_pod_s, result.completions) == (0.0, 0.0, 4.0)
 
 
@@ -173,7 +177,13 @@ FULL = replace(at(0, pod(), gateway=GatewayReading(0.0, 1.0)), latency=LatencyRe
 
 @pytest.mark.parametrize(
     ("age_s", "state"),
-    [(0.0, Freshness.FRESH), (2.5, Freshness.FRESH), (10.0, Freshness.HELD), (15.0, Freshness.HELD), (16, Freshness.UNKNOWN)],
+    [
+        (0.0, Freshness.FRESH),
+        (2.5, Freshness.FRESH),
+        (10.0, Freshness.HELD),
+        (15.0, Freshness.HELD),
+        (16, Freshness.UNKNOWN),
+    ],
 )
 def test_a_signal_is_fresh_then_held_then_unknown(age_s: float, state: Freshness) -> None:
     track = FreshnessTrack()
@@ -273,7 +283,9 @@ def test_the_envelope_keeps_waits_within_the_slack_of_a_simulated_line(seed: int
     need = float(history.envelope(minute[None], np.full((1, 6), BIN_S), np.array([slack_s]))[0])
     assert waits_of(minute, need) <= slack_s * 1.02 + 1.0
     assert minute.mean() / BIN_S * 0.999 <= need <= minute.max() / BIN_S * 1.001
-    assert need == pytest.approx(float(history.envelope(minute[None, ::-1], np.full((1, 6), BIN_S), np.array([slack_s]))[0]))
+    assert need == pytest.approx(
+        float(history.envelope(minute[None, ::-1], np.full((1, 6), BIN_S), np.array([slack_s]))[0])
+    )
 
 
 def test_the_envelope_is_unknown_when_less_than_half_of_the_minute_was_measured() -> None:
