@@ -12,8 +12,12 @@ import msgspec
 
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale.overload import Overload
-from autoscaler.core.types import Decision, Evidence, Readings
+from autoscaler.core.types import Decision, Readings, Step
 from autoscaler.core.view import View
+from autoscaler.record.catalog import FIGURES, WORDS
+from autoscaler.record.explain import duration, figure, sentence, step_sentence
+
+_AGE = "_age_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class StepFrame:
     after: int
     reason: str
     text: str
-    evidence: Evidence
+    facts: tuple[tuple[str, str], ...]
+    """The evidence in the words of `explain`: what it is called, and its value with its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +80,13 @@ class WorkloadFrame:
     ready: int
     starting: tuple[StartFrame, ...]
     needs: int | None
-    """Replicas the terms of demand ask for, before any bound."""
+    """Replicas the terms of demand ask for, before any bound; None while arrivals or queue are unknown."""
     min_replicas: int
     max_replicas: int
     replica_rps: float | None
     """Requests/s of one replica at the objective, as learned."""
     replica_limit: str
-    """The term that binds `replica_rps`."""
+    """The term that binds `replica_rps`, in words."""
     capacity_rps: float | None
     """What the ready replicas carry at the objective."""
     warmup_p50_s: float
@@ -157,20 +162,36 @@ class Aim:
     tick_s: float
 
 
-def decision_frame(decision: Decision, text: str) -> DecisionFrame:
-    """The decision as a frame; `text` is its sentence."""
-    trace = tuple(
-        StepFrame(s.stage, s.before, s.after, s.reason.name, s.reason.value, s.evidence) for s in decision.trace
-    )
+def decision_frame(decision: Decision) -> DecisionFrame:
+    """The decision as a frame, in the words of `explain`."""
     return DecisionFrame(
         now_s=decision.now_s,
         before=decision.seen_replicas,
         after=decision.replicas,
         verdict=decision.verdict.value,
         reason=decision.reason.name,
-        text=text,
-        trace=trace,
+        text=sentence(decision),
+        trace=tuple(_step_frame(step) for step in decision.trace),
     )
+
+
+def _step_frame(step: Step) -> StepFrame:
+    facts = [
+        (FIGURES.get(name, name), figure(name, value) or "not known")
+        for name, value in step.evidence
+        if not name.endswith(_AGE)
+    ]
+    ages = [(name.removesuffix(_AGE), value) for name, value in step.evidence if name.endswith(_AGE)]
+    facts += [(f"{signal.replace('_', ' ')} read", _ago(age)) for signal, age in ages if age != 0]
+    return StepFrame(step.stage, step.before, step.after, step.reason.name, step_sentence(step), tuple(facts))
+
+
+def _word(code: str) -> str:
+    return WORDS.get(code, code)
+
+
+def _ago(age: float | int | str | None) -> str:
+    return "never" if age is None or isinstance(age, str) else f"{duration(age)} ago"
 
 
 def needed(decision: Decision) -> int | None:
@@ -184,7 +205,7 @@ def needed(decision: Decision) -> int | None:
     return number
 
 
-def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim, text: str) -> WorkloadFrame:
+def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim) -> WorkloadFrame:
     """The frame of one workload after a step; figures of an unknown signal are left out."""
     state = {signal: how for signal, how, _ in view.signals}
     blind = {signal for signal in ("arrivals", "queue") if state.get(signal) in {"unknown", "absent"}}
@@ -201,14 +222,15 @@ def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim,
         workload=decision.workload, now_s=readings.now_s,
         load_rps=None if "arrivals" in blind else view.load_rps, queue=queue, wait_s=wait_s,
         slo_wait_s=aim.slo_wait_s, min_replicas=aim.min_replicas, max_replicas=aim.max_replicas,
-        desired=decision.replicas, ready=readings.replicas.ready, starting=starting, needs=needed(decision),
-        replica_rps=view.replica_rps, replica_limit=view.replica_limit, capacity_rps=capacity_rps,
+        desired=decision.replicas, ready=readings.replicas.ready, starting=starting,
+        needs=None if blind else needed(decision),
+        replica_rps=view.replica_rps, replica_limit=_word(view.replica_limit), capacity_rps=capacity_rps,
         warmup_p50_s=view.warmup_p50_s, warmup_p90_s=view.warmup_p90_s, warmup_samples=view.warmup_samples,
         forecast_rps=None if "arrivals" in blind else view.forecast_rps,
         median_rps=None if "arrivals" in blind else view.median_rps,
-        forecast_ahead_s=view.warmup_p90_s + aim.tick_s, forecast_model=view.forecast_model,
+        forecast_ahead_s=view.warmup_p90_s + aim.tick_s, forecast_model=_word(view.forecast_model),
         switched_off=view.switched_off, coverage_ratio=view.coverage_ratio, level_ratio=view.level_ratio,
         budget_burn_ratio=view.budget_burn_ratio, late_ratio=None if "queue" in blind else view.late_ratio,
         signals=tuple(SignalFrame(*row) for row in view.signals), overload=view.overload,
-        decision=decision_frame(decision, text),
+        decision=decision_frame(decision),
     )  # fmt: skip

@@ -1,0 +1,167 @@
+"""What one workload's charts show of the past: points of even spacing, and the decisions worth a line.
+
+A point covers a span of data time. From time to time neighbours are merged where their spacing is less than a fixed
+share of their age, so the last minutes stay sharp and weeks keep their shape in some 2,700 points: rates as means, what
+hurts (queue, wait) as the worst, counts as the last.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from autoscaler.record.stream import DecisionFrame, WorkloadFrame
+
+DECISIONS = 60
+"""Decisions kept per workload."""
+
+FINENESS = 400.0
+"""A point of age a may be merged into one that spans a / 400: at two hours 18 s, less than a pixel of a chart."""
+
+SLACK = 512
+"""Points that may gather between two merges; each merge costs every connected page one snapshot."""
+
+QUIET = frozenset({"STEADY", "DEADBAND", "STABILISATION", "RATE_DOWN"})
+"""Reasons to hold that come and go all day and need no line of their own."""
+
+Row = list[float | None]
+
+_BLIND = {"held": 1, "unknown": 2}
+
+
+@dataclass(slots=True)
+class Point:
+    """A span of data time that ends at `at_s`."""
+
+    at_s: float
+    load_rps: float | None
+    upper_rps: float | None
+    median_rps: float | None
+    ahead_s: float
+    capacity_rps: float | None
+    queue: float | None
+    wait_s: float | None
+    desired: int
+    ready: int
+    starting: int
+    needs: int | None
+    blind: int
+    """0 while arrivals and queue are fresh, 1 held, 2 unknown."""
+    frames: int = 1
+
+    def row(self) -> Row:
+        """The point as the page reads it; the order is that of the fields."""
+        rates = (
+            self.load_rps,
+            self.upper_rps,
+            self.median_rps,
+            self.ahead_s,
+            self.capacity_rps,
+            self.queue,
+            self.wait_s,
+        )
+        counts = (self.desired, self.ready, self.starting, self.needs, self.blind)
+        return [self.at_s, *(None if v is None else float(f"{v:.5g}") for v in rates), *counts]
+
+
+def point_of(frame: WorkloadFrame) -> Point:
+    """The point of one frame."""
+    states = [_BLIND.get(s.state, 0) for s in frame.signals if s.signal in {"arrivals", "queue"}]
+    return Point(
+        at_s=frame.now_s,
+        load_rps=frame.load_rps,
+        upper_rps=frame.forecast_rps,
+        median_rps=frame.median_rps,
+        ahead_s=frame.forecast_ahead_s,
+        capacity_rps=frame.capacity_rps,
+        queue=frame.queue,
+        wait_s=frame.wait_s,
+        desired=frame.desired,
+        ready=frame.ready,
+        starting=len(frame.starting),
+        needs=frame.needs,
+        blind=max(states, default=0),
+    )
+
+
+def merge(first: Point, then: Point) -> Point:
+    """One point for both spans; counts are those of the later one."""
+    frames = first.frames + then.frames
+
+    def mean(a: float | None, b: float | None) -> float | None:
+        return b if a is None else a if b is None else (a * first.frames + b * then.frames) / frames
+
+    def worst(a: float | None, b: float | None) -> float | None:
+        return b if a is None else a if b is None else max(a, b)
+
+    return Point(
+        at_s=then.at_s,
+        load_rps=mean(first.load_rps, then.load_rps),
+        upper_rps=mean(first.upper_rps, then.upper_rps),
+        median_rps=mean(first.median_rps, then.median_rps),
+        ahead_s=then.ahead_s,
+        capacity_rps=mean(first.capacity_rps, then.capacity_rps),
+        queue=worst(first.queue, then.queue),
+        wait_s=worst(first.wait_s, then.wait_s),
+        desired=then.desired,
+        ready=then.ready,
+        starting=then.starting,
+        needs=then.needs,
+        blind=max(first.blind, then.blind),
+        frames=frames,
+    )
+
+
+def notable(decision: DecisionFrame, before: DecisionFrame | None) -> bool:
+    """Whether a decision deserves a line: it scales, or it holds for another and not an everyday reason."""
+    if decision.verdict == "SCALE":
+        return True
+    return decision.reason not in QUIET and (before is None or before.reason != decision.reason)
+
+
+class History:
+    """One workload's points and decisions. `take` hands out what was added since the last call."""
+
+    def __init__(self) -> None:
+        self.decisions: deque[DecisionFrame] = deque(maxlen=DECISIONS)
+        self._points: list[Point] = []
+        self._room = SLACK
+        self._told = 0
+        self._merged = False
+        self._fresh: list[DecisionFrame] = []
+        self._last: DecisionFrame | None = None
+
+    def add(self, frame: WorkloadFrame) -> None:
+        """Take a frame as a new point."""
+        self._points.append(point_of(frame))
+        if len(self._points) > self._room:
+            self._points = thinned(self._points)
+            self._room = len(self._points) + SLACK
+            self._merged = True
+        if notable(frame.decision, self._last):
+            self.decisions.append(frame.decision)
+            self._fresh.append(frame.decision)
+        self._last = frame.decision
+
+    def take(self) -> tuple[list[Row], list[DecisionFrame]] | None:
+        """New points and decisions since the last call; None when older points changed, so that all must be read."""
+        merged, fresh = self._merged, self._fresh
+        rows = [point.row() for point in self._points[self._told :]]
+        self._told, self._merged, self._fresh = len(self._points), False, []
+        return None if merged else (rows, fresh)
+
+    def points(self) -> list[Row]:
+        """All points, oldest first."""
+        return [point.row() for point in self._points]
+
+
+def thinned(points: list[Point]) -> list[Point]:
+    """The points with close neighbours merged, oldest first; the newest keeps its place."""
+    newest_s = points[-1].at_s
+    kept: list[Point] = []
+    left_s = float("-inf")
+    for point in points:
+        if kept and point.at_s - left_s < (newest_s - point.at_s) / FINENESS:
+            kept[-1] = merge(kept[-1], point)
+        else:
+            left_s = kept[-1].at_s if kept else point.at_s
+            kept.append(point)
+    return kept

@@ -1,0 +1,144 @@
+"""The page over HTTP, on the loopback address: one document, one stream of events, one health check, nothing to change.
+
+The host name of a request is checked, so that a foreign page cannot read the stream by pointing its own name at this
+machine; the content security policy admits only the page's own inlined script and style.
+"""
+
+import asyncio
+import errno
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from autoscaler.adapters.web.assets import page
+from autoscaler.adapters.web.hub import Hub, Reader
+from autoscaler.errors import InputError
+
+LOOPBACK = "127.0.0.1"
+_HOSTS = frozenset({LOOPBACK, "localhost", "[::1]"})
+
+BEAT_S = 5.0
+"""A quiet stream says that it is alive this often, so that a page can tell a pause from a lost connection."""
+
+RETRY_MS = 1000
+MAX_READERS = 64
+
+_HUB = web.AppKey("hub", Hub)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def policy(nonce: str) -> str:
+    """The content security policy: inlined script and style under this nonce, the stream of this server, no more."""
+    return (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def application(hub: Hub) -> web.Application:
+    """The read-only application in front of a hub: `/`, `/events` and `/healthz`, GET and HEAD only."""
+    app = web.Application(middlewares=[_own_host])
+    app[_HUB] = hub
+    app.on_response_prepare.append(_harden)
+    app.router.add_get("/", _page)
+    app.router.add_get("/events", _events, allow_head=False)
+    app.router.add_get("/healthz", _health)
+    return app
+
+
+@asynccontextmanager
+async def serving(hub: Hub, port: int | None = None) -> AsyncIterator[str]:
+    """Serve the hub for the length of the block and yield the page's URL; without a port a free one is taken.
+
+    Raises InputError when the port cannot be had. On leaving, readers are told that the stream has ended.
+    """
+    runner = web.AppRunner(application(hub), access_log=None, shutdown_timeout=1.0)
+    listener = _listen(port)
+    try:
+        await runner.setup()
+        await web.SockSite(runner, listener).start()
+        yield f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
+    finally:
+        hub.end("The controller has stopped.")
+        await runner.cleanup()
+        listener.close()
+
+
+def _listen(port: int | None) -> socket.socket:
+    if port is not None and not 1 <= port <= 65535:
+        raise InputError(f"--port {port}: a port is a number from 1 to 65535; leave --port out to take a free one")
+    try:
+        return socket.create_server((LOOPBACK, port or 0))
+    except OSError as error:
+        causes = {
+            errno.EADDRINUSE: "another program listens there",
+            errno.EACCES: "this user may not listen there (ports below 1024 are the administrator's)",
+        }
+        cause = causes.get(error.errno or 0, str(error))
+        raise InputError(
+            f"--port {port}: {cause}; give another port, or leave --port out to take a free one"
+        ) from error
+
+
+@web.middleware
+async def _own_host(request: web.Request, handler: Handler) -> web.StreamResponse:
+    name = request.host.rpartition(":")[0] if ":" in request.host.rpartition("]")[2] else request.host
+    if name not in _HOSTS:
+        raise web.HTTPForbidden(text=f"this page answers to http://{LOOPBACK} and http://localhost only\n")
+    return await handler(request)
+
+
+async def _harden(_request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+
+
+async def _page(_request: web.Request) -> web.Response:
+    nonce = secrets.token_urlsafe(16)
+    headers = {"Content-Security-Policy": policy(nonce)}
+    return web.Response(text=page(nonce), content_type="text/html", charset="utf-8", headers=headers)
+
+
+async def _health(request: web.Request) -> web.Response:
+    hub = request.app[_HUB]
+    return web.json_response({"status": "ok", "workloads": hub.frames, "readers": hub.readers})
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    hub = request.app[_HUB]
+    if hub.readers >= MAX_READERS:
+        raise web.HTTPServiceUnavailable(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
+    response = web.StreamResponse(
+        headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
+    )
+    await response.prepare(request)
+    try:
+        await response.write(b"retry: %d\n\n" % RETRY_MS)
+        with hub.reader() as reader:
+            await _tell(reader, hub, response)
+    except ConnectionError:
+        pass  # the page was closed; its reader is gone with the block above
+    return response
+
+
+async def _tell(reader: Reader, hub: Hub, response: web.StreamResponse) -> None:
+    while True:
+        try:
+            async with asyncio.timeout(BEAT_S):
+                message = await reader.message(hub)
+        except TimeoutError:
+            message = b"event: beat\ndata: {}\n\n"
+        if message is None:
+            return
+        await response.write(message)
