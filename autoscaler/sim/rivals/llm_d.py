@@ -25,7 +25,9 @@ class LlmD:
     """`knob[0]` scales the latency objective: below 1 it is held tighter than the user's own."""
 
     KNOB_NAMES: ClassVar[tuple[str, ...]] = ("slo_scale",)
-    KNOBS: ClassVar[tuple[Knob, ...]] = tuple((step / 100,) for step in range(50, 135, 5))
+    KNOBS: ClassVar[tuple[Knob, ...]] = tuple(
+        (step / 100,) for step in (50, 60, 70, *range(80, 125, 5), *range(130, 210, 10))
+    )
     DEFAULT: ClassVar[Knob] = (1.0,)
     name = "llm-d"
     tick_s = 15.0
