@@ -2,8 +2,8 @@
 
 A figure's name ends in its unit (`_s`, `_rps`, `_ratio`); without one it is a count or a word. A sentence is a row of
 pieces: the first says what happened, each later one is left out when a figure in its braces is not known. `before` and
-`after` are the step's own counts. Names and codes are read by dashboards and stand in old audit files: renaming one is
-a breaking change.
+`after` are the step's own counts; `pace` is known while a lowered limit is not reached yet. Names and codes are read by
+dashboards and stand in old audit files: renaming one is a breaking change.
 """
 
 from types import MappingProxyType
@@ -49,6 +49,7 @@ FIGURES: Final = MappingProxyType(
 WORDS: Final = MappingProxyType(
     {
         "last": "last value",
+        "level": "smoothed level",
         "holt": "damped trend",
         "ridge": "ridge regression",
         "trees": "boosted trees",
@@ -64,6 +65,7 @@ WORDS: Final = MappingProxyType(
 
 _REPLICA = "; one replica carries {replica_rps}, limited by {replica_limit}"
 _LEAD = ", {warmup_s} from now"
+_PACE = ", reached {pace}"
 
 SENTENCES: Final = MappingProxyType(
     {
@@ -92,7 +94,7 @@ SENTENCES: Final = MappingProxyType(
         Reason.BACKLOG: (
             "{after} needed to clear the queue",
             ": {queue} waiting",
-            ", {backlog} of them still there when a replica ordered now can serve",
+            ", {backlog} left when a replica ordered now can serve",
             _LEAD,
             ", with {starting} starting",
             _REPLICA,
@@ -153,9 +155,9 @@ SENTENCES: Final = MappingProxyType(
             "{after} held, not {before}: no signal lives at zero to wake it again; connect a gateway's queue",
         ),
         Reason.FLOOR: ("{after}, not {before}: the policy's minimum", " is {min_replicas}"),
-        Reason.MAX: ("{after}, not {before}: the policy's maximum", " is {max_replicas}"),
-        Reason.QUOTA: ("{after}, not {before}: the namespace's quota", " is {quota_replicas}"),
-        Reason.BUDGET: ("{after}, not {before}: the GPU budget", " is {budget_replicas}"),
+        Reason.MAX: ("{after}, not {before}: the policy's maximum", " is {max_replicas}", _PACE),
+        Reason.QUOTA: ("{after}, not {before}: the namespace's quota", " is {quota_replicas}", _PACE),
+        Reason.BUDGET: ("{after}, not {before}: the GPU budget", " is {budget_replicas}", _PACE),
         Reason.INFEASIBLE: ("{after}, not {before}: floors and ceilings contradict each other, mend the policy",),
         Reason.STEADY: ("{after} is right: capacity and need agree",),
         Reason.NO_SIGNAL: (

@@ -54,6 +54,8 @@ def step_sentence(step: Step) -> str:
     """One step in words, with every figure of its evidence that its reason's sentence speaks of."""
     words = {"before": str(step.before), "after": str(step.after)}
     words |= {name: shown for name, value in step.evidence if (shown := figure(name, value)) is not None}
+    if any(isinstance(limit, int) and limit < step.after for limit in _limits(step)):
+        words["pace"] = "step by step"
     if ages := _ages(step):
         words["ages"] = _aged(ages)
         words["oldest"] = _aged(dict([max(ages.items(), key=lambda item: _number(item[1]))]))
@@ -109,6 +111,11 @@ def _figures(step: Step) -> Iterator[str]:
     for name, value in step.evidence:
         if not name.endswith("_age_s"):
             yield f"{FIGURES.get(name, name)}: {figure(name, value) or 'not known'}"
+
+
+def _limits(step: Step) -> list[Value]:
+    """The hard limit that bound this step, if it was one."""
+    return [value for name, value in step.evidence if name in {"max_replicas", "quota_replicas", "budget_replicas"}]
 
 
 def _ages(step: Step) -> dict[str, Value]:
