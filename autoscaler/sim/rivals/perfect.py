@@ -22,7 +22,9 @@ class Perfect:
     """`knob` is the target utilisation and the averaging window in seconds."""
 
     KNOB_NAMES: ClassVar[tuple[str, ...]] = ("utilisation", "smoothing_s")
-    KNOBS: ClassVar[tuple[Knob, ...]] = tuple(product((0.8, 0.95, 1.0, 1.02, 1.04, 1.06, 1.08), (10.0, 30.0, 60.0, 120.0)))
+    KNOBS: ClassVar[tuple[Knob, ...]] = tuple(
+        product((0.8, 0.95, 1.0, 1.02, 1.04, 1.06, 1.08), (10.0, 30.0, 60.0, 120.0))
+    )
     DEFAULT: ClassVar[Knob] = (1.0, 30.0)
     name = "perfect"
     tick_s = 10.0
