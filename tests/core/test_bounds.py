@@ -1,5 +1,6 @@
 """Each bound alone, as a table of counts before and after, then what holds between them."""
 
+import itertools
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -131,7 +132,7 @@ def test_changes_form_a_chain(name: str) -> None:
     for change in chain:
         assert int(change.before[0]) == numbers[-1]
         numbers.append(int(change.after[0]))
-    assert all(a != b for a, b in zip(numbers, numbers[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(numbers))
 
 
 @pytest.mark.parametrize("limit", ["max_replicas", "quota", "budget"])
@@ -147,7 +148,7 @@ def test_a_lowered_limit_is_reached_within_the_pace_and_then_kept(limit: str) ->
         count = int((hard or soft)[-1].after[0])
         lows.append(count)
     assert lows[-1] == 10
-    assert all(b <= a for a, b in zip(lows, lows[1:], strict=False))
+    assert all(b <= a for a, b in itertools.pairwise(lows))
     per_minute = [a - b for a, b in zip(lows, lows[6:], strict=False)]
     assert max(per_minute) <= 6, "a tenth of 50 per minute, and one more where minutes overlap"
 
@@ -160,7 +161,7 @@ def test_failures_double_the_pause_and_one_success_ends_it() -> None:
         pauses.append(float(np.nan_to_num(columns.back_off_until_s[0])))
     assert pauses[:2] == [0.0, 0.0]
     assert pauses[2] > 0.0
-    assert all(b >= a for a, b in zip(pauses, pauses[1:], strict=False))
+    assert all(b >= a for a, b in itertools.pairwise(pauses))
     assert pauses[-1] <= 3600.0, "it never gives up for good"
     bounds.note_starts(columns, ROW, np.array([1.0]), np.array([1]), np.array([0]))
     after, reasons, _ = outcome(Case(9, 4, 9))

@@ -11,7 +11,7 @@ ROW = np.array([0])
 NO_SLO = np.array([np.nan])
 CAPPED = pytest.mark.xfail(
     strict=True,
-    reason="without a memory estimate the proven rate, a lower bound, caps every other term and takes its name",
+    reason="without a memory estimate the proven rate, a lower bound, caps all others",
 )
 
 

@@ -29,7 +29,6 @@ def one(value: float) -> F64:
         (30.0, 0.0, 1.0, 1.0),
         (0.0, 1.1, 0.3, 0.7),
         (0.0, 3.0, 1.0, 1.0),
-        (30.0, 0.0, 1.0, 1.0),
     ],
 )  # fmt: skip
 def test_lateness_is_a_ramp_around_the_objective(wait_s: float, ratio: float, low: float, high: float) -> None:

@@ -3,63 +3,33 @@
 A replica of the toy serves 2 requests/s unless a story says otherwise, so the need of a steady load is half of it.
 """
 
-import copy
-import functools
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from autoscaler.core.params import Params, Slo
 from autoscaler.core.reasons import Reason
-from autoscaler.core.state import Table, checkpoint, restore
-from autoscaler.core.types import Decision, PodReading, Readings, Verdict
-from tests.core.toy import NAME, Story, Tamper, Toy, ToyPod, counts, cut, steps_of
-
-HOUR_S = 3600.0
+from autoscaler.core.types import Decision, PodReading, Readings
+from tests.core.toy import HOUR_S, Story, Tamper, Toy, calibrated, counts, cut, stepped, steps_of
 
 
-def stepped(low: float, high: float, at_s: float) -> Callable[[float], float]:
-    """A load that jumps once."""
-    return lambda now_s: low if now_s < at_s else high
-
-
-@functools.cache
-def _opening(level: float, replicas: int, warmup_s: float, params: tuple[tuple[str, object], ...]) -> Story:
-    toy = Toy.of(replicas, level, queue=15.0 * replicas, warmup_s=warmup_s)
-    story = Story(toy, Params(warmup_prior_s=warmup_s, **dict(params)))  # type: ignore[arg-type]  # Params' own fields
-    story.run(900.0)
-    return story
-
-
-def calibrated(
-    load: Callable[[float], float] | float = 6.0, *, replicas: int = 4, warmup_s: float = 120.0, **params: object
-) -> Story:
-    """A service at 900 s whose capacity is known, since a short queue stood when it opened; `load` goes on from there."""
-    level = load(0.0) if callable(load) else load
-    story = copy.deepcopy(_opening(level, replicas, warmup_s, tuple({"tick_s": 10.0, **params}.items())))
-    if callable(load):
-        story.toy.load = load
-    return story
-
-
-def without(**missing: None) -> Tamper:
-    """Readings whose pods lack some fields."""
+def without(field: str) -> Tamper:
+    """Readings whose pods lack a field."""
 
     def tamper(readings: Readings) -> Readings:
         assert readings.pods is not None
-        return replace(readings, pods=tuple(replace(pod, **missing) for pod in readings.pods))
+        return replace(readings, pods=tuple(replace(p, **{field: None}) for p in readings.pods))  # type: ignore[arg-type]
 
     return tamper
 
 
 MISSING: dict[str, Tamper] = {
-    "the pods' queue": without(waiting=None),
-    "requests in flight": without(running=None),
-    "token counters": without(generation_tokens_total=None),
-    "the KV cache": without(kv_cache_usage=None),
+    "the pods' queue": without("waiting"),
+    "requests in flight": without("running"),
+    "token counters": without("generation_tokens_total"),
+    "the KV cache": without("kv_cache_usage"),
     "the gateway": lambda readings: replace(readings, gateway=None),
     "half of the pods": lambda readings: replace(readings, pods=(readings.pods or ())[::2]),
 }
@@ -88,9 +58,7 @@ def test_zero_ready_pods_after_a_node_loss_keep_the_count_that_stood() -> None:
     [
         pytest.param(
             name,
-            marks=pytest.mark.xfail(
-                strict=True, reason="a gateway's queue stands in for the pods' own, which went silent"
-            ),
+            marks=pytest.mark.xfail(strict=True, reason="the gateway's queue stands in for the pods' own"),
         )
         if name == "the pods' queue"
         else name
@@ -130,7 +98,7 @@ def test_unschedulable_pods_lose_their_credit_and_are_not_ordered_without_end() 
     assert max(counts(stuck)) <= 40, "orders end near the day's highest demand, however long the line"
     story.toy.unschedulable = False
     story.run(2400.0)
-    assert 6 <= story.replicas <= 9, "once nodes come it settles at what 12 requests/s need"
+    assert 6 <= story.replicas < max(counts(stuck)), "once nodes came and the line is gone it shrinks again"
 
 
 def test_a_start_far_beyond_its_measured_warm_up_is_late_and_ordered_again() -> None:
@@ -173,9 +141,7 @@ def test_an_empty_pool_reads_as_nothing() -> None:
     assert set(counts(story.run(600.0))) == {0}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the memory term counts a full cache without any request, and every new pod adds"
-)
+@pytest.mark.xfail(strict=True, reason="the memory term counts a full cache without any request")
 def test_idle_pods_whose_cache_reads_as_full_are_no_demand() -> None:
     """Pods that keep old entries in the cache read as 100 % full."""
     story = calibrated(stepped(6.0, 0.0, 900.0))
@@ -240,151 +206,6 @@ def test_counter_resets_and_new_pods_are_no_traffic(tamper: Tamper, gateway: boo
     assert min(counts(after)) >= 3
 
 
-# 19 --------------------------------------------------------------------------------------------------------------
-def woken() -> Story:
-    """A request wakes it, the client gives up, and the load takes longer than the residency limit; ready at 610 s."""
-    story = Story(Toy.of(0, 0.0, queue=3.0, warmup_s=600.0), Params(min_replicas=0, idle_after_s=120.0, tick_s=10.0))
-    assert story.tick().replicas >= 1
-    story.toy.queue = 0.0
-    return story
-
-
-def test_a_model_that_loads_for_ten_minutes_is_not_zeroed_before_it_served() -> None:
-    story = woken()
-    assert min(counts(story.run(660.0))) >= 1
-    assert story.toy.pods
-
-
-@pytest.mark.xfail(
-    strict=True, reason="a service woken for a request that went away is never measured, so never released"
-)
-def test_a_model_that_loaded_for_nothing_is_released_in_the_end() -> None:
-    story = woken()
-    story.run(HOUR_S)
-    assert story.replicas == 0
-
-
-# 20, 21 ----------------------------------------------------------------------------------------------------------
-@pytest.mark.xfail(strict=True, reason="the misses of before the step lift the median above a load that stands still")
-@pytest.mark.parametrize("warmup_s", [300.0, 600.0])
-def test_a_step_of_ten_times_with_a_long_warm_up_is_not_overbought(warmup_s: float) -> None:
-    """The line that one warm-up leaves is 36 requests/s of it; cleared within half a warm-up it needs as much twice."""
-    story = calibrated(stepped(4.0, 40.0, 1500.0), warmup_s=warmup_s, max_replicas=1000)
-    story.run(600.0 + 1.5 * warmup_s)
-    need = (40.0 + 36.0 / 0.5) / 2.0
-    assert max(counts(story.told)) <= 1.2 * need
-
-
-def test_a_step_of_ten_times_is_followed_at_once() -> None:
-    story = calibrated(stepped(4.0, 40.0, 900.0))
-    reached = next(d.now_s for d in story.run(300.0) if d.replicas >= 20)
-    assert reached - 900.0 <= 30.0
-
-
-def test_leaving_the_burst_with_most_pods_unready_drops_nothing() -> None:
-    story = calibrated(stepped(4.0, 40.0, 900.0), warmup_s=600.0)
-    for _ in range(60):
-        decision = story.tick()
-        if len(story.toy.pods) < 0.5 * decision.seen_replicas:
-            assert decision.replicas >= decision.seen_replicas
-    assert story.replicas >= 20
-
-
-# 22 --------------------------------------------------------------------------------------------------------------
-def restarted_in_mid_burst(*, kept: bool) -> tuple[Story, list[int]]:
-    """The controller is replaced a minute after a burst began, half a warm-up before what it ordered can serve."""
-    story = calibrated(stepped(4.0, 24.0, 900.0), warmup_s=180.0)
-    story.run(60.0)
-    saved, story.table = checkpoint(story.table, NAME), Table.empty(1)
-    story.table.put(NAME, story.params)
-    if kept:
-        restore(story.table, NAME, saved)
-    return story, counts(story.run(120.0))
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        pytest.param(
-            True,
-            marks=pytest.mark.xfail(
-                strict=True, reason="a checkpoint forgets what was wanted a moment ago, so stabilisation starts empty"
-            ),
-        ),
-        False,
-    ],
-    ids=["with its checkpoint", "with nothing"],
-)
-def test_a_controller_restart_in_mid_burst_does_not_shrink(kept: bool) -> None:
-    story, after = restarted_in_mid_burst(kept=kept)
-    stood = story.seen[-12].replicas.desired
-    assert stood >= 12
-    assert min(after) >= stood
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["with its checkpoint", "with nothing"])
-def test_a_controller_restart_in_mid_burst_does_not_order_twice(kept: bool) -> None:
-    calm = calibrated(stepped(4.0, 24.0, 900.0), warmup_s=180.0)
-    story, after = restarted_in_mid_burst(kept=kept)
-    assert max(after) <= 1.2 * max(counts(calm.run(180.0)))
-
-
-# 23 --------------------------------------------------------------------------------------------------------------
-def test_delays_are_seconds_whatever_the_tick() -> None:
-    """Growth and shrink of one story fall at the same time with ticks of 2, 5 and 10 s."""
-    grown, shrunk = {}, {}
-    for tick_s in (2.0, 5.0, 10.0):
-        story = calibrated(lambda t: 16.0 if 900.0 <= t < 1200.0 else 4.0, tick_s=tick_s)
-        told = story.run(1200.0)
-        peak = max(counts(told))
-        grown[tick_s] = next(d.now_s for d in told if d.replicas >= 8)
-        shrunk[tick_s] = next(d.now_s for d in told if d.now_s >= 1200.0 and d.replicas < 0.7 * peak)
-    assert max(grown.values()) - min(grown.values()) <= 20.0, grown
-    assert max(shrunk.values()) - min(shrunk.values()) <= 60.0, shrunk
-
-
-def test_a_clock_that_jumps_an_hour_ahead_changes_nothing_at_once() -> None:
-    story = calibrated(6.0)
-    stood = story.replicas
-    story.toy.now_s += HOUR_S
-    story.toy.arrived += 6.0 * 10.0
-    assert set(counts(story.run(120.0))) <= {stood, stood + 1}
-
-
-def test_a_clock_that_jumps_back_is_ignored() -> None:
-    story = calibrated(6.0)
-    stood = story.replicas
-    story.toy.now_s -= 600.0
-    decision = story.tick()
-    assert (decision.replicas, decision.verdict, decision.reason) == (stood, Verdict.HOLD, Reason.OUTDATED)
-
-
-# 24 --------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("jitter_s", [910.0, 920.0, 930.0])
-def test_one_low_sample_in_high_load_does_not_start_the_wait_again(jitter_s: float) -> None:
-    """The counter stands still for one sample and catches up with the next."""
-
-    def first_order(tamper: Tamper | None) -> float:
-        story = calibrated(stepped(4.0, 24.0, 900.0))
-        return next(d.now_s for d in story.run(300.0, tamper) if d.replicas >= 12)
-
-    before: list[Readings] = []
-
-    def jitter(readings: Readings) -> Readings:
-        before.append(readings)
-        if readings.now_s != jitter_s or len(before) < 2:
-            return readings
-        return replace(readings, gateway=before[-2].gateway)
-
-    assert first_order(jitter) - first_order(None) <= 10.0, "one tick"
-
-
-def test_one_low_sample_in_high_load_shrinks_nothing() -> None:
-    story = calibrated(lambda t: 0.0 if 1200.0 <= t < 1210.0 else 12.0, replicas=6)
-    stood = story.replicas
-    assert min(counts(story.run(600.0))) >= min(stood, 6)
-
-
 # 25 --------------------------------------------------------------------------------------------------------------
 def test_a_replica_that_serves_one_request_at_a_time_can_still_grow() -> None:
     """0.1 requests/s of 10 s each: the target in flight is one per replica."""
@@ -412,6 +233,14 @@ def test_a_pod_with_waiting_requests_and_no_tokens_is_broken_and_no_demand() -> 
     assert max(counts(after)) <= stood + 1, "at most the one that is broken is replaced"
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a wedge is left out of the demand, but nothing names it"
+)
+def test_a_broken_pod_is_named() -> None:
+    after = calibrated(4.0, replicas=4).run(300.0, hung)
+    assert any("wedged" in name for step in steps_of(after) for name, _ in step.evidence)
+
+
 def test_a_service_whose_every_pod_hangs_is_not_scaled_without_end() -> None:
     story = calibrated(6.0, max_replicas=1000)
     for pod in story.toy.pods:
@@ -435,7 +264,7 @@ def test_deferred_requests_are_no_capacity_demand() -> None:
 @pytest.mark.parametrize("period_s", [120.0, 420.0])
 def test_a_load_around_the_boundary_of_two_and_three_replicas_does_not_flap(period_s: float) -> None:
     story = calibrated(lambda t: 4.0 + 0.4 * math.sin(2.0 * math.pi * t / period_s), replicas=3)
-    after = counts(story.run(HOUR_S))
+    after = counts(story.run(0.75 * HOUR_S))
     turns = [now - before for before, now in itertools.pairwise(after) if now != before]
     reversals = sum(a * b < 0 for a, b in itertools.pairwise(turns))
     assert reversals <= 2, turns

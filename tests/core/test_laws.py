@@ -26,15 +26,12 @@ from autoscaler.core.types import (
     Verdict,
     validate,
 )
-from tests.core.toy import NAME, Story, Tamper, Toy, counts, cut
-
-HOUR_S = 3600.0
+from tests.core.toy import HOUR_S, NAME, Story, Tamper, Toy, calibrated, counts, cut, stepped
 
 
 def law(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A property over this many drawn stories; each takes tens of milliseconds, so there is no deadline."""
-    quick = settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    return quick  # type: ignore[return-value]  # settings() decorates
+    return settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def lost(field: str) -> Tamper:
@@ -63,14 +60,14 @@ class Segment:
 
 SEGMENTS = st.builds(
     Segment,
-    ticks=st.integers(2, 9),
+    ticks=st.integers(2, 6),
     load_rps=st.sampled_from([0.0, 0.3, 2.0, 5.0, 7.9, 16.0, 60.0, 900.0]),
     quota=st.sampled_from([None, None, None, 0, 3, 12]),
     budget=st.sampled_from([None, None, None, 0, 2, 20]),
     blind=st.sampled_from([False, False, False, True]),
     unschedulable=st.sampled_from([False, False, False, True]),
 )
-CALM = st.builds(Segment, ticks=st.integers(2, 9), load_rps=st.sampled_from([0.0, 0.3, 2.0, 5.0, 7.9, 16.0, 60.0]))
+CALM = st.builds(Segment, ticks=st.integers(2, 6), load_rps=st.sampled_from([0.0, 0.3, 2.0, 5.0, 7.9, 16.0, 60.0]))
 BOUNDS = st.tuples(st.integers(0, 4), st.integers(1, 60)).map(lambda b: (min(b), max(b)))
 
 
@@ -101,9 +98,7 @@ def check_decision(decision: Decision, readings: Readings, params: Params) -> No
         assert decision.replicas <= limit, "a hard limit"
     else:
         assert decision.replicas <= desired, "above a limit nothing grows"
-        assert decision.replicas >= max(limit, desired - max(1, 0.1 * desired)), (
-            "a lowered limit is reached at the pace"
-        )
+        assert decision.replicas >= max(limit, desired - max(1, 0.1 * desired)), "lowered at the pace"
     if desired >= params.min_replicas and limit >= params.min_replicas:
         assert decision.replicas >= params.min_replicas, "the minimum"
     assert decision.replicas >= min(desired, desired - max(1, 0.1 * desired)), "never faster down than the pace"
@@ -126,7 +121,7 @@ def check_trace(decision: Decision) -> None:
     assert decision.next_due_s >= decision.now_s
 
 
-@law(30)
+@law(25)
 @given(st.lists(SEGMENTS, min_size=1, max_size=6), BOUNDS, st.integers(0, 8))
 def test_every_decision_of_every_story_keeps_the_limits_and_its_trace(
     segments: list[Segment], bounds: tuple[int, int], replicas: int
@@ -186,7 +181,7 @@ def test_readings_that_make_no_sense_break_no_limit_and_no_trace(wild: list[Read
 
 
 # missing and unknown
-@law(20)
+@law(12)
 @given(st.lists(CALM, min_size=2, max_size=4), CALM, st.sampled_from(sorted(SIGNALS)))
 def test_with_one_signal_missing_nothing_is_lowered(segments: list[Segment], last: Segment, missing: str) -> None:
     story = plain(segments)
@@ -195,16 +190,14 @@ def test_with_one_signal_missing_nothing_is_lowered(segments: list[Segment], las
         assert decision.replicas >= decision.seen_replicas
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the pods' counters stand in for the gateway's, though only the gateway's is used"
-)
+@pytest.mark.xfail(strict=True, reason="the pods' counters stand in for the gateway's, which alone is used")
 def test_in_the_minute_after_the_gateway_fell_silent_nothing_is_lowered() -> None:
     story = plain([Segment(2, 5.0), Segment(2, 0.0)])
     for decision in story.run(40.0, lambda r: replace(r, gateway=None)):
         assert decision.replicas >= decision.seen_replicas
 
 
-@law(20)
+@law(12)
 @given(st.lists(CALM, min_size=1, max_size=4), st.integers(1, 30))
 def test_without_any_reading_nothing_is_lowered(segments: list[Segment], ticks: int) -> None:
     story = plain(segments)
@@ -247,8 +240,8 @@ def test_the_same_readings_give_the_same_decisions(segments: list[Segment]) -> N
     assert repr(replay(story.seen, story.params)) == repr(story.told)
 
 
-@law(15)
-@given(st.lists(SEGMENTS, min_size=1, max_size=4), st.integers(2, 4))
+@law(10)
+@given(st.lists(SEGMENTS, min_size=1, max_size=4), st.integers(2, 3))
 def test_extra_steps_on_unchanged_readings_change_nothing(segments: list[Segment], times: int) -> None:
     story = plain(segments)
     assert counts(replay(story.seen, story.params, times=times)) == counts(story.told)
@@ -262,8 +255,8 @@ def test_another_origin_of_time_changes_no_decision(segments: list[Segment], shi
     assert [(d.replicas, d.reason, d.trace) for d in moved] == [(d.replicas, d.reason, d.trace) for d in story.told]
 
 
-@law(12)
-@given(st.lists(st.lists(SEGMENTS, min_size=2, max_size=3), min_size=2, max_size=5), st.randoms(use_true_random=False))
+@law(8)
+@given(st.lists(st.lists(SEGMENTS, min_size=2, max_size=3), min_size=2, max_size=4), st.randoms(use_true_random=False))
 def test_a_batch_decides_as_its_members_alone_and_in_any_order(stories: list[list[Segment]], dice: object) -> None:
     told = {f"w{i}": plain(segments, replicas=2 + i) for i, segments in enumerate(stories)}
     batch, shuffled = Table.empty(8), Table.empty(1)
@@ -285,7 +278,7 @@ def test_a_batch_decides_as_its_members_alone_and_in_any_order(stories: list[lis
 
 
 # more load
-@law(25)
+@law(15)
 @given(st.lists(CALM, min_size=2, max_size=4), st.floats(0.0, 60.0), st.floats(0.1, 400.0))
 @example([Segment(9, 2.0), Segment(9, 7.9)], 0.0, 1.0)
 def test_more_arrivals_in_the_last_reading_never_give_fewer_replicas(
@@ -305,7 +298,7 @@ def test_more_arrivals_in_the_last_reading_never_give_fewer_replicas(
     assert told == sorted(told)
 
 
-@law(25)
+@law(15)
 @given(st.lists(CALM, min_size=2, max_size=4), st.floats(0.1, 3000.0))
 def test_a_longer_queue_in_the_last_reading_never_gives_fewer_replicas(segments: list[Segment], more: float) -> None:
     """Held: all but the gateway's queue in the last reading, which was empty before and so proves nothing about what
@@ -323,14 +316,13 @@ def test_a_longer_queue_in_the_last_reading_never_gives_fewer_replicas(segments:
 
 
 # the tick
-@pytest.mark.parametrize("levels", [(6.0, 3.0), (3.0, 9.0)])
-def test_the_tick_does_not_change_what_a_policy_means(levels: tuple[float, ...]) -> None:
-    """Replica-hours over two stretches of six minutes agree within a fifth for ticks of 3, 5 and 10 s."""
+@pytest.mark.parametrize("level", [3.0, 9.0])
+def test_the_tick_does_not_change_what_a_policy_means(level: float) -> None:
+    """Replica-hours of the ten minutes after a load of 6 changed agree within a fifth for ticks of 4 and 10 s."""
     bill = []
-    for tick_s in (3.0, 5.0, 10.0):
-        toy = Toy.of(5, lambda t: levels[min(int(t // 360.0), 1)], queue=60.0, warmup_s=60.0)
-        story = Story(toy, Params(tick_s=tick_s, warmup_prior_s=60.0))
-        bill.append(float(np.mean(counts(story.run(720.0)))))
+    for tick_s in (4.0, 10.0):
+        story = calibrated(stepped(6.0, level, 900.0), tick_s=tick_s, warmup_s=60.0)
+        bill.append(float(np.mean(counts(story.run(600.0)))))
     assert max(bill) <= 1.2 * min(bill), bill
 
 

@@ -182,7 +182,7 @@ FULL = replace(at(0, pod(), gateway=GatewayReading(0.0, 1.0)), latency=LatencyRe
         (2.5, Freshness.FRESH),
         (10.0, Freshness.HELD),
         (15.0, Freshness.HELD),
-        (16, Freshness.UNKNOWN),
+        (16.0, Freshness.UNKNOWN),
     ],
 )
 def test_a_signal_is_fresh_then_held_then_unknown(age_s: float, state: Freshness) -> None:

@@ -4,6 +4,8 @@ It shares no formula with the core or the simulator: every second arrivals join 
 rate from it, and what is left waits in the pods in equal parts (at the gateway while there is no pod).
 """
 
+import copy
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +24,7 @@ from autoscaler.core.types import (
 )
 
 NAME = "team/chat"
+HOUR_S = 3600.0
 TOKENS = 100.0
 """Tokens per request, in and out."""
 
@@ -201,3 +204,27 @@ def counts(decisions: list[Decision]) -> list[int]:
 def cut(readings: Readings) -> Readings:
     """The same moment with no metrics at all: only the API server answers."""
     return replace(readings, pods=None, gateway=None, latency=None)
+
+
+def stepped(low: float, high: float, at_s: float) -> Callable[[float], float]:
+    """A load that jumps once."""
+    return lambda now_s: low if now_s < at_s else high
+
+
+@functools.cache
+def _opening(level: float, replicas: int, warmup_s: float, params: tuple[tuple[str, object], ...]) -> Story:
+    toy = Toy.of(replicas, level, queue=15.0 * replicas, warmup_s=warmup_s)
+    story = Story(toy, Params(warmup_prior_s=warmup_s, **dict(params)))  # type: ignore[arg-type]  # Params' own fields
+    story.run(900.0)
+    return story
+
+
+def calibrated(
+    load: Callable[[float], float] | float = 6.0, *, replicas: int = 4, warmup_s: float = 120.0, **params: object
+) -> Story:
+    """A service at 900 s whose capacity is known, since a short queue stood when it opened; `load` goes on."""
+    level = load(0.0) if callable(load) else load
+    story = copy.deepcopy(_opening(level, replicas, warmup_s, tuple({"tick_s": 10.0, **params}.items())))
+    if callable(load):
+        story.toy.load = load
+    return story

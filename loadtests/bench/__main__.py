@@ -1,0 +1,22 @@
+"""`python -m loadtests.bench NAME [ARGUMENTS]`: run one benchmark."""
+
+import importlib
+import sys
+
+NAMES = {"core_step": "one decision step of the core over a table of 10,000 workloads"}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the benchmark named first; its own arguments follow."""
+    if not arguments or arguments[0] not in NAMES:
+        listed = "\n".join(f"  {name:<12} {what}" for name, what in NAMES.items())
+        asked = arguments[0] if arguments else None
+        wrong = asked not in {None, "-h", "--help"}
+        print((f"unknown benchmark {asked!r}; there are:\n" if wrong else "usage: bench NAME [ARGUMENTS]\n") + listed)
+        return 2 if wrong or asked is None else 0
+    module = importlib.import_module(f"loadtests.bench.{arguments[0]}")
+    return int(module.main(arguments[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
