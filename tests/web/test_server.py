@@ -102,6 +102,7 @@ async def test_a_reader_gets_a_snapshot_then_updates_then_the_end(client: Client
         assert stream.headers["Content-Type"].startswith("text/event-stream")
         kind, content = await event(stream)
         assert kind == "snapshot"
+        assert 0.0 <= content["quiet_s"] < 30.0
         assert [f["now_s"] for f in content["frames"]] == [5.0]
         assert [row[0] for row in content["points"]["demo/chat"]] == [0.0, 5.0]
         assert [d["after"] for d in content["decisions"]["demo/chat"]] == [6]

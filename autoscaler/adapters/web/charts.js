@@ -40,7 +40,7 @@ const Charts = (() => {
 
   /**
    * A chart. spec: {height, series: [{label, ink, fill, width, step, dash}], between: {series, fill}, sync, axis,
-   * whole, floorTop, limit, legend: (index|null) => void}. `set(view)` draws {x, rows, from, to, now, band, blind}:
+   * whole, floorTop, limit, legend: (index|null) => void, zoom: ([from, to]|null) => void}. `set(view)` draws {x, rows, from, to, now, band, blind}:
    * band = {x, low, high} may lie beyond now; blind = [[from, to, unknown?], …] are spans without fresh readings.
    */
   function make(host, spec) {
@@ -137,8 +137,8 @@ const Charts = (() => {
       const font = "11px system-ui, sans-serif";
       const axis = { font, stroke: () => ink("--muted"), grid: { stroke: () => ink("--line"), width: 1 }, ticks: { show: false } };
       return {
-        width: Math.max(host.clientWidth, 80), height: spec.height(), legend: { show: false }, padding: [8, 10, spec.axis ? 0 : 6, 0],
-        cursor: { sync: { key: spec.sync, setSeries: false }, drag: { x: false, y: false }, points: { show: false }, y: false },
+        width: Math.max(host.clientWidth, 80), height: spec.height(), legend: { show: false }, padding: [8, 18, spec.axis ? 0 : 6, 0],
+        cursor: { sync: { key: spec.sync, setSeries: false }, drag: { x: Boolean(spec.zoom), y: false, setScale: false }, points: { show: false }, y: false },
         scales: { x: { time: false, range: () => [view.from, view.to] }, y: { range: () => [0, topOf()] } },
         axes: [
           { ...axis, show: true, size: spec.axis ? 24 : 0, gap: 4, space: 64, incrs: GAPS_S, values: (_u, at) => at.map((s) => (spec.axis ? clock(s) : "")) },
@@ -149,8 +149,15 @@ const Charts = (() => {
           dash: line.dash, points: { show: false }, paths: line.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
         }))],
         bands: spec.between ? [{ series: spec.between.series, fill: () => ink(spec.between.fill) }] : [],
-        hooks: { drawAxes: [under], draw: [over], setCursor: [(u) => spec.legend && spec.legend(u.cursor.idx ?? null)] },
+        hooks: { drawAxes: [under], draw: [over], setCursor: [(u) => spec.legend && spec.legend(u.cursor.idx ?? null)], setSelect: [pick] },
       };
+    }
+
+    function pick(u) {
+      const { left, width } = u.select;
+      if (!spec.zoom || width < 6) return;
+      spec.zoom([u.posToVal(left, "x"), u.posToVal(left + width, "x")]);
+      u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     }
 
     const data = () => [view.x, ...view.rows];
@@ -170,6 +177,7 @@ const Charts = (() => {
     host.setAttribute("role", "img");
     host.style.height = `${spec.height()}px`;
     host.addEventListener("keydown", walk);
+    if (spec.zoom) host.addEventListener("dblclick", () => spec.zoom(null));
     new ResizeObserver(() => {
       if (!plot || (plot.width === host.clientWidth && plot.height === spec.height())) return;
       host.style.height = `${spec.height()}px`;

@@ -79,6 +79,7 @@ class Hub:
         self._changed: set[str] = set()
         self._results: list[Results] = []
         self._now_s = 0.0
+        self._heard_s = 0.0
         self._speed = 1.0
         self._sequence = 0
         self._ended: str | None = None
@@ -96,7 +97,8 @@ class Hub:
 
     def publish(self, frame: Frame) -> None:
         """Take a frame; readers hear of it within the interval."""
-        self._now_s, self._speed = frame.now_s, frame.speed
+        loop = asyncio.get_running_loop()
+        self._now_s, self._speed, self._heard_s = frame.now_s, frame.speed, loop.time()
         for workload in frame.workloads:
             name = workload.workload
             self._frames[name] = workload
@@ -105,7 +107,7 @@ class Hub:
             self._history[name].add(workload)
             self._changed.add(name)
         if self._timer is None and self._ended is None:
-            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._flush)
+            self._timer = loop.call_later(self._interval_s, self._flush)
 
     def publish_results(self, results: Results) -> None:
         """Take the table of one workload; it stays on the page."""
@@ -144,6 +146,7 @@ class Hub:
             _encode({
                 "now_s": self._now_s,
                 "speed": self._speed,
+                "quiet_s": asyncio.get_running_loop().time() - self._heard_s,
                 "frames": list(self._frames.values()),
                 "points": {name: kept.points() for name, kept in history},
                 "decisions": {name: list(kept.decisions) for name, kept in history},

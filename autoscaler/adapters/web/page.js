@@ -14,7 +14,7 @@
     if (lastFrame === null) return { state: "wait", age, text: connected ? "connected, no readings yet" : "connecting" };
     const why = connected ? "no new record" : "connection lost";
     if (age * 1000 > LOST_MS) return { state: "lost", age, text: `${why} for ${Math.round(age)} s: figures are unknown` };
-    if (age * 1000 > HELD_MS) return { state: "held", age, text: `${why} for ${Math.round(age)} s: last figures are held` };
+    if (!connected || age * 1000 > HELD_MS) return { state: "held", age, text: `${why} for ${Math.round(age)} s: last figures are held` };
     return { state: "live", age, text: "live" };
   }
 
@@ -87,7 +87,8 @@
   }
 
   function take(message, afresh) {
-    [now, speed, lastFrame] = [message.now_s, message.speed, message.frames.length ? performance.now() : lastFrame];
+    [now, speed] = [message.now_s, message.speed];
+    if (message.frames.length) lastFrame = performance.now() - 1000 * (message.quiet_s ?? 0);
     for (const frame of message.frames) {
       if (began === null) began = frame.now_s;
       service(frame);
