@@ -60,13 +60,15 @@ class Actuator:
         self._clock = clock
         self._timeout_s = timeout_s
         self._busy: set[str] = set()
-        self._unknown_s: dict[str, float] = {}
+        self._unknown: set[str] = set()
 
-    def read_back(self, workload: str, began_s: float) -> None:
-        """Note that the target was read by a look that began at `began_s` (monotonic)."""
-        since_s = self._unknown_s.get(workload)
-        if since_s is not None and workload not in self._busy and began_s > since_s:
-            del self._unknown_s[workload]
+    def unknown(self, workload: str) -> bool:
+        """Whether nobody knows what became of the target's last patch."""
+        return workload in self._unknown
+
+    def read_back(self, workload: str) -> None:
+        """Note that the target was read by a look that began after its patch had become unknown."""
+        self._unknown.discard(workload)
 
     def objection(self, target: Target, decision: Decision, target_readable: bool) -> Outcome | None:
         """Why `decision` must not be acted upon now, or None."""
@@ -77,7 +79,7 @@ class Actuator:
             return Outcome.UNREADABLE
         if target.name in self._busy:
             return Outcome.BUSY
-        if target.name in self._unknown_s:
+        if target.name in self._unknown:
             return Outcome.BLOCKED
         return Outcome.EXPIRED if self._clock.now() > decision.now_s + valid_s else None
 
@@ -98,7 +100,7 @@ class Actuator:
         finally:
             self._busy.discard(name)
             if outcome is Outcome.UNKNOWN:
-                self._unknown_s[name] = self._clock.monotonic()
+                self._unknown.add(name)
         return self.report(decision, outcome, message)
 
     def report(self, decision: Decision, outcome: Outcome, message: str | None = None) -> Act:

@@ -1,7 +1,7 @@
 """Fits in a child process, one interpreter kept for all fits, so that a fit never takes a turn of the event loop.
 
-The child is started at the first fit, single-threaded and niced. A fit that is cancelled takes the child with it: half
-an answer is of no use to the next request.
+The child is single-threaded and niced, and gets ready (the import takes seconds) before the first fit is asked for. A
+fit that is cancelled takes the child with it: half an answer is of no use to the next request.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ class ProcessFitter:
         self._child: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> "ProcessFitter":
+        with contextlib.suppress(PortError):  # the first fit tries again and says why
+            await self._start()
         return self
 
     async def __aexit__(self, *_: object) -> None:

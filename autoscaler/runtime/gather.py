@@ -34,8 +34,6 @@ class Gathered:
 
     readings: Readings | None
     missing: tuple[Missing, ...]
-    began_s: float
-    """When the sources were asked, on the clock's monotonic time."""
 
     @property
     def target_readable(self) -> bool:
@@ -55,12 +53,17 @@ class Known:
 @dataclass(slots=True)
 class _Heard:
     metrics: MetricSample | None = None
+    metrics_heard_s: float = 0.0
+    """When the metrics answered; their age counts until then, not until this loop came round to them."""
     replicas: ReplicaSample | None = None
     missing: list[Missing] = field(default_factory=list)
 
-    async def metrics_from(self, read: Callable[[str], Awaitable[MetricSample]], workload: str) -> None:
+    async def metrics_from(
+        self, read: Callable[[str], Awaitable[MetricSample]], workload: str, now: Callable[[], float]
+    ) -> None:
         try:
             self.metrics = await read(workload)
+            self.metrics_heard_s = now()
         except PortError as error:
             self.missing.append(Missing(METRICS, error.fault, str(error)))
 
@@ -89,17 +92,16 @@ class Gatherer:
 
     async def look(self, target: Target, known: Known) -> Gathered:
         """The readings of `target` now; never raises PortError, never takes longer than the deadline."""
-        began_s = self._clock.monotonic()
         heard = _Heard()
         name = target.name
         try:
             async with asyncio.timeout(self._deadline_s), asyncio.TaskGroup() as group:
                 group.create_task(heard.replicas_from(self._scale.read, name), name=f"replicas {name}")
-                group.create_task(heard.metrics_from(self._metrics.read, name), name=f"metrics {name}")
+                group.create_task(heard.metrics_from(self._metrics.read, name, self._clock.now), name=f"metrics {name}")
         except TimeoutError:
             heard.note_silence(self._deadline_s)
         readings = join(target, known, heard, self._clock.now())
-        return Gathered(readings, tuple(heard.missing), began_s)
+        return Gathered(readings, tuple(heard.missing))
 
 
 def join(target: Target, known: Known, heard: _Heard, now_s: float) -> Readings | None:
@@ -107,7 +109,10 @@ def join(target: Target, known: Known, heard: _Heard, now_s: float) -> Readings 
     metrics, replicas = heard.metrics, heard.replicas
     if metrics is not None and replicas is not None:
         full = _full(target, metrics, replicas.replicas)
-        if _refusal(full, known, now_s, target.params.tick_s) is None and replicas.at_s <= now_s + SKEW_S:
+        if (
+            _refusal(full, known, heard.metrics_heard_s, target.params.tick_s) is None
+            and replicas.at_s <= now_s + SKEW_S
+        ):
             return full
     return _parts(target, known, heard, now_s)
 
@@ -120,7 +125,7 @@ def _parts(target: Target, known: Known, heard: _Heard, now_s: float) -> Reading
         return None
     if metrics is not None:
         full = _full(target, metrics, count)
-        refused = _refusal(full, known, now_s, target.params.tick_s)
+        refused = _refusal(full, known, heard.metrics_heard_s, target.params.tick_s)
         if refused is None:
             return full
         heard.missing.append(refused)
@@ -147,13 +152,13 @@ def _usable_replicas(heard: _Heard, now_s: float) -> ReplicaSample | None:
     return None
 
 
-def _refusal(readings: Readings, known: Known, now_s: float, tick_s: float) -> Missing | None:
+def _refusal(readings: Readings, known: Known, heard_s: float, tick_s: float) -> Missing | None:
     """Why a metric sample cannot be used, or None."""
     try:
         validate(readings)
     except ValueError as error:
         return Missing(METRICS, Fault.INVALID, str(error))
-    age_s = now_s - readings.now_s
+    age_s = heard_s - readings.now_s
     if age_s < -SKEW_S:
         return Missing(METRICS, Fault.INVALID, f"its time is {-age_s:.0f} s in the future")
     if readings.now_s < known.last_s or age_s > tick_s:

@@ -145,13 +145,14 @@ class Loop:
 
     async def _look(self, lane: _Lane, forced: Cause | None) -> None:
         target = lane.target
+        reads_back = self._actuator.unknown(target.name)
         gathered = await self._gatherer.look(target, lane.known)
         if self._lanes.get(target.name) is not lane:
             return
         lane.looking = False
         self._note_faults(lane, gathered)
-        if gathered.target_readable:
-            self._actuator.read_back(target.name, gathered.began_s)
+        if reads_back and gathered.target_readable:
+            self._actuator.read_back(target.name)
         cause = self._cause(lane, gathered, forced)
         if cause is not None:
             self._arrived.append(_Arrival(lane, gathered, cause))

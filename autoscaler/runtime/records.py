@@ -96,6 +96,10 @@ class Feed:
             await self._bell.wait()
         return self._entries.popleft()
 
+    def take(self) -> Entry | None:
+        """The next entry if there is one now."""
+        return self._entries.popleft() if self._entries else None
+
 
 class Recorder:
     """Takes entries, hands them to every open feed, and their lines to the two writers."""

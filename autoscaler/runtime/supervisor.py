@@ -7,7 +7,7 @@ may lines that were being written at that moment be written twice.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ from autoscaler.runtime.loop import Loop
 from autoscaler.runtime.records import Event, Recorder
 from autoscaler.runtime.refit import Refit
 from autoscaler.runtime.target import Target
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""A task to be: begun inside the task, so that one cancelled before its first turn leaves nothing unawaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +118,13 @@ class Runtime:
         deciding = _start(
             group,
             {
-                "watch": loop.watch(self._ports.watch),
-                "schedule": loop.schedule(group),
-                "step": loop.step(group),
-                "checkpoint": self._checkpoints.run(),
+                "watch": lambda: loop.watch(self._ports.watch),
+                "schedule": lambda: loop.schedule(group),
+                "step": lambda: loop.step(group),
+                "checkpoint": self._checkpoints.run,
             },
         )
-        fitting = _start(group, {"refit": self._refit.run()})
+        fitting = _start(group, {"refit": self._refit.run})
         writing = [
             group.create_task(recorder.audit.run(), name="audit"),
             group.create_task(recorder.journal.run(), name="journal"),
@@ -135,13 +138,13 @@ class Runtime:
         await _settle(writing, self._bounds.flush_s)
 
 
-def _start(group: asyncio.TaskGroup, works: dict[str, Coroutine[Any, Any, None]]) -> list[asyncio.Task[None]]:
+def _start(group: asyncio.TaskGroup, works: dict[str, Work]) -> list[asyncio.Task[None]]:
     return [group.create_task(_eternal(name, work), name=name) for name, work in works.items()]
 
 
-async def _eternal(name: str, work: Coroutine[Any, Any, None]) -> None:
+async def _eternal(name: str, work: Work) -> None:
     """Run what must not end by itself."""
-    await work
+    await work()
     raise RuntimeError(f"the task {name!r} ended by itself")
 
 

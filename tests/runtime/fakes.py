@@ -22,7 +22,6 @@ class Source:
         self.hangs: set[str] = set()
         self.fails: set[str] = set()
         self.reads: list[tuple[float, str]] = []
-        self.lag_s = 0.0
 
     async def read(self, workload: str) -> MetricSample:
         self.reads.append((self.clock.now(), workload))
@@ -30,7 +29,7 @@ class Source:
             await asyncio.Event().wait()
         if workload in self.fails:
             raise PortError(Fault.UNAVAILABLE, "connection refused")
-        now_s = self.clock.now() - self.lag_s
+        now_s = self.clock.now()
         pods = tuple(
             PodReading(f"p{i}", 0.0, 0.0, 0.0, 2.0, now_s, now_s * 100, now_s * 10, 0.2)
             for i in range(self.scale.replicas.get(workload, 2))

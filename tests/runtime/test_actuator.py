@@ -1,0 +1,130 @@
+"""What becomes of decisions: conflicts, refusals, silence, cancellation and modes, on virtual time."""
+
+import pytest
+
+from autoscaler.ports import Fault, Patch
+from autoscaler.runtime.actuator import Outcome
+from autoscaler.runtime.supervisor import Bounds
+from autoscaler.runtime.target import Mode
+from tests.runtime.bench import A, running, target
+
+pytestmark = pytest.mark.looptime(noop_cycles=1)
+
+WANTS_SIX = target(min_replicas=6)
+"""Its policy's minimum makes the first step order 6 where 2 stand."""
+
+
+async def test_a_decision_is_patched_with_the_count_it_saw() -> None:
+    async with running(WANTS_SIX) as bench:
+        await bench.until(6.0)
+    assert bench.scale.patches == [(0.0, A, 2, 6)]
+    assert bench.outcomes() == [(0.0, "applied")]
+
+
+async def test_a_conflict_supersedes_the_decision_and_steps_the_workload_at_once() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Patch.CONFLICT]
+        bench.scale.replicas[A] = 2
+        await bench.until(0.1)
+        bench.scale.replicas[A] = 3  # somebody else's edit, which the first patch ran into
+        await bench.until(4.0)
+    assert bench.steps() == [(0.0, "DUE"), (0.2, "SUPERSEDED")]
+    assert bench.scale.patches == [(0.0, A, 2, 6), (0.2, A, 3, 6)]
+    assert bench.outcomes() == [(0.0, "superseded"), (0.2, "applied")]
+
+
+async def test_a_refused_patch_is_not_repeated_before_the_next_step_is_due() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Patch.REFUSED, Patch.REFUSED]
+        await bench.until(11.0)
+    assert bench.outcomes() == [(0.0, "refused"), (5.0, "refused"), (10.0, "applied")]
+
+
+async def test_after_an_unknown_outcome_nothing_is_patched_until_the_target_was_read_back() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Fault.UNAVAILABLE]
+        await bench.until(0.1)
+        reads = bench.scale.reads
+        bench.scale.fails = {A}
+        await bench.until(12.0)
+        bench.scale.fails = set()
+        await bench.until(16.0)
+    assert reads == 1
+    assert [patch[0] for patch in bench.scale.patches] == [0.0, 15.2]
+    assert bench.outcomes() == [
+        (0.0, "unknown"),
+        (0.2, "the target could not be read"),
+        (5.2, "the target could not be read"),
+        (10.2, "the target could not be read"),
+        (15.2, "applied"),
+    ]
+
+
+async def test_a_patch_that_was_applied_although_nobody_answered_is_not_ordered_twice() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Fault.TIMEOUT]
+        await bench.until(0.1)
+        bench.scale.replicas[A] = 6  # it had arrived
+        await bench.until(16.0)
+    assert len(bench.scale.patches) == 1
+    assert bench.steps()[1] == (0.2, "READ_BACK")
+
+
+async def test_while_a_patch_hangs_later_decisions_wait_and_then_see_the_target_anew() -> None:
+    async with running(WANTS_SIX, bounds=Bounds(patch_s=7.0)) as bench:
+        bench.scale.answers = ["hang"]
+        await bench.until(8.0)
+    assert [patch[0] for patch in bench.scale.patches] == [0.0, 7.0]
+    assert bench.outcomes() == [(5.0, "an earlier patch is on its way"), (7.0, "unknown"), (7.0, "applied")]
+
+
+async def test_a_patch_cancelled_on_the_way_is_recorded_as_unknown() -> None:
+    async with running(WANTS_SIX, bounds=Bounds(patch_s=60.0, acting_s=3.0)) as bench:
+        bench.scale.answers = ["hang"]
+        await bench.until(1.0)
+    (act,) = bench.told("act")
+    assert (act["outcome"], act["message"], act["now_s"]) == ("unknown", "cancelled on the way", 4.0)
+
+
+async def test_a_patch_that_ends_while_the_driver_stops_is_waited_for() -> None:
+    async with running(WANTS_SIX, bounds=Bounds(patch_s=2.0, acting_s=3.0)) as bench:
+        bench.scale.answers = ["hang"]
+        await bench.until(1.0)
+    (act,) = bench.told("act")
+    assert (act["outcome"], act["message"], act["now_s"]) == ("unknown", "no answer within 2 s", 2.0)
+
+
+async def test_a_decision_nobody_got_to_in_time_is_not_acted_upon() -> None:
+    async with running(target()) as bench:
+        await bench.until(1.0)
+        actuator = bench.runtime._loop._actuator
+        bench.runtime.put(WANTS_SIX)
+        await bench.until(6.0)
+        decision = next(e.decision for e in bench.stepped() if e.decision.replicas == 6)
+        assert actuator.objection(WANTS_SIX, decision, target_readable=True) is None
+        await bench.until(17.0)
+        assert actuator.objection(WANTS_SIX, decision, target_readable=True) is Outcome.EXPIRED
+
+
+MAY = {
+    Mode.SHADOW: (False, False),
+    Mode.ACTIVE: (True, True),
+    Mode.PAUSED: (False, False),
+    Mode.PAUSED_SCALE_IN: (True, False),
+    Mode.PAUSED_SCALE_OUT: (False, True),
+}
+
+
+@pytest.mark.parametrize(("mode", "may"), MAY.items(), ids=[mode.value for mode in MAY])
+async def test_each_mode_decides_and_records_and_acts_as_far_as_it_may(mode: Mode, may: tuple[bool, bool]) -> None:
+    more, fewer = target(min_replicas=6, mode=mode), target(min_replicas=1, max_replicas=1, mode=mode)
+    for wanted, allowed in zip((more, fewer), may, strict=True):
+        async with running(wanted) as bench:
+            await bench.until(0.1)
+        assert [e.decision.verdict.name for e in bench.stepped()] == ["SCALE"]
+        assert len(bench.scale.patches) == allowed
+        assert bench.told("act")[0]["outcome"] == ("applied" if allowed else "not acted upon in this mode")
+
+
+def test_every_mode_is_in_the_table() -> None:
+    assert set(MAY) == set(Mode)
