@@ -110,12 +110,13 @@ async def test_a_reader_gets_a_snapshot_then_updates_then_the_end(client: Client
         kind, content = await event(stream)
         assert (kind, content["now_s"], content["speed"]) == ("update", 10.0, 60.0)
         assert [row[0] for row in content["points"]["demo/chat"]][-1] == 10.0
+        hub.end("The run has ended.")
+        assert await event(stream) == ("end", {"why": "The run has ended."})
         rows = (Result("ours", "headroom", "defaults", 0.995, 10.0, 1.1, 20.0, 30.0),)
         hub.publish_results(Results("demo/chat", 3600.0, rows, "a note"))
         kind, content = await event(stream)
         assert (kind, content["rows"][0]["policy"]) == ("results", "headroom")
-        hub.end("The run has ended.")
-        assert await event(stream) == ("end", {"why": "The run has ended."})
+        hub.close()
         assert (await stream.content.read()).strip() == b""
 
 
@@ -135,6 +136,7 @@ async def test_a_reader_that_reconnects_starts_from_a_snapshot_of_all(client: Cl
 async def test_a_reader_after_the_end_still_sees_the_last_state(client: Client, hub: Hub) -> None:
     hub.publish(frame(5.0))
     hub.end("Stopped.")
+    hub.close()
     async with client.get("/events") as stream:
         kind, content = await event(stream)
         assert (kind, content["ended"], len(content["frames"])) == ("snapshot", "Stopped.", 1)

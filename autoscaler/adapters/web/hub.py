@@ -83,6 +83,7 @@ class Hub:
         self._speed = 1.0
         self._sequence = 0
         self._ended: str | None = None
+        self._closed = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -116,13 +117,17 @@ class Hub:
         self._tell("results", _encode(results))
 
     def end(self, why: str) -> None:
-        """Tell every reader that no frame follows, and why; new readers still get the snapshot."""
+        """Tell every reader that no frame follows, and why. Results may still follow; new readers get the snapshot."""
         if self._ended is None:
             self._flush()
             self._ended = why
             self._tell("end", _encode({"why": why}))
-            for reader in self._readers:
-                reader.end()
+
+    def close(self) -> None:
+        """End every reader's stream once it has what is queued."""
+        self._closed = True
+        for reader in self._readers:
+            reader.end()
 
     @contextmanager
     def reader(self) -> Iterator[Reader]:
@@ -130,7 +135,7 @@ class Hub:
         reader = Reader()
         self._readers.add(reader)
         reader.start_over()
-        if self._ended is not None:
+        if self._closed:
             reader.end()
         try:
             yield reader

@@ -121,7 +121,11 @@
 
   const stream = new EventSource("events");
   stream.addEventListener("open", () => { connected = true; stir(); });
-  stream.addEventListener("error", () => { connected = false; stir(); });
+  stream.addEventListener("error", () => {
+    connected = false;
+    if (ended !== null) stream.close();
+    stir();
+  });
   stream.addEventListener("snapshot", (event) => {
     const message = JSON.parse(event.data);
     take(message, true);
@@ -134,7 +138,6 @@
   stream.addEventListener("end", (event) => finish(JSON.parse(event.data).why));
   function finish(why) {
     ended = `${why} This is the last state.`;
-    stream.close();
     stir();
   }
 

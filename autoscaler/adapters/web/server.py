@@ -70,6 +70,7 @@ async def serving(hub: Hub, port: int | None = None) -> AsyncIterator[str]:
         yield f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
     finally:
         hub.end("The controller has stopped.")
+        hub.close()
         await runner.cleanup()
         listener.close()
 
