@@ -14,7 +14,7 @@ from autoscaler.core import traces
 from autoscaler.core.capacity import throughput
 from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.demand import budget, episodes, peaks
-from autoscaler.core.forecast import features, forecaster, onset, pending, training
+from autoscaler.core.forecast import features, forecaster, onset, pending, training, young
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.inputs import Batch
@@ -79,7 +79,8 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     surge, since = onset.update(
         table.onset, rows, seen.now_s, arrivals=seen.arrivals, span_s=seen.arrivals_s, level=five
     )
-    now_rps = np.where(surge & np.isfinite(since), since, np.where(np.isfinite(minute), minute, newest))
+    calm = np.where(np.isfinite(minute), minute, newest)
+    now_rps = np.where(surge, np.fmax(calm, since), calm)
     wait_s = np.where(seen.queue > 0, seen.queue / np.maximum(rps * seen.serving, 1e-9), 0.0)
     wait_s = np.where(np.isfinite(rps) & (seen.serving > 0), wait_s, np.nan)
     policy = table.policy
@@ -94,7 +95,14 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     chance = episodes.outlives(table.episodes, rows, seen.now_s, np.nan_to_num(age_s), seen.lead50_s)
     works = seen.queue + np.nan_to_num(seen.running) + np.nan_to_num(seen.arrivals, nan=0.0)
     idle_s = peaks.note_work(table.peaks, rows, seen.now_s, works)
-    tail = budget.tail(table.budget, rows, five, policy.target_ratio[rows])
+    tail = budget.tail(
+        table.budget,
+        rows,
+        seen.now_s,
+        rate_rps=five,
+        target_ratio=policy.target_ratio[rows],
+        lead_s=seen.lead50_s,
+    )
     tail = np.where(table.lacks(rows, Feature.BUDGET), budget.TAIL_FIXED, tail)
     return Load(
         now_rps=now_rps,
@@ -117,6 +125,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -
     need = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
     slack_s = table.policy.slack_s[rows]
     minute_need = history.envelope(count[:, :6], cover_s[:, :6], slack_s)
+    cautious = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
     horizon = np.ceil((seen.lead90_s + table.policy.tick_s[rows]) / BIN_S).astype(np.int64)
     horizon = np.clip(horizon, 1, pending.MAX_HORIZON_BINS)
     peaks.note(table.peaks, rows, seen.now_s, minute_need)
@@ -132,6 +141,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -
             minute_need=minute_need,
             horizon_bins=horizon,
             level=1.0 - load.tail[closed],
+            least_ratio=cautious,
         ),
         table.fitted,
     )
@@ -184,8 +194,8 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         slots=capacity.slots,
         slack_s=table.policy.slack_s[rows],
         queue=np.nan_to_num(seen.queue),
-        running=np.nan_to_num(seen.running),
-        kv_used=np.nan_to_num(seen.served.kv_used),
+        running=capacity.running,
+        kv_used=capacity.kv_used,
         now_rps=load.now_rps,
         median_rps=table.forecaster.out.median_rps[rows],
         upper_rps=table.forecaster.out.upper_rps[rows],

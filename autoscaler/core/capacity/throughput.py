@@ -25,6 +25,9 @@ PROVEN_WINDOW_S = 60.0
 PROVEN_GROWTH_PER_S = 0.1 / 600.0
 """An unsaturated fleet may be asked to prove 10 % more every 10 minutes (guess; bounded by the KV cache's share)."""
 
+GAUGE_S = 60.0
+"""Gauges are snapshots of a second; what they say about replicas is their mean over a minute."""
+
 KV_FULL_RATIO = 0.95
 """KV share at which an engine starts to preempt; vLLM warns near it."""
 
@@ -54,6 +57,8 @@ class ThroughputColumns(Columns):
     proven_rps: F64 = column(keep=True)
     proven_at_s: F64 = column()
     residence_s: F64 = column(keep=True)
+    running: F64 = column()
+    kv_used: F64 = column()
     tpot_sums: F64 = column(5, fill=0, keep=True)
 
 
@@ -65,6 +70,9 @@ class Throughput:
     term: I64
     slots: F64
     """Requests one replica holds when saturated; NaN before it ever was."""
+    running: F64
+    kv_used: F64
+    """Requests in service and KV caches in use over all replicas, smoothed over `GAUGE_S`; 0 where not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ def learn(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64
     _saturated(columns, rows, served)
     _proven(columns, rows, served)
     _residence(columns, rows, served)
+    _gauges(columns, rows, served)
     _token_time(columns, rows, served)
     return estimate(columns, rows, served, tpot_slo_s)
 
@@ -113,7 +122,13 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     memory = np.where(~seen & (kv > 0.3), rate * KV_FULL_RATIO / np.maximum(kv, 0.3), np.nan)
     rps, term = _bind(rps, term, np.fmax(memory, proven), Term.MEMORY)
     rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
-    return Throughput(np.where(rps > 0, rps, np.nan), np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64), slots)
+    return Throughput(
+        np.where(rps > 0, rps, np.nan),
+        np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64),
+        slots,
+        np.nan_to_num(columns.running[rows]),
+        np.nan_to_num(columns.kv_used[rows]),
+    )
 
 
 def _bind(rps: F64, term: I64, limit: F64, name: Term) -> tuple[F64, I64]:
@@ -158,6 +173,14 @@ def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     weight = 1.0 - np.exp(-np.maximum(served.dt_s, 0.0) / 600.0)
     blended = np.where(np.isfinite(old), old + weight * (sample - old), sample)
     columns.residence_s[rows] = np.where(known, blended, old)
+
+
+def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    weight = 1.0 - np.exp(-np.where(served.dt_s > 0, served.dt_s, 0.0) / GAUGE_S)
+    for name, value in (("running", served.running), ("kv_used", served.kv_used)):
+        kept = getattr(columns, name)
+        old = kept[rows]
+        kept[rows] = np.where(np.isfinite(value), np.where(np.isfinite(old), old + weight * (value - old), value), old)
 
 
 def _token_time(columns: ThroughputColumns, rows: I64, served: Served) -> None:

@@ -47,6 +47,8 @@ class Round:
     horizon_bins: I64
     level: F64
     """The quantile level asked for, 0..1."""
+    least_ratio: F64
+    """The bound is at least this many times the median."""
 
 
 @dataclass(slots=True)
@@ -94,8 +96,9 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     weight = scoring.weights(stage.scores, rows, np.isfinite(bounds))
     upper = np.maximum(np.nansum(np.where(weight > 0, weight * bounds, 0.0), axis=1), 0.0)
     known = np.isfinite(bounds[:, Model.LAST])
-    stage.out.upper_rps[rows] = np.where(known, upper, stage.out.upper_rps[rows])
     median = np.maximum(np.nansum(np.where(weight > 0, weight * middle, 0.0), axis=1), 0.0)
+    held = np.maximum(upper, inputs.least_ratio * median)
+    stage.out.upper_rps[rows] = np.where(known, held, stage.out.upper_rps[rows])
     stage.out.median_rps[rows] = np.where(known, median, stage.out.median_rps[rows])
     stage.out.level[rows] = level
     stage.out.leading[rows] = weight.argmax(axis=1)

@@ -17,26 +17,29 @@ DRIFT = 0.25
 THRESHOLD = 0.45
 """Sum over the drift that means an onset: one bin at twice the level, or several at 1.5 times."""
 
+SURE_S = 8.0
+"""Two readings at 5 s, or one at 10 s."""
+
 LASTS_S = 300.0
 """After five minutes the ordinary windows hold the new level themselves."""
 
 
 @dataclass(slots=True)
 class OnsetColumns(Columns):
-    """Cumulated evidence up and down, when the last onset began (sample time), and what arrived since then."""
+    """Cumulated evidence up and down, when the last onset began (sample time), and the lowest rate since then."""
 
     up: F64 = column(fill=0)
     down: F64 = column(fill=0)
     began_s: F64 = column(keep=True)
-    count: F64 = column(fill=0)
+    low_rps: F64 = column()
     seconds: F64 = column(fill=0)
 
 
 def update(
     columns: OnsetColumns, rows: I64, now_s: F64, *, arrivals: F64, span_s: F64, level: F64
 ) -> tuple[Bools, F64]:
-    """Add the newest arrivals over `span_s` seconds; return which rows are in an upward onset, and their mean rate
-    since it began (NaN elsewhere).
+    """Add the newest arrivals over `span_s` seconds; return which rows are in an upward onset, and the lowest
+    rate of any interval since it began (NaN elsewhere and before `SURE_S`): what has held all along is no spike.
 
     The evidence uses the lower end of the count's Poisson error, or a single request after a quiet spell would be one.
     """
@@ -55,8 +58,8 @@ def update(
     columns.down[rows] = np.where(fresh, 0.0, np.minimum(down, 3.0))
     columns.began_s[rows] = began
     active = np.isfinite(began)
-    came = np.where(known, arrivals, 0.0)
-    count = np.where(fresh, came, columns.count[rows] + came)
-    seconds = np.where(fresh, np.where(known, span_s, 0.0), columns.seconds[rows] + np.where(known, span_s, 0.0))
-    columns.count[rows], columns.seconds[rows] = count, seconds
-    return active, np.where(active & (seconds > 0), count / np.maximum(seconds, 1e-9), np.nan)
+    rate = np.where(known, arrivals / np.maximum(span_s, 1e-9), np.nan)
+    low = np.where(fresh, rate, np.fmin(columns.low_rps[rows], rate))
+    seconds = np.where(fresh, 0.0, columns.seconds[rows]) + np.where(known, span_s, 0.0)
+    columns.low_rps[rows], columns.seconds[rows] = low, seconds
+    return active, np.where(active & (seconds >= SURE_S), low, np.nan)
