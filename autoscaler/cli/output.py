@@ -1,0 +1,55 @@
+"""Files that appear whole or not at all: a reader never sees half of one, and a failed run leaves nothing behind."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from autoscaler.errors import InputError
+
+
+def check_writable(paths: Sequence[Path]) -> None:
+    """InputError for a path whose folder is missing or cannot be written to, or that is a folder, or given twice."""
+    for index, path in enumerate(paths):
+        if path in paths[:index]:
+            raise InputError(f"{path}: asked for twice; give every output a file of its own")
+        if path.is_dir():
+            raise InputError(f"{path}: it is a folder; give the name of a file")
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be written ({error.strerror}: {path.parent}); give a file in a folder you may write to"
+            ) from error
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` that takes its name once the block ends without an error."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def write_together(files: Mapping[Path, str]) -> None:
+    """Write all, then give all their names: an error in the writing of one leaves none behind."""
+    if not files:
+        return
+    (path, text), rest = next(iter(files.items())), dict(list(files.items())[1:])
+    with write_atomically(path) as file:
+        file.write(text.encode())
+        write_together(rest)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,51 @@
+"""A progress bar over all the runs of a command: on a terminal only, on standard error, so that output stays clean."""
+
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_STEP: Final = 0.002
+"""Share of a part that must have passed before the bar is drawn again: drawing must not cost more than simulating."""
+
+
+class Meter:
+    """A bar over `parts` of equal length; use it as a context, `begin` each part, `move` within it."""
+
+    def __init__(self, parts: int) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=float(parts))
+        self._done = -1
+        self._share = 0.0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, what: str) -> None:
+        """The part before is over and this one starts."""
+        self._done += 1
+        self._share = 0.0
+        self._bar.update(self._task, description=what, completed=self._done)
+
+    def move(self, share: float) -> None:
+        """`share` (0..1) of the present part is done."""
+        if share - self._share >= _STEP:
+            self._share = share
+            self._bar.update(self._task, completed=self._done + share)

@@ -1,0 +1,190 @@
+"""`headroom simulate`: policies against one traffic, judged beside the clairvoyant optimum.
+
+Parses, calls the simulator, prints. All that can be refused is refused before the first run, and files appear together
+at the end or not at all.
+"""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from autoscaler.cli.output import check_writable, write_together
+from autoscaler.cli.progress import Meter
+from autoscaler.cli.results import json_text, print_results, timeline_paths, timeline_text
+from autoscaler.errors import InputError
+from autoscaler.sim.bounds import reference
+from autoscaler.sim.contest import GROUPS, Bounds, make_policy, parse_policies
+from autoscaler.sim.entry import Entry, enter, enter_swept
+from autoscaler.sim.instance import MAX_REPLICAS, REPLICAS_AT_PEAK, Cluster, Instance, load_traffic, make_instance
+from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile, measured_instance
+from autoscaler.sim.rivals import RIVALS
+from autoscaler.sim.score import Reference
+from autoscaler.sim.serving.profile import Profile
+from autoscaler.sim.traces.selection import FORM
+from autoscaler.sim.traffic import Traffic
+from autoscaler.sim.workloads import NAMED
+
+
+class Model(Enum):
+    """How replicas serve: a fixed rate, or every request through continuous batching."""
+
+    FLUID = "fluid"
+    REQUESTS = "requests"
+
+
+def _option(help_text: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=help_text, metavar=metavar)
+
+
+Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {FORM}.", "FILE")]
+Workload = Annotated[str | None, _option(f"A built-in workload: {', '.join(NAMED)}.", "NAME")]
+Day = Annotated[str | None, _option("Days of the trace, counted from 0: 1, or 1-3.", "N[-M]")]
+WarmUp = Annotated[float, _option("Seconds from ordering a replica to its first served request.", "SECONDS")]
+WarmUpP90 = Annotated[float | None, _option("Make the warm-up lognormal with this 90th percentile.", "SECONDS")]
+PolicyList = Annotated[
+    str,
+    _option(f"Comma-separated: headroom, headroom-TERM, {', '.join(RIVALS)}; groups: {', '.join(GROUPS)}.", "LIST"),
+]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the scores here; - is stdout.", metavar="FILE")]
+ReportFile = Annotated[Path | None, _option("Write a self-contained page here.", "FILE")]
+TimelineFile = Annotated[
+    Path | None, _option("Write what was held, step by step; several policies: FILE-POLICY.csv.", "FILE.csv")
+]
+Seed = Annotated[int, _option("Seed of all that is drawn.", "N")]
+ModelName = Annotated[Model, _option("Replicas as a fixed rate, or every request by itself.")]
+ProfileFile = Annotated[str | None, _option(f"Latencies of an engine, with --model requests: {PROFILE_FORM}.", "FILE")]
+CapacityRps = Annotated[float | None, _option("What one replica serves at most, requests/s.", "RPS")]
+AtPeak = Annotated[float, _option("Else: replicas that the busiest minute keeps busy.", "N")]
+SloWait = Annotated[float, _option("The objective: a request waits at most this long.", "SECONDS")]
+FailedStarts = Annotated[float, _option("Share of starts that fail.", "RATIO")]
+MinReplicas = Annotated[int | None, _option("Everyone's floor; without it ours is 1, rivals have their own.", "N")]
+MaxReplicas = Annotated[int, _option("Everyone's maximum.", "N")]
+Tick = Annotated[float | None, _option("Seconds between our decisions.", "SECONDS")]
+Sweep = Annotated[bool, _option("Run each rival at every setting and report the best in hindsight.")]
+Processes = Annotated[int, _option("Processes for --sweep.", "N")]
+
+_NOT_REPRODUCED: Final = frozenset({"json_file", "report", "timeline", "processes", "policy"})
+"""Options that change no figure, and the policy, which each figure's own command names."""
+_INTERRUPTED: Final = 130
+
+
+def simulate(
+    ctx: typer.Context, *, warmup: WarmUp, policy: PolicyList, trace: Trace = None, workload: Workload = None,
+    day: Day = None, json_file: JsonFile = None, report: ReportFile = None, timeline: TimelineFile = None,
+    seed: Seed = 0, model: ModelName = Model.FLUID, profile: ProfileFile = None, capacity_rps: CapacityRps = None,
+    replicas_at_peak: AtPeak = REPLICAS_AT_PEAK, slo_wait: SloWait = 10.0, warmup_p90: WarmUpP90 = None,
+    failed_starts: FailedStarts = 0.0, min_replicas: MinReplicas = None, max_replicas: MaxReplicas = MAX_REPLICAS,
+    tick: Tick = None, sweep: Sweep = False, processes: Processes = 1,
+) -> None:  # fmt: skip
+    """Score policies on a trace or a built-in workload against the clairvoyant optimum.
+
+    Without data: headroom simulate --workload step-x3 --warmup 180 --policy all --json scores.json
+    """
+    names = parse_policies(policy)
+    _refuse_contradictions(model, profile, sweep=sweep, min_replicas=min_replicas, processes=processes, report=report)
+    timelines = {} if timeline is None else timeline_paths(timeline, names)
+    to_stdout = json_file is not None and str(json_file) == "-"
+    check_writable([path for path in (None if to_stdout else json_file, *timelines.values()) if path is not None])
+    cluster = Cluster(
+        warmup_s=warmup, warmup_p90_s=warmup_p90, slo_wait_s=slo_wait, capacity_rps=capacity_rps,
+        replicas_at_peak=replicas_at_peak, max_replicas=max_replicas, failed_start_ratio=failed_starts,
+    )  # fmt: skip
+    try:
+        engine = load_profile(profile) if model is Model.REQUESTS else None
+        traffic = load_traffic(_with_days(trace, day), workload, seed=seed, with_requests=engine is not None)
+        with Meter(len(names) + 2) as meter:
+            instance = _instance(traffic, cluster, engine, seed, meter)
+            ruled = Bounds(min_replicas, tick)
+            sweepers = processes if sweep else 0
+            bounds, entries = _play(names, instance, ruled, engine=engine, sweepers=sweepers, meter=meter)
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        raise typer.Exit(_INTERRUPTED) from None
+    text = json_text(entries, instance, bounds, {name: _command(ctx, name) for name in names}, model.value)
+    files = {timelines[entry.name]: timeline_text(entry.run) for entry in entries if entry.name in timelines}
+    write_together(files if json_file is None or to_stdout else {json_file: text, **files})
+    print_results(entries, instance, bounds, seed=seed, to_stderr=to_stdout)
+    if to_stdout:
+        sys.stdout.write(text)
+    for path in (*(() if json_file is None or to_stdout else (json_file,)), *files):
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def _instance(traffic: Traffic, cluster: Cluster, engine: Profile | None, seed: int, meter: Meter) -> Instance:
+    if engine is None:
+        meter.begin("instance")
+        instance = make_instance(traffic, cluster, seed=seed)
+    else:
+        meter.begin("capacity of a replica")
+        instance = measured_instance(traffic, cluster, engine, seed=seed)
+    needed = traffic.peak_minute_rps / instance.spec.capacity_rps
+    if needed > cluster.max_replicas:
+        print(
+            f"note: the busiest minute alone needs {needed:.0f} replicas and --max-replicas is {cluster.max_replicas}",
+            file=sys.stderr,
+        )
+    return instance
+
+
+def _play(
+    names: Sequence[str], instance: Instance, bounds: Bounds, *, engine: Profile | None, sweepers: int, meter: Meter
+) -> tuple[Reference, list[Entry]]:
+    """The instance's optimum and every policy's entry; rivals are swept where `sweepers` processes are given."""
+    for name in names:  # what cannot be made is refused before anything runs
+        make_policy(name, instance, bounds)
+    meter.begin("optimum")
+    optimum = reference(instance.traffic, instance.spec)
+    entries = []
+    for name in names:
+        meter.begin(name)
+        if sweepers and name in RIVALS:
+            entry = enter_swept(name, instance, optimum, processes=sweepers, progress=meter.move)
+        else:
+            entry = enter(name, instance, optimum, bounds, profile=engine, progress=meter.move)
+        entries.append(entry)
+    return optimum, entries
+
+
+def _refuse_contradictions(
+    model: Model, profile: str | None, *, sweep: bool, min_replicas: int | None, processes: int, report: Path | None
+) -> None:
+    if profile is not None and model is not Model.REQUESTS:
+        raise InputError("--profile: a fixed rate per replica has no engine; add --model requests")
+    if sweep and model is Model.REQUESTS:
+        raise InputError("--sweep: rivals are swept on the fluid model; leave out --sweep or --model requests")
+    if sweep and min_replicas is not None:
+        raise InputError("--sweep: rivals are swept at their own floors; leave out --min-replicas")
+    if processes < 1:
+        raise InputError(f"--processes: {processes} cannot be used; it must be 1 or more")
+    if report is not None:
+        raise InputError("--report: this version writes no page; use --json and --timeline")
+
+
+def _with_days(trace: str | None, day: str | None) -> str | None:
+    """The trace's argument with the days of `--day` in its selection."""
+    if day is None:
+        return trace
+    if trace is None:
+        raise InputError("--day: only a trace has days; give it with --trace FILE")
+    first, dash, last = day.partition("-")
+    if not first.isdigit() or (dash and (not last.isdigit() or int(last) < int(first))):
+        raise InputError(f"--day: {day!r} cannot be used; give a day counted from 0, or the first and last: 1-3")
+    days = int(last) - int(first) + 1 if dash else 1
+    return f"{trace}{'&' if '#' in trace else '#'}day={first}" + (f"&days={days}" if days > 1 else "")
+
+
+def _command(ctx: typer.Context, name: str) -> str:
+    """The command that gives this policy's figures again: the options that differ from their defaults."""
+    words = ["headroom", "simulate"]
+    for parameter in ctx.command.params:
+        value = ctx.params.get(str(parameter.name))
+        if parameter.name in _NOT_REPRODUCED or value == parameter.default:
+            continue
+        text = value.value if isinstance(value, Enum) else f"{value:g}" if isinstance(value, float) else str(value)
+        words += [parameter.opts[-1]] if isinstance(value, bool) else [parameter.opts[-1], text]
+    return shlex.join([*words, "--policy", name, "--json", "-"])

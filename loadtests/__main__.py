@@ -1,0 +1,24 @@
+"""`python -m loadtests NAME [ARGUMENTS]`: run one load test."""
+
+import importlib
+import sys
+
+NAMES = {"ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight"}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the load test named first; its own arguments follow."""
+    if not arguments or arguments[0] not in NAMES:
+        listed = "\n".join(f"  {name:<8} {what}" for name, what in NAMES.items())
+        asked = arguments[0] if arguments else None
+        wrong = asked not in {None, "-h", "--help"}
+        print(
+            (f"unknown load test {asked!r}; there are:\n" if wrong else "usage: loadtests NAME [ARGUMENTS]\n") + listed
+        )
+        return 2 if wrong or asked is None else 0
+    module = importlib.import_module(f"loadtests.{arguments[0]}")
+    return int(module.main(arguments[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
