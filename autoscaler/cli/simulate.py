@@ -118,17 +118,9 @@ def simulate(
 def _instance(traffic: Traffic, cluster: Cluster, engine: Profile | None, seed: int, meter: Meter) -> Instance:
     if engine is None:
         meter.begin("instance")
-        instance = make_instance(traffic, cluster, seed=seed)
-    else:
-        meter.begin("capacity of a replica")
-        instance = measured_instance(traffic, cluster, engine, seed=seed)
-    needed = traffic.peak_minute_rps / instance.spec.capacity_rps
-    if needed > cluster.max_replicas:
-        print(
-            f"note: the busiest minute alone needs {needed:.0f} replicas and --max-replicas is {cluster.max_replicas}",
-            file=sys.stderr,
-        )
-    return instance
+        return make_instance(traffic, cluster, seed=seed)
+    meter.begin("capacity of a replica")
+    return measured_instance(traffic, cluster, engine, seed=seed)
 
 
 def _play(
@@ -137,6 +129,9 @@ def _play(
     """The instance's optimum and every policy's entry; rivals are swept where `sweepers` processes are given."""
     for name in names:  # what cannot be made is refused before anything runs
         make_policy(name, instance, bounds)
+    needed, most = instance.traffic.peak_minute_rps / instance.spec.capacity_rps, instance.spec.max_replicas
+    if needed > most:
+        print(f"note: the busiest minute alone needs {needed:.0f} replicas, --max-replicas is {most}", file=sys.stderr)
     meter.begin("optimum")
     optimum = reference(instance.traffic, instance.spec)
     entries = []
