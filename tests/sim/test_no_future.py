@@ -9,6 +9,7 @@ import pytest
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.types import Decision, Readings
+from autoscaler.fitting.fit import fit
 from autoscaler.sim import headroom
 from autoscaler.sim.bounds import reference
 from autoscaler.sim.contest import OURS, Bounds, make_policy
@@ -100,7 +101,6 @@ def test_another_future_changes_no_decision_before_it(name: str):
 @pytest.mark.timeout(300)
 def test_not_even_fitted_models_see_another_future(monkeypatch: pytest.MonkeyPatch):
     fits: list[float] = []
-    fit = headroom.fit
 
     def counted(request: FitRequest) -> FittedModel:
         fits.append(request.in_force_at_s)
