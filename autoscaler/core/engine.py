@@ -116,7 +116,13 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
         outlives=chance,
         noise=episodes.is_noise(chance, age_s),
         idle_s=idle_s,
-        ceiling_rps=peaks.ceiling_rps(table.peaks, rows, seen.now_s, now_rps),
+        ceiling_rps=peaks.ceiling_rps(
+            table.peaks,
+            rows,
+            seen.now_s,
+            present_rps=now_rps,
+            least_ratio=young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s),
+        ),
     )
 
 
@@ -207,7 +213,8 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     situation = _leave_out(table, rows, situation)
     proposals = propose.propose(situation)
     wanted = proposals.capped.max(axis=1)
-    unknown = ~np.isfinite(capacity.rps) | ~np.isfinite(load.now_rps)
+    silent = (load.now_rps == 0) & (seen.queue == 0)
+    unknown = ~(np.isfinite(capacity.rps) | silent) | ~np.isfinite(load.now_rps)
     wanted = np.where(unknown, np.maximum(wanted, seen.desired), wanted)
     idle = load.idle_s >= table.policy.idle_after_s[rows]
     wanted = np.where(

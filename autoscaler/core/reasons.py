@@ -41,6 +41,8 @@ class Reason(Enum):
     QUOTA = "the namespace's quota"
     BUDGET = "the GPU budget"
     INFEASIBLE = "the limits contradict each other: nothing is changed"
+    # what more replicas cannot cure
+    WEDGED = "pods hold requests and make no progress: broken, not demand; restart them"
     # states
     STEADY = "capacity and need agree"
     NO_SIGNAL = "no reading has arrived yet: nothing is changed"

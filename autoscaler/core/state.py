@@ -4,6 +4,7 @@ Everything the core remembers is in here and owned by one driver. `checkpoint` k
 not lose (under 4 KiB per workload); the rest is measured again within minutes.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,9 @@ from autoscaler.core.scale.bounds import BoundColumns
 CHECKPOINT_VERSION = 1
 COARSE_S = 300.0
 """A checkpoint keeps the load history in five-minute means."""
+
+RECENT_BINS = 24
+"""Bins kept as they were: four minutes, twice the shortest hold."""
 
 COARSE_KEEP = 72
 """Six hours of them."""
@@ -204,6 +208,7 @@ def checkpoint(table: Table, name: str) -> dict[str, Any]:
         "lead_samples_s": [round(s, 1) for s in track.lead.samples_s[-12:]],
         "zero_signal": track.zero_signal,
         "load": _coarse(table, row),
+        "recent": _recent(table, row),
         "scores": _quantiles(table, row),
     }
 
@@ -226,6 +231,7 @@ def restore(table: Table, name: str, saved: dict[str, Any]) -> None:
     track.lead.samples_s = [float(s) for s in saved["lead_samples_s"]]
     track.zero_signal = bool(saved["zero_signal"])
     _restore_load(table, row, saved["load"])
+    _restore_recent(table, row, saved["recent"])
     _restore_quantiles(table, row, saved["scores"])
 
 
@@ -258,6 +264,34 @@ def _restore_load(table: Table, row: int, load: dict[str, Any]) -> None:
         table.history.need_rps[row, index] = rate
 
 
+def _recent(table: Table, row: int) -> dict[str, Any]:
+    """The last minutes as they were: load and need per bin, newest first, and the counts the bounds remember."""
+    head = int(table.history.head[row])
+    index = (head - 1 - np.arange(RECENT_BINS)) % table.history.count.shape[1]
+    load = zip(*(getattr(table.history, n)[row, index].tolist() for n in _RECENT_LOAD), strict=True)
+    bounds = table.bounds
+    newest = np.argsort(-bounds.bin[row])[:RECENT_BINS]
+    counts = [[int(getattr(bounds, n)[row, slot]) for n in _RECENT_COUNTS] for slot in newest.tolist()]
+    return {
+        "load": [[None if math.isnan(v) else float(f"{v:.4g}") for v in entry] for entry in load] if head >= 0 else [],
+        "counts": [entry for entry in counts if entry[0] >= 0],
+    }
+
+
+def _restore_recent(table: Table, row: int, recent: dict[str, Any]) -> None:
+    head = int(table.history.head[row])
+    for back, entry in enumerate(recent["load"]):
+        slot = (head - 1 - back) % table.history.count.shape[1]
+        for name, value in zip(_RECENT_LOAD, entry, strict=True):
+            getattr(table.history, name)[row, slot] = np.nan if value is None else value
+    for entry in recent["counts"]:
+        slot = entry[0] % table.bounds.bin.shape[1]
+        for name, value in zip(_RECENT_COUNTS, entry, strict=True):
+            getattr(table.bounds, name)[row, slot] = value
+
+
+_RECENT_LOAD = ("count", "cover_s", "need_rps")
+_RECENT_COUNTS = ("bin", "wanted", "ordered_high", "ordered_low")
 _LEVELS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.998])
 
 

@@ -82,7 +82,8 @@ def decisions(stepped: Stepped) -> Iterator[Decision]:
 def _primary(trace: tuple[Step, ...], before: int) -> Reason:
     """The reason of the step that set the final number; STEADY when the terms agree with what stands."""
     last = trace[-1]
-    if len(trace) == 1 and last.after == before and last.reason not in {Reason.NO_SIGNAL, Reason.IDLE}:
+    told = [step for step in trace if step.reason is not Reason.WEDGED]
+    if len(told) == 1 and last.after == before and last.reason not in {Reason.NO_SIGNAL, Reason.IDLE}:
         return Reason.STEADY
     return last.reason
 
@@ -94,6 +95,8 @@ def _trace(stepped: Stepped, i: int) -> Iterator[Step]:
     gated = int(proposals.gated[i].max())
     capped = int(proposals.capped[i].max())
     term = int(proposals.asked[i].argmax())
+    if seen.wedged[i]:
+        yield Step("observe", before, before, Reason.WEDGED, (("wedged_pods", int(seen.wedged[i])),))
     if outcome.unknown[i] and asked <= before:
         yield Step("demand", before, before, Reason.NO_SIGNAL, _ages(stepped, i))
         number = before

@@ -23,6 +23,10 @@ MARGIN_L99 = 1.25
 """A start is late when it is a quarter older than the slowest of the last `KEEP` (a guess)."""
 
 
+Start = tuple[float, str | None]
+"""A start's identity: when it was ordered, and its name where it has one."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeadTime:
     """Quantiles in seconds; `samples` says how many measurements stand behind them."""
@@ -55,6 +59,10 @@ class LeadTrack:
 
     samples_s: list[float] = field(default_factory=list)
     starting: tuple[StartingReplica, ...] = ()
+    waited: set[Start] = field(default_factory=set)
+    """Starts that were seen without a node."""
+    placed_s: dict[Start, float] = field(default_factory=dict)
+    """When such a start was first seen with one: its warm-up counts from there."""
     desired: int | None = None
     ready: int = 0
     pods: frozenset[str] | None = None
@@ -75,13 +83,16 @@ def distribution(track: LeadTrack, prior_s: float | None, oldest_s: float) -> Le
 def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple[Starts, LeadTime]:
     """Match starts that are gone with pods that came, and return both what happened and the lead time now."""
     now_s, replicas = readings.now_s, readings.replicas
-    gone = list((Counter(track.starting) - Counter(replicas.starting)).elements())
+    _place(track, replicas.starting, now_s)
+    gone = list((Counter(_starts(track.starting)) - Counter(_starts(replicas.starting))).elements())
     came = _newcomers(track, readings)
-    finished, left = _match(gone, came)
+    finished, left = _match(gone, came, track.placed_s)
     lowered = max(0, (track.desired or 0) - replicas.desired)
     cancelled = min(lowered, left)
     track.samples_s = (track.samples_s + finished)[-KEEP:]
-    schedulable = [now_s - s.since_s for s in replicas.starting if not s.unschedulable]
+    schedulable = [
+        now_s - track.placed_s.get((s.since_s, s.name), s.since_s) for s in replicas.starting if not s.unschedulable
+    ]
     lead = distribution(track, prior_s, max(schedulable, default=0.0))
     credited = tuple(sorted((age for age in schedulable if age <= lead.l99_s), reverse=True))
     track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
@@ -112,15 +123,33 @@ def _newcomers(track: LeadTrack, readings: Readings) -> list[tuple[str | None, f
     return [(None, readings.now_s)] * max(0, readings.replicas.ready - track.ready)
 
 
-def _match(gone: list[StartingReplica], came: list[tuple[str | None, float]]) -> tuple[list[float], int]:
+def _starts(starting: tuple[StartingReplica, ...]) -> list[Start]:
+    return [(s.since_s, s.name) for s in starting]
+
+
+def _place(track: LeadTrack, starting: tuple[StartingReplica, ...], now_s: float) -> None:
+    """Remember which starts wait for a node, and when one that waited has got it."""
+    present = set(_starts(starting))
+    waiting = {(s.since_s, s.name) for s in starting if s.unschedulable}
+    for start in (track.waited & present) - waiting:
+        track.placed_s.setdefault(start, now_s)
+    track.waited = (track.waited & present) | waiting
+
+
+def _match(
+    gone: list[Start], came: list[tuple[str | None, float]], placed_s: dict[Start, float]
+) -> tuple[list[float], int]:
     """Pair starts with pods, by name first, then oldest first; return lead times and how many starts had no pod."""
     by_name = {name: at_s for name, at_s in came if name is not None}
-    named = [s for s in gone if s.name is not None and s.name in by_name]
-    finished = [by_name.pop(s.name) - s.since_s for s in named if s.name is not None]
-    rest = sorted((s for s in gone if s not in named), key=lambda s: s.since_s)
+    named = [start for start in gone if start[1] in by_name]
+    pairs = [(start, by_name.pop(start[1])) for start in named if start[1] is not None]
+    rest = sorted((start for start in gone if start not in named), key=lambda start: start[0])
     free = sorted(at_s for name, at_s in came if name is None or name in by_name)
-    finished += [at_s - s.since_s for s, at_s in zip(rest, free, strict=False)]
-    return [max(f, 0.0) for f in finished], max(0, len(rest) - len(free))
+    pairs += list(zip(rest, free, strict=False))
+    finished = [max(at_s - placed_s.get(start, start[0]), 0.0) for start, at_s in pairs]
+    for start in gone:
+        placed_s.pop(start, None)
+    return finished, max(0, len(rest) - len(free))
 
 
 def _rank(ranked: list[float], level: float) -> float:

@@ -31,6 +31,9 @@ GAUGE_S = 60.0
 KV_FULL_RATIO = 0.95
 """KV share at which an engine starts to preempt; vLLM warns near it."""
 
+KV_TELLS = 0.3
+"""Below this share the KV cache is mostly fixed cost and says nothing about the load it could take (a guess)."""
+
 TPOT_MEMORY = 0.995
 """Forgetting per sample of the token-time fit: about 200 samples, or half an hour at 10 s."""
 
@@ -58,6 +61,7 @@ class ThroughputColumns(Columns):
     proven_at_s: F64 = column()
     residence_s: F64 = column(keep=True)
     running: F64 = column()
+    done_rps: F64 = column()
     kv_used: F64 = column()
     tpot_sums: F64 = column(5, fill=0, keep=True)
 
@@ -114,13 +118,10 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     grown = proven * (1.0 + PROVEN_GROWTH_PER_S * np.maximum(served.now_s - columns.proven_at_s[rows], 0.0))
     rps = np.where(seen, np.fmax(measured, proven), grown)
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
-    per_pod = served.pods > 0
-    kv = np.where(per_pod, served.kv_used / np.maximum(served.pods, 1.0), np.nan)
-    rate = np.where(
-        per_pod & (served.dt_s > 0), served.completions / np.maximum(served.dt_s * served.pods, 1e-9), np.nan
-    )
-    memory = np.where(~seen & (kv > 0.3), rate * KV_FULL_RATIO / np.maximum(kv, 0.3), np.nan)
-    rps, term = _bind(rps, term, np.fmax(memory, proven), Term.MEMORY)
+    share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
+    rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
+    memory = np.where(~seen & (share > KV_TELLS), rate * KV_FULL_RATIO / np.maximum(share, KV_TELLS), np.nan)
+    rps, term = _bind(rps, term, np.where(np.isfinite(memory), np.fmax(memory, proven), np.nan), Term.MEMORY)
     rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
     return Throughput(
         np.where(rps > 0, rps, np.nan),
@@ -177,7 +178,11 @@ def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 
 def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     weight = 1.0 - np.exp(-np.where(served.dt_s > 0, served.dt_s, 0.0) / GAUGE_S)
-    for name, value in (("running", served.running), ("kv_used", served.kv_used)):
+    for name, value in (
+        ("running", served.running),
+        ("kv_used", served.kv_used),
+        ("done_rps", np.where(served.dt_s > 0, served.completions / np.maximum(served.dt_s, 1e-9), np.nan)),
+    ):
         kept = getattr(columns, name)
         old = kept[rows]
         kept[rows] = np.where(np.isfinite(value), np.where(np.isfinite(old), old + weight * (value - old), value), old)

@@ -13,17 +13,13 @@ CEILING = 1.3
 """Forecast and backlog may ask for 1.3 times the day's highest demand: it cut one long-lead cell from 4.7 to 1.7 times
 the optimum at equal attainment (measured for the design on ServeGen rates)."""
 
-HISTORY_MIN_S = 7200.0
-"""Without two hours of history there is no ceiling: the first minutes of a service are no measure."""
-
 
 @dataclass(slots=True)
 class PeakColumns(Columns):
-    """Highest need per hour of the last day, the hour each belongs to, and since when there has been no work."""
+    """Highest need per hour of the last day, the hour each belongs to, and when there last was work."""
 
     need_rps: F64 = column(HOURS, fill=0, keep=True)
     hour: F64 = column(HOURS, fill=-1e9, keep=True)
-    since_s: F64 = column(keep=True)
     worked_s: F64 = column(keep=True)
 
 
@@ -35,15 +31,19 @@ def note(columns: PeakColumns, rows: I64, now_s: F64, need_rps: F64) -> None:
     old = np.where(same, columns.need_rps[rows, slot], 0.0)
     columns.need_rps[rows, slot] = np.fmax(old, need_rps)
     columns.hour[rows, slot] = hour
-    columns.since_s[rows] = np.fmin(columns.since_s[rows], now_s)
 
 
-def ceiling_rps(columns: PeakColumns, rows: I64, now_s: F64, present_rps: F64) -> F64:
-    """Return the burst ceiling in requests/s, infinite without enough history."""
+def ceiling_rps(columns: PeakColumns, rows: I64, now_s: F64, *, present_rps: F64, least_ratio: F64) -> F64:
+    """Return the burst ceiling in requests/s, infinite before any need was seen.
+
+    `least_ratio` is the growth a young workload must allow for: the ceiling never cuts into it. There is a ceiling from
+    the first reading on, since it includes the present: a step after ten quiet minutes otherwise looks like unrest
+    without end and orders ten times its need.
+    """
     fresh = np.floor(now_s / HOUR_S)[:, None] - columns.hour[rows] < HOURS
     highest = np.where(fresh, columns.need_rps[rows], 0.0).max(axis=1)
-    enough = now_s - columns.since_s[rows] >= HISTORY_MIN_S
-    return np.where(enough, CEILING * np.fmax(highest, np.nan_to_num(present_rps)), np.inf)
+    highest = np.fmax(highest, np.nan_to_num(present_rps))
+    return np.where(highest > 0, np.maximum(CEILING, least_ratio) * highest, np.inf)
 
 
 def note_work(columns: PeakColumns, rows: I64, now_s: F64, works: F64) -> F64:

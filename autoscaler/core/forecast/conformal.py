@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Columns, column
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.params import BIN_S
 
@@ -63,17 +63,27 @@ def reset(columns: ConformalColumns, row: int) -> None:
     columns.weight[row] = PRIOR.astype(np.float32)
 
 
-def learn(columns: ConformalColumns, rows: I64, scores: F64, covered: F64, level: F64) -> None:
+SHOCK_WEIGHT = 0.1
+"""A score of a load that more than doubled counts as a tenth: one step spoils every forecast made in the lead time
+before it, dozens of them, and is still one event."""
+
+
+def learn(
+    columns: ConformalColumns, rows: I64, scores: F64, covered: F64, level: F64, *, shock: Bools | None = None
+) -> None:
     """Add one score per model, shape (B, MODELS), NaN where a model made no forecast.
+
+    `shock` (same shape) marks scores of a truth beyond twice the forecast.
 
     `covered` is 1, 0 or NaN per row: whether the bound in force then held; `level` is the level it asked for.
     """
     forget = np.float32(np.exp(-BIN_S / MEMORY_S))
     columns.weight[rows] *= forget
     cell = np.clip(np.searchsorted(EDGES, np.nan_to_num(scores), side="right") - 1, 0, CELLS - 1)
+    worth = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
     for model in range(MODELS):
         known = np.isfinite(scores[:, model])
-        columns.weight[rows[known], model, cell[known, model]] += 1
+        columns.weight[rows[known], model, cell[known, model]] += worth[known, model].astype(np.float32)
     counted = np.isfinite(covered)
     hit = np.where(counted, covered, 0.0)
     columns.covered[rows] = columns.covered[rows] * forget + hit

@@ -30,15 +30,21 @@ SIGNALS = ("arrivals", "queue", "in_flight", "tokens", "kv", "latency")
 class FreshnessTrack:
     """Last time each signal of one workload was read."""
 
-    __slots__ = ("seen_s",)
+    __slots__ = ("seen_s", "sources")
 
     def __init__(self) -> None:
         self.seen_s: dict[str, float] = {}
+        self.sources: set[str] = set()
 
     def note(self, readings: Readings) -> None:
-        """Remember which signals these readings carry."""
-        for signal, present in _present(readings).items():
-            if present:
+        """Remember which signals these readings carry: all their sources that were ever there must be."""
+        present = _present(readings)
+        self.sources |= {source for source, there in present.items() if there}
+        for signal, sources in _SOURCES.items():
+            expected = [source for source in sources if source in self.sources]
+            if signal == "arrivals":
+                expected = expected[:1]  # a gateway's counter counts arrivals; the pods' only stand in without one
+            if expected and all(present[source] for source in expected):
                 self.seen_s[signal] = readings.now_s
 
     def ages_s(self, now_s: float) -> dict[str, float]:
@@ -56,6 +62,16 @@ class FreshnessTrack:
         return Freshness.HELD if age_s <= max(HELD_MIN_S, HELD_TICKS * tick_s) else Freshness.UNKNOWN
 
 
+_SOURCES = {
+    "arrivals": ("gateway_requests", "pods_requests"),
+    "queue": ("gateway_queue", "pods_waiting"),
+    "in_flight": ("pods_running",),
+    "tokens": ("pods_tokens",),
+    "kv": ("pods_kv",),
+    "latency": ("latency",),
+}
+
+
 def _present(readings: Readings) -> dict[str, bool]:
     pods, gateway, latency = readings.pods, readings.gateway, readings.latency
     empty = pods is not None and not pods and readings.replicas.ready == 0
@@ -67,14 +83,14 @@ def _present(readings: Readings) -> dict[str, bool]:
         have = sum(getattr(pod, name) is not None for pod in pods)
         return have >= 0.8 * max(readings.replicas.ready, 1)
 
-    counted = gateway is not None and gateway.requests_total is not None
-    queued = gateway is not None and gateway.queued is not None
     return {
-        "arrivals": counted or every("requests_total"),
-        "queue": every("waiting") or (queued and pods is not None),
-        "in_flight": every("running"),
-        "tokens": every("generation_tokens_total"),
-        "kv": every("kv_cache_usage"),
+        "gateway_requests": gateway is not None and gateway.requests_total is not None,
+        "gateway_queue": gateway is not None and gateway.queued is not None,
+        "pods_requests": every("requests_total"),
+        "pods_waiting": every("waiting"),
+        "pods_running": every("running"),
+        "pods_tokens": every("generation_tokens_total"),
+        "pods_kv": every("kv_cache_usage"),
         "latency": latency is not None
         and any(v is not None for v in (latency.queue_s_p90, latency.ttft_s_p90, latency.tpot_s_p90)),
     }

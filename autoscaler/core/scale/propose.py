@@ -99,7 +99,7 @@ def propose(s: Situation) -> Proposals:
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
-    need[:, 2] = s.kv_used / KV_FULL
+    need[:, 2] = np.where(s.running + s.queue >= 1.0, s.kv_used / KV_FULL, 0.0)
     need[:, 3] = s.upper_rps / s.rps
     need[:, 4] = np.where(left > 0, (level + left / drain_s) / s.rps, 0.0)
     asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
