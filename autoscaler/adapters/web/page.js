@@ -1,7 +1,7 @@
 "use strict";
 /* The stream: a snapshot at connect, updates after it; and what the page says when updates stop coming. */
 (() => {
-  const { clock, figure } = Charts, { Service, percent, element, put } = Panels;
+  const { clock, figure } = Charts, { Service, percent, span, element, put } = Panels;
   const HELD_MS = 3000, LOST_MS = 15000, SAY_MS = 6000;
   const at = (id) => document.getElementById(id);
   const services = new Map();
@@ -101,7 +101,7 @@
   }
 
   function results(table) {
-    const host = at("results"), title = `${table.workload}: us, the peers and the optimum on the same ${(table.duration_s / 3600).toFixed(1)} h of traffic`;
+    const host = at("results"), title = `${table.workload}: us, the peers and the optimum on the same ${span(table.duration_s)} of traffic`;
     const head = ["Policy", "Setting", "In time", "GPU-hours", "Over the optimum", "Turns per day", "Starts per day"];
     const row = element("tr"), body = element("tbody"), top = element("thead"), sheet = element("table"), frame = element("div", undefined, "table");
     head.forEach((text, i) => { const cell = element("th", text, i > 1 ? "num" : ""); cell.scope = "col"; row.append(cell); });

@@ -1,0 +1,132 @@
+"""The page and the report in a real browser: no complaint in the console, no sideways scrolling, honest figures."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoscaler.adapters.web.hub import Hub
+from autoscaler.adapters.web.server import serving
+from autoscaler.cli.report import write_report
+from autoscaler.record.stream import Result, Results
+from tests.cli.test_report import decisions, played
+from tests.web.browser import Page, browser
+from tests.web.builders import decision, frame, signals, workload
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("chromium")]
+
+WIDTHS = (1400, 360)
+LOAD = "(document.querySelector('[data-figure=load]')?.innerText ?? '')"
+NO_SCROLL = "document.documentElement.scrollWidth <= innerWidth"
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Page]:
+    async with browser(tmp_path / "profile") as made:
+        yield made
+
+
+def fill(hub: Hub, ticks: int = 200) -> None:
+    """A quarter of an hour in which the load doubles and two replicas are ordered."""
+    for tick in range(ticks):
+        now_s, late = tick * 5.0, tick >= ticks // 2
+        grown = decision(now_s, 4, 6) if tick == ticks // 2 else decision(now_s, 6, 6) if late else decision(now_s)
+        hub.publish(frame(now_s, workload(now_s, load_rps=24.0 if late else 12.0, decision=grown)))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_page_draws_without_a_complaint_and_fits_the_window(page: Page, width: int) -> None:
+    hub = Hub()
+    fill(hub)
+    async with serving(hub) as url:
+        await page.open(url, width=width, dark=width == 360)
+        await page.until("document.querySelectorAll('canvas').length === 3")
+        assert "24" in await page.ask(LOAD)
+        assert await page.ask(NO_SCROLL)
+        shown = await page.ask("document.body.innerText")
+        assert "4 → 6" in shown
+        assert await page.ask("document.getElementById('said').getAttribute('aria-live')") == "polite"
+        await page.ask("document.querySelector('.trace').open = true")
+        await page.until("document.querySelector('.trace').innerText.includes('needed')")
+        assert await page.ask(NO_SCROLL)
+    assert page.complaints == []
+
+
+async def test_new_frames_move_nothing_about(page: Page) -> None:
+    hub = Hub()
+    fill(hub)
+    places = (
+        "JSON.stringify([...document.querySelectorAll('.figure, .plot, .trace, .decisions')].map((n) => n.offsetTop))"
+    )
+    async with serving(hub) as url:
+        await page.open(url, width=1400)
+        await page.until("document.querySelectorAll('canvas').length === 3")
+        before = await page.ask(places)
+        long = "a sentence of a decision that goes on and on, with figures and reasons, " * 8
+        changed = decision(2000.0, 4, 30, "FORECAST", text=long)
+        hub.publish(frame(2000.0, workload(2000.0, load_rps=98765.4, starting=(), decision=changed)))
+        await page.until(f"{LOAD}.includes('98.8k')")
+        assert await page.ask(places) == before
+
+
+async def test_a_figure_is_held_then_unknown_and_never_shown_as_current(page: Page) -> None:
+    hub = Hub()
+    fill(hub)
+    async with serving(hub) as url:
+        await page.open(url, width=1400)
+        await page.until(f"{LOAD}.includes('24')")
+        hub.publish(frame(1010.0, workload(1010.0, load_rps=24.0, queue=None, signals=signals("held", 10.0))))
+        await page.until(f"{LOAD}.includes('held, 10 s old')")
+        gone = workload(1100.0, load_rps=None, queue=None, wait_s=None, needs=None, forecast_rps=None, median_rps=None)
+        hub.publish(frame(1100.0, replace(gone, signals=signals("unknown", 100.0))))
+        await page.until(f"{LOAD}.includes('unknown')")
+        assert "24" not in await page.ask(LOAD)
+        for figure in ("queue", "wait", "forecast"):
+            assert "unknown" in await page.ask(f"document.querySelector('[data-figure={figure}]').innerText")
+        assert await page.ask("document.getElementById('total-load').innerText") == "unknown"
+    assert page.complaints == []
+
+
+async def test_when_the_controller_ends_the_page_says_so_and_keeps_table_and_last_state(page: Page) -> None:
+    hub = Hub()
+    fill(hub)
+    async with serving(hub) as url:
+        await page.open(url, width=360)
+        await page.until(f"{LOAD}.includes('24')")
+        rows = (Result("ours", "headroom", "defaults", 0.9951, 10.0, 1.1234, 20.0, 30.0),)
+        hub.end("The run has ended.")
+        await page.until("document.getElementById('link-text').innerText.includes('ended')")
+        hub.publish_results(Results("demo/chat", 3600.0, rows, "what to know"))
+        await page.until("document.getElementById('results').innerText !== ''")
+    text = await page.ask("document.getElementById('results').innerText")
+    assert "99.51 %" in text
+    assert "× 1.123" in text
+    assert "24" in await page.ask(LOAD)
+    assert await page.ask(NO_SCROLL)
+    assert page.complaints == []
+
+
+async def test_a_lost_connection_is_told_and_found_again(page: Page) -> None:
+    hub = Hub()
+    fill(hub)
+    async with serving(hub) as url:
+        await page.open(url, width=1400)
+        await page.until(f"{LOAD}.includes('24')")
+        for reader in list(hub._readers):
+            reader.end()  # as if the connection broke: the stream ends without a word
+        await page.until("document.getElementById('link-text').innerText.includes('connection lost')")
+        hub.publish(frame(1200.0, workload(1200.0, load_rps=33.0)))
+        await page.until(f"{LOAD}.includes('33')")
+        await page.until("document.getElementById('link-text').innerText === 'live'")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_report_opens_from_a_file_and_draws(page: Page, width: int, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    write_report(path, "wave", [replace(played("hpa"), decisions=decisions()), played("kpa")])
+    await page.open(path.as_uri(), width=width)
+    await page.until("document.querySelectorAll('canvas').length >= 3")
+    assert await page.ask(NO_SCROLL)
+    assert "mean 3.03" in await page.ask("document.querySelector('#run-0 [data-legend=load]').innerText")
+    assert page.complaints == []
