@@ -14,13 +14,16 @@ from rich.table import Table
 
 from autoscaler.sim.entry import Entry, swept_record
 from autoscaler.sim.instance import Instance
+from autoscaler.sim.rivals import RIVALS
 from autoscaler.sim.score import Reference
 from autoscaler.sim.simulate import Run
-from autoscaler.sim.sweep import Frontier
+from autoscaler.sim.sweep import GOAL, Frontier
 
 TIMELINE_COLUMNS: Final = ("now_s", "workload", "desired", "ready", "starting", "arrivals", "waiting")
 _WIDTH_WITHOUT_TERMINAL: Final = 140
 _HOUR_S: Final = 3600.0
+FLUID: Final = "fluid"
+"""The serving model under which D2 is a bound."""
 _FLUID_BOUNDS: Final = "D2 bounds every policy that serves 99 % in time; D1 is the integer optimum without slack"
 _MEASURED_BOUNDS: Final = "D1 and D2 of a fluid at the replica's stated or measured capacity: references, not laws"
 
@@ -57,8 +60,25 @@ def _facts(instance: Instance, bounds: Reference, model: str) -> dict[str, objec
         "slo_wait_s": spec.slo_wait_s,
         "d1_gpu_hours": _hours(bounds.d1_s),
         "d2_gpu_hours": _hours(bounds.d2_s),
-        "bounds": _FLUID_BOUNDS if model == "fluid" else _MEASURED_BOUNDS,
+        "bounds": bounds_note(model),
     }
+
+
+def bounds_note(model: str) -> str:
+    """What D1 and D2 mean under this serving model."""
+    return _FLUID_BOUNDS if model == FLUID else _MEASURED_BOUNDS
+
+
+def knob_note(entry: Entry) -> str:
+    """A rival's setting and how it was chosen; empty for ours, which has none."""
+    if entry.knob is None:
+        return ""
+    names = RIVALS[entry.name].KNOB_NAMES
+    setting = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in zip(names, entry.knob, strict=True))
+    if entry.frontier is None:
+        return f"{setting}, its default"
+    why = "best in hindsight" if entry.frontier.cheapest() is not None else f"none reaches {GOAL:.0%}; the closest"
+    return f"{setting}, {why} of {len(entry.frontier.points)} settings"
 
 
 def _hours(replica_s: float | None) -> float | None:

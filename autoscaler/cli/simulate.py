@@ -7,6 +7,7 @@ at the end or not at all.
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -15,7 +16,8 @@ import typer
 
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.cli.progress import Meter
-from autoscaler.cli.results import json_text, print_results, timeline_paths, timeline_text
+from autoscaler.cli.report import ReportRun, report_html
+from autoscaler.cli.results import bounds_note, json_text, knob_note, print_results, timeline_paths, timeline_text
 from autoscaler.errors import InputError
 from autoscaler.sim.bounds import reference
 from autoscaler.sim.contest import GROUPS, Bounds, make_policy, parse_policies
@@ -86,10 +88,11 @@ def simulate(
     Without data: headroom simulate --workload step-x3 --warmup 180 --policy all --json scores.json
     """
     names = parse_policies(policy)
-    _refuse_contradictions(model, profile, sweep=sweep, min_replicas=min_replicas, processes=processes, report=report)
+    _refuse_contradictions(model, profile, sweep=sweep, min_replicas=min_replicas, processes=processes)
     timelines = {} if timeline is None else timeline_paths(timeline, names)
     to_stdout = json_file is not None and str(json_file) == "-"
-    check_writable([path for path in (None if to_stdout else json_file, *timelines.values()) if path is not None])
+    outputs = (None if to_stdout else json_file, report, *timelines.values())
+    check_writable([path for path in outputs if path is not None])
     cluster = Cluster(
         warmup_s=warmup, warmup_p90_s=warmup_p90, slo_wait_s=slo_wait, capacity_rps=capacity_rps,
         replicas_at_peak=replicas_at_peak, max_replicas=max_replicas, failed_start_ratio=failed_starts,
@@ -101,17 +104,22 @@ def simulate(
             instance = _instance(traffic, cluster, engine, seed, meter)
             ruled = Bounds(min_replicas, tick)
             sweepers = processes if sweep else 0
-            bounds, entries = _play(names, instance, ruled, engine=engine, sweepers=sweepers, meter=meter)
+            play = Play(instance, ruled, engine, sweepers, keep_decisions=report is not None)
+            bounds, entries = play.run(names, meter)
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED) from None
     text = json_text(entries, instance, bounds, {name: _command(ctx, name) for name in names}, model.value)
     files = {timelines[entry.name]: timeline_text(entry.run) for entry in entries if entry.name in timelines}
-    write_together(files if json_file is None or to_stdout else {json_file: text, **files})
+    if report is not None:
+        files = {report: _page(entries, bounds, _command(ctx, policy, "--report", report.name), model), **files}
+    if json_file is not None and not to_stdout:
+        files = {json_file: text, **files}
+    write_together(files)
     print_results(entries, instance, bounds, seed=seed, to_stderr=to_stdout)
     if to_stdout:
         sys.stdout.write(text)
-    for path in (*(() if json_file is None or to_stdout else (json_file,)), *files):
+    for path in files:
         print(f"wrote {path}", file=sys.stderr)
 
 
@@ -123,30 +131,58 @@ def _instance(traffic: Traffic, cluster: Cluster, engine: Profile | None, seed: 
     return measured_instance(traffic, cluster, engine, seed=seed)
 
 
-def _play(
-    names: Sequence[str], instance: Instance, bounds: Bounds, *, engine: Profile | None, sweepers: int, meter: Meter
-) -> tuple[Reference, list[Entry]]:
-    """The instance's optimum and every policy's entry; rivals are swept where `sweepers` processes are given."""
-    for name in names:  # what cannot be made is refused before anything runs
-        make_policy(name, instance, bounds)
-    needed, most = instance.traffic.peak_minute_rps / instance.spec.capacity_rps, instance.spec.max_replicas
-    if needed > most:
-        print(f"note: the busiest minute alone needs {needed:.0f} replicas, --max-replicas is {most}", file=sys.stderr)
-    meter.begin("optimum")
-    optimum = reference(instance.traffic, instance.spec)
-    entries = []
-    for name in names:
-        meter.begin(name)
-        if sweepers and name in RIVALS:
-            entry = enter_swept(name, instance, optimum, processes=sweepers, progress=meter.move)
-        else:
-            entry = enter(name, instance, optimum, bounds, profile=engine, progress=meter.move)
-        entries.append(entry)
-    return optimum, entries
+@dataclass(frozen=True, slots=True)
+class Play:
+    """How the policies of one command are run."""
+
+    instance: Instance
+    bounds: Bounds
+    engine: Profile | None
+    sweepers: int
+    """Processes that sweep rivals; 0 runs each at its default."""
+    keep_decisions: bool
+
+    def run(self, names: Sequence[str], meter: Meter) -> tuple[Reference, list[Entry]]:
+        """The instance's optimum and every policy's entry, in order."""
+        instance = self.instance
+        for name in names:  # what cannot be made is refused before anything runs
+            make_policy(name, instance, self.bounds)
+        needed, most = instance.traffic.peak_minute_rps / instance.spec.capacity_rps, instance.spec.max_replicas
+        if needed > most:
+            note = f"note: the busiest minute alone needs {needed:.0f} replicas, --max-replicas is {most}"
+            print(note, file=sys.stderr)
+        meter.begin("optimum")
+        optimum = reference(instance.traffic, instance.spec)
+        entries = []
+        for name in names:
+            meter.begin(name)
+            entries.append(self._entry(name, optimum, meter))
+        return optimum, entries
+
+    def _entry(self, name: str, optimum: Reference, meter: Meter) -> Entry:
+        if self.sweepers and name in RIVALS:
+            return enter_swept(name, self.instance, optimum, processes=self.sweepers, progress=meter.move)
+        return enter(
+            name, self.instance, optimum, self.bounds,
+            profile=self.engine, progress=meter.move, keep_decisions=self.keep_decisions,
+        )  # fmt: skip
+
+
+def _page(entries: Sequence[Entry], bounds: Reference, command: str, model: Model) -> str:
+    runs = [
+        ReportRun(
+            entry.name, entry.run, entry.score, knob_note(entry),
+            ours=entry.name not in RIVALS, decisions=entry.decisions,
+        )
+        for entry in entries
+    ]  # fmt: skip
+    return report_html(
+        entries[0].run.traffic.name, runs, reference=bounds, command=command, notes=(bounds_note(model.value),)
+    )
 
 
 def _refuse_contradictions(
-    model: Model, profile: str | None, *, sweep: bool, min_replicas: int | None, processes: int, report: Path | None
+    model: Model, profile: str | None, *, sweep: bool, min_replicas: int | None, processes: int
 ) -> None:
     if profile is not None and model is not Model.REQUESTS:
         raise InputError("--profile: a fixed rate per replica has no engine; add --model requests")
@@ -156,8 +192,6 @@ def _refuse_contradictions(
         raise InputError("--sweep: rivals are swept at their own floors; leave out --min-replicas")
     if processes < 1:
         raise InputError(f"--processes: {processes} cannot be used; it must be 1 or more")
-    if report is not None:
-        raise InputError("--report: this version writes no page; use --json and --timeline")
 
 
 def _with_days(trace: str | None, day: str | None) -> str | None:
@@ -173,8 +207,8 @@ def _with_days(trace: str | None, day: str | None) -> str | None:
     return f"{trace}{'&' if '#' in trace else '#'}day={first}" + (f"&days={days}" if days > 1 else "")
 
 
-def _command(ctx: typer.Context, name: str) -> str:
-    """The command that gives this policy's figures again: the options that differ from their defaults."""
+def _command(ctx: typer.Context, policies: str, *output: str) -> str:
+    """The command that gives these policies' figures again: the options that differ from their defaults."""
     words = ["headroom", "simulate"]
     for parameter in ctx.command.params:
         value = ctx.params.get(str(parameter.name))
@@ -182,4 +216,4 @@ def _command(ctx: typer.Context, name: str) -> str:
             continue
         text = value.value if isinstance(value, Enum) else f"{value:g}" if isinstance(value, float) else str(value)
         words += [parameter.opts[-1]] if isinstance(value, bool) else [parameter.opts[-1], text]
-    return shlex.join([*words, "--policy", name, "--json", "-"])
+    return shlex.join([*words, "--policy", policies, *(output or ("--json", "-"))])

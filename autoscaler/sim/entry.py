@@ -5,9 +5,11 @@ knows no terminal.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from autoscaler.core.types import Decision, Readings
 from autoscaler.sim.contest import Bounds, make_policy
+from autoscaler.sim.headroom import HeadroomPolicy
 from autoscaler.sim.instance import Instance
 from autoscaler.sim.policy import Policy
 from autoscaler.sim.requestlevel import latency
@@ -39,6 +41,8 @@ class Entry:
     """All settings of a rival that was swept."""
     latency: dict[str, object] | None = None
     """Percentiles of what requests lived through; None where they were not followed one by one."""
+    decisions: tuple[Decision, ...] = ()
+    """All of ours with their reasons, where they were to be kept."""
 
 
 def enter(
@@ -49,11 +53,46 @@ def enter(
     *,
     profile: Profile | None = None,
     progress: Progress = untold,
+    keep_decisions: bool = False,
 ) -> Entry:
     """Run the policy at its default; served request by request where a profile is given, else as a fluid."""
     knob = RIVALS[name].DEFAULT if name in RIVALS else None
     policy = make_policy(name, instance, bounds)
-    return _played(policy, instance, reference, knob=knob, profile=profile, progress=progress)
+    if not (keep_decisions and isinstance(policy, HeadroomPolicy)):
+        return _played(policy, instance, reference, knob=knob, profile=profile, progress=progress)
+    kept = Remembering(policy)
+    entry = _played(kept, instance, reference, knob=knob, profile=profile, progress=progress)
+    return replace(entry, decisions=tuple(kept.decisions))
+
+
+@dataclass(slots=True)
+class Remembering:
+    """Our policy, whose decisions are kept as they are made."""
+
+    policy: HeadroomPolicy
+    decisions: list[Decision] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The policy's own."""
+        return self.policy.name
+
+    @property
+    def tick_s(self) -> float:
+        """The policy's own pace, in seconds."""
+        return self.policy.tick_s
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the policy's bounds that held."""
+        return self.policy.coverage
+
+    def decide(self, readings: Readings) -> int:
+        """The policy's count."""
+        replicas = self.policy.decide(readings)
+        if self.policy.last is not None:
+            self.decisions.append(self.policy.last)
+        return replicas
 
 
 def enter_swept(

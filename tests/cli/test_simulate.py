@@ -91,6 +91,18 @@ def test_several_policies_get_a_timeline_each(trace: Path, out: Path):
     assert "t-kpa.csv" in result.stderr
 
 
+def test_the_report_is_one_file_with_every_policys_figures_and_our_reasons(trace: Path, out: Path):
+    result = simulate("--trace", trace, "--warmup", 60, "--policy", "headroom,hpa", "--report", out / "r.html")
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in out.iterdir()] == ["r.html"]
+    page = (out / "r.html").read_text()
+    assert all(name in page for name in ("headroom", "hpa", "target slots ratio 0.7", "optimum (D2)"))
+    assert "decisions changed the count" in page
+    assert "--policy headroom,hpa" in page
+    assert "src=" not in page
+    assert "href=" not in page
+
+
 def test_the_same_command_gives_the_same_bytes(trace: Path, out: Path):
     arguments = ["--trace", trace, "--warmup", 60, "--warmup-p90", 90, "--failed-starts", 0.2, "--seed", 3]
     for name in ("a.json", "b.json"):
@@ -189,6 +201,7 @@ def test_without_a_given_capacity_the_engine_is_measured(trace: Path, monkeypatc
         ("--policy kpa --workload ramp --json nowhere/x.json", "nowhere/x.json: cannot be written"),
         ("--policy kpa --workload ramp --json x.json --timeline x.json", "x.json: asked for twice"),
         ("--policy kpa --workload ramp --json .", "it is a folder"),
+        ("--policy kpa --workload ramp --report nowhere/x.html", "nowhere/x.html: cannot be written"),
         ("--policy kpa --workload ramp --profile p.csv", "add --model requests"),
         ("--policy kpa --workload ramp --model requests --profile p.csv#gpus=4", "'gpus=4' cannot be used"),
         ("--policy kpa --workload ramp --model requests --sweep", "swept on the fluid model"),
