@@ -9,10 +9,6 @@ from tests.core.toy import Story, Toy
 
 ROW = np.array([0])
 NO_SLO = np.array([np.nan])
-CAPPED = pytest.mark.xfail(
-    strict=True,
-    reason="without a memory estimate the proven rate, a lower bound, caps all others",
-)
 
 
 def served(now_s: float, **fields: float) -> Served:
@@ -74,7 +70,6 @@ def test_a_slower_engine_is_noticed_within_an_hour_of_saturated_pods() -> None:
     assert learned(hour + slower).rps[0] == pytest.approx(2.13, abs=0.1)
 
 
-@CAPPED
 def test_before_saturation_the_best_minute_is_proven_and_may_grow_slowly() -> None:
     minute = [unsaturated(10.0 * i, 1.5) for i in range(7)]
     first = learned(minute)
@@ -98,7 +93,6 @@ def test_a_filling_cache_bounds_what_an_unsaturated_replica_may_be_believed_to_c
     assert result.rps[0] == pytest.approx(1.5 * 0.95 / 0.8, rel=0.01)
 
 
-@CAPPED
 def test_measured_throughput_is_not_capped_by_a_lower_rate_that_was_proven_before() -> None:
     proven = [unsaturated(10.0 * i, 1.0) for i in range(7)]
     result = learned([*proven, *(saturated(70.0 + 10.0 * i, 2.0) for i in range(10))])
@@ -112,7 +106,6 @@ def test_a_measured_throughput_below_a_proven_rate_does_not_lower_it() -> None:
     assert result.rps[0] == pytest.approx(2.0, rel=0.02)
 
 
-@CAPPED
 def test_the_batch_size_at_which_token_time_meets_its_objective_binds() -> None:
     """Token time is 10 ms + 1 ms per request in flight and a request takes 100 tokens: at 30 ms a replica holds 20
     requests of 3 s each, or 6.7 requests/s, while saturated it would do 8."""

@@ -45,12 +45,24 @@ def spent(share: float, hours: float, *, then_calm_hours: float = 0.0) -> Budget
     return columns
 
 
+def tail(columns: BudgetColumns, *, rate_rps: float = 10.0, lead_s: float = 180.0) -> float:
+    """The tail probability asked for two hours in."""
+    asked = budget.tail(columns, ROW, one(7200.0), rate_rps=one(rate_rps), target_ratio=TARGET, lead_s=one(lead_s))
+    return float(asked[0])
+
+
 def test_the_more_was_spent_the_smaller_the_tail_that_is_asked_for() -> None:
-    tails = [budget.tail(spent(share, 2.0), ROW, one(10.0), TARGET)[0] for share in (0.0, 0.002, 0.005, 0.02, 0.5)]
+    tails = [tail(spent(share, 2.0)) for share in (0.0, 0.002, 0.005, 0.02, 0.5)]
     assert tails == sorted(tails, reverse=True)
     assert tails[0] > 2 * tails[-1]
-    assert 0.0 < tails[-1] < 0.01, "spent: cautious"
-    assert tails[0] < 0.1, "even with all of it left, most minutes are covered"
+    assert 0.0 < tails[-1] < tails[0] < 0.5
+
+
+@pytest.mark.parametrize("share", [0.0, 0.004, 0.5])
+def test_the_longer_the_lead_the_smaller_the_tail_that_is_asked_for(share: float) -> None:
+    tails = [tail(spent(share, 1.0), lead_s=lead_s) for lead_s in (20.0, 60.0, 180.0, 600.0, 7200.0)]
+    assert tails == sorted(tails, reverse=True)
+    assert tails[-1] > 0.0
 
 
 def test_a_spent_budget_is_earned_back_over_the_day() -> None:
@@ -70,7 +82,7 @@ def test_unknown_arrivals_spend_nothing() -> None:
 def test_no_traffic_burns_nothing() -> None:
     columns = BudgetColumns.allocate(1)
     assert budget.burn(columns, ROW, TARGET)[0] == 0.0
-    assert np.isfinite(budget.tail(columns, ROW, one(np.nan), TARGET)[0])
+    assert np.isfinite(tail(columns, rate_rps=np.nan))
 
 
 # episodes
@@ -139,13 +151,19 @@ def peaked(*needs: tuple[float, float]) -> PeakColumns:
     return columns
 
 
-def ceiling(columns: PeakColumns, now_s: float, present_rps: float) -> float:
-    return float(peaks.ceiling_rps(columns, ROW, one(now_s), one(present_rps))[0])
+def ceiling(columns: PeakColumns, now_s: float, present_rps: float, least_ratio: float = 1.0) -> float:
+    told = peaks.ceiling_rps(columns, ROW, one(now_s), present_rps=one(present_rps), least_ratio=one(least_ratio))
+    return float(told[0])
 
 
-def test_without_history_there_is_no_ceiling() -> None:
-    assert ceiling(PeakColumns.allocate(1), 0.0, 5.0) == np.inf
-    assert ceiling(peaked((0.0, 5.0), (60.0, 5.0)), 60.0, 5.0) == np.inf
+def test_without_any_need_there_is_no_ceiling() -> None:
+    assert ceiling(PeakColumns.allocate(1), 0.0, 0.0) == np.inf
+    assert ceiling(PeakColumns.allocate(1), 0.0, np.nan) == np.inf
+
+
+def test_the_ceiling_never_cuts_into_the_growth_a_young_workload_must_allow_for() -> None:
+    assert ceiling(peaked((0.0, 5.0)), 60.0, 5.0, least_ratio=2.0) == pytest.approx(10.0)
+    assert ceiling(peaked((0.0, 5.0)), 60.0, 5.0, least_ratio=1.0) > 5.0
 
 
 def test_the_ceiling_lies_above_the_highest_need_of_the_day_and_of_now() -> None:

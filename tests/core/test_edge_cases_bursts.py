@@ -16,8 +16,8 @@ from tests.core.toy import HOUR_S, NAME, Story, Tamper, Toy, calibrated, counts,
 
 # 19 --------------------------------------------------------------------------------------------------------------
 def woken() -> Story:
-    """A request wakes it, the client gives up, and the load takes longer than the residency limit; ready at 610 s."""
-    story = Story(Toy.of(0, 0.0, queue=3.0, warmup_s=600.0), Params(min_replicas=0, idle_after_s=120.0, tick_s=10.0))
+    """A request wakes it, the client gives up, and the load takes longer than the residency limit; ready at 620 s."""
+    story = Story(Toy.of(0, 0.0, queue=3.0, warmup_s=600.0), Params(min_replicas=0, idle_after_s=120.0, tick_s=20.0))
     assert story.tick().replicas >= 1
     story.toy.queue = 0.0
     return story
@@ -25,11 +25,16 @@ def woken() -> Story:
 
 def test_a_model_that_loads_for_ten_minutes_is_not_zeroed_before_it_served() -> None:
     story = woken()
-    assert min(counts(story.run(660.0))) >= 1
-    assert story.toy.pods
+    assert min(counts(story.run(580.0))) >= 1
+    story.run(40.0)
+    assert story.toy.pods, "it did become ready"
 
 
-@pytest.mark.xfail(strict=True, reason="woken for a request that went away, it is never measured nor released")
+def test_a_model_is_not_released_the_moment_it_is_ready() -> None:
+    """Two minutes of residency were promised; nine of the ten it was idle it was loading."""
+    assert min(counts(woken().run(680.0))) >= 1
+
+
 def test_a_model_that_loaded_for_nothing_is_released_in_the_end() -> None:
     story = woken()
     story.run(HOUR_S)
@@ -37,7 +42,6 @@ def test_a_model_that_loaded_for_nothing_is_released_in_the_end() -> None:
 
 
 # 20, 21 ----------------------------------------------------------------------------------------------------------
-@pytest.mark.xfail(strict=True, reason="the misses of before the step lift the median above a load that stands still")
 @pytest.mark.parametrize("warmup_s", [300.0, 600.0])
 def test_a_step_of_ten_times_with_a_long_warm_up_is_not_overbought(warmup_s: float) -> None:
     """The line that one warm-up leaves is 36 requests/s of it; cleared within half a warm-up it needs as much twice."""
@@ -62,6 +66,18 @@ def test_leaving_the_burst_with_most_pods_unready_drops_nothing() -> None:
     assert story.replicas >= 20
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a line that is already late keeps no replica, only what is left of it one lead time on"
+)
+def test_replicas_that_clear_a_late_line_are_kept_until_it_is_cleared() -> None:
+    """The line of one warm-up is minutes long when what was ordered for it arrives, and shrinking makes it longer."""
+    story = calibrated(stepped(4.0, 40.0, 900.0), warmup_s=600.0)
+    for _ in range(100):
+        decision = story.tick()
+        if story.toy.queue > 20.0 * 2.0 * len(story.toy.pods):
+            assert decision.replicas >= decision.seen_replicas
+
+
 # 22 --------------------------------------------------------------------------------------------------------------
 def restarted_in_mid_burst(*, kept: bool) -> tuple[Story, list[int]]:
     """The controller is replaced a minute after a burst began, half a warm-up before what it ordered can serve."""
@@ -74,19 +90,7 @@ def restarted_in_mid_burst(*, kept: bool) -> tuple[Story, list[int]]:
     return story, counts(story.run(120.0))
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [
-        pytest.param(
-            True,
-            marks=pytest.mark.xfail(
-                strict=True, reason="a checkpoint forgets what was wanted a moment ago, so stabilisation starts empty"
-            ),
-        ),
-        False,
-    ],
-    ids=["with its checkpoint", "with nothing"],
-)
+@pytest.mark.parametrize("kept", [True, False], ids=["with its checkpoint", "with nothing"])
 def test_a_controller_restart_in_mid_burst_does_not_shrink(kept: bool) -> None:
     story, after = restarted_in_mid_burst(kept=kept)
     stood = story.seen[-12].replicas.desired
@@ -103,9 +107,9 @@ def test_a_controller_restart_in_mid_burst_does_not_order_twice(kept: bool) -> N
 
 # 23 --------------------------------------------------------------------------------------------------------------
 def test_delays_are_seconds_whatever_the_tick() -> None:
-    """Growth and shrink of one story fall at the same time with ticks of 4 and 10 s."""
+    """Growth and shrink of one story fall at the same time with ticks of 5 and 10 s."""
     grown, shrunk = {}, {}
-    for tick_s in (4.0, 10.0):
+    for tick_s in (5.0, 10.0):
         story = calibrated(lambda t: 16.0 if 900.0 <= t < 1200.0 else 4.0, tick_s=tick_s)
         told = story.run(1000.0)
         peak = max(counts(told))

@@ -129,11 +129,9 @@ def node_came() -> Starts:
     return starts
 
 
-@pytest.mark.xfail(strict=True, reason="a start whose flag turns is taken for one that went and one that came")
 def test_a_start_that_finds_its_node_has_not_failed() -> None:
     assert node_came().failed == 0
 
 
-@pytest.mark.xfail(strict=True, reason="the wait for a node counts as warm-up, so it is late as soon as it has one")
 def test_a_start_that_finds_its_node_late_is_not_ordered_again() -> None:
     assert node_came().late == 0

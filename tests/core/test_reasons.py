@@ -33,8 +33,10 @@ def demand_now() -> list[Decision]:
 
 
 def concurrency() -> list[Decision]:
-    """While a short queue is served every slot is taken, though three replicas would do for the rate."""
-    return Story(Toy.of(4, 6.0, queue=60.0)).run(60.0)
+    """Requests become six times as long and rarer: the rate needs one replica, what is in flight fills six."""
+    story = opened()
+    story.toy.service_s *= 6.0
+    return then(story, 2.0, 400.0)
 
 
 def memory() -> list[Decision]:
@@ -90,8 +92,8 @@ def noise() -> list[Decision]:
     """Shadowed: excesses of 20 s every three minutes, then one that is far higher; none ever outlived a start."""
     story = opened(4.0, 3)
     story.acts = False
-    then(story, lambda t: 8.0 if t % 180.0 < 20.0 else 3.0, 2100.0)
-    return then(story, 80.0, 20.0)
+    then(story, lambda t: 12.0 if t % 180.0 < 20.0 else 3.0, 2100.0)
+    return then(story, 200.0, 20.0)
 
 
 def burst_ceiling() -> list[Decision]:
@@ -110,7 +112,7 @@ def rate_down() -> list[Decision]:
 
 
 def stabilisation() -> list[Decision]:
-    return then(opened(20.0, 12), 10.0, 120.0)
+    return then(opened(8.0, 5), 2.0, 200.0)
 
 
 def deadband() -> list[Decision]:
@@ -172,8 +174,19 @@ def infeasible() -> list[Decision]:
     return opened(events=events).run(20.0)
 
 
+def wedged() -> list[Decision]:
+    """The first pod holds requests and its counters stand still."""
+    story = opened(4.0)
+    stuck = (story.toy.readings().pods or ())[0]
+
+    def hang(readings: Readings) -> Readings:
+        return replace(readings, pods=(replace(stuck, waiting=9.0, running=8.0), *(readings.pods or ())[1:]))
+
+    return story.run(120.0, hang)
+
+
 def steady() -> list[Decision]:
-    return opened().run(900.0)
+    return then(opened(), 8.0, 300.0)
 
 
 def no_signal() -> list[Decision]:
@@ -214,6 +227,7 @@ STORIES: dict[Reason, Callable[[], list[Decision]]] = {
     Reason.QUOTA: lambda: limited(Limits(quota_replicas=5)),
     Reason.BUDGET: lambda: limited(Limits(budget_replicas=5)),
     Reason.INFEASIBLE: infeasible,
+    Reason.WEDGED: wedged,
     Reason.STEADY: steady,
     Reason.NO_SIGNAL: no_signal,
     Reason.OUTDATED: outdated,
@@ -239,6 +253,7 @@ EVIDENCE: dict[Reason, set[str]] = {
     Reason.LATE_START: {"late_starts"},
     Reason.IDLE: {"idle_s"},
     Reason.STALE: {"in_flight_age_s"},
+    Reason.WEDGED: {"wedged_pods"},
 }
 """What a person would check before believing a step with this reason."""
 
