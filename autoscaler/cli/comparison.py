@@ -143,7 +143,7 @@ def _table(workload: str, ours: Run, bounds: Reference, rivals: Sequence[Result]
     d2_hours = (bounds.d2_s or 0.0) / _HOUR_S
     best = Result("bound", "optimum (D2)", "a bound: it knows the arrivals", None, d2_hours, 1.0, None, None)
     mine = _row("ours", OURS, "live, at its defaults", score(ours), bounds)
-    return Results(workload, ours.duration_s, (best, mine, *rivals), told)
+    return Results(workload, ours.duration_s, GOAL, (best, mine, *rivals), told)
 
 
 def _configured(rival: str, judged: Score, bounds: Reference) -> Result:

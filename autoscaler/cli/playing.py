@@ -112,12 +112,12 @@ async def play(plan: Plan) -> Outcome:
         DemoWorkload(name, instance.traffic, instance.spec, plan.params[name])
         for name, instance in plan.instances.items()
     ]
-    with Interrupts() as interrupts, Line() as line:
+    with Interrupts() as interrupts:
         async with serving(hub, plan.port) as url:
             print(f"Headroom demo: {url}", flush=True)
             if plan.browser:
                 await asyncio.to_thread(_show, url)
-            with Comparison(plan.instances, processes=plan.processes) as comparison:
+            with Line() as line, Comparison(plan.instances, processes=plan.processes) as comparison:
                 async with demo_session(workloads, speed=plan.speed) as session:
                     await _Show(plan, hub, line, outcome, interrupts.first).run(session)
                 hub.end("The run has ended.")

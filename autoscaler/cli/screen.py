@@ -16,7 +16,6 @@ from rich.table import Table
 
 from autoscaler.record.explain import clock, duration, number
 from autoscaler.record.stream import Result, Results, WorkloadFrame
-from autoscaler.sim.sweep import GOAL
 
 PLAIN_EVERY_S: Final = 10.0
 """Seconds between two plain lines."""
@@ -92,13 +91,13 @@ def _table(results: Results) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in results.rows:
         style = {"ours": "bold", "bound": "italic"}.get(row.kind, "")
-        table.add_row(row.policy, row.knob, *_cells(row), style=style)
+        table.add_row(row.policy, row.knob, *_cells(row, results.goal_ratio), style=style)
     return table
 
 
-def _cells(row: Result) -> tuple[str, ...]:
+def _cells(row: Result, goal_ratio: float) -> tuple[str, ...]:
     attained = row.attainment_ratio
-    missed = attained is not None and attained < GOAL
+    missed = attained is not None and attained < goal_ratio
     return (
         "–" if attained is None else f"{100 * attained:.2f} %{' !' if missed else ''}",
         f"{row.gpu_hours:.1f}",

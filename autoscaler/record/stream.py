@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from autoscaler.core.inputs import BLOCKING
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale.overload import Overload
 from autoscaler.core.types import Decision, Readings, Step
@@ -37,6 +38,8 @@ class SignalFrame:
     signal: str
     state: str
     age_s: float | None
+    blocking: bool
+    """Nothing shrinks unless it is fresh; the others are absent by nature while nothing is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,8 @@ class Results:
 
     workload: str
     duration_s: float
+    goal_ratio: float
+    """Share of requests in time below which a row's GPU-hours do not compare."""
     rows: tuple[Result, ...]
     note: str
     """What a reader must know to judge the table."""
@@ -231,6 +236,6 @@ def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim)
         forecast_ahead_s=view.warmup_p90_s + aim.tick_s, forecast_model=_word(view.forecast_model),
         switched_off=view.switched_off, coverage_ratio=view.coverage_ratio, level_ratio=view.level_ratio,
         budget_burn_ratio=view.budget_burn_ratio, late_ratio=None if "queue" in blind else view.late_ratio,
-        signals=tuple(SignalFrame(*row) for row in view.signals), overload=view.overload,
+        signals=tuple(SignalFrame(*row, blocking=row[0] in BLOCKING) for row in view.signals), overload=view.overload,
         decision=decision_frame(decision),
     )  # fmt: skip

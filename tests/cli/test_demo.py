@@ -30,6 +30,7 @@ DEMO = (sys.executable, "-m", "autoscaler", "demo", "--no-browser")
 TABLE = Results(
     "demo/chat",
     7200.0,
+    0.99,
     (
         Result("bound", "optimum (D2)", "a bound", None, 90.0, 1.0, None, None),
         Result("ours", "headroom", "live", 0.9951, 99.0, 1.1, 20.0, 30.0),
@@ -137,7 +138,7 @@ def test_the_outcome_counts_decisions_moves_and_those_that_came_late() -> None:
 
 def test_the_json_holds_the_table_and_what_was_seen() -> None:
     plan = make_plan(None, "ramp", speed=240.0, wall_s=60.0, seed=0)
-    table = Results("demo/ramp", TABLE.duration_s, TABLE.rows, TABLE.note)
+    table = Results("demo/ramp", TABLE.duration_s, 0.99, TABLE.rows, TABLE.note)
     outcome = Outcome(True, [table], {"demo/ramp": workload(9.0)}, Counter({"demo/ramp": 7}), Counter({"demo/ramp": 2}))
     record = json.loads(summary(plan, outcome, "headroom demo --workload ramp"))
     shown = record["workloads"]["demo/ramp"]

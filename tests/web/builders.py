@@ -9,7 +9,7 @@ SIGNALS = ("arrivals", "queue", "in_flight", "tokens", "kv", "latency")
 
 
 def signals(state: str = "fresh", age_s: float | None = 0.0) -> tuple[SignalFrame, ...]:
-    return tuple(SignalFrame(signal, state, age_s) for signal in SIGNALS)
+    return tuple(SignalFrame(signal, state, age_s, blocking=signal != "latency") for signal in SIGNALS)
 
 
 def decision(

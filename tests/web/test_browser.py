@@ -9,7 +9,7 @@ import pytest
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.server import serving
 from autoscaler.cli.report import write_report
-from autoscaler.record.stream import Result, Results
+from autoscaler.record.stream import Result, Results, SignalFrame
 from tests.cli.test_report import decisions, played
 from tests.web.browser import Page, browser
 from tests.web.builders import decision, frame, signals, workload
@@ -88,6 +88,16 @@ async def test_a_figure_is_held_then_unknown_and_never_shown_as_current(page: Pa
     assert page.complaints == []
 
 
+async def test_latency_that_is_silent_because_nothing_is_served_alarms_nobody(page: Page) -> None:
+    hub, quiet = Hub(), (*signals()[:-1], SignalFrame("latency", "unknown", 95.0, blocking=False))
+    hub.publish(frame(0.0, workload(0.0, load_rps=0.0, queue=0.0, signals=quiet)))
+    async with serving(hub) as url:
+        await page.open(url, width=1400)
+        await page.until("document.querySelectorAll('.signals li').length === 6")
+        assert "unknown" not in await page.ask("document.querySelector('.status').innerText")
+        assert "latency unknown 95 s" in await page.ask("document.querySelector('.signals').innerText")
+
+
 async def test_when_the_controller_ends_the_page_says_so_and_keeps_table_and_last_state(page: Page) -> None:
     hub = Hub()
     fill(hub)
@@ -97,7 +107,7 @@ async def test_when_the_controller_ends_the_page_says_so_and_keeps_table_and_las
         rows = (Result("ours", "headroom", "defaults", 0.9951, 10.0, 1.1234, 20.0, 30.0),)
         hub.end("The run has ended.")
         await page.until("document.getElementById('link-text').innerText.includes('ended')")
-        hub.publish_results(Results("demo/chat", 3600.0, rows, "what to know"))
+        hub.publish_results(Results("demo/chat", 3600.0, 0.99, rows, "what to know"))
         await page.until("document.getElementById('results').innerText !== ''")
     text = await page.ask("document.getElementById('results').innerText")
     assert "99.51 %" in text

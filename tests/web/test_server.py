@@ -113,7 +113,7 @@ async def test_a_reader_gets_a_snapshot_then_updates_then_the_end(client: Client
         hub.end("The run has ended.")
         assert await event(stream) == ("end", {"why": "The run has ended."})
         rows = (Result("ours", "headroom", "defaults", 0.995, 10.0, 1.1, 20.0, 30.0),)
-        hub.publish_results(Results("demo/chat", 3600.0, rows, "a note"))
+        hub.publish_results(Results("demo/chat", 3600.0, 0.99, rows, "a note"))
         kind, content = await event(stream)
         assert (kind, content["rows"][0]["policy"]) == ("results", "headroom")
         hub.close()
@@ -125,7 +125,7 @@ async def test_a_reader_that_reconnects_starts_from_a_snapshot_of_all(client: Cl
     async with client.get("/events") as stream:
         await event(stream)
     hub.publish(frame(5.0))
-    hub.publish_results(Results("demo/chat", 1.0, (), "a note"))
+    hub.publish_results(Results("demo/chat", 1.0, 0.99, (), "a note"))
     async with client.get("/events", headers={"Last-Event-ID": "1"}) as stream:
         kind, content = await event(stream)
     assert kind == "snapshot"
@@ -156,7 +156,7 @@ async def test_a_reader_that_falls_behind_is_given_a_snapshot_in_place_of_the_ba
         assert b"event: snapshot" in (await slow.message(hub) or b"")
         assert b"event: snapshot" in (await other.message(hub) or b"")
         for number in range(BACKLOG + 5):
-            hub.publish_results(Results(f"table {number}", 1.0, (), ""))
+            hub.publish_results(Results(f"table {number}", 1.0, 0.99, (), ""))
             if number == 0:
                 hub.publish(frame(5.0))
             assert await other.message(hub) is not None

@@ -102,19 +102,22 @@
 
   function results(table) {
     const host = at("results"), title = `${table.workload}: us, the peers and the optimum on the same ${span(table.duration_s)} of traffic`;
-    const head = ["Policy", "Setting", "In time", "GPU-hours", "Over the optimum", "Turns per day", "Starts per day"];
+    const head = ["Policy and setting", "In time", "GPU-hours", "Over the optimum", "Turns per day", "Starts per day"];
     const row = element("tr"), body = element("tbody"), top = element("thead"), sheet = element("table"), frame = element("div", undefined, "table");
-    head.forEach((text, i) => { const cell = element("th", text, i > 1 ? "num" : ""); cell.scope = "col"; row.append(cell); });
+    head.forEach((text, i) => { const cell = element("th", text, i ? "num" : ""); cell.scope = "col"; row.append(cell); });
     for (const r of table.rows) {
-      const line = element("tr");
+      const line = element("tr"), name = element("th", r.policy), late = r.attainment_ratio !== null && r.attainment_ratio < table.goal_ratio;
+      const cells = [r.attainment_ratio === null ? "–" : percent(r.attainment_ratio, 2), r.gpu_hours.toFixed(1), r.ratio_d2 === null ? "–" : `× ${r.ratio_d2.toFixed(3)}`, figure(r.direction_changes_per_day), figure(r.starts_per_day)];
       line.dataset.kind = r.kind;
-      const cells = [r.policy, r.knob, r.attainment_ratio === null ? "–" : percent(r.attainment_ratio, 2), r.gpu_hours.toFixed(1), r.ratio_d2 === null ? "–" : `× ${r.ratio_d2.toFixed(3)}`, figure(r.direction_changes_per_day), figure(r.starts_per_day)];
-      cells.forEach((text, i) => line.append(element("td", text, i > 1 ? "num" : "")));
+      name.scope = "row";
+      name.append(element("small", r.knob));
+      line.append(name, ...cells.map((text, i) => element("td", text, !i && late ? "num late" : "num")));
       body.append(line);
     }
     top.append(row);
     sheet.append(top, body);
     frame.append(sheet);
+    frame.tabIndex = 0;
     host.append(element("h2", title), frame, element("p", table.note));
     host.hidden = false;
   }

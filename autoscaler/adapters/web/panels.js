@@ -157,7 +157,7 @@ const Panels = (() => {
       while (this.parts.signals.children.length < rows.length) this.parts.signals.append(element("li"));
       rows.forEach((signal, i) => {
         const chip = this.parts.signals.children[i], { state, age, never } = this.state(signal.signal, link);
-        mark(chip, "state", never ? "absent" : state);
+        mark(chip, "state", never ? "absent" : signal.blocking || state === "fresh" ? state : "silent");
         put(chip, `${SIGNAL_NAMES[signal.signal] || signal.signal} ${never ? "none" : state === "fresh" ? `fresh ${span(age)}` : `${state} ${span(age)}`}`);
       });
     }
@@ -170,10 +170,10 @@ const Panels = (() => {
         put(this.parts.sentence, capital(decision.text));
         this.parts.sentence.title = decision.text;
       }
-      const states = signals.filter((s) => s.state !== "absent").map((s) => s.state);
-      let text = "All signals are fresh; nothing binds.", tone = "";
+      const needed = signals.filter((s) => s.blocking && s.state !== "absent"), states = needed.map((s) => s.state);
+      let text = "All that is needed is fresh; nothing is overloaded.", tone = "";
       if (link.state !== "live" && !link.ended) [text, tone] = [link.text, link.state === "lost" ? "bad" : "warn"];
-      else if (worst(states) === "unknown") [text, tone] = [`No metrics for ${span(Math.max(...signals.map((s) => s.age_s ?? 0)))}: figures are unknown, nothing shrinks. The sentence rests on older readings.`, "bad"];
+      else if (worst(states) === "unknown") [text, tone] = [`No metrics for ${span(Math.max(...needed.map((s) => s.age_s ?? 0)))}: figures are unknown, nothing shrinks. The sentence rests on older readings.`, "bad"];
       else if (worst(states) === "held") [text, tone] = ["Metrics are late: the last figures are held.", "warn"];
       else if (overload) [text, tone] = [`Overload: ${overload.deficit_replicas} short. Admit ${figure(overload.admissible_rps)} req/s (shed ${percent(overload.shed_ratio)}), retry after ${span(overload.retry_after_s)}.`, "bad"];
       mark(this.parts.sentence, "tone", tone === "bad" && !overload ? "old" : "");
