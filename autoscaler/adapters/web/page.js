@@ -100,6 +100,8 @@
     stir();
   }
 
+  const whole = (value) => (value === null ? "–" : Math.round(value).toLocaleString("en"));
+
   function results(table) {
     const host = at("results"), title = `${table.workload}: us, the peers and the optimum on the same ${span(table.duration_s)} of traffic`;
     const head = ["Policy and setting", "In time", "GPU-hours", "Over the optimum", "Turns per day", "Starts per day"];
@@ -107,7 +109,7 @@
     head.forEach((text, i) => { const cell = element("th", text, i ? "num" : ""); cell.scope = "col"; row.append(cell); });
     for (const r of table.rows) {
       const line = element("tr"), name = element("th", r.policy), late = r.attainment_ratio !== null && r.attainment_ratio < table.goal_ratio;
-      const cells = [r.attainment_ratio === null ? "–" : percent(r.attainment_ratio, 2), r.gpu_hours.toFixed(1), r.ratio_d2 === null ? "–" : `× ${r.ratio_d2.toFixed(3)}`, figure(r.direction_changes_per_day), figure(r.starts_per_day)];
+      const cells = [r.attainment_ratio === null ? "–" : percent(r.attainment_ratio, 2), r.gpu_hours.toFixed(1), r.ratio_d2 === null ? "–" : `× ${r.ratio_d2.toFixed(3)}`, whole(r.direction_changes_per_day), whole(r.starts_per_day)];
       line.dataset.kind = r.kind;
       name.scope = "row";
       name.append(element("small", r.knob));
@@ -119,7 +121,7 @@
     frame.append(sheet);
     frame.tabIndex = 0;
     host.append(element("h2", title), frame, element("p", table.note));
-    host.hidden = false;
+    host.hidden = at("to-results").hidden = false;
   }
 
   const stream = new EventSource("events");

@@ -7,7 +7,7 @@ const Panels = (() => {
   const SENTENCE_MS = 900, CELLS = 64, STARTS = 5;
 
   const percent = (share, digits) => (share === null ? "–" : `${(100 * share).toFixed(digits ?? (share > 0 && share < 0.0995 ? 1 : 0))} %`);
-  const span = (s) => (s === null ? "–" : s < 599.5 ? `${s < 9.95 && s % 1 ? s.toFixed(1) : Math.round(s)} s` : s < 5970 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
+  const span = (s) => (s === null ? "–" : s < 599.5 ? `${s < 9.95 && s % 1 ? s.toFixed(1) : Math.round(s)} s` : s < 5970 ? `${Math.round(s / 60)} min` : `${Number((s / 3600).toFixed(1))} h`);
   const worst = (states) => (states.includes("unknown") ? "unknown" : states.includes("held") ? "held" : "fresh");
 
   function put(node, text) {
