@@ -64,6 +64,7 @@ def test_the_file_needs_nothing_from_elsewhere(page: str) -> None:
     assert addresses <= {"https://github.com/leeoniya/uPlot"}, "only the licence comment of the chart library"
     assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", page)
     assert "default-src 'none'" in page
+    assert "Copyright (c) 2022 Leon Sorokin" in page, "the licence goes with every copy of the chart library"
     assert "{{" not in page
 
 

@@ -52,6 +52,7 @@ async def test_the_page_is_one_document_without_a_single_foreign_address(client:
     addresses = set(re.findall(r"(?:https?|wss?):/[^\s\"')]*", text))
     assert addresses <= {"https://github.com/leeoniya/uPlot"}, "only the licence comment of the chart library"
     assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"'](?!data:)", text)
+    assert "Copyright (c) 2022 Leon Sorokin" in text, "the licence goes with every copy of the chart library"
     assert "{{" not in text
 
 
