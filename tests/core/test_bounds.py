@@ -1,6 +1,7 @@
 """Each bound alone, as a table of counts before and after, then what holds between them."""
 
 import itertools
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -62,6 +63,16 @@ def outcome(case: Case) -> tuple[int, list[Reason], list[Change]]:
     return int(chain[-1].after[0]) if chain else case.wanted, [change.reason for change in chain], chain
 
 
+def grown(standing: int) -> int:
+    """The most that the rate up allows from here."""
+    return max(standing + bounds.RATE_UP_ADD, math.ceil(standing * bounds.RATE_UP_FACTOR))
+
+
+def paced(standing: int) -> int:
+    """The least that the rate down allows from here."""
+    return standing - max(1, math.floor(standing * bounds.RATE_DOWN_RATIO))
+
+
 STEADY_50 = [(age_s, 50, 50) for age_s in np.arange(0.0, 100.0, 10.0)]
 
 TABLE: dict[str, tuple[Reason | None, Case]] = {
@@ -69,13 +80,17 @@ TABLE: dict[str, tuple[Reason | None, Case]] = {
     "nothing binds a wish that stands": (None, Case(4, 4, 4)),
     "growth from nought is free": (None, Case(400, 0, 400)),
     # soft
-    "growth of more than ten times waits": (Reason.RATE_UP, Case(400, 4, 40)),
-    "growth counts from the lowest order of the minute": (Reason.RATE_UP, Case(400, 40, 40, [(30.0, 4, 4)])),
-    "a minute later it may go on": (None, Case(400, 40, 400, [(90.0, 4, 4)])),
-    "a wish of nought shrinks by a tenth": (Reason.RATE_DOWN, Case(0, 50, 45)),
-    "a tenth of few is at least one": (Reason.RATE_DOWN, Case(0, 4, 3)),
-    "what was shrunk within the minute counts": (Reason.RATE_DOWN, Case(0, 47, 45, [(30.0, 0, 50)])),
-    "a minute later it shrinks on": (Reason.RATE_DOWN, Case(0, 45, 41, [(90.0, 0, 50)])),
+    "growth of many times waits": (Reason.RATE_UP, Case(40_000, 4, grown(4))),
+    "growth counts from the lowest order of the minute": (
+        Reason.RATE_UP, Case(40_000, 40, max(40, grown(4)), [(30.0, 4, 4)]),
+    ),
+    "a minute later it may go on": (Reason.RATE_UP, Case(40_000, 40, grown(40), [(90.0, 4, 4)])),
+    "a wish of nought shrinks at the pace": (Reason.RATE_DOWN, Case(0, 50, paced(50))),
+    "the pace is at least one": (Reason.RATE_DOWN, Case(0, 2, 1)),
+    "what was shrunk within the minute counts": (
+        Reason.RATE_DOWN, Case(0, paced(50) + 1, paced(50), [(30.0, 0, 50)]),
+    ),
+    "a minute later it shrinks on": (Reason.RATE_DOWN, Case(0, paced(50), paced(paced(50)), [(90.0, 0, 50)])),
     "a higher need of a moment ago holds": (Reason.STABILISATION, Case(40, 50, 50, STEADY_50)),
     "a higher need of long ago does not": (None, Case(47, 50, 47, [(1900.0, 50, 50)])),
     "the hold never raises": (None, Case(3, 3, 3, [(30.0, 60, 3)])),
@@ -94,14 +109,14 @@ TABLE: dict[str, tuple[Reason | None, Case]] = {
     # hard
     "an event's floor raises": (Reason.EVENT_FLOOR, Case(3, 3, 9, given={"event_floor": 9})),
     "an event's ceiling stops growth": (Reason.EVENT_CEILING, Case(9, 4, 5, given={"event_ceiling": 5})),
-    "an event's ceiling shrinks at the pace": (Reason.EVENT_CEILING, Case(50, 50, 45, given={"event_ceiling": 5})),
+    "an event's ceiling keeps the pace": (Reason.EVENT_CEILING, Case(50, 50, paced(50), given={"event_ceiling": 5})),
     "the minimum raises": (Reason.FLOOR, Case(1, 2, 3, given={"min_replicas": 3})),
-    "the maximum stops growth": (Reason.MAX, Case(30, 4, 12, given={"max_replicas": 12})),
-    "a maximum below what stands shrinks at the pace": (Reason.MAX, Case(50, 50, 45, given={"max_replicas": 12})),
-    "and on stale readings too": (Reason.MAX, Case(50, 50, 45, given={"max_replicas": 12, "shrinkable": False})),
-    "and through a fresh high need": (Reason.MAX, Case(50, 50, 45, STEADY_50, given={"max_replicas": 12})),
+    "the maximum stops growth": (Reason.MAX, Case(30, 4, 5, given={"max_replicas": 5})),
+    "a maximum below what stands shrinks at the pace": (Reason.MAX, Case(50, 50, paced(50), given={"max_replicas": 5})),
+    "and on stale readings too": (Reason.MAX, Case(50, 50, paced(50), given={"max_replicas": 5, "shrinkable": False})),
+    "and through a fresh high need": (Reason.MAX, Case(50, 50, paced(50), STEADY_50, given={"max_replicas": 5})),
     "the quota stops growth": (Reason.QUOTA, Case(30, 4, 12, given={"quota": 12})),
-    "a quota below what stands shrinks at the pace": (Reason.QUOTA, Case(50, 50, 45, given={"quota": 0})),
+    "a quota below what stands shrinks at the pace": (Reason.QUOTA, Case(50, 50, paced(50), given={"quota": 0})),
     "the budget stops growth": (Reason.BUDGET, Case(30, 4, 12, given={"budget": 12})),
     "the budget beats the minimum": (Reason.BUDGET, Case(4, 4, 4, given={"min_replicas": 8, "budget": 4})),
     "a budget of nought ends at nought": (Reason.BUDGET, Case(1, 1, 0, given={"budget": 0})),
@@ -152,8 +167,8 @@ def test_a_lowered_limit_is_reached_within_the_pace_and_then_kept(limit: str) ->
         lows.append(count)
     assert lows[-1] == 10
     assert all(b <= a for a, b in itertools.pairwise(lows))
-    per_minute = [a - b for a, b in zip(lows, lows[6:], strict=False)]
-    assert max(per_minute) <= 6, "a tenth of 50 per minute, and one more where minutes overlap"
+    for earlier, later in zip(lows, lows[6:], strict=False):
+        assert later >= paced(paced(earlier)), "one pace a minute, and one more where minutes overlap"
 
 
 def test_failures_double_the_pause_and_one_success_ends_it() -> None:
@@ -173,9 +188,10 @@ def test_failures_double_the_pause_and_one_success_ends_it() -> None:
 
 
 @pytest.mark.parametrize("desired", [1, 2, 3, 9, 10, 11, 99, 1000])
-def test_the_pace_takes_at_least_one_and_at_most_a_tenth(desired: int) -> None:
+def test_the_pace_takes_at_least_one_and_never_more_than_its_share(desired: int) -> None:
     left = int(bounds.pace_floor(np.array([desired]))[0])
-    assert max(1, 0.1 * desired - 1) <= desired - left <= max(1.0, 0.1 * desired)
+    assert left == paced(desired)
+    assert 0.4 * desired <= left < desired or desired == 1
 
 
 def test_rows_do_not_touch_each_other() -> None:

@@ -66,9 +66,6 @@ def test_leaving_the_burst_with_most_pods_unready_drops_nothing() -> None:
     assert story.replicas >= 20
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a line that is already late keeps no replica, only what is left of it one lead time on"
-)
 def test_replicas_that_clear_a_late_line_are_kept_until_it_is_cleared() -> None:
     """The line of one warm-up is minutes long when what was ordered for it arrives, and shrinking makes it longer."""
     story = calibrated(stepped(4.0, 40.0, 900.0), warmup_s=600.0)

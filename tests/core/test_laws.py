@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from autoscaler.core import engine
 from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
+from autoscaler.core.scale.bounds import RATE_DOWN_RATIO
 from autoscaler.core.state import Table
 from autoscaler.core.types import (
     Decision,
@@ -94,16 +95,15 @@ def most(decision: Decision, readings: Readings, params: Params) -> float:
 def check_decision(decision: Decision, readings: Readings, params: Params) -> None:
     """What every single decision keeps, whatever happened before."""
     desired, limit = readings.replicas.desired, most(decision, readings, params)
+    pace = desired - max(1, math.floor(RATE_DOWN_RATIO * desired))
     assert decision.seen_replicas == desired
-    assert decision.replicas >= 0
+    assert decision.replicas >= max(0, pace), "never faster down than the pace, on whatever order"
     if desired <= limit:
         assert decision.replicas <= limit, "a hard limit"
     else:
-        assert decision.replicas <= desired, "above a limit nothing grows"
-        assert decision.replicas >= max(limit, desired - max(1, 0.1 * desired)), "lowered at the pace"
+        assert limit <= decision.replicas <= desired, "above a limit nothing grows, and nothing is cut below it"
     if desired >= params.min_replicas and limit >= params.min_replicas:
         assert decision.replicas >= params.min_replicas, "the minimum"
-    assert decision.replicas >= min(desired, desired - max(1, 0.1 * desired)), "never faster down than the pace"
     check_trace(decision)
 
 

@@ -42,7 +42,7 @@ def concurrency() -> list[Decision]:
 def memory() -> list[Decision]:
     """Long prompts fill every cache while the rate is low."""
     story = opened(2.0)
-    return story.run(60.0, lambda r: replace(r, pods=tuple(replace(p, kv_cache_usage=1.0) for p in r.pods or ())))
+    return story.run(300.0, lambda r: replace(r, pods=tuple(replace(p, kv_cache_usage=1.0) for p in r.pods or ())))
 
 
 def forecast() -> list[Decision]:
@@ -131,8 +131,8 @@ def back_off() -> list[Decision]:
 def stale() -> list[Decision]:
     story = opened(20.0, 12)
     story.toy.load = lambda _s: 2.0
-    story.run(300.0)
-    return story.run(120.0, lambda r: replace(r, pods=tuple(replace(p, running=None) for p in r.pods or ())))
+    story.run(60.0)
+    return story.run(300.0, lambda r: replace(r, pods=tuple(replace(p, running=None) for p in r.pods or ())))
 
 
 def loading() -> list[Decision]:
