@@ -94,7 +94,8 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     age_s = episodes.follow(table.episodes, rows, seen.now_s, now_rps, rps * (seen.serving + seen.starting))
     chance = episodes.outlives(table.episodes, rows, seen.now_s, np.nan_to_num(age_s), seen.lead50_s)
     works = seen.queue + np.nan_to_num(seen.running) + np.nan_to_num(seen.arrivals, nan=0.0)
-    idle_s = peaks.note_work(table.peaks, rows, seen.now_s, works)
+    loading = (seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0)
+    idle_s = peaks.note_work(table.peaks, rows, seen.now_s, np.where(loading, 1.0, works))
     tail = budget.tail(
         table.budget,
         rows,

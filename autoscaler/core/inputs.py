@@ -144,6 +144,7 @@ def limits(table: Table, rows: I64, seen: Batch, idle: Bools) -> Bounded:
         exact=np.zeros(len(rows)),
         lead_s=np.where(table.lacks(rows, Feature.HOLD), 0.0, seen.lead50_s),
         shrinkable=seen.shrinkable,
+        unready=seen.ready < 0.5 * seen.desired,
         loading=(seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0),
         zero_allowed=np.array([t.zero_signal for t in tracks], dtype=np.bool_),
         busy=~idle,

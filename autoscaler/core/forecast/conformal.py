@@ -63,6 +63,9 @@ def reset(columns: ConformalColumns, row: int) -> None:
     columns.weight[row] = PRIOR.astype(np.float32)
 
 
+SHOCK_UNITS = 6.0
+"""A shock counts as a miss of six usual errors, however far it went."""
+
 SHOCK_WEIGHT = 0.1
 """A score of a load that more than doubled counts as a tenth: one step spoils every forecast made in the lead time
 before it, dozens of them, and is still one event."""
@@ -79,6 +82,8 @@ def learn(
     """
     forget = np.float32(np.exp(-BIN_S / MEMORY_S))
     columns.weight[rows] *= forget
+    if shock is not None:
+        scores = np.where(shock, np.minimum(scores, SHOCK_UNITS), scores)
     cell = np.clip(np.searchsorted(EDGES, np.nan_to_num(scores), side="right") - 1, 0, CELLS - 1)
     worth = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
     for model in range(MODELS):

@@ -14,6 +14,9 @@ SCALE_FLOOR = 0.3
 UNREST_BINS = 360.0
 """The usual error is a mean over an hour: shorter and longer ones gave looser bounds on eight ServeGen days."""
 
+LEAST_RPS = 1e-6
+"""Below one request in twelve days there is no load to forecast, only the tail of a smoothed one."""
+
 UNREST_MOST = 1.0
 SHOCK_RATIO = 2.0
 """A truth beyond twice the forecast is a shock: no margin would have covered it, and it must not become one."""
@@ -137,7 +140,8 @@ def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
     old = stage.out.unrest_ratio[mine]
     stage.out.unrest_ratio[mine] = np.where(np.isfinite(error), old + (error - old) * pace, old)
     units = (truth[:, None] - base) / scale[:, None]
-    conformal.learn(stage.conformal, mine, units, (truth <= upper).astype(np.float64), level, shock=shock)
+    held = np.where(shock[:, Model.LEVEL], np.nan, (truth <= upper).astype(np.float64))
+    conformal.learn(stage.conformal, mine, units, held, level, shock=shock)
     scoring.learn(stage.scores, mine, scoring.pinball(truth[:, None], bounds, level[:, None]) / scale[:, None])
 
 
@@ -149,7 +153,7 @@ def _scale(stage: Forecaster, rows: I64, base: F64, reference: F64, horizon_bins
     stage.out.unrest_ratio[rows] = unrest
     share, fixed, least = UNREST_MIX
     load = np.maximum(np.nan_to_num(base[:, Model.LEVEL]), SCALE_FLOOR * reference)
-    return np.where(load > 0, load * (share * fixed + (1.0 - share) * unrest + least), np.nan)
+    return np.where(load > LEAST_RPS, load * (share * fixed + (1.0 - share) * unrest + least), np.nan)
 
 
 def _bases(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, FittedModel]) -> tuple[F64, F64]:

@@ -20,30 +20,35 @@ THRESHOLD = 0.45
 SURE_S = 8.0
 """Two readings at 5 s, or one at 10 s."""
 
+STILL_RATIO = 1.25
+"""The mean since the onset counts up to 1.25 times the newest rate: a spike that is over stops counting at once."""
+
 LASTS_S = 300.0
 """After five minutes the ordinary windows hold the new level themselves."""
 
 
 @dataclass(slots=True)
 class OnsetColumns(Columns):
-    """Cumulated evidence up and down, when the last onset began (sample time), and the lowest rate since then."""
+    """Cumulated evidence up and down, when the last onset began (sample time), and what came since."""
 
     up: F64 = column(fill=0)
     down: F64 = column(fill=0)
     began_s: F64 = column(keep=True)
-    low_rps: F64 = column()
+    count: F64 = column(fill=0)
     seconds: F64 = column(fill=0)
+    lasted_s: F64 = column(fill=0)
+    fresh_s: F64 = column(fill=0)
 
 
 def update(
     columns: OnsetColumns, rows: I64, now_s: F64, *, arrivals: F64, span_s: F64, level: F64
 ) -> tuple[Bools, F64]:
-    """Add the newest arrivals over `span_s` seconds; return which rows are in an upward onset, and the lowest
-    rate of any interval since it began (NaN elsewhere and before `SURE_S`): what has held all along is no spike.
+    """Add the newest arrivals over `span_s` seconds; return which rows are in an upward onset, and their mean rate
+    since it began, no more than the newest interval bears out (NaN elsewhere and before `SURE_S`).
 
     The evidence uses the lower end of the count's Poisson error, or a single request after a quiet spell would be one.
     """
-    known = np.isfinite(arrivals) & (span_s > 0) & np.isfinite(level) & (level > 0)
+    known = np.isfinite(arrivals) & (span_s > 0) & np.isfinite(level)
     sure = np.maximum(arrivals - 2.0 * np.sqrt(np.maximum(arrivals, 0.0)), 0.0) / np.maximum(span_s, 1e-9)
     ratio = np.where(known, np.log(np.maximum(sure, 1e-9) / np.maximum(level, 1e-9)), 0.0)
     ratio = np.clip(ratio, -3.0, 3.0)
@@ -58,8 +63,15 @@ def update(
     columns.down[rows] = np.where(fresh, 0.0, np.minimum(down, 3.0))
     columns.began_s[rows] = began
     active = np.isfinite(began)
-    rate = np.where(known, arrivals / np.maximum(span_s, 1e-9), np.nan)
-    low = np.where(fresh, rate, np.fmin(columns.low_rps[rows], rate))
-    seconds = np.where(fresh, 0.0, columns.seconds[rows]) + np.where(known, span_s, 0.0)
-    columns.low_rps[rows], columns.seconds[rows] = low, seconds
-    return active, np.where(active & (seconds >= SURE_S), low, np.nan)
+    came, span = np.where(known, arrivals, 0.0), np.where(known, span_s, 0.0)
+    lasted = np.where(fresh, 0.0, columns.lasted_s[rows]) + span
+    # The interval in which it began holds some of the calm before; it counts only until there is another.
+    first = fresh | (columns.lasted_s[rows] == columns.seconds[rows]) & (columns.fresh_s[rows] > 0)
+    columns.fresh_s[rows] = np.where(fresh, span, 0.0)
+    count = np.where(first, came, columns.count[rows] + came)
+    seconds = np.where(first, span, columns.seconds[rows] + span)
+    columns.count[rows], columns.seconds[rows], columns.lasted_s[rows] = count, seconds, lasted
+    mean = count / np.maximum(seconds, 1e-9)
+    newest = np.where(known, came / np.maximum(span, 1e-9), mean)
+    held = np.minimum(mean, STILL_RATIO * newest)
+    return active, np.where(active & (lasted >= SURE_S) & (seconds > 0), held, np.nan)

@@ -15,14 +15,15 @@ from autoscaler.core.reasons import Reason
 KEEP = 192
 """Bins of wanted and ordered counts kept: 32 minutes, the longest stabilisation."""
 
-RATE_UP_FACTOR = 10.0
-RATE_UP_ADD = 10
+RATE_UP_FACTOR = 16.0
+RATE_UP_ADD = 40
 RATE_UP_S = 60.0
-"""At most ten times, or ten more, per minute: a guard against absurd input, not a brake on a step of ten times."""
+"""At most 16 times per minute, as HPA by default (twice per 15 s), or 40 more: a guard against absurd input, no brake
+on a step of ten times whose queue must be cleared as well."""
 
-RATE_DOWN_RATIO = 0.10
+RATE_DOWN_RATIO = 0.5
 RATE_DOWN_S = 60.0
-"""At most a tenth per minute, and always at least one."""
+"""At most half per minute, and always at least one: what was bought to clear a queue is not paid for twice."""
 
 HYSTERESIS = 0.8
 """To shrink, the need must lie this share of a replica below the smaller count."""
@@ -61,6 +62,8 @@ class BoundInputs:
     lead_s: F64
     shrinkable: Bools
     """False while any expected signal is not fresh."""
+    unready: Bools
+    """Less than half of what was ordered is ready."""
     loading: Bools
     """A replica is starting and none serves: never zero."""
     zero_allowed: Bools
@@ -152,9 +155,13 @@ def pace_floor(high: I64) -> I64:
     return np.asarray(high - np.maximum(1, np.floor(high * RATE_DOWN_RATIO)).astype(np.int64))
 
 
-def hold_s(lead_s: F64) -> F64:
-    """Return how long a replica is held through lower need."""
-    return np.clip(STABILISE_LEADS * lead_s, STABILISE_MIN_S, STABILISE_MAX_S)
+def hold_s(lead_s: F64, unready: Bools) -> F64:
+    """Return how long a replica is held through lower need.
+
+    While most of an order is not ready it is held for a whole lead time: what was ordered for a burst is judged by the
+    burst, not by the moment the burst looks smaller (knative/serving#3153).
+    """
+    return np.clip(np.where(unready, 1.0, STABILISE_LEADS) * lead_s, STABILISE_MIN_S, STABILISE_MAX_S)
 
 
 class _Chain:
@@ -182,6 +189,6 @@ def _ordered(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64
 def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
     number = np.floor(b.now_s / BIN_S).astype(np.int64)
     age_s = (number[:, None] - columns.bin[rows]) * BIN_S
-    recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s)[:, None])
+    recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s, b.unready)[:, None])
     highest: I64 = np.where(recent, columns.wanted[rows], 0).max(axis=1)
     return highest

@@ -13,8 +13,10 @@ import numpy as np
 from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.reasons import Reason
 
-DRAIN_SHARE = 0.4
-"""A queue is cleared within this share of a warm-up: recovery from a step then takes about 1.5 warm-ups."""
+DRAIN_SHARE = 0.5
+NOTICE_S = 10.0
+"""A queue is cleared within half a warm-up less the time it takes to notice: recovery from a step then takes about 1.5
+warm-ups."""
 
 DRAIN_MIN_S = 20.0
 """Never plan to clear a queue faster than this: it would buy replicas for two ticks."""
@@ -94,7 +96,7 @@ class Proposals:
 def propose(s: Situation) -> Proposals:
     """Return what each term asks for; a term without its inputs asks for 0."""
     left = backlog_left(s)
-    drain_s = np.maximum(DRAIN_SHARE * s.lead_s, DRAIN_MIN_S)
+    drain_s = np.maximum(DRAIN_SHARE * s.lead_s - NOTICE_S, DRAIN_MIN_S)
     level = np.fmax(np.where(left > 0, np.fmax(s.now_rps, s.median_rps), np.nan), 0.0)
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
@@ -102,6 +104,8 @@ def propose(s: Situation) -> Proposals:
     need[:, 2] = np.where(s.running + s.queue >= 1.0, s.kv_used / KV_FULL, 0.0)
     need[:, 3] = s.upper_rps / s.rps
     need[:, 4] = np.where(left > 0, (level + left / drain_s) / s.rps, 0.0)
+    # What was ordered to clear a queue counts as served in `left`, so it would be given back before it lands.
+    need[:, 4] = np.where(s.queue > s.slack_s * s.rps * s.serving, np.fmax(need[:, 4], s.desired), need[:, 4])
     asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
     need[:, 5] = np.where(asleep, np.maximum(np.nan_to_num(need[:, 4]), 1.0), 0.0)
     uncalibrated = ~np.isfinite(s.rps) & (s.queue > 0)
