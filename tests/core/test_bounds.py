@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.reasons import Reason
-from autoscaler.core.scale import bounds
+from autoscaler.core.scale import bounds, propose
 from autoscaler.core.scale.bounds import BoundColumns, BoundInputs, Change
 
 ROW = np.array([0])
@@ -192,6 +192,12 @@ def test_the_pace_takes_at_least_one_and_never_more_than_its_share(desired: int)
     left = int(bounds.pace_floor(np.array([desired]))[0])
     assert left == paced(desired)
     assert 0.4 * desired <= left < desired or desired == 1
+
+
+@pytest.mark.xfail(strict=True, reason="a need beyond 64 bits, from a capacity near nought, is cast without a clamp")
+@pytest.mark.parametrize("need", [1e19, 1e70, 1e300])
+def test_a_need_beyond_counting_does_not_wrap(need: float) -> None:
+    assert propose.count(np.array([need]))[0] >= 100_000
 
 
 def test_rows_do_not_touch_each_other() -> None:

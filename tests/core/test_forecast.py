@@ -288,3 +288,17 @@ def test_an_onset_is_over_once_the_new_level_is_the_level() -> None:
 
 def test_a_single_request_after_a_quiet_hour_is_no_onset() -> None:
     assert not any(onset_after([1.0] * 30 + [0.0] * 200 + [1.0] + [0.0] * 20))
+
+
+@pytest.mark.xfail(strict=True, reason="a step without new arrivals wipes what an onset counted in its first interval")
+def test_a_step_without_new_arrivals_changes_nothing_about_an_onset() -> None:
+    told = []
+    for repeats in (0, 1, 3):
+        columns, rates = OnsetColumns.allocate(1), []
+        for now_s in (10.0, 20.0, 30.0):
+            for came, span_s in ((200.0, 10.0), *[(math.nan, 0.0)] * repeats):
+                _, rate = onset.update(columns, ROW, one(now_s), arrivals=one(came), span_s=one(span_s), level=one(2.0))
+            rates.append(float(rate[0]))
+        told.append(rates)
+    assert told[0] == [20.0, 20.0, 20.0]
+    assert told == [told[0]] * 3

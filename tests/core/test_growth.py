@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from autoscaler.core import engine
+from autoscaler.core.forecast import features
+from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Params, Slo
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision
+from autoscaler.fitting import fit
 from tests.core.toy import Toy
 
 PARAMS = Params(warmup_prior_s=60.0, tick_s=10.0)
@@ -63,6 +66,19 @@ def test_a_freed_row_is_used_again_and_remembers_nothing() -> None:
     assert table.put("new", PARAMS) == row
     fresh.put("new", PARAMS)
     assert repr(told(table, {"new": Toy.of(2, 3.0)}, 40)) == repr(told(fresh, {"new": Toy.of(2, 3.0)}, 40))
+
+
+def test_a_freed_row_does_not_forecast_with_the_model_of_its_former_owner() -> None:
+    table = Table.empty(1)
+    table.put("old", PARAMS)
+    x = np.random.default_rng(1).gamma(2.0, 0.5, (200, len(features.NAMES)))
+    engine.install(table, "old", fit.fit(FitRequest("old", 6, x, x[:, 0].copy(), 0.0)))
+    told(table, {"old": Toy.of(2, 3.0)}, 1)
+    assert table.fitted, "it is in force"
+    table.remove("old")
+    table.put("new", PARAMS)
+    told(table, {"new": Toy.of(2, 3.0)}, 1)
+    assert not table.fitted
 
 
 def test_every_column_of_a_removed_row_has_its_fill_value_again() -> None:
