@@ -35,6 +35,7 @@ FIGURES: Final = MappingProxyType(
         "warmup_samples": "measured warm-ups",
         "starting": "replicas starting",
         "late_starts": "late starts",
+        "wedged_pods": "pods without progress",
         "failures": "failed starts in a row",
         "remaining_s": "back-off left",
         "min_replicas": "policy's minimum",
@@ -149,6 +150,10 @@ SENTENCES: Final = MappingProxyType(
         Reason.STALE: (
             "{after} held, not {before}: readings are missing or too old, nothing shrinks",
             "; oldest: {oldest}",
+        ),
+        Reason.WEDGED: (
+            "pods hold requests and make no progress: broken, not demand; restart them",
+            "; {wedged_pods} of them",
         ),
         Reason.LOADING: ("{after} held, not {before}: a replica is still loading its model",),
         Reason.ZERO_REFUSED: (

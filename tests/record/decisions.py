@@ -76,6 +76,10 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         Step("demand", 0, 3, Reason.WAKE, (("backlog", 20.0), ("starting", 0), *REPLICA, *AGES)),
         "3 to wake up: work waits and nothing serves it; 30 waiting, warm-up 3 min",
     ),
+    Reason.WEDGED: (
+        Step("observe", 6, 6, Reason.WEDGED, (("wedged_pods", 2),)),
+        "pods hold requests and make no progress: broken, not demand; restart them; 2 of them",
+    ),
     Reason.LATE_START: (
         Step("capacity", 6, 8, Reason.LATE_START, (("late_starts", 2),)),
         "8, not 6: starts are late beyond their measured warm-up and are ordered again; 2 late",

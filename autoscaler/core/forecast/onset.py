@@ -37,7 +37,8 @@ class OnsetColumns(Columns):
     count: F64 = column(fill=0)
     seconds: F64 = column(fill=0)
     lasted_s: F64 = column(fill=0)
-    fresh_s: F64 = column(fill=0)
+    intervals: F64 = column(fill=0)
+    newest_rps: F64 = column()
 
 
 def update(
@@ -63,15 +64,19 @@ def update(
     columns.down[rows] = np.where(fresh, 0.0, np.minimum(down, 3.0))
     columns.began_s[rows] = began
     active = np.isfinite(began)
-    came, span = np.where(known, arrivals, 0.0), np.where(known, span_s, 0.0)
-    lasted = np.where(fresh, 0.0, columns.lasted_s[rows]) + span
-    # The interval in which it began holds some of the calm before; it counts only until there is another.
-    first = fresh | (columns.lasted_s[rows] == columns.seconds[rows]) & (columns.fresh_s[rows] > 0)
-    columns.fresh_s[rows] = np.where(fresh, span, 0.0)
-    count = np.where(first, came, columns.count[rows] + came)
-    seconds = np.where(first, span, columns.seconds[rows] + span)
-    columns.count[rows], columns.seconds[rows], columns.lasted_s[rows] = count, seconds, lasted
-    mean = count / np.maximum(seconds, 1e-9)
-    newest = np.where(known, came / np.maximum(span, 1e-9), mean)
-    held = np.minimum(mean, STILL_RATIO * newest)
-    return active, np.where(active & (lasted >= SURE_S) & (seconds > 0), held, np.nan)
+    # The interval in which it began holds some of the calm before: it counts only until there is another.
+    alone = fresh | known & (columns.intervals[rows] == 1)
+    ones = np.ones(len(rows))
+    for name, grown, anew in (
+        ("count", arrivals, alone),
+        ("seconds", span_s, alone),
+        ("intervals", ones, fresh),
+        ("lasted_s", span_s, fresh),
+    ):
+        sums = getattr(columns, name)
+        sums[rows] = np.where(known, np.where(anew, 0.0, sums[rows]) + np.where(known, grown, 0.0), sums[rows])
+    rate = np.where(known, arrivals / np.maximum(span_s, 1e-9), columns.newest_rps[rows])
+    columns.newest_rps[rows] = rate
+    seconds = columns.seconds[rows]
+    held = np.minimum(columns.count[rows] / np.maximum(seconds, 1e-9), STILL_RATIO * rate)
+    return active, np.where(active & (columns.lasted_s[rows] >= SURE_S) & (seconds > 0), held, np.nan)

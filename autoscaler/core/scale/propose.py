@@ -24,6 +24,9 @@ DRAIN_MIN_S = 20.0
 ROUND_DOWN = 0.1
 """A tenth of a replica is not worth a whole one: a queue absorbs it."""
 
+MOST_REPLICAS = 1e9
+"""No count is larger: a need from a capacity near nought must not wrap."""
+
 KV_FULL = 0.95
 """A KV cache is full at this share: above it engines preempt."""
 
@@ -122,9 +125,11 @@ def propose(s: Situation) -> Proposals:
         gated[:, column] = np.where(s.noise, np.minimum(asked[:, column], s.desired.astype(np.int64)), asked[:, column])
     capped = gated.copy()
     limit = np.where(np.isfinite(s.ceiling_rps), s.ceiling_rps / s.rps, np.inf)
-    top = np.where(np.isfinite(limit), np.ceil(limit), 1e9).astype(np.int64)
+    top = np.where(np.isfinite(limit), np.ceil(np.minimum(limit, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 3] = np.minimum(gated[:, 3], top)
-    roomier = np.where(np.isfinite(limit), np.ceil(limit * (1.0 + s.lead_s / drain_s)), 1e9).astype(np.int64)
+    roomier = np.where(
+        np.isfinite(limit), np.ceil(np.minimum(limit * (1.0 + s.lead_s / drain_s), MOST_REPLICAS)), MOST_REPLICAS
+    ).astype(np.int64)
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
     binding = capped.argmax(axis=1)
     exact = np.minimum(np.take_along_axis(need, binding[:, None], axis=1)[:, 0], capped.max(axis=1))
@@ -147,4 +152,4 @@ def backlog_left(s: Situation) -> F64:
 
 def count(need: F64) -> I64:
     """Return whole replicas for a fractional need."""
-    return np.ceil(np.maximum(need - ROUND_DOWN, 0.0)).astype(np.int64)
+    return np.ceil(np.clip(need - ROUND_DOWN, 0.0, MOST_REPLICAS)).astype(np.int64)
