@@ -57,6 +57,7 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
         _activate(table, rows, seen.now_s)
         if closed.any():
             fits = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
+        load = replace(load, ceiling_rps=_ceiling(table, rows, seen, load.now_rps))
         outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
         for decision in traces.decisions(stepped):  # 7 explain
@@ -117,14 +118,14 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
         outlives=chance,
         noise=episodes.is_noise(chance, age_s),
         idle_s=idle_s,
-        ceiling_rps=peaks.ceiling_rps(
-            table.peaks,
-            rows,
-            seen.now_s,
-            present_rps=now_rps,
-            least_ratio=young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s),
-        ),
+        ceiling_rps=np.full(len(rows), np.inf),
     )
+
+
+def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
+    """The burst ceiling, with the need of a bin that closed in this very step: a repeated step must find no other."""
+    least = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
+    return peaks.ceiling_rps(table.peaks, rows, seen.now_s, present_rps=now_rps, least_ratio=least)
 
 
 def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -> list[FitRequest]:

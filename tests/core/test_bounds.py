@@ -47,6 +47,7 @@ def settings(case: Case, wanted: int) -> BoundInputs:
 
 def memory(case: Case) -> BoundColumns:
     columns = BoundColumns.allocate(1)
+    bounds.note(columns, ROW, np.array([NOW_S - 4000.0]), np.array([0]), np.array([0]))  # met long ago
     for age_s, wanted, ordered in sorted(case.past, reverse=True):
         bounds.note(columns, ROW, np.array([NOW_S - age_s]), np.array([wanted]), np.array([ordered]))
     for _ in range(case.failures):
@@ -197,6 +198,13 @@ def test_the_pace_takes_at_least_one_and_never_more_than_its_share(desired: int)
 @pytest.mark.parametrize("need", [1e19, 1e70, 1e300])
 def test_a_need_beyond_counting_does_not_wrap(need: float) -> None:
     assert propose.count(np.array([need]))[0] >= 100_000
+
+
+def test_what_stands_at_first_sight_counts_as_wanted() -> None:
+    columns = BoundColumns.allocate(1)
+    bounds.note(columns, ROW, np.array([NOW_S]), np.array([2]), np.array([9]))
+    bounds.note(columns, ROW, np.array([NOW_S + 10.0]), np.array([2]), np.array([9]))
+    assert sorted(columns.wanted[0][columns.bin[0] >= 0].tolist()) == [2, 9]
 
 
 def test_rows_do_not_touch_each_other() -> None:

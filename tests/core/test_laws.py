@@ -101,7 +101,9 @@ def check_decision(decision: Decision, readings: Readings, params: Params) -> No
     if desired <= limit:
         assert decision.replicas <= limit, "a hard limit"
     else:
-        assert limit <= decision.replicas <= desired, "above a limit nothing grows, and nothing is cut below it"
+        assert min(limit, pace) <= decision.replicas <= desired, (
+            "above a limit nothing grows, and it shrinks at its pace"
+        )
     if desired >= params.min_replicas and limit >= params.min_replicas:
         assert decision.replicas >= params.min_replicas, "the minimum"
     check_trace(decision)

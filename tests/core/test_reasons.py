@@ -97,10 +97,8 @@ def noise() -> list[Decision]:
 
 
 def burst_ceiling() -> list[Decision]:
-    """After half an hour at one level, a spent budget asks for more than 1.3 times the highest need."""
-    story = opened(6.0, 4)
-    then(story, 6.0, 1500.0)
-    return then(story, 60.0, 600.0)
+    """A load that comes and goes every five minutes: its usual error alone asks for twice its peak."""
+    return then(opened(6.0, 4), lambda t: 30.0 if t % 600.0 < 300.0 else 2.0, 7200.0)
 
 
 def rate_up() -> list[Decision]:

@@ -87,7 +87,12 @@ class Change:
 
 
 def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64) -> None:
-    """Remember what was wanted and what stands on the target."""
+    """Remember what was wanted and what stands on the target.
+
+    What stands at the first sight of a workload counts as wanted, as HPA has it: nobody shrinks what they just met.
+    """
+    met = (columns.bin[rows] < 0).all(axis=1)
+    wanted = np.where(met, np.maximum(wanted, ordered), wanted)
     number = np.floor(now_s / BIN_S).astype(np.int64)
     slot = number % KEEP
     same = columns.bin[rows, slot] == number
