@@ -7,6 +7,7 @@ Row = Mapping[str, Any]
 """A record of `figures`, as it is or read back from JSON."""
 _GOAL = 0.99
 _NONE = "–"
+_SPIKES = "spike-train"
 
 
 def render(records: Sequence[Row]) -> str:
@@ -49,18 +50,18 @@ def _named(rows: Sequence[Row]) -> str:
 
 def _name(row: Row) -> tuple[str, ...]:
     ours, compared, settled = row["headroom"], row["compared"], row.get("settled")
-    over = compared["hours_over_best_rival"]
+    judged = settled is None and row["label"] != _SPIKES  # spikes have a target of their own
     cells = (
         row["label"], _seconds(row["warmup_s"]), f"{row['d2_gpu_hours']:.1f}",
         compared["best_rival"] or "none reaches 99 %", _ratio(compared["best_rival_ratio_d2"]),
         _ratio(compared["perfect_ratio_d2"]), _spike(row), _in_time(ours["attainment"], judged=settled is None),
-        _over(over, judged=settled is None),
+        _over(compared["hours_over_best_rival"], ours["attainment"], judged=judged),
     )  # fmt: skip
     recovered = (_NONE, _NONE, _NONE, _NONE)
     if settled is not None:
         recovered = (
             _in_time(settled["attainment"]),
-            _over(settled["hours_over_best_rival"], judged=True),
+            _over(settled["hours_over_best_rival"], settled["attainment"], judged=True),
             _warmups(settled["recovery_s"], row["warmup_s"], at_most=1.6),
             _warmups(settled["fastest_rival_recovery_s"], row["warmup_s"]),
         )
@@ -69,7 +70,7 @@ def _name(row: Row) -> tuple[str, ...]:
 
 def _spike(row: Row) -> str:
     ratio = row["headroom"]["ratio_d2"]
-    return _marked(_ratio(ratio), row["label"] != "spike-train" or ratio <= 1.25)
+    return _marked(_ratio(ratio), row["label"] != _SPIKES or ratio <= 1.25)
 
 
 def _on_off(rows: Sequence[Row]) -> str:
@@ -133,8 +134,12 @@ def _percent(value: float | None, *, at_least: float | None = None) -> str:
     return _marked(f"{value:.0%}" if at_least is not None else f"{value:.1%}", at_least is None or value >= at_least)
 
 
-def _over(value: float | None, *, judged: bool) -> str:
-    return _NONE if value is None else _marked(f"{value:+.1%}", not judged or value <= 0.03)
+def _over(value: float | None, attained: float, *, judged: bool) -> str:
+    """Cost over the best rival's; fewer GPU-hours below the goal prove nothing, so a judged figure is left out there."""
+    if value is None:
+        return _NONE
+    comparable = attained >= _GOAL or not judged
+    return _marked(f"{value:+.1%}" if comparable else _NONE, comparable and (not judged or value <= 0.03))
 
 
 def _warmups(seconds: float | None, warmup_s: float, *, at_most: float | None = None) -> str:

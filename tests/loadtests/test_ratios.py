@@ -144,6 +144,10 @@ def test_a_step_is_judged_on_its_settled_view_with_the_raw_figure_beside():
     assert "| +2.0% | 99.99% | +2.0% | **1.65 warm-ups** | 1.50 warm-ups |" in text
 
 
+def test_cheap_but_late_is_no_win():
+    assert "| **90.00%** | **–** |" in render([record(scored(11.0, 0.9), "named")])
+
+
 def test_on_off_traffic_is_measured_against_a_constant():
     text = render([record(scored(31.0, 0.96), "on-off"), record(scored(29.0, 0.96), "on-off")])
     assert "| **31.0** | 96.00% | 30.0 | 30.0 |" in text
