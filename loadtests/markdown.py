@@ -135,7 +135,7 @@ def _percent(value: float | None, *, at_least: float | None = None) -> str:
 
 
 def _over(value: float | None, attained: float, *, judged: bool) -> str:
-    """Cost over the best rival's; fewer GPU-hours below the goal prove nothing, so a judged figure is left out there."""
+    """Cost over the best rival's; fewer GPU-hours below the goal prove nothing: a judged figure is then left out."""
     if value is None:
         return _NONE
     comparable = attained >= _GOAL or not judged
