@@ -44,8 +44,10 @@ class Columns:
             getattr(self, spec.name)[row] = spec.metadata["fill"]
 
     def pack(self, row: int) -> dict[str, list[float] | float]:
-        """Return the kept columns of one row as plain numbers with six significant digits; NaN becomes ``None``-free
-        text ``"nan"`` in JSON terms by being left out."""
+        """Return the kept columns of one row as plain numbers with six significant digits.
+
+        What is not finite is left out, a list as a whole: JSON has no NaN, and restoring leaves the fill value.
+        """
         packed: dict[str, list[float] | float] = {}
         for spec in fields(self):
             if not spec.metadata["keep"]:

@@ -108,9 +108,6 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     tail = np.where(table.lacks(rows, Feature.BUDGET), budget.TAIL_FIXED, tail)
     return Load(
         now_rps=now_rps,
-        five_rps=five,
-        surge=surge,
-        wait_s=wait_s,
         late_share=share,
         burn=budget.burn(table.budget, rows, policy.target_ratio[rows]),
         tail=tail,

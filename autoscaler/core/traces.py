@@ -22,9 +22,6 @@ class Load:
     """The demand stage's result, arrays of shape (B,)."""
 
     now_rps: F64
-    five_rps: F64
-    surge: Bools
-    wait_s: F64
     late_share: F64
     burn: F64
     tail: F64

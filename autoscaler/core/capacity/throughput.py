@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F64, I64, Columns, column
 
 SATURATED_MIN_POD_S = 20.0
 """Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
@@ -214,8 +214,3 @@ def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F
     batch = np.where(batch >= 1.0, batch, np.where(usable, 1.0, np.nan))
     residence = columns.residence_s[rows] * tpot_slo_s / np.maximum(mean_y, 1e-9)
     return np.where(usable & (residence > 0), batch / np.maximum(residence, 1e-9), np.nan)
-
-
-def known(throughput: Throughput) -> Bools:
-    """Return which rows have a calibrated capacity."""
-    return np.isfinite(throughput.rps)

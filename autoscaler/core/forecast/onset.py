@@ -1,8 +1,8 @@
 """Onset: the load has left the level that the past predicts, and the past no longer speaks for it.
 
 A two-sided Page-Hinkley test on the log of the rate against the five-minute level (Page, "Continuous inspection
-schemes", 1954), with a vote of a short window. An onset never orders anything: it shortens the window that counts as
-"now" until the level has been stable for as long as the old window.
+schemes", 1954). An onset never orders anything: for five minutes the load "now" is measured from its beginning instead
+of over the last minute, which still holds the calm before.
 """
 
 from dataclasses import dataclass

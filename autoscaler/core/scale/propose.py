@@ -1,12 +1,11 @@
-"""Proposals: every term's own count, and the arbitration that picks one.
+"""Proposals: what every term asks for, at least, and the arbitration that picks one: the largest.
 
-A term proposes AT_LEAST a count; known events may also propose AT_MOST one. The largest AT_LEAST wins, then the
-smallest AT_MOST caps it: a proposed floor beats a proposed ceiling of the same source only through the bounds that
-follow. All arrays have shape (B,) unless said otherwise.
+A forecast or a backlog may only raise the number. What lowers it (known ceilings, limits, the noise gate and the burst
+ceiling) works on the terms here or on the result in the bounds, never by outvoting another term. All arrays have shape
+(B,) unless said otherwise.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -32,14 +31,6 @@ KV_FULL = 0.95
 
 UNCALIBRATED_GROWTH = 0.5
 """While the capacity of a replica is not known, a standing queue asks for half as many again."""
-
-
-class Kind(Enum):
-    """How a proposal wants to be combined with the others."""
-
-    SET = "SET"
-    AT_LEAST = "AT_LEAST"
-    AT_MOST = "AT_MOST"
 
 
 TERMS = (
