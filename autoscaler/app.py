@@ -1,7 +1,8 @@
 """The composition root of the demonstration: plants behind the live driver's ports, on a clock that may run faster.
 
-Enters: workloads with their traffic and policies. Leaves: a session whose frames are all that a page or a terminal
-shows, and a run per workload for whoever compares it. It wires rooms that must not know each other and decides nothing.
+Enters: workloads with their traffic and policies. Leaves: a session whose entries are all that a page or a terminal
+draws from, and a run per workload for whoever compares it. It wires rooms that must not know each other and decides
+nothing.
 """
 
 import asyncio
@@ -14,10 +15,9 @@ from autoscaler.core.params import Params
 from autoscaler.core.view import view
 from autoscaler.errors import InputError
 from autoscaler.ports import ModelFitter, RecordSink
-from autoscaler.record.stream import Aim, Frame, WorkloadFrame, workload_frame
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.fit_process import ProcessFitter
-from autoscaler.runtime.records import Entry, Feed, Stepped
+from autoscaler.runtime.records import Entry, Feed
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.runtime.target import Target
 from autoscaler.sim.embedded import EmbeddedCluster, EmbeddedMetrics, EmbeddedScale
@@ -115,14 +115,6 @@ class DemoSession:
         """Let the workload's metrics go silent for `seconds` of data time. KeyError for an unknown workload."""
         self._cluster.cut_metrics(workload, seconds)
 
-    async def frames(self) -> AsyncIterator[Frame]:
-        """What a person may see, from now until the session ends: one frame per batch of steps."""
-        async for entries in self.entries():
-            steps = {e.decision.workload: e for e in entries if isinstance(e, Stepped)}
-            if steps:
-                shown = tuple(self._frame(step) for step in steps.values())
-                yield Frame(max(frame.now_s for frame in shown), self.speed, shown)
-
     async def entries(self) -> AsyncIterator[tuple[Entry, ...]]:
         """Steps, acts and notes as the live driver records them, those that are there at one moment together."""
         with self._runtime.recorder.feed() as feed:
@@ -138,11 +130,6 @@ class DemoSession:
         coverage = None if seen is None else seen.coverage_ratio
         traffic = given.traffic.window(0.0, plant.now_s)
         return Run(POLICY, traffic, given.spec, plant.timeline(), plant.serving.waits(plant.now_s), coverage)
-
-    def _frame(self, step: Stepped) -> WorkloadFrame:
-        params = self.workloads[step.decision.workload].params
-        aim = Aim(params.slo.queue_slack_s(), params.min_replicas, params.max_replicas, params.tick_s)
-        return workload_frame(step.view, step.decision, step.readings, aim)
 
 
 @asynccontextmanager

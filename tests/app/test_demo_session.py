@@ -1,4 +1,4 @@
-"""The demonstration's session: every number comes from its frames, and cut metrics are seen as held, then unknown."""
+"""The demonstration's session: every number comes from its entries, and cut metrics are seen as held, then unknown."""
 
 import asyncio
 from dataclasses import replace
@@ -10,9 +10,9 @@ from autoscaler.app import DemoSession, DemoWorkload, demo_session
 from autoscaler.core.params import Params
 from autoscaler.errors import InputError
 from autoscaler.fitting.fit import fit
-from autoscaler.record.stream import Frame, WorkloadFrame
+from autoscaler.record.stream import Aim, WorkloadFrame, workload_frame
 from autoscaler.runtime.actuator import Act
-from autoscaler.runtime.records import Entry, Note
+from autoscaler.runtime.records import Entry, Note, Stepped
 from autoscaler.runtime.refit import InlineFitter
 from autoscaler.sim.plant import PlantSpec
 from autoscaler.sim.traffic import Traffic
@@ -31,22 +31,27 @@ def workload(name: str, rps: float = 5.0) -> DemoWorkload:
     return DemoWorkload(name, traffic, PlantSpec(1.0, Warmup(60.0)), Params(max_replicas=40, tick_s=5.0))
 
 
-async def play(session: DemoSession) -> list[Frame]:
-    """All frames of a session from its beginning to its end."""
-    frames: list[Frame] = []
+AIM = Aim(slo_wait_s=10.0, min_replicas=0, max_replicas=40, tick_s=5.0)
+
+
+async def play(session: DemoSession) -> list[WorkloadFrame]:
+    """What a page would show of every step of a session, from its beginning to its end."""
+    shown: list[WorkloadFrame] = []
 
     async def watch() -> None:
-        frames.extend([frame async for frame in session.frames()])
+        async for entries in session.entries():
+            steps = [entry for entry in entries if isinstance(entry, Stepped)]
+            shown.extend(workload_frame(step.view, step.decision, step.readings, AIM) for step in steps)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(watch())
         await asyncio.sleep(0)
         group.create_task(session.run())
-    return frames
+    return shown
 
 
-def of(frames: list[Frame], name: str) -> list[WorkloadFrame]:
-    return [shown for frame in frames for shown in frame.workloads if shown.workload == name]
+def of(shown: list[WorkloadFrame], name: str) -> list[WorkloadFrame]:
+    return [frame for frame in shown if frame.workload == name]
 
 
 async def test_a_session_plays_its_traffic_and_ends_by_itself() -> None:
@@ -54,18 +59,17 @@ async def test_a_session_plays_its_traffic_and_ends_by_itself() -> None:
     audit = Lines()
     services = [workload("demo/chat"), workload("demo/code", 9.0)]
     async with demo_session(services, speed=SPEED, fitter=InlineFitter(fit), audit=audit) as session:
-        frames = await play(session)
+        shown = await play(session)
         assert session.now_s == pytest.approx(LENGTH_S, abs=1.0)
         for name in ("demo/chat", "demo/code"):
             run = session.played(name)
             assert run is not None
             assert run.traffic.arrivals.size == run.timeline.ready.size == LENGTH_S
     assert asyncio.get_running_loop().time() - began_s == pytest.approx(LENGTH_S / SPEED, abs=0.1)
-    assert {shown.workload for frame in frames for shown in frame.workloads} == {"demo/chat", "demo/code"}
-    assert all(frame.speed == SPEED for frame in frames)
-    chat = of(frames, "demo/chat")
+    assert {frame.workload for frame in shown} == {"demo/chat", "demo/code"}
+    chat = of(shown, "demo/chat")
     assert len(chat) >= LENGTH_S / 5
-    assert len(audit.lines) == len(chat) + len(of(frames, "demo/code"))
+    assert len(audit.lines) == len(chat) + len(of(shown, "demo/code"))
     assert chat[-1].load_rps == pytest.approx(5.0, rel=0.5)
     assert chat[-1].decision.text
 
@@ -79,14 +83,14 @@ async def test_cut_metrics_are_shown_as_held_and_then_as_unknown_and_come_back()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(cut())
-            frames = await play(session)
-    seen = [(shown.now_s, {s.signal: s.state for s in shown.signals}["arrivals"]) for shown in of(frames, "demo/chat")]
+            shown = await play(session)
+    seen = [(frame.now_s, {s.signal: s.state for s in frame.signals}["arrivals"]) for frame in shown]
     story = [state for i, (_, state) in enumerate(seen) if i == 0 or state != seen[i - 1][1]]
     assert story in (["fresh", "held", "unknown", "fresh"], ["absent", "fresh", "held", "unknown", "fresh"])
-    blind = [shown for shown in of(frames, "demo/chat") if 325.0 <= shown.now_s < 360.0]
+    blind = [frame for frame in shown if 325.0 <= frame.now_s < 360.0]
     assert blind
-    assert all(shown.load_rps is None and shown.queue is None for shown in blind), "no stale figure is shown"
-    assert all(shown.desired >= blind[0].desired for shown in blind), "nothing shrinks on what is not known"
+    assert all(frame.load_rps is None and frame.queue is None for frame in blind), "no stale figure is shown"
+    assert all(frame.desired >= blind[0].desired for frame in blind), "nothing shrinks on what is not known"
 
 
 async def test_a_session_that_is_stopped_shuts_down_and_keeps_what_was_played() -> None:
