@@ -2,10 +2,10 @@
 
 import pytest
 
+from autoscaler.api.modes import Mode
 from autoscaler.ports import Fault, Patch
 from autoscaler.runtime.actuator import Outcome
 from autoscaler.runtime.supervisor import Bounds
-from autoscaler.runtime.target import Mode
 from tests.runtime.bench import A, running, target
 
 pytestmark = pytest.mark.looptime(noop_cycles=1)
