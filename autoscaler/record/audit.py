@@ -2,7 +2,8 @@
 
 Enters: a `Decision`, or a file of lines. Leaves: bytes without a line end, or decisions. Every key is always there, in
 one order; what is not known is null. The answers of `decide` hold the same trace without the version and are read too;
-such a decision does not say when its workload is due again and reads as due at its own time.
+such a decision does not say when its workload is due again and reads as due at its own time. Inputs lines stand between
+the decisions of an audit stream and are passed over.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,9 +12,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
-from autoscaler.core.types import Decision, Evidence, Step, Verdict
+from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
 from autoscaler.errors import InputError
+from autoscaler.record import inputs
 from autoscaler.record.explain import sentence
 
 VERSION: Final = 1
@@ -21,6 +24,13 @@ VERSION: Final = 1
 
 Fields = dict[str, Any]
 T = TypeVar("T")
+
+
+def step_lines(decision: Decision, params: Params, readings: Readings) -> tuple[bytes, ...]:
+    """All that the audit stream holds of one step: its inputs, unless they were too old to use, then its decision."""
+    if decision.reason is Reason.OUTDATED:
+        return (audit_line(decision),)
+    return inputs.inputs_line(decision.workload, params, readings), audit_line(decision)
 
 
 def audit_line(decision: Decision) -> bytes:
@@ -71,6 +81,8 @@ def read_lines(lines: Iterable[bytes], name: str) -> Iterator[Decision]:
     """The decisions in `lines`, as `read_audit` reads them; `name` stands for the file in messages."""
     number = 0
     for number, text in enumerate(lines, 1):
+        if text.startswith(inputs.PREFIX):
+            continue
         where = f"{name}: line {number}"
         try:
             record = _RECORD.decode(text)

@@ -193,7 +193,7 @@ class Loop:
         ahead_s = min(max(decision.next_due_s - self._clock.now(), MIN_GAP_S), lane.target.params.tick_s)
         lane.due_s = self._clock.monotonic() + ahead_s
         self._agenda.plan(decision.workload, lane.due_s)
-        self._recorder.put(Stepped(decision, readings, seen, arrival.cause))
+        self._recorder.put(Stepped(decision, readings, seen, arrival.cause, lane.target.params))
         if decision.verdict is Verdict.HOLD:
             return
         objection = self._actuator.objection(lane.target, decision, arrival.gathered.target_readable)

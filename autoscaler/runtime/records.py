@@ -1,8 +1,8 @@
 """What the live driver tells the world: steps, acts and notes, to whoever watches and to two sinks.
 
-The audit holds one line per decision; the journal holds what was done about decisions and what went wrong around them.
-Recording never waits and never fails, so that nothing a reader or a disk does can delay a decision: a reader that falls
-behind loses the oldest entries and is told how many.
+The audit holds every decision and what it was made from; the journal holds what was done about decisions and what went
+wrong around them. Recording never waits and never fails, so that nothing a reader or a disk does can delay a decision:
+a reader that falls behind loses the oldest entries and is told how many.
 """
 
 import asyncio
@@ -14,10 +14,11 @@ from enum import Enum
 
 import msgspec
 
+from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.core.view import View
 from autoscaler.ports import Clock, RecordSink
-from autoscaler.record.audit import audit_line
+from autoscaler.record.audit import step_lines
 from autoscaler.runtime.actuator import Act
 from autoscaler.runtime.triggers import Cause
 from autoscaler.runtime.writer import Writer
@@ -59,6 +60,7 @@ class Stepped:
     readings: Readings
     view: View
     cause: Cause
+    params: Params
 
 
 Entry = Stepped | Act | Note
@@ -116,7 +118,8 @@ class Recorder:
         for feed in self._feeds:
             feed.push(entry)
         if isinstance(entry, Stepped):
-            self.audit.add(audit_line(entry.decision))
+            for line in step_lines(entry.decision, entry.params, entry.readings):
+                self.audit.add(line)
         else:
             kind = "act" if isinstance(entry, Act) else "note"
             self.journal.add(msgspec.json.encode({"kind": kind} | msgspec.to_builtins(entry)))

@@ -8,8 +8,8 @@ from collections import deque
 
 from autoscaler.ports import Clock, PortError, RecordSink
 
-KEPT_LINES = 20_000
-"""Lines kept while the sink is away: some ten minutes of a hundred workloads at 5 s, about 40 MB."""
+KEPT_BYTES = 40_000_000
+"""Kept while the sink is away: some ten minutes of a hundred workloads of ten pods at 5 s."""
 
 RETRY_S = 1.0
 """Seconds of the clock between two attempts at a sink that failed."""
@@ -18,10 +18,11 @@ RETRY_S = 1.0
 class Writer:
     """The lines on their way to one sink, in order."""
 
-    def __init__(self, sink: RecordSink, clock: Clock, kept: int = KEPT_LINES) -> None:
+    def __init__(self, sink: RecordSink, clock: Clock, kept_bytes: int = KEPT_BYTES) -> None:
         self._sink = sink
         self._clock = clock
-        self._kept = kept
+        self._kept_bytes = kept_bytes
+        self._bytes = 0
         self._lines: deque[bytes] = deque()
         self._bell = asyncio.Event()
         self._closed = False
@@ -29,10 +30,11 @@ class Writer:
         """Lines given up so far."""
 
     def add(self, line: bytes) -> None:
-        """Take a line, giving up the oldest when there are too many."""
+        """Take a line, giving up the oldest when they have become too much."""
         self._lines.append(line)
-        if len(self._lines) > self._kept:
-            self._lines.popleft()
+        self._bytes += len(line)
+        while self._bytes > self._kept_bytes:
+            self._bytes -= len(self._lines.popleft())
             self.lost += 1
         self._bell.set()
 
@@ -64,5 +66,5 @@ class Writer:
                 return False
             # While the sink was writing, lines were added at the end, and some of these may have been given up.
             for _ in range(len(lines) - (self.lost - lost_before)):
-                self._lines.popleft()
+                self._bytes -= len(self._lines.popleft())
         return True

@@ -1,8 +1,8 @@
 """The product's core in the simulator, keeping its audit lines, as the other driver of the same core does.
 
-Enters: readings at every look. Leaves: counts for the plant and one audit line per step. With `contradicts` a workload
-is also stepped between its ticks when a reading contradicts its last decision; the rule is the caller's, because it
-belongs to the live driver and the two never meet. A patch that fails leaves the count on the target as it was.
+Enters: readings at every look. Leaves: counts for the plant and the audit lines of every step. With `contradicts` a
+workload is also stepped between its ticks when a reading contradicts its last decision; the rule is the caller's,
+because it belongs to the live driver and the two never meet. A patch that fails leaves the target's count as it was.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
-from autoscaler.record.audit import audit_line
+from autoscaler.record.audit import step_lines
 from autoscaler.sim.headroom import HeadroomPolicy
 from autoscaler.sim.plant import Span
 
@@ -29,7 +29,7 @@ class RecordedPolicy:
     """Spans [from_s, to_s) in which the target refuses patches."""
     name: str = "headroom"
     lines: list[bytes] = field(default_factory=list)
-    """One per step, in order."""
+    """The audit stream, in order."""
     _core: HeadroomPolicy = field(init=False)
     _last: tuple[Decision, Readings] | None = None
 
@@ -55,7 +55,7 @@ class RecordedPolicy:
         decision = self._core.last
         assert decision is not None
         self._last = decision, readings
-        self.lines.append(audit_line(decision))
+        self.lines += step_lines(decision, self.params, readings)
         refused = any(from_s <= readings.now_s < to_s for from_s, to_s in self.refusals)
         return desired if refused else replicas
 

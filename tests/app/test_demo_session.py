@@ -10,6 +10,7 @@ from autoscaler.app import DemoSession, DemoWorkload, demo_session
 from autoscaler.core.params import Params
 from autoscaler.errors import InputError
 from autoscaler.fitting.fit import fit
+from autoscaler.record.audit import read_lines
 from autoscaler.record.stream import Aim, WorkloadFrame, workload_frame
 from autoscaler.runtime.actuator import Act
 from autoscaler.runtime.records import Entry, Note, Stepped
@@ -69,7 +70,7 @@ async def test_a_session_plays_its_traffic_and_ends_by_itself() -> None:
     assert {frame.workload for frame in shown} == {"demo/chat", "demo/code"}
     chat = of(shown, "demo/chat")
     assert len(chat) >= LENGTH_S / 5
-    assert len(audit.lines) == len(chat) + len(of(shown, "demo/code"))
+    assert len(list(read_lines(audit.lines, "audit"))) == len(chat) + len(of(shown, "demo/code"))
     assert chat[-1].load_rps == pytest.approx(5.0, rel=0.5)
     assert chat[-1].decision.text
 

@@ -13,6 +13,7 @@ from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.fitting.fit import fit
 from autoscaler.ports import Watch
+from autoscaler.record.inputs import PREFIX
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.refit import InlineFitter
 from autoscaler.runtime.supervisor import Ports, Runtime
@@ -121,8 +122,10 @@ async def test_live_and_simulated_runs_leave_the_same_bytes(events: bool) -> Non
     assert any(act.get("event") == "source lost" for act in acts)
     assert runtime.table.fitted
     assert policy._core.table.fitted
-    blind = [line for line in live if OUTAGE_S[0] + 60 <= json.loads(line)["now_s"] < OUTAGE_S[1]]
+    decided = [line for line in live if not line.startswith(PREFIX)]
+    assert len(live) == 2 * len(decided), "every decision has its inputs before it"
+    blind = [line for line in decided if OUTAGE_S[0] + 60 <= json.loads(line)["now_s"] < OUTAGE_S[1]]
     assert blind
     assert all(_oldest_s(line) > 60 for line in blind)
-    steps = len(live)
+    steps = len(decided)
     assert steps > LENGTH_S / PARAMS.tick_s if events else steps == LENGTH_S / PARAMS.tick_s

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from autoscaler.core.types import Verdict
-from autoscaler.record.audit import audit_line, read_lines
+from autoscaler.record.audit import read_lines, step_lines
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Event, Note, Recorder
 from autoscaler.runtime.writer import Writer
@@ -67,7 +67,7 @@ async def test_lines_wait_for_a_sink_that_is_away_and_come_in_order() -> None:
 
 async def test_beyond_the_bound_the_oldest_lines_are_given_up_and_counted() -> None:
     sink = Lines(fails=True)
-    writer = Writer(sink, ScaledClock(), kept=3)
+    writer = Writer(sink, ScaledClock(), kept_bytes=3)
     for number in range(5):
         writer.add(b"%d" % number)
     assert await writer.flush() is False
@@ -83,7 +83,7 @@ async def test_lines_given_up_while_the_sink_was_writing_are_not_taken_off_twice
             await super().write(lines)
 
     sink = Slow()
-    writer = Writer(sink, ScaledClock(), kept=2)
+    writer = Writer(sink, ScaledClock(), kept_bytes=2)
     writer.add(b"0")
     writer.add(b"1")
     async with asyncio.TaskGroup() as group:
@@ -97,7 +97,8 @@ async def test_the_audit_reads_back_as_the_decisions_that_were_made() -> None:
     async with running(target(min_replicas=6)) as bench:
         await bench.until(11.0)
     decisions = [entry.decision for entry in bench.stepped()]
-    assert bench.audit.lines == [audit_line(decision) for decision in decisions]
+    written = [step_lines(entry.decision, entry.params, entry.readings) for entry in bench.stepped()]
+    assert bench.audit.lines == [line for lines in written for line in lines]
     assert list(read_lines((line + b"\n" for line in bench.audit.lines), "audit")) == decisions
     assert [d.verdict for d in decisions] == [Verdict.SCALE, Verdict.HOLD, Verdict.HOLD]
 
