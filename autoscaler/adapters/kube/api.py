@@ -1,0 +1,162 @@
+"""Requests to the API server: bytes out, bytes in, each inside one deadline and one limit on requests a second.
+
+Enters: method, path, query, body. Leaves: an `Answer`, the lines of a stream, or a `KubeError`; nothing else. It
+retries nothing, decodes nothing and knows no resource.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from autoscaler.adapters.kube.answers import Answer, KubeError, refusal, translated
+from autoscaler.adapters.kube.connection import Access, Credentials, open_session, read_access
+from autoscaler.adapters.kube.limiter import TokenBucket
+from autoscaler.ports import Clock, Fault
+
+__all__ = ["Answer", "KubeApi", "KubeError"]
+
+OPEN_S: Final = 10.0
+"""A stream that has not begun by then will not; the API server sends the headers of a watch at once."""
+
+_PATH: Final = re.compile(r"(/(?!\.{1,2}(/|$))[\w.:~@!$&'()*+,;=-]+)+")
+"""No dot segments and nothing to escape: a name taken from a user's object must not lead to another namespace."""
+
+
+class KubeApi:
+    """One API server. Made by `connect`; safe to share among all tasks of one event loop."""
+
+    def __init__(self, session: aiohttp.ClientSession, access: Access, clock: Clock, bucket: TokenBucket) -> None:
+        self.server = access.server
+        """The base URL, for messages."""
+        self._session = session
+        self._access = access
+        self._credentials = Credentials(access, clock)
+        self._bucket = bucket
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        *,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        clock: Clock,
+        qps: float = 50.0,
+        burst: int = 100,
+        connections: int = 50,
+    ) -> AsyncIterator["KubeApi"]:
+        """A client for the cluster that `kubeconfig` names, else for the one this pod runs in.
+
+        `qps` requests a second after a `burst`; `connections` at once, of which each stream holds one. The server is
+        not spoken to yet. Raises InputError when the configuration cannot be used.
+        """
+        access = await read_access(kubeconfig, context)
+        async with open_session(access, connections) as session:
+            yield cls(session, access, clock, TokenBucket(clock, qps, burst))
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = 10.0,
+    ) -> Answer:
+        """The answer, if it is 2xx. Waiting for a token, connecting, sending and reading share `timeout_s`.
+
+        Raises KubeError. After a TIMEOUT or UNAVAILABLE without a status, a write may have been done or may still be.
+        """
+        call = f"{method} {path}"
+        with translated(call, timeout_s):
+            async with asyncio.timeout(timeout_s):
+                response = await self._send(method, path, query, body, content_type)
+                async with response:
+                    answer = Answer(response.status, await response.read(), response.headers)
+        if not 200 <= answer.status < 300:
+            raise self._refusal(call, answer)
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Sequence[tuple[str, str]] = (), *, idle_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of an answer as they come, each of any length and without its line end.
+
+        Raises KubeError, from here when it does not begin, from the iterator when it breaks: TIMEOUT when no line was
+        completed for `idle_s`, UNAVAILABLE when it was cut, which includes an end in the middle of a line.
+        """
+        call = f"GET {path}"
+        open_s = min(idle_s, OPEN_S)
+        with translated(call, open_s):
+            async with asyncio.timeout(open_s):
+                response = await self._send("GET", path, query, None, "application/json")
+        try:
+            if not 200 <= response.status < 300:
+                with translated(call, open_s):
+                    async with asyncio.timeout(open_s):
+                        answer = Answer(response.status, await response.read(), response.headers)
+                raise self._refusal(call, answer)
+            async with aclosing(_lines(call, response.content, idle_s)) as lines:
+                yield lines
+        finally:
+            response.close()
+
+    async def _send(
+        self, method: str, path: str, query: Sequence[tuple[str, str]], body: bytes | None, content_type: str
+    ) -> aiohttp.ClientResponse:
+        if not _PATH.fullmatch(path):
+            raise KubeError(Fault.INVALID, f"{method} {path}: not the path of an object")
+        await self._bucket.take()
+        headers = {} if body is None else {"Content-Type": content_type}
+        authorization = await self._credentials.header()
+        if authorization:
+            headers["Authorization"] = authorization
+        return await self._session.request(
+            method,
+            self.server + path,
+            params=list(query),
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            proxy=self._access.proxy,
+            server_hostname=self._access.tls_name,
+        )
+
+    def _refusal(self, call: str, answer: Answer) -> KubeError:
+        error = refusal(call, answer.status, answer.headers, answer.body)
+        if answer.status != 401:
+            return error
+        self._credentials.refused()
+        if not self._credentials.problem:
+            return error
+        return KubeError(
+            error.fault, f"{error}; credentials: {self._credentials.problem}", status=error.status, reason=error.reason
+        )
+
+
+async def _lines(call: str, content: aiohttp.StreamReader, idle_s: float) -> AsyncGenerator[bytes, None]:
+    parts: list[bytes] = []
+    while True:
+        with translated(f"{call}: stream", idle_s):
+            async with asyncio.timeout(idle_s):
+                chunk = await content.readany()
+                while chunk and b"\n" not in chunk:
+                    parts.append(chunk)
+                    chunk = await content.readany()
+        first, *others = chunk.split(b"\n")
+        parts.append(first)
+        if not others:
+            break
+        yield b"".join(parts)
+        for line in others[:-1]:
+            yield line
+        parts = [others[-1]]
+    if any(parts):
+        raise KubeError(Fault.UNAVAILABLE, f"{call}: the stream ended in the middle of a line")

@@ -1,0 +1,162 @@
+"""Where the API server is and how to be let in: the only user of kubernetes-asyncio.
+
+Enters: a kubeconfig, or the service account of the pod. Leaves: an `Access` with the server's address and TLS, and
+`Credentials` whose header follows tokens as they rotate. kubernetes-asyncio reads the files and runs exec plugins; its
+sessions, models and watches are not used. Client certificates, the CA included, are read once, when the process starts.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from autoscaler import __version__
+from autoscaler.errors import InputError
+from autoscaler.ports import Clock
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+REFRESH_S: Final = 60.0
+"""Between two looks at the token; the kubelet replaces it long before the old one expires."""
+
+REFUSED_S: Final = 5.0
+"""Between two looks after a 401 or a failed look: an exec plugin is a process, not to be started for every request."""
+
+LOOK_S: Final = 5.0
+"""A look that takes longer is given up; the old token stays in use."""
+
+_UNREADABLE: Final = (OSError, ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError)
+"""What kubernetes-asyncio throws at files that are not what it expects, besides its own and YAML's errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One API server. `authorization` reads the header as it should be now; None means that none is sent."""
+
+    server: str
+    authorization: Callable[[], Awaitable[str | None]]
+    tls: ssl.SSLContext | bool = True
+    tls_name: str | None = None
+    proxy: str | None = None
+
+
+async def read_access(kubeconfig: Path | None, context: str | None, account: Path = SERVICE_ACCOUNT) -> Access:
+    """The access that `kubeconfig` describes in `context` (None: its current one).
+
+    Without a kubeconfig it is the pod's service account, and outside a pod the user's own kubeconfig. Raises
+    InputError, naming the file, when that cannot be used.
+    """
+    # Takes more than a second and is needed by no one who only asks for help or plays a simulation.
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config  # noqa: PLC0415
+    from yaml import YAMLError  # type: ignore[import-untyped] # noqa: PLC0415 # PyYAML ships no types
+
+    unreadable = (*_UNREADABLE, ConfigException, YAMLError)
+    settings: Any = Configuration()
+    in_pod = kubeconfig is None and context is None and (account / "token").exists()
+    source = account if in_pod else kubeconfig or "the default kubeconfig"
+    loader: Any = None
+
+    async def load() -> None:
+        nonlocal loader
+        try:
+            if in_pod:
+                load_incluster_config(  # type: ignore[no-untyped-call] # half of it has types
+                    settings, token_filename=str(account / "token"), cert_filename=str(account / "ca.crt")
+                )
+            elif loader is None:
+                path = None if kubeconfig is None else str(kubeconfig)
+                loader = await load_kube_config(path, context, settings, persist_config=False)
+            else:
+                await loader.load_and_set(settings)
+        except unreadable as error:
+            raise InputError(f"{source}: {str(error) or type(error).__name__}; give a usable kubeconfig") from error
+
+    async def authorization() -> str | None:
+        await load()
+        header: str | None = settings.api_key.get("BearerToken")
+        return header.strip() if header else None
+
+    await load()
+    return Access(
+        settings.host.rstrip("/"), authorization, _tls(settings, source), settings.tls_server_name, settings.proxy
+    )
+
+
+class Credentials:
+    """The ``Authorization`` header, looked at again once a minute and after a 401."""
+
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self.problem = ""
+        """Why the last look failed; "" when it did not."""
+        self._read = access.authorization
+        self._clock = clock
+        self._header: str | None = None
+        self._looked_s = float("-inf")
+        self._refused = False
+        self._looking = False
+
+    async def header(self) -> str | None:
+        """The header as far as is known. One caller looks, the others go on with the one in hand meanwhile."""
+        now_s = self._clock.monotonic()
+        wait_s = REFUSED_S if self._refused or self.problem else REFRESH_S
+        if self._looking or now_s < self._looked_s + wait_s:
+            return self._header
+        self._looking = True
+        try:
+            async with asyncio.timeout(LOOK_S):
+                self._header = await self._read()
+            self.problem, self._refused = "", False
+        except (InputError, TimeoutError) as error:
+            self.problem = str(error) or f"no credentials within {LOOK_S:g} s"
+        finally:
+            self._looking, self._looked_s = False, self._clock.monotonic()
+        return self._header
+
+    def refused(self) -> None:
+        """The server did not accept the header: look again soon."""
+        self._refused = True
+
+
+@asynccontextmanager
+async def open_session(access: Access, connections: int) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session with at most `connections` connections, each watch being one, and no time limit of its own.
+
+    Proxies come from the kubeconfig only, never from the environment. Bodies are not compressed: the API server would
+    spend more time on it than the cluster's network takes.
+    """
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=connections, ssl=access.tls),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"headroom/{__version__}",
+        },
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        trust_env=False,
+        read_bufsize=2**20,
+    ) as session:
+        yield session
+
+
+def _tls(settings: Any, source: object) -> ssl.SSLContext | bool:
+    if not settings.host.startswith("https"):
+        return True
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
+        if settings.cert_file:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+    except OSError as error:
+        raise InputError(f"{source}: its certificates cannot be used: {error}") from error
+    # Python 3.13 refuses authorities without a key identifier, which clusters have (kubernetes-client/python#2394).
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not settings.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,114 @@
+"""The fields of pods and nodes that are read; see `objects` for the rules."""
+
+from datetime import datetime
+
+import msgspec
+
+from autoscaler.adapters.kube.meta import Amounts, Condition, Meta
+
+
+class Port(msgspec.Struct, frozen=True, rename="camel"):
+    """A port that a container names."""
+
+    name: str = ""
+    container_port: int | None = None
+
+
+class Resources(msgspec.Struct, frozen=True, rename="camel"):
+    """What a container asks for and may use at most."""
+
+    limits: Amounts = {}
+    requests: Amounts = {}
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """One container of a pod's specification."""
+
+    name: str = ""
+    ports: tuple[Port, ...] = ()
+    resources: Resources = Resources()
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod shall be; `node_name` is empty until it is bound."""
+
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    termination_grace_period_seconds: int | None = None
+    priority_class_name: str = ""
+
+
+class Running(msgspec.Struct, frozen=True, rename="camel"):
+    """A container that runs."""
+
+    started_at: datetime | None = None
+
+
+class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+    """A container that does not run yet, and why."""
+
+    reason: str = ""
+
+
+class ContainerState(msgspec.Struct, frozen=True, rename="camel"):
+    """At most one of the two; neither for a container that has ended."""
+
+    running: Running | None = None
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """One container as the kubelet sees it."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    image_id: str = msgspec.field(default="", name="imageID")
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod is; the address is empty until it has one."""
+
+    phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod."""
+
+    metadata: Meta = Meta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Taint(msgspec.Struct, frozen=True):
+    """A reason for which pods keep off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(msgspec.Struct, frozen=True):
+    """Whether a node takes pods."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """What a node has to give."""
+
+    allocatable: Amounts = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node."""
+
+    metadata: Meta = Meta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

@@ -1,0 +1,125 @@
+"""The fields that are read of the objects that are scaled and of those that scale; see `objects` for the rules.
+
+Each stands for one kind, except `Target`, which reads any object with a ``/scale`` subresource that is built like a
+Deployment: StatefulSets, LeaderWorkerSets and custom kinds alike.
+"""
+
+import msgspec
+
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pods import PodSpec
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One expression of a label selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class Selector(msgspec.Struct, frozen=True, rename="camel"):
+    """A label selector; empty, it would select everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+
+class Template(msgspec.Struct, frozen=True):
+    """The template of a target's pods."""
+
+    spec: PodSpec = PodSpec()
+
+
+class TargetSpec(msgspec.Struct, frozen=True):
+    """What a target shall be; None where the object does not say."""
+
+    replicas: int | None = None
+    selector: Selector | None = None
+    template: Template | None = None
+
+
+class TargetStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What a target is, as of `observed_generation`; controllers leave out counts that are zero."""
+
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    observed_generation: int | None = None
+
+
+class Target(msgspec.Struct, frozen=True):
+    """An object whose replicas can be set."""
+
+    metadata: Meta = Meta()
+    spec: TargetSpec = TargetSpec()
+    status: TargetStatus = TargetStatus()
+
+
+class ObjectRef(msgspec.Struct, frozen=True, rename="camel"):
+    """The target that another object names, in its own namespace."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class HpaSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What an HPA scales."""
+
+    scale_target_ref: ObjectRef = ObjectRef()
+
+
+class Hpa(msgspec.Struct, frozen=True):
+    """A HorizontalPodAutoscaler."""
+
+    metadata: Meta = Meta()
+    spec: HpaSpec = HpaSpec()
+
+
+class Trigger(msgspec.Struct, frozen=True):
+    """One trigger of a ScaledObject."""
+
+    type: str = ""
+    metadata: dict[str, str] = {}
+
+
+class ScaledObjectSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What KEDA scales and by what; KEDA reads a target without a kind as a Deployment."""
+
+    scale_target_ref: ObjectRef = ObjectRef()
+    triggers: tuple[Trigger, ...] = ()
+
+
+class ScaledObject(msgspec.Struct, frozen=True):
+    """A KEDA ScaledObject."""
+
+    metadata: Meta = Meta()
+    spec: ScaledObjectSpec = ScaledObjectSpec()
+
+
+class UpdatePolicy(msgspec.Struct, frozen=True, rename="camel"):
+    """How a VPA applies what it recommends; None is its default, which evicts pods."""
+
+    update_mode: str | None = None
+
+
+class VpaSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What a VPA resizes."""
+
+    target_ref: ObjectRef = ObjectRef()
+    update_policy: UpdatePolicy | None = None
+
+
+class Vpa(msgspec.Struct, frozen=True):
+    """A VerticalPodAutoscaler."""
+
+    metadata: Meta = Meta()
+    spec: VpaSpec = VpaSpec()
+
+
+class ScalingPolicyObject(msgspec.Struct, frozen=True):
+    """A ScalingPolicy, its spec and status undecoded: another room reads and words their faults."""
+
+    metadata: Meta = Meta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
