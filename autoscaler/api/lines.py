@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from autoscaler.api.faults import not_json, shown, worded
-from autoscaler.api.policy import MOST_INSTANT_S, MOST_REPLICAS
+from autoscaler.api.model import MOST_INSTANT_S
+from autoscaler.api.policy import MOST_REPLICAS
 from autoscaler.core.types import GatewayReading, LatencyReading, Limits, PodReading, StartingReplica
 from autoscaler.errors import InputError
 

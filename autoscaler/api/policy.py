@@ -1,41 +1,23 @@
 """The one model of a scaling policy, however it is spelled, and its compilation into the core's parameters.
 
-Field names are snake_case in Python and JSON lines, camelCase in custom resources and trigger metadata, kebab-case in
-annotations; all three are read everywhere. Ranges stand here for people and schemas; rules that join several fields
-are the core's own (`autoscaler.core.params.Params`) and are applied by `compile_params`.
+Ranges stand here for people and schemas; rules that join several fields are the core's own
+(`autoscaler.core.params.Params`) and are applied by `compile_params`.
 """
 
-from collections.abc import Iterable
-from functools import cache
 from typing import Annotated, Final, Self
 
-from pydantic import (
-    AliasChoices,
-    AliasGenerator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
-from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from autoscaler.api.faults import shown
+from autoscaler.api.model import Instant, Model, instant_spellings
+from autoscaler.api.model_faults import first_fault
 from autoscaler.core.params import KnownEvent, Params
 from autoscaler.core.params import Slo as CoreSlo
 from autoscaler.errors import InputError
 
 DEFAULTS: Final = Params()
 MOST_REPLICAS: Final = 100_000
-MOST_INSTANT_S: Final = 1e11
-"""Instants lie within 3,000 years of their origin: epoch seconds do, epoch milliseconds (1.7e12) do not."""
-
-
-def spellings(name: str) -> AliasChoices:
-    """Every spelling of a field: snake_case, camelCase, kebab-case."""
-    return AliasChoices(name, to_camel(name), name.replace("_", "-"))
+MOST_EVENTS: Final = 100
+MOST_IDLE_S: Final = 1e11
 
 
 def _whole(value: object) -> object:
@@ -46,25 +28,17 @@ def _whole(value: object) -> object:
 Count = Annotated[int, Field(ge=0, le=MOST_REPLICAS), BeforeValidator(_whole)]
 PositiveCount = Annotated[int, Field(ge=1, le=MOST_REPLICAS), BeforeValidator(_whole)]
 ObjectiveSeconds = Annotated[float, Field(ge=0.001, le=3600)]
-Instant = Annotated[float, Field(ge=-MOST_INSTANT_S, le=MOST_INSTANT_S)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        alias_generator=AliasGenerator(validation_alias=spellings),
-    )
-
-
-class Slo(_Model):
-    """The latency objective in seconds: a wait in the queue, a time to first token, a time per output token."""
+class Slo(Model):
+    """The latency objective in seconds; at least one of the three is given, and the first one given binds."""
 
     wait_s: ObjectiveSeconds | None = None
+    """How long a request may wait for a free slot, in seconds (0.001..3600)."""
     ttft_s: ObjectiveSeconds | None = None
+    """Time from a request's arrival to its first token, in seconds (0.001..3600)."""
     tpot_s: ObjectiveSeconds | None = None
+    """Time per output token after the first, in seconds (0.001..3600)."""
 
     @model_validator(mode="after")
     def _has_one(self) -> Self:
@@ -73,18 +47,24 @@ class Slo(_Model):
         return self
 
 
-class Event(_Model):
-    """A known event: from `from_s` up to `to_s`, in the time of the readings, a floor or a ceiling in replicas."""
+class Event(Model):
+    """A known event: a window of time in which a floor or a ceiling in replicas is wanted."""
 
-    from_s: Instant
-    to_s: Instant
+    from_s: Annotated[Instant, Field(validation_alias=instant_spellings("from_s"))]
+    """When the window begins: a date and time with offset, such as 2026-11-28T08:00:00+01:00."""
+    to_s: Annotated[Instant, Field(validation_alias=instant_spellings("to_s"))]
+    """When the window has ended; later than its beginning."""
     floor: Count | None = None
+    """At least this many replicas within the window, maxReplicas and the GPU budget permitting."""
     ceiling: Count | None = None
+    """At most this many replicas within the window."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
         if not self.from_s < self.to_s:
-            raise ValueError(f"from_s {self.from_s:g} is not before to_s {self.to_s:g}; give a window that ends later")
+            raise ValueError(
+                f"from_s {self.from_s:.15g} is not before to_s {self.to_s:.15g}; give a window that ends later"
+            )
         if self.floor is None and self.ceiling is None:
             raise ValueError("no floor and no ceiling; give one of them")
         if self.floor is not None and self.ceiling is not None and self.floor > self.ceiling:
@@ -92,17 +72,33 @@ class Event(_Model):
         return self
 
 
-class Policy(_Model):
+Events = Annotated[
+    tuple[Event, ...],
+    Field(
+        strict=False, max_length=MOST_EVENTS, json_schema_extra={"legal": f"a list of windows, at most {MOST_EVENTS}"}
+    ),
+]
+
+
+class Policy(Model):
     """What a workload's owner allows and aims for; what is left out keeps the core's default."""
 
     min_replicas: Count = DEFAULTS.min_replicas
+    """The floor in replicas; 0 lets the workload go to zero, which needs a signal that lives at zero (a gateway)."""
     max_replicas: PositiveCount = DEFAULTS.max_replicas
+    """The most replicas there may ever be."""
     slo: Slo = Slo(wait_s=DEFAULTS.slo.wait_s)
+    """The latency objective; left out, a request may wait 10 s."""
     tick_s: Annotated[float, Field(ge=0.2, le=300)] = DEFAULTS.tick_s
+    """The longest time between two decisions, in seconds (0.2..300); news is acted on at once."""
     warmup_prior_s: Annotated[float, Field(gt=0, le=7200)] | None = None
+    """How long a new replica takes to serve, in seconds (up to 7200), until it has been measured."""
     target_ratio: Annotated[float, Field(ge=0.5, lt=1)] = DEFAULTS.target_ratio
-    idle_after_s: Annotated[float, Field(gt=0, le=MOST_INSTANT_S)] = DEFAULTS.idle_after_s
-    events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
+    """The share of requests that shall meet the objective (0.5 up to, not including, 1)."""
+    idle_after_s: Annotated[float, Field(gt=0, le=MOST_IDLE_S)] = DEFAULTS.idle_after_s
+    """How long a workload without work keeps its GPUs, in seconds, where the floor lets it give them up."""
+    events: Events = ()
+    """Known events: windows of time with a floor or a ceiling."""
 
 
 def read_policy(raw: object, *, base: Policy | None = None) -> Policy:
@@ -113,7 +109,7 @@ def read_policy(raw: object, *, base: Policy | None = None) -> Policy:
     try:
         given = Policy.model_validate(raw)
     except ValidationError as error:
-        raise InputError(_message(error.errors(include_url=False)[0])) from error
+        raise InputError(first_fault(error, Policy).after("policy")) from error
     if base is None:
         return given
     return base.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
@@ -134,48 +130,3 @@ def compile_params(policy: Policy) -> Params:
         )
     except ValueError as error:
         raise InputError(str(error)) from error
-
-
-def _message(fault: ErrorDetails) -> str:
-    path = "policy" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
-    kind, given = fault["type"], fault["input"]
-    model, legal = _place(fault["loc"])
-    if kind == "extra_forbidden":
-        return f"{path}: unknown field; known are {', '.join(model.model_fields)}"
-    if kind == "missing":
-        return f"{path}: missing; it must be {legal}"
-    if kind == "value_error":
-        return f"{path}: {fault['ctx']['error']}"
-    if kind in {"model_type", "model_attributes_type"}:
-        return f"{path}: {shown(given)} is no object; give one with {', '.join(model.model_fields)}"
-    return f"{path}: {shown(given)} is out of range; it must be {legal}"
-
-
-def _place(loc: Iterable[int | str]) -> tuple[type[_Model], str]:
-    """The model that `loc` ends in, and the legal range of its last field in words."""
-    model: type[_Model] = Policy
-    legal = "an object"
-    for part in loc:
-        if isinstance(part, int):
-            model, legal = Event, "an object"
-        elif part in model.model_fields:
-            legal = _legal(part, model)
-            model = Slo if part == "slo" else model
-    return model, legal
-
-
-@cache
-def _legal(name: str, model: type[_Model]) -> str:
-    """The range of one field in words, such as "a whole number, 0..100000" or "a number, at least 0.5 and below 1"."""
-    form = model.model_json_schema()["properties"][name]
-    form = form.get("anyOf", [form])[0]
-    if "$ref" in form or form["type"] == "array":
-        return "an object" if "$ref" in form else "a list of windows"
-    unit = " s" if name.endswith("_s") else ""
-    if "minimum" in form and "maximum" in form:
-        span = f"{form['minimum']:.10g}..{form['maximum']:.10g}"
-    else:
-        low = f"at least {form['minimum']:.10g}" if "minimum" in form else f"above {form['exclusiveMinimum']:.10g}"
-        high = f"at most {form['maximum']:.10g}" if "maximum" in form else f"below {form['exclusiveMaximum']:.10g}"
-        span = f"{low} and {high}"
-    return f"{'a whole number' if form['type'] == 'integer' else 'a number'}, {span}{unit}"

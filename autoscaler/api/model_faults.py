@@ -1,0 +1,151 @@
+"""What an error message says of a field that a model refuses: where it stands, what it is, what it must be.
+
+Enters: pydantic's error and the model. Leaves: the place and one sentence; nothing here raises. The legal range is
+read from the model's own schema, so that it cannot differ from what is checked; a type whose range is not a span of
+numbers or a closed set says it in its schema's `legal`.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel
+
+from autoscaler.api.faults import shown
+from autoscaler.api.model import instant_spellings, spellings
+
+
+class Spelling(Enum):
+    """How a user spells a field; an instant has its unit in Python and JSON lines only."""
+
+    SNAKE = "snake_case"
+    CAMEL = "camelCase"
+    KEBAB = "kebab-case"
+
+    def of(self, name: str, form: dict[str, Any]) -> str:
+        """The user's name of a field, from its name in Python and its schema."""
+        if self is Spelling.SNAKE:
+            return name
+        plain = name.removesuffix("_s") if form.get("format") == "date-time" else name
+        return to_camel(plain) if self is Spelling.CAMEL else plain.replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    """The first fault of a value: `path` in the user's spelling, numbers for places in lists."""
+
+    path: tuple[int | str, ...]
+    text: str
+
+    def after(self, root: str) -> str:
+        """The whole message, the path hung on the name of the value it begins in."""
+        return root + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path) + f": {self.text}"
+
+
+def first_fault(error: ValidationError, model: type[BaseModel], spelling: Spelling = Spelling.SNAKE) -> FieldFault:
+    """The first fault that `model` found."""
+    fault = error.errors(include_url=False)[0]
+    path: list[int | str] = []
+    forms = schema_of(model)["$defs"]
+    owner = form = forms[model.__name__]
+    field: str | None = None
+    for part in fault["loc"]:
+        owner, field = form, _field(part, form, forms)
+        form = descend(form, part if field is None else field, forms)
+        path.append(part)
+    kind, given = fault["type"], shown(fault["input"])
+    if kind == "value_error":
+        return FieldFault(tuple(path), respelled(str(fault["ctx"]["error"]), model, spelling))
+    if kind == "missing" and field is not None:
+        path[-1] = spelling.of(field, form)
+    if kind == "extra_forbidden" and field is not None:
+        return FieldFault(tuple(path), f"given twice, also as another spelling of {field}; give it once")
+    if kind == "extra_forbidden":
+        return FieldFault(tuple(path), f"unknown field; known are {_names(owner, forms, spelling)}")
+    if kind == "missing":
+        return FieldFault(tuple(path), f"missing; it must be {legal(form)}")
+    if "properties" in form:
+        return FieldFault(tuple(path), f"{given} is no object; give one with {_names(form, forms, spelling)}")
+    return FieldFault(tuple(path), f"{given} is out of range; it must be {legal(form)}")
+
+
+def _field(part: int | str, form: dict[str, Any], forms: dict[str, Any]) -> str | None:
+    """The field of an object that `part` names in any spelling."""
+    for name, item in form.get("properties", {}).items():
+        is_instant = resolved(item, forms).get("format") == "date-time"
+        if part in (instant_spellings(name) if is_instant else spellings(name)).choices:
+            return str(name)
+    return None
+
+
+def respelled(text: str, model: type[BaseModel], spelling: Spelling) -> str:
+    """A sentence that speaks of fields by their names in Python, in the user's spelling."""
+    forms = schema_of(model)["$defs"]
+    fields = {name: item for form in forms.values() for name, item in form.get("properties", {}).items()}
+
+    def user_name(found: re.Match[str]) -> str:
+        name = found[0]
+        return spelling.of(name, resolved(fields[name], forms)) if name in fields else name
+
+    return re.sub(r"\b[a-z]+(_[a-z]+)+\b", user_name, text)
+
+
+def _names(form: dict[str, Any], forms: dict[str, Any], spelling: Spelling) -> str:
+    fields = form.get("properties", {}).items()
+    return ", ".join(spelling.of(name, resolved(item, forms)) for name, item in fields)
+
+
+@cache
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The model's schema under its names in Python, itself among its `$defs`."""
+    schema = model.model_json_schema(by_alias=False)
+    return {"$defs": {**schema.pop("$defs", {}), model.__name__: schema}}
+
+
+def resolved(form: dict[str, Any], forms: dict[str, Any]) -> dict[str, Any]:
+    """A form without reference and without null; what stands beside a reference, such as a description, wins."""
+    rest = {key: value for key, value in form.items() if key not in {"anyOf", "$ref"}}
+    if "anyOf" in form:
+        (value,) = (option for option in form["anyOf"] if option != {"type": "null"})
+        return resolved(value, forms) | rest
+    if "$ref" in form:
+        return resolved(forms[form["$ref"].removeprefix("#/$defs/")], forms) | rest
+    return form
+
+
+def descend(form: dict[str, Any], part: int | str, forms: dict[str, Any]) -> dict[str, Any]:
+    """The form of one part of a value: a field, an item of a list, a value of a map; empty where there is none."""
+    if isinstance(part, int):
+        inner = form.get("items", {})
+    else:
+        inner = form.get("properties", {}).get(part, form.get("additionalProperties", {}))
+    return resolved(inner, forms) if isinstance(inner, dict) else {}
+
+
+def legal(form: dict[str, Any]) -> str:
+    """The legal range of a field in words, such as "a whole number, 0..100000" or "one of critical, normal"."""
+    if "legal" in form:
+        return str(form["legal"])
+    if "enum" in form:
+        return f"one of {', '.join(form['enum'])}"
+    if form.get("format") == "date-time":
+        return "a date and time with offset such as 2026-11-28T08:00:00+01:00, or a number of seconds"
+    kind = form.get("type")
+    if kind not in {"integer", "number"}:
+        return {"object": "an object", "array": "a list", "boolean": "true or false"}.get(str(kind), "a text")
+    return f"{'a whole number' if kind == 'integer' else 'a number'}, {_span(form)}"
+
+
+def _span(form: dict[str, Any]) -> str:
+    unit = " s" if form.get("title", "").endswith(" S") else ""
+    if "minimum" in form and "maximum" in form:
+        return f"{form['minimum']:.10g}..{form['maximum']:.10g}{unit}"
+    low = f"at least {form['minimum']:.10g}" if "minimum" in form else f"above {form['exclusiveMinimum']:.10g}"
+    if "maximum" in form:
+        return f"{low} and at most {form['maximum']:.10g}{unit}"
+    if "exclusiveMaximum" in form:
+        return f"{low} and below {form['exclusiveMaximum']:.10g}{unit}"
+    return f"{low}{unit}"

@@ -1,0 +1,133 @@
+"""The policy of one live workload: the policy of `decide` lines, and what only a cluster has.
+
+Enters: the spec of a ScalingPolicy as JSON. Leaves: a frozen model, or an InputError naming field, value and legal
+range. Endpoints are names that an administrator defined in settings: a policy holds no URL and no path of a file.
+"""
+
+from enum import Enum
+from typing import Annotated, Final, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from autoscaler.api.lines import decode_value
+from autoscaler.api.model import Instant, Model, instant_spellings
+from autoscaler.api.model_faults import Spelling, first_fault, respelled
+from autoscaler.api.modes import Mode, Tier
+from autoscaler.api.policy import Policy, compile_params
+from autoscaler.errors import InputError
+
+MOST_GPUS_PER_REPLICA: Final = 1024
+
+
+class Engine(Enum):
+    """The serving engine, which says by what names its metrics go."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TRITON = "triton"
+    TGI = "tgi"
+    CUSTOM = "custom"
+
+
+Path = Annotated[
+    str,
+    Field(pattern=r"^/[A-Za-z0-9._~/?&=%:@+,;-]*$", max_length=256),
+    Field(json_schema_extra={"legal": "a path of at most 256 characters that begins with /"}),
+]
+EndpointName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63),
+    Field(json_schema_extra={"legal": "a name from the administrator's settings (a-z, 0-9, -), never a URL"}),
+]
+ApiVersion = Annotated[
+    str,
+    Field(pattern=r"^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?v[a-z0-9]+$", max_length=253),
+    Field(json_schema_extra={"legal": "group/version such as apps/v1"}),
+]
+Kind = Annotated[
+    str,
+    Field(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=63),
+    Field(json_schema_extra={"legal": "a kind such as Deployment"}),
+]
+ObjectName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253),
+    Field(json_schema_extra={"legal": "an object's name (a-z, 0-9, - and .)"}),
+]
+
+
+class TargetReference(Model):
+    """The object whose replicas are scaled; it lives in the policy's namespace and serves /scale."""
+
+    api_version: ApiVersion = "apps/v1"
+    """Group and version of the target."""
+    kind: Kind = "Deployment"
+    """Kind of the target; one of those that the administrator lets Headroom scale."""
+    name: ObjectName
+    """Name of the target."""
+
+
+class ScalingPolicySpec(Policy):
+    """How one workload is scaled: its target, bounds, objective, and what Headroom may do."""
+
+    target_ref: TargetReference | None = None
+    """The object whose replicas are scaled. It cannot be changed: make another policy instead."""
+    mode: Annotated[Mode, Field(strict=False)] | None = None
+    """What Headroom may do: Active acts, Shadow only decides and records, Paused leaves the replicas alone,
+    PausedScaleIn never takes away, PausedScaleOut never adds. Left out, it is the installation's default mode."""
+    mode_until_s: Annotated[Instant | None, Field(validation_alias=instant_spellings("mode_until_s"))] = None
+    """When mode ends: a date and time with offset, such as 2026-11-28T08:00:00+01:00. From then on modeAfter holds."""
+    mode_after: Annotated[Mode, Field(strict=False)] | None = None
+    """The mode from modeUntil on. Left out, it is the installation's default mode."""
+    tier: Annotated[Tier, Field(strict=False)] = Tier.NORMAL
+    """Who gives way when GPUs are short: scavenger before normal, normal before critical."""
+    engine: Annotated[Engine, Field(strict=False)] = Engine.VLLM
+    """The serving engine in the pods, by which their metrics are read."""
+    metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """The pods' port with metrics. Left out, it is the container port named metrics or http, else the first one."""
+    metrics_path: Path = "/metrics"
+    """The path of the metrics page on the pods."""
+    gateway: EndpointName | None = None
+    """The gateway in front of the pods, by its name in the administrator's settings; it tells what waits at zero."""
+    prometheus: EndpointName | None = None
+    """The Prometheus that is asked when pods cannot be, by its name in the administrator's settings."""
+    gpus_per_replica: Annotated[int, Field(ge=0, le=MOST_GPUS_PER_REPLICA)] | None = None
+    """GPUs that one replica holds (0..1024). Left out, they are counted in the pod template."""
+
+    @model_validator(mode="after")
+    def _mode_ends_soundly(self) -> Self:
+        if self.mode_until_s is not None and self.mode is None:
+            raise ValueError("mode_until_s is given without mode; give the mode that ends then")
+        if self.mode_after is not None and self.mode_until_s is None:
+            raise ValueError("mode_after is given without mode_until_s; give the time from which it holds")
+        return self
+
+    def mode_at(self, now_s: float, default: Mode) -> Mode:
+        """The mode in force at `now_s` (epoch seconds) in a process whose default mode is `default`.
+
+        A mode that has ended is as if it had never been written: `mode_after` holds, else `default`, and never a mode
+        that nobody chose. So a pause in an installation that only watches by default does not end in action; who
+        pauses a workload that acts writes `mode_after: Active` beside it, and it acts again by itself.
+        """
+        if self.mode_until_s is not None and now_s >= self.mode_until_s:
+            return self.mode_after or default
+        return self.mode or default
+
+
+def read_scaling_policy(spec_json: bytes) -> ScalingPolicySpec:
+    """The spec of a ScalingPolicy. Raises InputError naming field, value and legal range for the first fault."""
+    if not spec_json:
+        raise InputError("spec: missing; a ScalingPolicy has one")
+    try:
+        spec = ScalingPolicySpec.model_validate(decode_value(spec_json))
+    except ValidationError as error:
+        raise InputError(first_fault(error, ScalingPolicySpec, Spelling.CAMEL).after("spec")) from error
+    if spec.target_ref is None:
+        raise InputError("spec.targetRef: missing; give the apiVersion, kind and name of what is to be scaled")
+    try:
+        compile_params(spec)
+    except InputError as error:
+        raise InputError(
+            respelled(str(error), ScalingPolicySpec, Spelling.CAMEL).replace("policy.", "spec.")
+        ) from error
+    return spec
