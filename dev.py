@@ -9,6 +9,7 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   headroom ARGS         the command line tool
   loadtests ARGS        python -m loadtests ARGS
   bench NAME            python -m loadtests.bench NAME
+  parts [NAME...]       build the real components that tests/cluster starts (Go; minutes, once)
   check                 lint, format, types and import contracts; all of them run, the exit code tells
   format                rewrite the sources as `check` wants them
 
@@ -152,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
     if name in {"-h", "--help", "help"}:
         print(__doc__.strip())
         return 0
-    if name not in {"run", "test", "headroom", "loadtests", "bench", "check", "format"}:
+    if name not in {"run", "test", "headroom", "loadtests", "bench", "parts", "check", "format"}:
         fail(f"unknown command {name!r}; `python3 dev.py --help` lists them")
     prepare()
     if name == "check":
@@ -162,6 +163,8 @@ def main(arguments: Sequence[str]) -> int:
         replace_by("ruff", "format", ".", cwd=ROOT)
     if name == "test":
         replace_by("python", "-m", "pytest", *(rest or FAST_SUITE), cwd=ROOT)
+    if name == "parts":
+        replace_by("python", str(ROOT / "tests/real/parts.py"), *rest)
     if name in {"run", "headroom"}:
         replace_by("headroom", *(["demo"] if name == "run" else []), *rest)
     replace_by("python", "-m", "loadtests" if name == "loadtests" else "loadtests.bench", *rest)

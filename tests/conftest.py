@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.real import parts
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 SHARED_DATA: Final = ROOT.parent / "shared" / "data"
 
@@ -38,9 +40,21 @@ def _two_cpus() -> str | None:
     return None if cpus > 1 else "only one CPU, and this case measures two busy processes"
 
 
+def _control_plane() -> str | None:
+    if shutil.which("openssl") is None:
+        return "no openssl on PATH, which makes the service accounts' key (Debian: apt install openssl)"
+    return parts.missing(parts.CONTROL_PLANE)
+
+
+def _prometheus() -> str | None:
+    return None if shutil.which("prometheus") else "no Prometheus on PATH (Debian: apt install prometheus)"
+
+
 PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "chromium": _chromium,
+    "control-plane": _control_plane,
     "go": _go,
+    "prometheus": _prometheus,
     "shared-data": _shared_data,
     "two-cpus": _two_cpus,
 }

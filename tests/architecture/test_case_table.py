@@ -35,7 +35,9 @@ def test_skipped_by_hand(): assert True
 @pytest.mark.parametrize("processes", ["0", "2"])
 def test_every_case_left_out_is_counted_with_its_reason(tmp_path: Path, processes: str) -> None:
     (tmp_path / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    (tmp_path / "tests" / "real").mkdir()
+    for name in ("conftest.py", "real/parts.py"):
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "tests" / "test_sample.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", processes, "-m", "not slow"]
