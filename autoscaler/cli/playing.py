@@ -16,7 +16,7 @@ from typing import Final
 
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.server import serving
-from autoscaler.app import DemoSession, DemoWorkload, demo_session
+from autoscaler.app.demo import DemoSession, DemoWorkload, demo_session
 from autoscaler.cli.comparison import Comparison, compare_here
 from autoscaler.cli.screen import Line, progress
 from autoscaler.core.params import Params

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autoscaler.app import DemoSession, DemoWorkload, demo_session
+from autoscaler.app.demo import DemoSession, DemoWorkload, demo_session
 from autoscaler.core.params import Params
 from autoscaler.errors import InputError
 from autoscaler.fitting.fit import fit
