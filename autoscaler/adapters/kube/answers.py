@@ -68,12 +68,11 @@ _status = msgspec.json.Decoder(Status)
 def refusal(call: str, status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     """The error for an answer that is not 2xx; `call` is method and path."""
     said = read_status(body)
-    words = _worded(said, headers.get("Content-Type", ""), body)
     reason = said.reason or "" if said else ""
     heading = f"{status} {reason}".rstrip()
     return KubeError(
         fault_of(status),
-        f"{call}: {heading}: {words}",
+        f"{call}: {heading}: {words(headers.get('Content-Type', ''), body, said)}",
         status=status,
         reason=reason,
         retry_after_s=_retry_after_s(headers.get("Retry-After", ""), said),
@@ -110,12 +109,13 @@ def translated(call: str, within_s: float) -> Iterator[None]:
         raise KubeError(Fault.UNAVAILABLE, f"{call}: {_cut(str(error) or type(error).__name__)}") from error
 
 
-def _worded(said: Status | None, content_type: str, body: bytes) -> str:
+def words(content_type: str, body: bytes, said: Status | None = None) -> str:
+    """What an answer says, for a message: the Status' message, else the text itself unless it is a web page."""
     if said and said.message:
         return _cut(said.message)
     if "html" in content_type.lower() or body.lstrip()[:1] == b"<":
         return f"an HTML page of {len(body)} bytes, so not the API server's own words"
-    return _cut(body.decode(errors="replace")) or "without a word"
+    return _cut(body[: 4 * MOST_WORDS].decode(errors="replace")) or "without a word"
 
 
 def _cut(words: str) -> str:

@@ -1,0 +1,64 @@
+"""The objects of one resource by key, and what changed: compared by UID, told in order.
+
+Enters: objects as lists and watches show them. Leaves: changes, each told after `items` shows it. An object that cannot
+be read is neither there nor gone: the version of it that was read last stays, and `unread` says why.
+"""
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from typing import Generic
+
+from autoscaler.adapters.kube.wire import T, Unread
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """What became of the object `key`: None stands for absent. `old` and `new` are the same object (UID), changed."""
+
+    key: str
+    old: T | None
+    new: T | None
+
+
+class Cache(Generic[T]):
+    """What is held of one resource; `on_change` is told of every change."""
+
+    def __init__(self, on_change: Callable[[Change[T]], None]) -> None:
+        self.items: dict[str, T] = {}
+        self.unread: dict[str, str] = {}
+        """Key -> why its newest version cannot be read."""
+        self._on_change = on_change
+
+    def put(self, new: T) -> None:
+        """Hold `new`. One that takes the place of another object of its name is told as a deletion and an addition."""
+        key, uid, version = new.metadata.key, new.metadata.uid, new.metadata.resource_version
+        self.unread.pop(key, None)
+        self._make_room(key, uid)
+        old = self.items.get(key)
+        if old is not None and version and old.metadata.resource_version == version:
+            return
+        self.items[key] = new
+        self._on_change(Change(key, old, new))
+
+    def mark(self, unread: Unread) -> None:
+        """Note an object that cannot be read; an older version of it stays."""
+        self._make_room(unread.key, unread.uid)
+        self.unread[unread.key] = unread.why
+
+    def drop(self, key: str) -> None:
+        """Forget an object that was deleted, if it was held."""
+        self.unread.pop(key, None)
+        old = self.items.pop(key, None)
+        if old is not None:
+            self._on_change(Change(key, old, None))
+
+    def keep_only(self, keys: Set[str]) -> None:
+        """Drop everything that a complete list does not show."""
+        for key in [key for key in (*self.items, *self.unread) if key not in keys]:
+            self.drop(key)
+
+    def _make_room(self, key: str, uid: str) -> None:
+        """Drop another object of the same name; an unknown UID ("") is taken for the same object."""
+        old = self.items.get(key)
+        if old is not None and uid and old.metadata.uid != uid:
+            self.drop(key)

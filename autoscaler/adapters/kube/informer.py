@@ -1,0 +1,245 @@
+"""A cache of one resource that follows the API server through any failure, and says how far behind it may be.
+
+Enters: a resource, a client and whom to tell. Leaves: the objects by key and every change in order. A list is read page
+by page and compared by UID with what is held; then a watch follows. Whatever ends the watch, the informer comes back by
+itself: at once when it lasted, else after a wait that grows. What it cannot read of an object it names, and goes on.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic
+
+import numpy as np
+
+from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.cache import Cache, Change
+from autoscaler.adapters.kube.retry import Backoff, BackoffBounds
+from autoscaler.adapters.kube.wire import PAGE, Event, Page, Resource, T, Unread, Wire
+from autoscaler.ports import Clock, Fault
+
+__all__ = ["Change", "Informer", "InformerTimes", "Resource"]
+
+GONE = 410
+"""The server no longer knows the version from which a watch or a page is asked for."""
+
+ABSENT = 404
+
+
+@dataclass(frozen=True, slots=True)
+class InformerTimes:
+    """How long an informer waits for what; seconds."""
+
+    page_s: float = 30.0
+    """For one page of a list; the API server itself gives up after 60 s."""
+    idle_s: float = 60.0
+    """Without a line, a watch is taken for dead."""
+    watch_s: tuple[float, float] = (240.0, 480.0)
+    """A watch is asked to end after a time drawn from here, so that watches spread over servers and over time."""
+    lasting_s: float = 5.0
+    """A watch that ends sooner has failed, whatever it said: the next one waits."""
+    absent_s: float = 30.0
+    """Between two looks for a resource that is not served, and how long one that was served must be missed."""
+    backoff: BackoffBounds = field(default_factory=BackoffBounds)
+
+
+class Informer(Generic[T]):
+    """The objects of `resource`, kept current by `run`.
+
+    `on_change` is called in the order of the changes, after `items` shows them; the first list is told as changes
+    without an old object. `rng` spreads waits; informers must not share a seed.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        resource: Resource[T],
+        clock: Clock,
+        on_change: Callable[[Change[T]], None],
+        *,
+        times: InformerTimes | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.absent = False
+        """The server does not serve this resource; it is looked for again."""
+        self.lists = 0
+        """Lists completed of those that were begun since the last `relist`."""
+        self._api = api
+        self._clock = clock
+        self._times = times or InformerTimes()
+        self._rng = rng or np.random.default_rng()
+        self._backoff = Backoff(self._rng, self._times.backoff)
+        self._wire = Wire(resource)
+        self._cache = Cache(on_change)
+        self.items: Mapping[str, T] = MappingProxyType(self._cache.items)
+        """The objects by key, live and read-only."""
+        self._version: str | None = None
+        """Where to watch from; None when only a list can tell."""
+        self._heard_s = float("-inf")
+        self._served = False
+        self._missed_s: float | None = None
+        """Since when the server has answered nothing but 404."""
+        self._lasted = False
+        self._fault: KubeError | None = None
+        self._synced = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._scope: asyncio.Timeout | None = None
+
+    @property
+    def synced(self) -> bool:
+        """A list was completed once, or the server said that it does not serve the resource."""
+        return self._synced.is_set()
+
+    @property
+    def error(self) -> KubeError | None:
+        """Why `items` may not be up to date: the server does not answer, or objects that cannot be read."""
+        return self._fault or self._unread_error()
+
+    async def wait_synced(self) -> None:
+        """Return once `synced`."""
+        await self._synced.wait()
+
+    def staleness_s(self) -> float:
+        """Seconds since the server was last heard on this resource; infinite before the first list.
+
+        While nothing changes that is about once a minute, when the server sends a bookmark.
+        """
+        return self._clock.monotonic() - self._heard_s
+
+    def relist(self) -> None:
+        """Ask for a list that begins now, whatever is going on; `lists` grows when it is complete."""
+        self._wanted.set()
+        if self._scope is not None:
+            self._scope.reschedule(asyncio.get_running_loop().time())
+            self._scope = None
+
+    async def run(self) -> None:
+        """Follow the server until cancelled; trouble is shown in `error` and never raised."""
+        while True:
+            self._lasted = False
+            error: KubeError | None = None
+            try:
+                async with asyncio.timeout(None) as scope:
+                    self._scope = scope
+                    await self._follow()
+            except KubeError as failure:
+                error = failure
+                self._note(error)
+            except TimeoutError:
+                if not scope.expired():
+                    raise
+            finally:
+                self._scope = None
+            await self._rest(error)
+
+    async def _follow(self) -> None:
+        """List unless there is a version to watch from, then watch until the stream ends."""
+        if self._wanted.is_set() or self._version is None:
+            await self._list()
+        while True:
+            await self._watch()
+
+    async def _list(self) -> None:
+        self._wanted.clear()
+        self._version = None
+        keys = set[str]()
+        version, token, limit = "", "", PAGE
+        while True:
+            try:
+                page = await self._page(limit, token)
+            except KubeError as error:
+                if error.status != GONE or not token:
+                    raise
+                # The rest of a snapshot that is no longer kept: read everything at once instead.
+                keys, version, token, limit = set(), "", "", 0
+                continue
+            for item in page.objects:
+                keys.add(item.metadata.key)
+                self._cache.put(item)
+            for unread in page.unread:
+                keys.add(unread.key)
+                self._cache.mark(unread)
+            version, token = version or page.version, page.token
+            if not token:
+                break
+        self._cache.keep_only(keys)
+        self._version = version
+        self.absent, self._served, self._missed_s = False, True, None
+        self._settle()
+        if not self._wanted.is_set():
+            self.lists += 1
+
+    async def _page(self, limit: int, token: str) -> Page[T]:
+        query = self._wire.list_query(limit, token)
+        answer = await self._api.request("GET", self._wire.path, query=query, timeout_s=self._times.page_s)
+        return self._wire.page(answer.body)
+
+    async def _watch(self) -> None:
+        """Take events until the server ends the stream; one that it ends too soon is an error."""
+        assert self._version is not None
+        query = self._wire.watch_query(self._version, float(self._rng.uniform(*self._times.watch_s)))
+        began_s = self._clock.monotonic()
+        try:
+            async with self._api.stream(self._wire.path, query, idle_s=self._times.idle_s) as lines:
+                self._settle()
+                async for line in lines:
+                    self._take(self._wire.event(line))
+        finally:
+            lasted_s = self._clock.monotonic() - began_s
+            self._lasted = lasted_s >= self._times.lasting_s
+        if not self._lasted:
+            raise KubeError(Fault.UNAVAILABLE, f"GET {self._wire.path}: the watch was ended after {lasted_s:.1f} s")
+
+    def _take(self, event: Event[T]) -> None:
+        self._heard_s = self._clock.monotonic()
+        self._version = event.version or self._version
+        if isinstance(event.seen, Unread):
+            if event.type == "DELETED":
+                self._cache.drop(event.seen.key)
+            else:
+                self._cache.mark(event.seen)
+        elif event.seen is not None:
+            if event.type == "DELETED":
+                self._cache.drop(event.seen.metadata.key)
+            else:
+                self._cache.put(event.seen)
+
+    def _settle(self) -> None:
+        """The server answered: what is held is what it has."""
+        self._heard_s = self._clock.monotonic()
+        self._fault = None
+        self._synced.set()
+
+    def _note(self, error: KubeError) -> None:
+        """Keep what went wrong; after an answer that makes the version useless, only a list helps."""
+        self._fault = error
+        if error.fault is Fault.INVALID:
+            self._version = None
+        if error.status != ABSENT:
+            self._missed_s = None
+            return
+        now_s = self._clock.monotonic()
+        self._missed_s = now_s if self._missed_s is None else self._missed_s
+        # An API server that has just started may not know its custom resources yet: they are not gone at once.
+        if not self._served or now_s >= self._missed_s + self._times.absent_s:
+            self._cache.keep_only(frozenset())
+            self.absent, self._served = True, False
+            self._settle()
+
+    async def _rest(self, error: KubeError | None) -> None:
+        """Wait before the next attempt, unless the last watch was a good one; `relist` ends the wait."""
+        if self._lasted or error is None:
+            self._backoff.reset()
+            return
+        wait_s = self._times.absent_s if self.absent else self._backoff.next_s(error.retry_after_s)
+        await self._clock.sleep_until(self._clock.monotonic() + wait_s, self._wanted)
+
+    def _unread_error(self) -> KubeError | None:
+        unread = self._cache.unread
+        if not unread:
+            return None
+        key = min(unread)
+        others = f"; and {len(unread) - 1} more" if len(unread) > 1 else ""
+        return KubeError(Fault.INVALID, f"GET {self._wire.path}: {key} cannot be read: {unread[key]}{others}")
