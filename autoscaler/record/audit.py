@@ -6,6 +6,8 @@ such a decision does not say when its workload is due again and reads as due at 
 the decisions of an audit stream and are passed over.
 """
 
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -65,14 +67,16 @@ def trace_fields(decision: Decision) -> list[Fields]:
 
 
 def read_audit(path: Path) -> Iterator[Decision]:
-    """The decisions of a file in its order, read as they are asked for.
+    """The decisions of a file, plain or compressed (`.gz`), in its order, read as they are asked for.
 
     Lines of `decide` that hold an error are passed over, and so is a last line that is still being written. Raises
     InputError naming file, line and field for any other line, for an empty file and for a file that cannot be read.
     """
     try:
-        with path.open("rb") as lines:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             yield from read_lines(lines, str(path))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: not a whole gzip file: {error}; give a finished file of audit lines") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give a readable file of audit lines") from error
 

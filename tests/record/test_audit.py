@@ -1,5 +1,6 @@
 """Audit lines: one line per decision, the same bytes every time, read back whole or refused by line and field."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -145,7 +146,19 @@ def test_a_file_of_another_format_is_refused(content: bytes, message: str, tmp_p
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+@pytest.mark.parametrize(
+    "content",
+    [b"plain", gzip.compress(b"{}\n")[:-4], gzip.compress(b"x" * 1000)[:12] + b"\0" * 40],
+    ids=["not compressed", "cut", "garbled"],
+)
+def test_a_compressed_file_that_is_not_whole_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "audit-000000000001.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"audit-000000000001.jsonl.gz: "):
+        list(read_audit(path))
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", ".", "missing.gz"])
 def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"give a readable file of audit lines"):
         list(read_audit(tmp_path / name))

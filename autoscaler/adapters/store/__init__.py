@@ -1,0 +1,1 @@
+"""Where the record goes on this machine's disk."""
