@@ -39,6 +39,10 @@ class PortError(HeadroomError):
         self.fault = fault
 
 
+class RefusedError(PortError):
+    """The other side answered no, or was not asked: what was to be written was not. The message says why."""
+
+
 class Clock(Protocol):
     """The only source of time outside the core."""
 
@@ -101,7 +105,10 @@ class ScaleClient(Protocol):
         ...
 
     async def patch(self, workload: str, seen_replicas: int, replicas: int) -> Patch:
-        """Write `replicas` if the target still has `seen_replicas`; a PortError means that the outcome is unknown."""
+        """Write `replicas` if the target still has `seen_replicas`.
+
+        Raises RefusedError where a refusal has words, and any other PortError when the outcome is unknown.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from autoscaler.core.types import Decision, Verdict
-from autoscaler.ports import Clock, Patch, PortError, ScaleClient
+from autoscaler.ports import Clock, Patch, PortError, RefusedError, ScaleClient
 from autoscaler.runtime.target import Target
 
 VALID_TICKS = 2.0
@@ -95,6 +95,8 @@ class Actuator:
             outcome = OF_PATCH[patch]
         except TimeoutError:
             message = f"no answer within {self._timeout_s:g} s"
+        except RefusedError as error:
+            outcome, message = Outcome.REFUSED, str(error)
         except PortError as error:
             message = str(error)
         finally:

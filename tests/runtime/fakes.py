@@ -44,8 +44,8 @@ class Scale:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.replicas: dict[str, int] = {}
-        self.answers: list[Patch | Fault | str] = []
-        """What the next patches get: an outcome, a PortError of that fault, or "hang"; applied when empty."""
+        self.answers: list[Patch | Fault | PortError | str] = []
+        """What the next patches get: an outcome, an error, a PortError of that fault, or "hang"; applied when empty."""
         self.patches: list[tuple[float, str, int, int]] = []
         self.fails: set[str] = set()
         self.reads = 0
@@ -62,6 +62,8 @@ class Scale:
         answer = self.answers.pop(0) if self.answers else Patch.APPLIED
         if answer == "hang":
             await asyncio.Event().wait()
+        if isinstance(answer, PortError):
+            raise answer
         if isinstance(answer, Fault):
             raise PortError(answer, "stream reset")
         assert isinstance(answer, Patch)

@@ -3,7 +3,7 @@
 import pytest
 
 from autoscaler.api.modes import Mode
-from autoscaler.ports import Fault, Patch
+from autoscaler.ports import Fault, Patch, RefusedError
 from autoscaler.runtime.actuator import Outcome
 from autoscaler.runtime.supervisor import Bounds
 from tests.runtime.bench import A, running, target
@@ -38,6 +38,16 @@ async def test_a_refused_patch_is_not_repeated_before_the_next_step_is_due() -> 
         bench.scale.answers = [Patch.REFUSED, Patch.REFUSED]
         await bench.until(11.0)
     assert bench.outcomes() == [(0.0, "refused"), (5.0, "refused"), (10.0, "applied")]
+
+
+async def test_a_refusal_keeps_the_words_of_the_server_and_blocks_nothing() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [RefusedError(Fault.DENIED, "403 Forbidden: may not patch deployments/scale")]
+        await bench.until(6.0)
+    refused, applied = bench.told("act")
+    assert refused["outcome"] == "refused"
+    assert refused["message"] == "403 Forbidden: may not patch deployments/scale"
+    assert applied["outcome"] == "applied"
 
 
 async def test_after_an_unknown_outcome_nothing_is_patched_until_the_target_was_read_back() -> None:

@@ -9,7 +9,7 @@ conditional on the resourceVersion, which every change of the target's status wo
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Never
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -18,11 +18,9 @@ from autoscaler.adapters.kube.writing import JSON_PATCH, Requests, decoded
 from autoscaler.api.claims import TargetRef
 from autoscaler.ports import Fault, Patch, RefusedError
 
-NOT_DONE: Final = range(400, 500)
-"""A status that says that nothing was written, 429 among them: it is answered before a request is looked at."""
-
-UNSURE: Final = 408
-"""Except this one, which a proxy sends when it has waited long enough."""
+NOT_DONE: Final = frozenset(range(400, 500)) - {408}
+"""Each says that nothing was written; 429 too, for it is answered before a request is looked at. 408 is a proxy's that
+has waited long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +125,24 @@ async def _after(error: KubeError, api: Requests, ref: TargetRef, seen_replicas:
     """What an answer other than 2xx means. Raises as `patch_scale` does."""
     if error.status == 409:
         return Patch.CONFLICT
-    if error.status not in NOT_DONE or error.status == UNSURE:
+    if error.status not in NOT_DONE:
         raise error
     if error.status != 422:
-        _refuse(error)
+        raise _refusal(error) from error
     # A failed test and a count that the server does not allow are both 422 Invalid, and only the first is a conflict:
     # taken for one, the second would be asked again and again.
     try:
         now = await read_scale(api, ref, timeout_s)
     except KubeError as later:
         if later.status == 404:
-            _refuse(later)
+            raise _refusal(later) from later
         return Patch.CONFLICT
     if now.uid != ref.uid:
         raise RefusedError(Fault.INVALID, f"PATCH {ref.path}/scale: the target was deleted and made anew") from error
     if now.replicas != seen_replicas:
         return Patch.CONFLICT
-    _refuse(error)
+    raise _refusal(error) from error
 
 
-def _refuse(error: KubeError) -> Never:
-    raise RefusedError(error.fault, str(error)) from error
+def _refusal(error: KubeError) -> RefusedError:
+    return RefusedError(error.fault, str(error))

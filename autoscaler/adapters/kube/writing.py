@@ -36,7 +36,7 @@ class Requests(Protocol):
 
 
 def decoded(decoder: msgspec.json.Decoder[T], answer: Answer, call: str) -> T:
-    """The object in an answer to `call` (method and path). Raises KubeError where it is not one, such as a proxy's page."""
+    """The object in an answer to `call` (method and path). Raises KubeError where it is none, as a proxy's page."""
     try:
         return decoder.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
