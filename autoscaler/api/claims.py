@@ -1,6 +1,13 @@
-"""Who asks Headroom to scale what: the object itself, apart from how its policy was spelled."""
+"""Who asks Headroom to scale what: the object itself, the policy for it, and what forbids to act on it.
+
+Enters: nothing; these are the values that discovery fills. A claim is always decided and recorded; one with a block is
+never acted upon, and says who is in the way.
+"""
 
 from dataclasses import dataclass
+from enum import Enum
+
+from autoscaler.api.scaling_policy import ScalingPolicySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +37,81 @@ class TargetRef:
     def api_version(self) -> str:
         """Group and version as manifests write them."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of target that an administrator lets Headroom scale; `resource` is the plural."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+
+
+class Way(Enum):
+    """The way in by which a workload is claimed; an earlier one is heard before a later one."""
+
+    SCALING_POLICY = "ScalingPolicy"
+    ANNOTATION = "annotation"
+
+
+class Block(Enum):
+    """Why a claim is not acted upon although its policy would allow it."""
+
+    HPA = "HorizontalPodAutoscaler"
+    """An HPA sets the replicas of the same target."""
+    SCALED_OBJECT = "ScaledObject"
+    """KEDA sets them through an HPA of its own."""
+    OWNER = "Owner"
+    """The target belongs to an object whose controller would undo the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Who is in the way, and what a person should do about it."""
+
+    block: Block
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One target that shall be scaled. `policy` is the ScalingPolicy's name, None for an annotation; `generation` is
+    that of the object which holds the policy."""
+
+    ref: TargetRef
+    spec: ScalingPolicySpec
+    way: Way
+    policy: str | None
+    generation: int
+    obstacle: Obstacle | None = None
+    remarks: tuple[str, ...] = ()
+    """What a person should know and what stops nothing: a VPA on the same target, a claim that lost to this one."""
+
+
+class Reject(Enum):
+    """Why an object that asks for scaling makes no claim."""
+
+    INVALID = "Invalid"
+    """The policy cannot be read; the message names field, value and legal range."""
+    NO_TARGET = "TargetNotFound"
+    KIND_REFUSED = "KindNotAllowed"
+    """The administrator did not list the target's kind."""
+    OUTRANKED = "Outranked"
+    """Another way in claims the same ``namespace/name``, of this kind or another, and is heard before this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An object that asks for scaling and is not served: a ScalingPolicy by `policy`, else the annotated target."""
+
+    namespace: str
+    name: str
+    policy: bool
+    kind: str
+    api_version: str
+    uid: str
+    generation: int
+    reject: Reject
+    message: str

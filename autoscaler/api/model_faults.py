@@ -52,10 +52,13 @@ def first_fault(error: ValidationError, model: type[BaseModel], spelling: Spelli
     forms = schema_of(model)["$defs"]
     owner = form = forms[model.__name__]
     field: str | None = None
-    for part in fault["loc"]:
+    is_key = fault["loc"][-1:] == ("[key]",)
+    for part in fault["loc"][:-1] if is_key else fault["loc"]:
         owner, field = form, _field(part, form, forms)
         form = descend(form, part if field is None else field, forms)
         path.append(part)
+    if is_key:
+        form = owner.get("propertyNames", {})
     kind, given = fault["type"], shown(fault["input"])
     if kind == "value_error":
         return FieldFault(tuple(path), respelled(str(fault["ctx"]["error"]), model, spelling))
@@ -121,8 +124,9 @@ def descend(form: dict[str, Any], part: int | str, forms: dict[str, Any]) -> dic
     if isinstance(part, int):
         inner = form.get("items", {})
     else:
-        inner = form.get("properties", {}).get(part, form.get("additionalProperties", {}))
-    return resolved(inner, forms) if isinstance(inner, dict) else {}
+        values: dict[str, Any] = next(iter(form.get("patternProperties", {}).values()), {})
+        inner = form.get("properties", {}).get(part, values)
+    return resolved(inner, forms)
 
 
 def legal(form: dict[str, Any]) -> str:
@@ -133,10 +137,17 @@ def legal(form: dict[str, Any]) -> str:
         return f"one of {', '.join(form['enum'])}"
     if form.get("format") == "date-time":
         return "a date and time with offset such as 2026-11-28T08:00:00+01:00, or a number of seconds"
-    kind = form.get("type")
-    if kind not in {"integer", "number"}:
-        return {"object": "an object", "array": "a list", "boolean": "true or false"}.get(str(kind), "a text")
-    return f"{'a whole number' if kind == 'integer' else 'a number'}, {_span(form)}"
+    match form.get("type"):
+        case "integer":
+            return f"a whole number, {_span(form)}"
+        case "number":
+            return f"a number, {_span(form)}"
+        case "array":
+            return f"a list of {form.get('minItems', 0)}..{form['maxItems']}" if "maxItems" in form else "a list"
+        case "string" if "maxLength" in form:
+            return f"a text of {form.get('minLength', 0)}..{form['maxLength']} characters"
+        case kind:
+            return {"object": "an object", "boolean": "true or false"}.get(str(kind), "a text")
 
 
 def _span(form: dict[str, Any]) -> str:

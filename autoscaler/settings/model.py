@@ -1,0 +1,119 @@
+"""All settings of an installation as one frozen model. It reads nothing by itself: `load_settings` does."""
+
+from enum import Enum
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from autoscaler.api.modes import Mode
+from autoscaler.settings.parts import (
+    DEFAULT_KINDS,
+    Audit,
+    Budgets,
+    Gateway,
+    Http,
+    Kube,
+    Label,
+    Lease,
+    ObjectName,
+    Prometheus,
+    ScaledKinds,
+    Scrape,
+)
+
+ENV_PREFIX = "HEADROOM_"
+NESTED = "__"
+
+
+_LOOPBACK: Final = (
+    "allow_loopback_targets is on: metrics are read from loopback addresses, so that any process on this machine can "
+    "pass for a pod. It is for tests; turn it off elsewhere."
+)
+
+
+class LogLevel(Enum):
+    """The least important messages that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+GpuResource = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9][-.a-z0-9]*/[A-Za-z0-9][-._A-Za-z0-9]*$",
+        max_length=316,
+        json_schema_extra={"legal": "a resource such as nvidia.com/gpu"},
+    ),
+]
+
+
+class Settings(BaseSettings):
+    """What the administrator sets for all workloads."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=NESTED,
+        env_ignore_empty=True,
+    )
+
+    namespace: Label = "headroom-system"
+    """Headroom's own namespace: its lease, its checkpoints and the freeze are there."""
+    identity: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """The name of this replica in the lease (the pod's name); none: the machine's host name."""
+    watch_namespaces: tuple[Label, ...] = ()
+    """Where workloads are scaled; empty: in all namespaces."""
+    kinds: ScaledKinds = DEFAULT_KINDS
+    """What may be scaled."""
+    default_mode: Mode = Mode.SHADOW
+    """The mode of a policy that gives none."""
+    freeze_config_map: ObjectName = "headroom-freeze"
+    """The ConfigMap, in Headroom's own namespace, that stops all action."""
+    gpu_resource_names: Annotated[tuple[GpuResource, ...], Field(min_length=1, max_length=16)] = (
+        "nvidia.com/gpu",
+        "amd.com/gpu",
+    )
+    """The resources of pods and nodes that are GPUs."""
+    log_level: LogLevel = LogLevel.INFO
+    allow_loopback_targets: bool = False
+    """For tests only: pods, gateways and Prometheus may have loopback addresses."""
+
+    kube: Kube = Kube()
+    scrape: Scrape = Scrape()
+    lease: Lease = Lease()
+    http: Http = Http()
+    audit: Audit = Audit()
+    budgets: Budgets = Budgets()
+    gateways: Annotated[dict[Label, Gateway], Field(max_length=1000)] = {}
+    """Gateways by the names that policies use."""
+    prometheus: Annotated[dict[Label, Prometheus], Field(max_length=100)] = {}
+    """Prometheus endpoints by the names that policies use."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed in: `load_settings` reads the rest."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should be told at the start, in sentences."""
+        return (_LOOPBACK,) if self.allow_loopback_targets else ()
+
+    def effective(self) -> dict[str, Any]:
+        """All settings as plain JSON values. There is no secret in them: tokens stand in files, and a URL with a
+        password is refused."""
+        return self.model_dump(mode="json")
