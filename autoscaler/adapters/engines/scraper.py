@@ -1,0 +1,143 @@
+"""Reads the metrics pages of serving pods and gateways, each once per interval, and answers from memory.
+
+Enters: targets, put and dropped as pods come and go. Leaves: a sample per workload, the news that makes a step worth
+while, and a report of what was found. It answers at once and never waits for a page. News is told for a first page of a
+ready pod, a page lost or back, and the first waiting request; not for every page, or a thousand pods would cause a
+thousand steps a second.
+"""
+
+from collections.abc import Callable, Mapping
+
+from autoscaler.adapters.engines.catalogue import PROFILES
+from autoscaler.adapters.engines.facts import PageReader
+from autoscaler.adapters.engines.fetch import CAP_BYTES, TIMEOUT_S, Trouble, fetching
+from autoscaler.adapters.engines.polling import Poller
+from autoscaler.adapters.engines.profiles import Profile
+from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
+from autoscaler.adapters.engines.workload import Found, WorkloadBook, useless
+from autoscaler.ports import Clock, Fault, MetricSample, PortError
+
+STALE_INTERVALS = 3.0
+STALE_MIN_S = 3.0
+"""A page older than three intervals, and than this, says nothing any more."""
+
+HISTOGRAMS_S = 5.0
+"""Between two readings of a pod's histograms: they are most of a page, and a minute's percentile needs no more."""
+
+
+class Scraper:
+    """A MetricSource over pages. `put` and `drop` may be called at any time; `run` asks until cancelled."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        on_news: Callable[[str], None],
+        interval_s: float = 1.0,
+        timeout_s: float = TIMEOUT_S,
+        cap_bytes: int = CAP_BYTES,
+        allow_loopback: bool = False,
+        profiles: Mapping[str, Profile] = PROFILES,
+    ) -> None:
+        self._clock = clock
+        self._on_news = on_news
+        self._timeout_s = timeout_s
+        self._cap_bytes = cap_bytes
+        self._allow_loopback = allow_loopback
+        self._profiles = profiles
+        self._readers = {name: PageReader(profile) for name, profile in profiles.items()}
+        self._stale_s = max(STALE_INTERVALS * interval_s, STALE_MIN_S)
+        self._books: dict[str, WorkloadBook] = {}
+        self._targets: dict[str, ScrapeTarget | GatewayTarget] = {}
+        self._poller: Poller[ScrapeTarget | GatewayTarget] = Poller(clock, interval_s, self._absorb)
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        async with fetching(
+            timeout_s=self._timeout_s, cap_bytes=self._cap_bytes, allow_loopback=self._allow_loopback
+        ) as fetcher:
+            await self._poller.run(fetcher.get)
+
+    def put(self, target: ScrapeTarget | GatewayTarget) -> None:
+        """Ask this target from now on, or change where it is. Raises KeyError for a profile that does not exist."""
+        self._readers[target.profile]
+        known = self._targets.get(target.uid)
+        if known is not None and known.workload != target.workload:
+            self.drop(target.uid)
+        self._targets[target.uid] = target
+        book = self._books.get(target.workload)
+        if book is None:
+            book = self._books[target.workload] = WorkloadBook(self._stale_s)
+        if isinstance(target, ScrapeTarget):
+            book.pods.put(target)
+        else:
+            book.gateways.put(target)
+        self._poller.put(target)
+
+    def drop(self, uid: str) -> None:
+        """Ask this target no more; an unknown one is none."""
+        target = self._targets.pop(uid, None)
+        if target is None:
+            return
+        self._poller.drop(uid)
+        book = self._books[target.workload]
+        if isinstance(target, ScrapeTarget):
+            book.pods.drop(uid)
+        else:
+            book.gateways.drop(uid)
+
+    def forget(self, workload: str) -> None:
+        """Drop all targets of a workload, and that it ever had any."""
+        for uid in [uid for uid, target in self._targets.items() if target.workload == workload]:
+            self.drop(uid)
+        self._books.pop(workload, None)
+
+    async def read(self, workload: str) -> MetricSample:
+        """The newest sample of `workload`, from memory. Raises PortError."""
+        return self.sample(workload)
+
+    def sample(self, workload: str) -> MetricSample:
+        """The newest sample, taken when the newest of its pages came. Raises PortError when there is none to use.
+
+        A workload whose pods all went away has a sample with no pods; one that never had any has none.
+        """
+        book = self._books.get(workload)
+        if book is None:
+            raise PortError(Fault.UNAVAILABLE, f"{workload}: no pod or gateway to ask for metrics is known")
+        return book.sample(workload, self._clock.now(), self._clock.monotonic())
+
+    def found(self, workload: str) -> Found:
+        """What the pages of `workload` hold and lack. Raises KeyError for a workload without targets."""
+        return self._books[workload].found(self._profiles, self._clock.monotonic())
+
+    def _absorb(self, target: ScrapeTarget | GatewayTarget, answer: bytes | Trouble) -> bool:
+        """Take an answer; return whether it was of use."""
+        book = self._books[target.workload]
+        now_s, mono_s = self._clock.now(), self._clock.monotonic()
+        trouble = answer if isinstance(answer, Trouble) else None
+        news = False
+        if isinstance(answer, bytes):
+            reader = self._readers[target.profile]
+            own = target.own if isinstance(target, GatewayTarget) else ()
+            facts = reader.facts(answer, own)
+            trouble = useless(facts, reader.profile)
+            if trouble is None:
+                book.heard(now_s, mono_s)
+                if isinstance(target, ScrapeTarget):
+                    news = book.pods.absorb(target.uid, facts, mono_s=mono_s)
+                    self._histograms(book, target, reader, answer, mono_s)
+                else:
+                    news = book.gateways.absorb(target.uid, facts, mono_s=mono_s)
+        if trouble is not None:
+            part = book.pods if isinstance(target, ScrapeTarget) else book.gateways
+            news = part.miss(target.uid, trouble, mono_s=mono_s)
+        if news:
+            self._on_news(target.workload)
+        return trouble is None
+
+    @staticmethod
+    def _histograms(book: WorkloadBook, target: ScrapeTarget, reader: PageReader, page: bytes, mono_s: float) -> None:
+        pod = book.pods.pods[target.uid]
+        if mono_s - pod.histograms_s >= HISTOGRAMS_S - 0.5:
+            pod.histograms_s = mono_s
+            book.pods.latency.add(target.uid, mono_s, reader.histograms(page))

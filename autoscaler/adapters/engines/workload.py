@@ -1,0 +1,106 @@
+"""Everything heard about one workload, as the sample a decision reads and as the report a person reads."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoscaler.adapters.engines.facts import Facts
+from autoscaler.adapters.engines.fetch import Trouble
+from autoscaler.adapters.engines.gateways import Gateway, GatewayBook
+from autoscaler.adapters.engines.pods import Pod, PodBook
+from autoscaler.adapters.engines.profiles import Fact, Profile
+from autoscaler.ports import Fault, MetricSample, PortError
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A target that gives no usable page."""
+
+    pod: str
+    fault: Fault
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the pages of a workload hold, for whoever sets it up."""
+
+    answering: int
+    silent: tuple[Silent, ...]
+    names: Mapping[Fact, str]
+    """Fact -> the name it was found under on some page."""
+    missing: Mapping[Fact, tuple[str, ...]]
+    """Fact -> the names it was looked for under and not found, on any page."""
+    impossible: Mapping[Fact, int]
+    """Fact -> targets whose newest page has a value that cannot be true."""
+
+
+@dataclass(slots=True)
+class WorkloadBook:
+    """The pods and gateways of one workload. `at_s` is when the newest page came, in the clock's origin."""
+
+    stale_s: float
+    pods: PodBook = field(init=False)
+    gateways: GatewayBook = field(init=False)
+    page_s: float = float("-inf")
+    at_s: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.pods = PodBook(self.stale_s)
+        self.gateways = GatewayBook(self.stale_s)
+
+    def heard(self, now_s: float, mono_s: float) -> None:
+        """A usable page has come."""
+        self.page_s, self.at_s = mono_s, now_s
+
+    def sample(self, workload: str, now_s: float, mono_s: float) -> MetricSample:
+        """The newest sample. Raises PortError when there are serving pods and all that could tell of them is silent."""
+        gateway = self.gateways.reading(mono_s)
+        if not self.pods.pods and not self.gateways.gateways:
+            return MetricSample(now_s, pods=())  # all its pods went away: there are none, which is known as of now
+        silent = self.pods.silent(mono_s)
+        if silent and gateway is None:
+            raise _error(workload, [t.trouble for t in self._targets() if t.trouble is not None])
+        pods = self.pods.readings(mono_s)
+        at_s = self.at_s if mono_s - self.page_s <= self.stale_s else now_s
+        return MetricSample(at_s, None if silent else pods, gateway, self.pods.latency.reading(mono_s))
+
+    def found(self, profiles: Mapping[str, Profile], mono_s: float) -> Found:
+        """What is on the pages and what is not."""
+        targets = self._targets()
+        pages = [(t.target.profile, t.facts) for t in targets if t.facts is not None]
+        names = {fact: name for _, facts in pages for fact, name in facts.names.items()}
+        used = {profile for profile, _ in pages} or {t.target.profile for t in targets}
+        missing = {
+            fact: tuple(series.name for series in tried)
+            for profile in sorted(used)
+            for fact, tried in profiles[profile].facts.items()
+            if fact not in names
+        }
+        silent = tuple(
+            Silent(t.target.pod, t.trouble.fault, t.trouble.message) for t in targets if t.trouble is not None
+        )
+        answering = sum(mono_s - t.page_s <= self.stale_s for t in targets)
+        impossible = Counter(fact for _, facts in pages for fact in facts.impossible)
+        return Found(answering, silent, names, missing, impossible)
+
+    def _targets(self) -> list[Pod | Gateway]:
+        return [*self.pods.pods.values(), *self.gateways.gateways.values()]
+
+
+def useless(facts: Facts, profile: Profile) -> Trouble | None:
+    """What is wrong with a page on which none of the facts stands that a decision could rest on."""
+    if any(fact in facts.values for fact in profile.needed):
+        return None
+    broken = [facts.names[fact] for fact in profile.needed if fact in facts.impossible and fact in facts.names]
+    if broken:
+        return Trouble(Fault.INVALID, f"{', '.join(broken)}: the value cannot be true")
+    looked = [series.name for fact in profile.needed for series in profile.facts[fact]]
+    return Trouble(Fault.INVALID, f"none of {', '.join(dict.fromkeys(looked))} is on the page")
+
+
+def _error(workload: str, troubles: list[Trouble]) -> PortError:
+    if not troubles:
+        return PortError(Fault.UNAVAILABLE, f"{workload}: no page has been read yet")
+    (first, count), *_ = Counter(troubles).most_common(1)
+    return PortError(first.fault, f"{workload}: {first.message} ({count} of {len(troubles)} silent targets)")

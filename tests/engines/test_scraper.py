@@ -1,0 +1,203 @@
+"""The scraper against real servers on loopback addresses: every bad page costs its own pod one reading."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from aiohttp import web
+
+from autoscaler.adapters.engines.profiles import Fact
+from autoscaler.adapters.engines.scraper import Scraper
+from autoscaler.ports import Fault, PortError
+from autoscaler.runtime.clock import WallClock
+from tests.engines.pods import Answer, Pods, serving, target, vllm
+
+W = "team/chat"
+GOOD, BAD = "127.1.0.1", "127.1.0.2"
+
+
+@contextlib.asynccontextmanager
+async def scraping(pods: Pods, *ips: str, **more) -> AsyncIterator[tuple[Scraper, list[str]]]:
+    """A scraper over these addresses that asks ten times a second."""
+    news: list[str] = []
+    more = {"interval_s": 0.1, "timeout_s": 0.3, "allow_loopback": True, **more}
+    scraper = Scraper(clock=WallClock(), on_news=news.append, **more)
+    for ip in ips:
+        scraper.put(target(ip, pods.port))
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(scraper.run())
+        yield scraper, news
+        task.cancel()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(3):
+        while not true():  # noqa: ASYNC110 - what is waited for is a server's answer
+            await asyncio.sleep(0.01)
+
+
+async def test_pages_become_readings_and_the_first_of_a_ready_pod_is_news() -> None:
+    async with serving(GOOD, BAD) as pods:
+        pods.answers = {GOOD: vllm(3, 5, 40, 0.5, deferred=2), BAD: vllm(0, 1, 8, 0.1)}
+        async with scraping(pods, GOOD, BAD) as (scraper, news):
+            await until(lambda: len(news) >= 2)
+            sample = scraper.sample(W)
+            assert await scraper.read(W) == sample
+    assert sample.pods is not None
+    one, two = sorted(sample.pods, key=lambda pod: pod.name)
+    assert (one.waiting, one.waiting_deferred, one.running, one.requests_total) == (3.0, 2.0, 5.0, 40.0)
+    assert (one.prompt_tokens_total, one.generation_tokens_total, one.kv_cache_usage) == (4000.0, 400.0, 0.5)
+    assert (two.name, two.waiting, two.running) == ("pod-127.1.0.2", 0.0, 1.0)
+
+
+async def drip(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    with contextlib.suppress(ConnectionError):
+        for _ in range(100):
+            await response.write(b"#")
+            await asyncio.sleep(0.05)
+    return response
+
+
+async def huge(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    with contextlib.suppress(ConnectionError):
+        for _ in range(100):
+            await response.write(b"# comment\n" * 100_000)
+    return response
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "100000"})
+    await response.prepare(request)
+    await response.write(vllm(3).encode())
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+async def reset(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def status(code: int, **headers: str):
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(status=code, text=vllm(9), headers=headers)
+
+    return answer
+
+
+async def html(_request: web.Request) -> web.Response:
+    return web.Response(text="<!doctype html><p>nginx</p>", content_type="text/html")
+
+
+async def gzipped(_request: web.Request) -> web.Response:
+    return web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+
+
+TROUBLES: dict[str, tuple[Answer, Fault, str]] = {
+    "empty": ("", Fault.INVALID, "the page is empty"),
+    "only blanks": ("  \n\n", Fault.INVALID, "the page is empty"),
+    "HTML": (html, Fault.INVALID, "HTML"),
+    "HTML that calls itself text": ("<html>502</html>\n", Fault.INVALID, "HTML"),
+    "another program's": ("go_goroutines 7\n", Fault.INVALID, "none of vllm:num_requests_waiting_by_reason"),
+    "JSON": ('[{"numActiveRequests": 3}]\n', Fault.INVALID, "none of vllm:"),
+    "renamed": (vllm(3).replace("vllm:num_", "vllm:count_"), Fault.INVALID, "is on the page"),
+    "all not a number": (vllm(float("nan"), float("nan")), Fault.INVALID, "cannot be true"),
+    "all negative": (vllm(-1, -1), Fault.INVALID, "cannot be true"),
+    "an unknown size that is 100 MB": (huge, Fault.INVALID, "larger than 1048576 bytes"),
+    "a slow drip": (drip, Fault.TIMEOUT, "no whole page within 0.3 s"),
+    "cut off": (cut, Fault.UNAVAILABLE, "Not enough data"),
+    "reset": (reset, Fault.UNAVAILABLE, "isconnected"),
+    "an error": (status(503), Fault.UNAVAILABLE, "HTTP 503"),
+    "not there": (status(404), Fault.INVALID, "HTTP 404"),
+    "for the authorised": (status(401), Fault.DENIED, "credentials are never sent"),
+    "elsewhere": (status(302, Location="http://127.1.0.1/metrics"), Fault.INVALID, "HTTP 302"),
+    "compressed": (gzipped, Fault.INVALID, "compressed (gzip)"),
+}
+
+
+@pytest.mark.parametrize(("answer", "fault", "words"), TROUBLES.values(), ids=TROUBLES.keys())
+async def test_a_page_that_cannot_be_used_silences_its_own_pod_only(answer: Answer, fault: Fault, words: str) -> None:
+    async with serving(GOOD, BAD) as pods:
+        pods.answers = {GOOD: vllm(1, 2), BAD: answer}
+        async with scraping(pods, GOOD, BAD) as (scraper, news):
+            await until(lambda: bool(scraper.found(W).silent) and len(news) == 1)
+            (silent,) = scraper.found(W).silent
+            sample = scraper.sample(W)
+    assert (silent.pod, silent.fault) == (f"pod-{BAD}", fault)
+    assert words in silent.message
+    assert sample.pods is not None
+    readings = {pod.name: pod for pod in sample.pods}
+    assert readings[f"pod-{GOOD}"].waiting == 1.0
+    assert readings[f"pod-{BAD}"].waiting is None, "missing, not zero"
+    assert readings[f"pod-{BAD}"].kv_cache_usage is None
+
+
+async def test_an_impossible_value_is_missing_alone_and_counted() -> None:
+    async with serving(GOOD) as pods:
+        pods.answers = {GOOD: vllm(1, 2, 4, 1.7)}
+        async with scraping(pods, GOOD) as (scraper, news):
+            await until(lambda: len(news) == 1)
+            (pod,) = scraper.sample(W).pods or ()
+            found = scraper.found(W)
+    assert (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage) == (1.0, 2.0, 4.0, None)
+    assert found.impossible == {Fact.KV_USED: 1}
+
+
+async def test_nobody_answering_is_an_error_that_names_the_cause() -> None:
+    async with serving(GOOD) as pods:
+        async with scraping(pods, GOOD) as (scraper, _):
+            with pytest.raises(PortError, match="no page has been read yet"):
+                scraper.sample(W)
+            await until(lambda: bool(scraper.found(W).silent))
+            with pytest.raises(PortError, match=r"team/chat: HTTP 404 \(1 of 1 silent targets\)") as error:
+                scraper.sample(W)
+        assert error.value.fault is Fault.INVALID
+        with pytest.raises(PortError, match="no pod or gateway"):
+            scraper.sample("team/other")
+
+
+async def test_a_redirect_is_not_followed_and_nothing_personal_is_sent() -> None:
+    async with serving(GOOD, BAD) as pods:
+        pods.answers = {GOOD: status(302, Location=f"http://{BAD}:{pods.port}/metrics"), BAD: vllm()}
+        async with scraping(pods, GOOD) as (scraper, _):
+            await until(lambda: len(pods.asked) >= 2)
+            assert scraper.found(W).silent[0].message == "HTTP 302"
+    assert {ip for _, ip, _ in pods.asked} == {GOOD}
+    headers = pods.asked[0][2].headers
+    assert headers["Accept-Encoding"] == "identity"
+    assert not {"Authorization", "Cookie", "Proxy-Authorization"} & set(headers)
+
+
+async def test_a_pod_has_one_connection_which_is_kept() -> None:
+    async with serving(GOOD) as pods:
+        pods.answers = {GOOD: vllm()}
+        async with scraping(pods, GOOD):
+            await until(lambda: len(pods.asked) >= 5)
+    ports = {request.transport.get_extra_info("peername")[1] for _, _, request in pods.asked if request.transport}
+    assert len(ports) <= 1
+
+
+async def test_a_pod_that_goes_away_leaves_no_reading_and_is_asked_no_more() -> None:
+    async with serving(GOOD, BAD) as pods:
+        pods.answers = {GOOD: vllm(), BAD: vllm()}
+        async with scraping(pods, GOOD, BAD) as (scraper, news):
+            await until(lambda: len(news) == 2)
+            scraper.drop(f"uid-{BAD}")
+            scraper.drop("uid-of-nobody")
+            assert [pod.name for pod in scraper.sample(W).pods or ()] == [f"pod-{GOOD}"]
+            before = len([1 for _, ip, _ in pods.asked if ip == BAD])
+            asked = len(pods.asked)
+            await until(lambda: len(pods.asked) >= asked + 3)
+            assert len([1 for _, ip, _ in pods.asked if ip == BAD]) <= before + 1
+            scraper.drop(f"uid-{GOOD}")
+            assert scraper.sample(W).pods == (), "there are none, which is known"
+            scraper.forget(W)
+            with pytest.raises(PortError):
+                scraper.sample(W)
