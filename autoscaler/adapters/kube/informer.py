@@ -62,6 +62,7 @@ class Informer(Generic[T]):
         times: InformerTimes | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
+        self.path = resource.path
         self.absent = False
         """The server does not serve this resource; it is looked for again."""
         self.lists = 0
@@ -107,6 +108,10 @@ class Informer(Generic[T]):
         While nothing changes that is about once a minute, when the server sends a bookmark.
         """
         return self._clock.monotonic() - self._heard_s
+
+    def cut_off_s(self) -> float:
+        """Seconds since the server was last heard while it does not answer; 0 while it does."""
+        return 0.0 if self._fault is None else self.staleness_s()
 
     def relist(self) -> None:
         """Ask for a list that begins now, whatever is going on; `lists` grows when it is complete."""

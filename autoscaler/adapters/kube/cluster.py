@@ -1,0 +1,218 @@
+"""Everything of a cluster that decisions rest on, followed by informers and told as news about workloads.
+
+Enters: a client and what to follow. Leaves: claims, pods, limits and the freeze, each with a call when it changed. It
+decides nothing and writes nothing. While a resource cannot be read it says for how long; what was read stays.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.discovery import Discovery, Resolution
+from autoscaler.adapters.kube.informer import Change, Informer, Resource
+from autoscaler.adapters.kube.limits import LimitRange, Quota
+from autoscaler.adapters.kube.membership import Membership
+from autoscaler.adapters.kube.objects import ConfigMap
+from autoscaler.adapters.kube.pods import Node, Pod
+from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
+from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
+from autoscaler.ports import Clock
+
+GROUP: Final = "headroom.dev"
+VERSION: Final = "v1alpha1"
+
+FREEZE_KEY: Final = "freeze"
+"""The entry of the freeze ConfigMap; any text but "false" and "" freezes, and is the reason that people read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is followed: `namespaces` empty means all of them."""
+
+    kinds: tuple[Kind, ...]
+    namespaces: tuple[str, ...]
+    own_namespace: str
+    freeze_config_map: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Whom to tell; each is called in the event loop and must not wait."""
+
+    claim: Callable[[str], None]
+    """The claim on a workload, or who asks for it in vain, changed."""
+    pods: Callable[[str], None]
+    """Pods or the replica count of a workload changed."""
+    limits: Callable[[str], None]
+    """Quotas or limit ranges of a namespace changed."""
+    freeze: Callable[[], None]
+    gateway: Callable[[Change[Pod]], None]
+    """A pod changed that may be a gateway's."""
+
+
+class Cluster:
+    """The informers and what follows from them. `run` once; read at any time."""
+
+    def __init__(self, api: KubeApi, clock: Clock, scope: Scope, hooks: Hooks) -> None:
+        self._api = api
+        self._clock = clock
+        self._scope = scope
+        self._hooks = hooks
+        self._discovery = Discovery(scope.kinds)
+        self._resolutions: dict[str, Resolution] = {}
+        self.members = Membership()
+        self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod)
+        self._targets = {
+            kind: self._follow(_root(kind.group, kind.version), kind.resource, Target, partial(self._on_target, kind))
+            for kind in scope.kinds
+        }
+        self._policies = self._follow(
+            f"/apis/{GROUP}/{VERSION}", "scalingpolicies", ScalingPolicyObject, self._on_policy
+        )
+        self._others = [
+            *self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_other("HPA")),
+            *self._follow("/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_other("ScaledObject")),
+            *self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_other("Vpa")),
+        ]
+        self._quotas = self._follow("/api/v1", "resourcequotas", Quota, self._on_limits)
+        self._ranges = self._follow("/api/v1", "limitranges", LimitRange, self._on_limits)
+        self._nodes = [Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard)]
+        freeze = Resource(
+            f"/api/v1/namespaces/{scope.own_namespace}/configmaps",
+            ConfigMap,
+            field_selector=f"metadata.name={scope.freeze_config_map}",
+        )
+        self._freezes = [Informer(api, freeze, clock, lambda _: hooks.freeze())]
+
+    async def run(self) -> None:
+        """Follow everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._all():
+                group.create_task(informer.run(), name="informer")
+
+    async def wait_synced(self) -> None:
+        """Return once every resource was listed, or is known not to be served."""
+        for informer in self._all():
+            await informer.wait_synced()
+
+    async def relist(self, every_s: float = 0.02) -> None:
+        """Read everything anew, and return when what is held is what the server had after this call."""
+        wanted = {informer: informer.lists for informer in self._all() if not informer.absent}
+        for informer in wanted:
+            informer.relist()
+        while any(informer.lists <= lists and not informer.absent for informer, lists in wanted.items()):
+            await self._clock.sleep_until(self._clock.monotonic() + every_s)
+
+    @property
+    def claims(self) -> Iterator[Claim]:
+        """Every claim there is."""
+        return (r.claim for r in self._resolutions.values() if r.claim is not None)
+
+    @property
+    def rejections(self) -> Iterator[Rejection]:
+        """Every object that asks in vain."""
+        return (rejection for r in self._resolutions.values() for rejection in r.rejections)
+
+    def resolution(self, workload: str) -> Resolution:
+        """What became of all that asks for one workload."""
+        return self._resolutions.get(workload, Resolution())
+
+    def target(self, ref: TargetRef) -> Target | None:
+        """The target as it was last seen, None when it is gone or was made anew."""
+        for kind, informers in self._targets.items():
+            if (kind.group, kind.kind) == (ref.group, ref.kind):
+                for informer in informers:
+                    found: Target | None = informer.items.get(ref.workload)
+                    if found is not None and found.metadata.uid == ref.uid:
+                        return found
+        return None
+
+    def cut_off_s(self, ref: TargetRef) -> float:
+        """For how long the target or its pods could not be followed; 0 while they are."""
+        informers = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
+        return max(informer.cut_off_s() for informer in (*informers, *self._pods))
+
+    def limits_of(self, namespace: str) -> tuple[list[Quota], list[LimitRange]]:
+        """The quotas and limit ranges of a namespace."""
+        quotas = [q for informer in self._quotas for q in informer.items.values() if q.metadata.namespace == namespace]
+        ranges = [r for informer in self._ranges for r in informer.items.values() if r.metadata.namespace == namespace]
+        return quotas, ranges
+
+    def node(self, name: str) -> Node | None:
+        """A node by name."""
+        return self._nodes[0].items.get(name)
+
+    def pods(self) -> Iterator[Pod]:
+        """Every pod that is followed."""
+        return (pod for informer in self._pods for pod in informer.items.values())
+
+    @property
+    def frozen(self) -> str | None:
+        """Why everything is frozen, None while it is not."""
+        for found in self._freezes[0].items.values():
+            words = found.data.get(FREEZE_KEY, "").strip()
+            if words and words.lower() != "false":
+                return words
+        return None
+
+    def health(self) -> Iterator[tuple[str, float, str]]:
+        """Each resource with the seconds since it was last heard and what is wrong with it ("" when nothing is)."""
+        for informer in self._all():
+            absent = "not served" if informer.absent else ""
+            yield informer.path, informer.staleness_s(), str(informer.error or absent)
+
+    def _follow(
+        self, root: str, plural: str, kind: type[Any], heard: Callable[[Change[Any]], None]
+    ) -> list[Informer[Any]]:
+        paths = [f"{root}/namespaces/{n}/{plural}" for n in self._scope.namespaces] or [f"{root}/{plural}"]
+        return [Informer(self._api, Resource(path, kind), self._clock, heard) for path in paths]
+
+    def _all(self) -> Sequence[Informer[Any]]:
+        targets = [informer for some in self._targets.values() for informer in some]
+        rest = (self._policies, self._others, self._quotas, self._ranges, self._nodes, self._freezes)
+        return [*self._pods, *targets, *(informer for some in rest for informer in some)]
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        for owned in self.members.note(change):
+            if owned.workload in self._resolutions:
+                self._hooks.pods(owned.workload)
+        self._hooks.gateway(change)
+
+    def _on_target(self, kind: Kind, change: Change[Target]) -> None:
+        self._resolve({self._discovery.target(kind, change.key, change.new)})
+        if change.key in self._resolutions:
+            self._hooks.pods(change.key)
+
+    def _on_policy(self, change: Change[ScalingPolicyObject]) -> None:
+        self._resolve(self._discovery.policy(change.key, change.new))
+
+    def _on_other(self, kind: str) -> Callable[[Change[Any]], None]:
+        def heard(change: Change[Any]) -> None:
+            self._resolve(self._discovery.other(change.key, change.new, kind))
+
+        return heard
+
+    def _on_limits(self, change: Change[Any]) -> None:
+        self._hooks.limits(change.key.partition("/")[0])
+
+    def _resolve(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            now, before = self._discovery.resolve(key), self._resolutions.get(key, Resolution())
+            if now == before:
+                continue
+            if now == Resolution():
+                del self._resolutions[key]
+            else:
+                self._resolutions[key] = now
+            self._hooks.claim(key)
+
+
+def _root(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _unheard(_: Change[Any]) -> None:
+    """Nodes are looked up when a pod is measured; their changes are no news by themselves."""

@@ -1,0 +1,112 @@
+"""Which pods are whose replicas, and what they say of a target's count.
+
+Enters: changes of pods. Leaves: the pods of a target and its `ReplicaReading`. A pod belongs to the target whose
+controller made it: a Deployment's through its ReplicaSet, a LeaderWorkerSet's replica is its leader pod. A label
+selector alone would let any pod of the namespace pose as a replica and be asked for metrics.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from autoscaler.adapters.kube.cache import Change
+from autoscaler.adapters.kube.pods import Pod
+from autoscaler.api.claims import TargetRef
+from autoscaler.core.types import ReplicaReading, StartingReplica
+
+TEMPLATE_HASH: Final = "pod-template-hash"
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+OVER: Final = frozenset({"Succeeded", "Failed"})
+
+NO_PODS: Final[Mapping[str, Pod]] = MappingProxyType({})
+
+
+class Owned(NamedTuple):
+    """The target that a pod is a replica of."""
+
+    kind: str
+    workload: str
+
+
+def owner_of(pod: Pod) -> Owned | None:
+    """The target of which `pod` is a replica; None for a pod that nothing controls and for the workers of a group."""
+    meta = pod.metadata
+    owner = next((o for o in meta.owner_references if o.controller), None)
+    if owner is None:
+        return None
+    if LWS_NAME in meta.labels:
+        if meta.labels.get(LWS_INDEX, "0") != "0":
+            return None
+        return Owned("LeaderWorkerSet", f"{meta.namespace}/{meta.labels[LWS_NAME]}")
+    template = meta.labels.get(TEMPLATE_HASH, "")
+    if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
+        return Owned("Deployment", f"{meta.namespace}/{owner.name.removesuffix(f'-{template}')}")
+    return Owned(owner.kind, f"{meta.namespace}/{owner.name}")
+
+
+def condition(pod: Pod, kind: str) -> tuple[bool, str, datetime | None]:
+    """Whether a condition holds, the reason it gives and since when; a missing one does not hold."""
+    for found in pod.status.conditions:
+        if found.type == kind:
+            return found.status == "True", found.reason, found.last_transition_time
+    return False, "", None
+
+
+def serving_since_s(pod: Pod) -> float | None:
+    """When the pod became ready, in seconds since 1970; None while it is not, or is going away."""
+    ready, _, since = condition(pod, "Ready")
+    if not ready or since is None or pod.metadata.deletion_timestamp is not None:
+        return None
+    return since.timestamp()
+
+
+class Membership:
+    """The pods of every target."""
+
+    def __init__(self) -> None:
+        self._pods: dict[Owned, dict[str, Pod]] = defaultdict(dict)
+        self._served: set[str] = set()
+        """UIDs of pods that were ready once: without it, a probe that fails for a moment reads as a start."""
+
+    def note(self, change: Change[Pod]) -> set[Owned]:
+        """Take a change; the targets whose pods it touches."""
+        touched = set()
+        if change.old is not None and (owned := owner_of(change.old)) is not None:
+            self._pods[owned].pop(change.key, None)
+            if not self._pods[owned]:
+                del self._pods[owned]
+            touched.add(owned)
+            if change.new is None:
+                self._served.discard(change.old.metadata.uid)
+        if change.new is not None and (owned := owner_of(change.new)) is not None:
+            self._pods[owned][change.key] = change.new
+            touched.add(owned)
+            if serving_since_s(change.new) is not None:
+                self._served.add(change.new.metadata.uid)
+        return touched
+
+    def pods(self, ref: TargetRef) -> Mapping[str, Pod]:
+        """The target's pods by key, those that are going away included."""
+        return self._pods.get(Owned(ref.kind, ref.workload), NO_PODS)
+
+    def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
+        """The target's replicas: ready ones, and those under way with the instant each pod was made.
+
+        A pod that was ready and is not is neither: what it will take to come back is not a warm-up.
+        """
+        ready = 0
+        starting: list[StartingReplica] = []
+        for pod in self.pods(ref).values():
+            meta = pod.metadata
+            if meta.deletion_timestamp is not None or pod.status.phase in OVER:
+                continue
+            if serving_since_s(pod) is not None:
+                ready += 1
+            elif meta.uid not in self._served and meta.creation_timestamp is not None:
+                placed, reason, _ = condition(pod, "PodScheduled")
+                stuck = not placed and reason == "Unschedulable"
+                starting.append(StartingReplica(meta.creation_timestamp.timestamp(), meta.name, stuck))
+        return ReplicaReading(desired, ready, tuple(sorted(starting, key=lambda s: (s.since_s, s.name or ""))))

@@ -1,0 +1,125 @@
+"""The ``/scale`` of claimed targets behind the driver's ports: counts from what is followed, patches on the server.
+
+Enters: a followed cluster, the lead. Leaves: replica samples, patches, and names of workloads with news. After a
+patch nobody knows the outcome of, a count is read from the server and not from memory until it answered.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.adapters.kube.scale import patch_scale, read_scale
+from autoscaler.api.claims import TargetRef
+from autoscaler.ports import Clock, Fault, Patch, PortError, RefusedError, ReplicaSample
+
+CUT_OFF_S: Final = 10.0
+"""A count that could not be followed for longer is not of now. Shorter gaps are every watch's that is opened again, and
+a patch is conditional anyway."""
+
+READ_S: Final = 2.0
+"""For one read of ``/scale``; a target that cannot be read costs a step, not the others' turns."""
+
+PATCH_S: Final = 5.0
+
+
+class ClusterScale:
+    """A ScaleClient over a followed cluster. `may_write` and `remaining_s` are the lead's."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        may_write: Callable[[], bool],
+        remaining_s: Callable[[], float],
+    ) -> None:
+        self._api = api
+        self._cluster = cluster
+        self._clock = clock
+        self._may_write = may_write
+        self._remaining_s = remaining_s
+        self._unsure: set[str] = set()
+        self._written: dict[str, tuple[str, int]] = {}
+        """Workload -> the version in memory when the count was written, and the count: memory lags the answer."""
+
+    async def read(self, workload: str) -> ReplicaSample:
+        """The target's replicas now. Raises PortError."""
+        ref = self._ref(workload)
+        if workload in self._unsure:
+            seen = await read_scale(self._api, ref, READ_S)
+            self._unsure.discard(workload)
+            return self._sample(ref, seen.replicas)
+        gone_s = self._cluster.cut_off_s(ref)
+        if gone_s > CUT_OFF_S:
+            raise PortError(Fault.OUTDATED, f"{workload} could not be followed for {gone_s:.0f} s")
+        target = self._cluster.target(ref)
+        if target is None:
+            raise PortError(Fault.UNAVAILABLE, f"there is no {ref.kind} {workload} any more")
+        version, count = self._written.get(workload, ("", 0))
+        if version == target.metadata.resource_version:
+            return self._sample(ref, count)
+        self._written.pop(workload, None)
+        if target.spec.replicas is None:
+            # A kind that keeps its count elsewhere: only its /scale knows.
+            return self._sample(ref, (await read_scale(self._api, ref, READ_S)).replicas)
+        return self._sample(ref, target.spec.replicas)
+
+    async def patch(self, workload: str, seen_replicas: int, replicas: int) -> Patch:
+        """Write `replicas` if the target still has `seen_replicas`. Raises PortError as the port says."""
+        ref = self._ref(workload)
+        before = self._cluster.target(ref)
+        self._unsure.add(workload)
+        try:
+            outcome = await patch_scale(
+                self._api, ref, seen_replicas=seen_replicas, replicas=replicas,
+                may_write=self._may_write, remaining_s=self._remaining_s, timeout_s=PATCH_S,
+            )  # fmt: skip
+        except RefusedError:
+            self._unsure.discard(workload)
+            raise
+        if outcome is Patch.APPLIED:
+            self._unsure.discard(workload)
+            if before is not None:
+                self._written[workload] = (before.metadata.resource_version, replicas)
+        # After a conflict memory is behind the server, so the next read asks it.
+        return outcome
+
+    def forget(self, workload: str) -> None:
+        """A workload that is claimed no more."""
+        self._unsure.discard(workload)
+        self._written.pop(workload, None)
+
+    def _ref(self, workload: str) -> TargetRef:
+        claim = self._cluster.resolution(workload).claim
+        if claim is None:
+            raise PortError(Fault.INVALID, f"{workload} is not claimed")
+        return claim.ref
+
+    def _sample(self, ref: TargetRef, desired: int) -> ReplicaSample:
+        return ReplicaSample(self._clock.now(), self._cluster.members.reading(ref, desired))
+
+
+class News:
+    """Names of workloads with news, each once however often it is told before it is taken; a driver's Watch."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._bell = asyncio.Event()
+
+    def tell(self, workload: str) -> None:
+        """There is something new about a workload."""
+        self._names[workload] = None
+        self._bell.set()
+
+    async def changes(self) -> AsyncIterator[str]:
+        """Names in the order in which they were told first."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while self._names:
+                name = next(iter(self._names))
+                del self._names[name]
+                yield name
