@@ -16,9 +16,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from autoscaler.api.faults import shown
-from autoscaler.api.model_faults import FieldFault, Spelling, descend, first_fault, legal, respelled, schema_of
+from autoscaler.api.model_faults import FieldFault, first_fault, legal, respelled
 from autoscaler.api.policy import compile_params
 from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.api.schema import Spelling, descend, schema_of
 from autoscaler.errors import InputError
 
 PREFIX: Final = "headroom.dev/"
@@ -97,6 +98,8 @@ def _value(key: str, text: str, form: dict[str, Any]) -> object:
         if not _NUMBER.fullmatch(text):
             return text
         return float(text) if set(text) & set(".eE") else int(text)
+    if form.get("type") == "boolean":
+        return {"true": True, "false": False}.get(text, text)
     if form.get("type") != "array":
         return text
     try:

@@ -8,7 +8,16 @@ import re
 from datetime import datetime
 from typing import Annotated, Final
 
-from pydantic import AliasChoices, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 
 MOST_INSTANT_S: Final = 1e11
@@ -42,6 +51,14 @@ class Model(BaseModel):
         use_attribute_docstrings=True,
         alias_generator=AliasGenerator(validation_alias=spellings),
     )
+
+
+def cel(*rules: tuple[str, str]) -> dict[str, JsonValue]:
+    """Rules that join fields, each as an expression for the API server and what it says when the rule is broken.
+
+    The model's own validators refuse the same; the server says it earlier, to the person who is writing.
+    """
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
 
 
 def _seconds(value: object) -> object:

@@ -7,30 +7,13 @@ numbers or a closed set says it in its schema's `legal`.
 
 import re
 from dataclasses import dataclass
-from enum import Enum
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic.alias_generators import to_camel
 
 from autoscaler.api.faults import shown
 from autoscaler.api.model import instant_spellings, spellings
-
-
-class Spelling(Enum):
-    """How a user spells a field; an instant has its unit in Python and JSON lines only."""
-
-    SNAKE = "snake_case"
-    CAMEL = "camelCase"
-    KEBAB = "kebab-case"
-
-    def of(self, name: str, form: dict[str, Any]) -> str:
-        """The user's name of a field, from its name in Python and its schema."""
-        if self is Spelling.SNAKE:
-            return name
-        plain = name.removesuffix("_s") if form.get("format") == "date-time" else name
-        return to_camel(plain) if self is Spelling.CAMEL else plain.replace("_", "-")
+from autoscaler.api.schema import Spelling, descend, resolved, schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,34 +82,6 @@ def respelled(text: str, model: type[BaseModel], spelling: Spelling) -> str:
 def _names(form: dict[str, Any], forms: dict[str, Any], spelling: Spelling) -> str:
     fields = form.get("properties", {}).items()
     return ", ".join(spelling.of(name, resolved(item, forms)) for name, item in fields)
-
-
-@cache
-def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The model's schema under its names in Python, itself among its `$defs`."""
-    schema = model.model_json_schema(by_alias=False)
-    return {"$defs": {**schema.pop("$defs", {}), model.__name__: schema}}
-
-
-def resolved(form: dict[str, Any], forms: dict[str, Any]) -> dict[str, Any]:
-    """A form without reference and without null; what stands beside a reference, such as a description, wins."""
-    rest = {key: value for key, value in form.items() if key not in {"anyOf", "$ref"}}
-    if "anyOf" in form:
-        (value,) = (option for option in form["anyOf"] if option != {"type": "null"})
-        return resolved(value, forms) | rest
-    if "$ref" in form:
-        return resolved(forms[form["$ref"].removeprefix("#/$defs/")], forms) | rest
-    return form
-
-
-def descend(form: dict[str, Any], part: int | str, forms: dict[str, Any]) -> dict[str, Any]:
-    """The form of one part of a value: a field, an item of a list, a value of a map; empty where there is none."""
-    if isinstance(part, int):
-        inner = form.get("items", {})
-    else:
-        values: dict[str, Any] = next(iter(form.get("patternProperties", {}).values()), {})
-        inner = form.get("properties", {}).get(part, values)
-    return resolved(inner, forms)
 
 
 def legal(form: dict[str, Any]) -> str:

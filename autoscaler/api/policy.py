@@ -6,9 +6,9 @@ Ranges stand here for people and schemas; rules that join several fields are the
 
 from typing import Annotated, Final, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from autoscaler.api.model import Instant, Model, instant_spellings
+from autoscaler.api.model import Instant, Model, cel, instant_spellings
 from autoscaler.api.model_faults import first_fault
 from autoscaler.core.params import KnownEvent, Params
 from autoscaler.core.params import Slo as CoreSlo
@@ -33,6 +33,12 @@ ObjectiveSeconds = Annotated[float, Field(ge=0.001, le=3600)]
 class Slo(Model):
     """The latency objective in seconds; at least one of the three is given, and the first one given binds."""
 
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            ("has(self.waitS) || has(self.ttftS) || has(self.tpotS)", "no objective; give one of waitS, ttftS, tpotS")
+        )
+    )
+
     wait_s: ObjectiveSeconds | None = None
     """How long a request may wait for a free slot, in seconds (0.001..3600)."""
     ttft_s: ObjectiveSeconds | None = None
@@ -49,6 +55,17 @@ class Slo(Model):
 
 class Event(Model):
     """A known event: a window of time in which a floor or a ceiling in replicas is wanted."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            ("self.from < self.to", "from is not before to; give a window that ends later"),
+            ("has(self.floor) || has(self.ceiling)", "no floor and no ceiling; give one of them"),
+            (
+                "!has(self.floor) || !has(self.ceiling) || self.floor <= self.ceiling",
+                "floor is above ceiling; lower the floor",
+            ),
+        )
+    )
 
     from_s: Annotated[Instant, Field(validation_alias=instant_spellings("from_s"))]
     """When the window begins: a date and time with offset, such as 2026-11-28T08:00:00+01:00."""

@@ -7,13 +7,14 @@ range. Endpoints are names that an administrator defined in settings: a policy h
 from enum import Enum
 from typing import Annotated, Final, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from autoscaler.api.lines import decode_value
-from autoscaler.api.model import Instant, Model, instant_spellings
-from autoscaler.api.model_faults import Spelling, first_fault, respelled
+from autoscaler.api.model import Instant, Model, cel, instant_spellings
+from autoscaler.api.model_faults import first_fault, respelled
 from autoscaler.api.modes import Mode, Tier
 from autoscaler.api.policy import Policy, compile_params
+from autoscaler.api.schema import Spelling
 from autoscaler.errors import InputError
 
 MOST_GPUS_PER_REPLICA: Final = 1024
@@ -25,6 +26,7 @@ class Engine(Enum):
     VLLM = "vllm"
     SGLANG = "sglang"
     TRITON = "triton"
+    TRTLLM = "trtllm"
     TGI = "tgi"
     CUSTOM = "custom"
 
@@ -38,6 +40,11 @@ EndpointName = Annotated[
     str,
     Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63),
     Field(json_schema_extra={"legal": "a name from the administrator's settings (a-z, 0-9, -), never a URL"}),
+]
+MetricName = Annotated[
+    str,
+    Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?$", max_length=256),
+    Field(json_schema_extra={"legal": 'a metric\'s name, or one with labels: my_queue{state="waiting"}'}),
 ]
 ApiVersion = Annotated[
     str,
@@ -59,6 +66,13 @@ ObjectName = Annotated[
 class TargetReference(Model):
     """The object whose replicas are scaled; it lives in the policy's namespace and serves /scale."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-map-type": "atomic",
+            **cel(("self == oldSelf", "targetRef cannot be changed; delete the policy and make another")),
+        }
+    )
+
     api_version: ApiVersion = "apps/v1"
     """Group and version of the target."""
     kind: Kind = "Deployment"
@@ -67,11 +81,79 @@ class TargetReference(Model):
     """Name of the target."""
 
 
+class MetricNames(Model):
+    """What the metrics of a custom engine are called: a name, or a name with labels."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "has(self.waiting) || has(self.running) || has(self.requestsTotal)",
+                "nothing to decide on; give one of waiting, running, requestsTotal",
+            )
+        )
+    )
+
+    waiting: MetricName | None = None
+    """Requests that wait in the engine for a free slot."""
+    waiting_deferred: MetricName | None = None
+    """Requests that wait for another cause, which more replicas do not cure."""
+    running: MetricName | None = None
+    """Requests being served."""
+    requests_total: MetricName | None = None
+    """Counter of requests completed."""
+    prompt_tokens_total: MetricName | None = None
+    """Counter of prompt tokens read."""
+    generation_tokens_total: MetricName | None = None
+    """Counter of tokens generated."""
+    kv_cache_usage: MetricName | None = None
+    """The share of the KV cache that is in use."""
+    queue_s_p90: MetricName | None = None
+    """Histogram of seconds in the queue, named without _bucket."""
+    ttft_s_p90: MetricName | None = None
+    """Histogram of seconds to the first token, named without _bucket."""
+    tpot_s_p90: MetricName | None = None
+    """Histogram of seconds per output token, named without _bucket."""
+    kv_percent: bool = False
+    """Whether the share of the KV cache is given as 0..100 instead of 0..1."""
+
+    @model_validator(mode="after")
+    def _can_carry_a_decision(self) -> Self:
+        if self.waiting is None and self.running is None and self.requests_total is None:
+            raise ValueError("nothing to decide on; give one of waiting, running, requests_total")
+        return self
+
+    def named(self) -> dict[str, str]:
+        """The metric of each signal that has one."""
+        return self.model_dump(exclude={"kv_percent"}, exclude_none=True)
+
+
 class ScalingPolicySpec(Policy):
     """How one workload is scaled: its target, bounds, objective, and what Headroom may do."""
 
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "self.minReplicas <= self.maxReplicas",
+                "minReplicas is above maxReplicas; lower the minimum or raise the maximum",
+            ),
+            (
+                "!has(self.modeUntil) || has(self.mode)",
+                "modeUntil is given without mode; give the mode that ends then",
+            ),
+            (
+                "!has(self.modeAfter) || has(self.modeUntil)",
+                "modeAfter is given without modeUntil; give the time from which it holds",
+            ),
+            (
+                "(self.engine == 'custom') == has(self.metrics)",
+                "metrics are given exactly when engine is custom; change one of the two",
+            ),
+        )
+    )
+
     target_ref: TargetReference | None = None
-    """The object whose replicas are scaled. It cannot be changed: make another policy instead."""
+    """The object whose replicas are scaled; it lives in the policy's namespace and serves /scale. It cannot be changed:
+    delete the policy and make another instead."""
     mode: Annotated[Mode, Field(strict=False)] | None = None
     """What Headroom may do: Active acts, Shadow only decides and records, Paused leaves the replicas alone,
     PausedScaleIn never takes away, PausedScaleOut never adds. Left out, it is the installation's default mode."""
@@ -83,6 +165,9 @@ class ScalingPolicySpec(Policy):
     """Who gives way when GPUs are short: scavenger before normal, normal before critical."""
     engine: Annotated[Engine, Field(strict=False)] = Engine.VLLM
     """The serving engine in the pods, by which their metrics are read."""
+    metrics: MetricNames | None = None
+    """What the metrics are called; given exactly when engine is custom. Each is a name, or a name with labels, as in
+    my_queue{state="waiting"}; waiting, running or requestsTotal is among them."""
     metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """The pods' port with metrics. Left out, it is the container port named metrics or http, else the first one."""
     metrics_path: Path = "/metrics"
@@ -100,6 +185,15 @@ class ScalingPolicySpec(Policy):
             raise ValueError("mode_until_s is given without mode; give the mode that ends then")
         if self.mode_after is not None and self.mode_until_s is None:
             raise ValueError("mode_after is given without mode_until_s; give the time from which it holds")
+        return self
+
+    @model_validator(mode="after")
+    def _names_metrics_of_a_custom_engine_only(self) -> Self:
+        if (self.engine is Engine.CUSTOM) != (self.metrics is not None):
+            raise ValueError(
+                f"metrics are {'missing' if self.metrics is None else 'given'} though engine is {self.engine.value}; "
+                "give them exactly when it is custom"
+            )
         return self
 
     def mode_at(self, now_s: float, default: Mode) -> Mode:
