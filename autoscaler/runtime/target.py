@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from autoscaler.api.modes import Mode
+from autoscaler.api.modes import Mode, Tier
 from autoscaler.core.params import Params
 from autoscaler.core.types import Limits
 
@@ -15,3 +15,7 @@ class Target:
     params: Params
     mode: Mode = Mode.ACTIVE
     limits: Limits = field(default_factory=Limits)
+    tier: Tier = Tier.NORMAL
+    """Who gives way when GPUs are short."""
+    gpus_per_replica: int = 1
+    """GPUs that one replica holds; 0 for one without."""

@@ -1,0 +1,94 @@
+"""The control plane that the suites of this folder share, with Headroom's own objects installed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+
+from tests.cluster.engines import Engines
+from tests.cluster.plane import Plane
+from tests.conftest import ROOT
+
+CONFIG: Final = ROOT / "config"
+
+
+def install(plane: Plane) -> None:
+    """Install what an administrator applies before the first start."""
+    plane.kubectl("create", "namespace", "headroom-system")
+    plane.kubectl("apply", "--server-side", "-f", CONFIG / "crd")
+    plane.kubectl("apply", "--server-side", "-f", CONFIG / "rbac")
+    plane.kubectl("wait", "--for=condition=Established", "crd/scalingpolicies.headroom.dev", "--timeout=30s")
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """One control plane for all tests of a process that leave it as it was."""
+    with Plane(tmp_path_factory.mktemp("plane")) as made:
+        install(made)
+        yield made
+
+
+@pytest.fixture
+def own_plane(tmp_path: Path) -> Iterator[Plane]:
+    """A control plane of the test's own, to be harmed."""
+    with Plane(tmp_path / "plane") as made:
+        install(made)
+        yield made
+
+
+@pytest.fixture
+def namespace(plane: Plane) -> Iterator[str]:
+    """An empty namespace, deleted afterwards."""
+    name = f"t-{uuid4().hex[:8]}"
+    plane.kubectl("create", "namespace", name)
+    yield name
+    plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def engines() -> Iterator[Engines]:
+    """The fake pods' metrics pages."""
+    with Engines() as made:
+        yield made
+
+
+def deployment(
+    namespace: str,
+    name: str,
+    port: int,
+    *,
+    replicas: int = 1,
+    annotations: dict[str, str] | None = None,
+    stages: dict[str, str] | None = None,
+    gpus: int = 1,
+    kind: str = "Deployment",
+) -> dict[str, Any]:
+    """A target whose pods answer on `port`; `annotations` go on itself, `stages` on its pods (see stages.yaml)."""
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    container = {
+        "name": "engine",
+        "image": "vllm:v1",
+        "ports": [{"name": "metrics", "containerPort": port}],
+        "resources": {"limits": limits},
+    }
+    spec: dict[str, Any] = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {
+                "labels": {"app": name},
+                "annotations": {f"stage.headroom.dev/{k}": v for k, v in (stages or {}).items()},
+            },
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+        },
+    }
+    if kind == "StatefulSet":
+        spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
+        "spec": spec,
+    }

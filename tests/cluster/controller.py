@@ -1,0 +1,76 @@
+"""The controller as its own process, under the rights of its own service account, and what its audit says."""
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cluster.plane import Plane
+from tests.cluster.processes import Process, free_port, wait_for
+
+NAMESPACE: Final = "headroom-system"
+ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:headroom"
+
+
+class Controller(Process):
+    """`headroom run` against a plane; a context manager. `settings` override those that tests share."""
+
+    def __init__(self, plane: Plane, name: str = "headroom-0", server: str | None = None, **settings: Any) -> None:
+        self.folder = plane.folder / name
+        self.folder.mkdir(exist_ok=True)
+        self.port = free_port()
+        token = plane.token(NAMESPACE, "headroom")
+        content: dict[str, Any] = {
+            "namespace": NAMESPACE,
+            "identity": name,
+            "default_mode": "Active",
+            "allow_loopback_targets": True,
+            "kube": {"kubeconfig": str(plane.kubeconfig(name, token, server)), "qps": 500, "burst": 1000},
+            "http": {"host": "127.0.0.1", "port": self.port, "advertised_host": "127.0.0.1"},
+            "audit": {"directory": str(self.folder / "audit")},
+        } | settings
+        config = self.folder / "settings.json"
+        config.write_text(json.dumps(content))
+        env = {k: v for k, v in os.environ.items() if not k.startswith("HEADROOM_")} | {"OMP_NUM_THREADS": "1"}
+        super().__init__(
+            [sys.executable, "-m", "autoscaler", "run", "--config", config], self.folder / "output.log", env
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it answers over HTTP."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str, seconds: float = 5.0) -> Any:
+        """The decoded answer of its HTTP server; text where it is none of JSON. Raises OSError while it is not up."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(self.url + path, timeout=seconds) as answer:
+            text = answer.read()
+            return json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text.decode()
+
+    def wait_leading(self, seconds: float = 30.0) -> None:
+        """Return once it leads. AssertionError with its output otherwise."""
+        try:
+            wait_for(self._leads, seconds, f"{self.command} to lead", every_s=0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.words()[-4000:]}") from None
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """Every decision it wrote down, oldest first."""
+        return [line for line in self._lines("audit") if "verdict" in line]
+
+    def _leads(self) -> bool:
+        if self.returncode is not None:
+            raise AssertionError(f"it ended with {self.returncode}")
+        try:
+            return bool(self.get("/api/status")["leading"])
+        except (OSError, urllib.error.HTTPError):
+            return False
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        files: list[Path] = sorted((self.folder / "audit").glob(f"{name}*.jsonl"))
+        text = b"".join(file.read_bytes() for file in files)
+        return [json.loads(line) for line in text.split(b"\n")[:-1]]
