@@ -36,10 +36,11 @@ _UNREADABLE: Final = (OSError, ValueError, TypeError, LookupError, AttributeErro
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One API server. `authorization` reads the header as it should be now; None means that none is sent."""
+    """One API server. `header` is the ``Authorization`` to send, which `reread` reads anew; None sends none."""
 
     server: str
-    authorization: Callable[[], Awaitable[str | None]]
+    header: str | None
+    reread: Callable[[], Awaitable[str | None]]
     tls: ssl.SSLContext | bool = True
     tls_name: str | None = None
     proxy: str | None = None
@@ -62,7 +63,7 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     source = account if in_pod else kubeconfig or "the default kubeconfig"
     loader: Any = None
 
-    async def load() -> None:
+    async def load() -> str | None:
         nonlocal loader
         try:
             if in_pod:
@@ -76,15 +77,12 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
                 await loader.load_and_set(settings)
         except unreadable as error:
             raise InputError(f"{source}: {str(error) or type(error).__name__}; give a usable kubeconfig") from error
+        found: str | None = settings.api_key.get("BearerToken")
+        return found.strip() if found else None
 
-    async def authorization() -> str | None:
-        await load()
-        header: str | None = settings.api_key.get("BearerToken")
-        return header.strip() if header else None
-
-    await load()
+    header = await load()
     return Access(
-        settings.host.rstrip("/"), authorization, _tls(settings, source), settings.tls_server_name, settings.proxy
+        settings.host.rstrip("/"), header, load, _tls(settings, source), settings.tls_server_name, settings.proxy
     )
 
 
@@ -94,10 +92,10 @@ class Credentials:
     def __init__(self, access: Access, clock: Clock) -> None:
         self.problem = ""
         """Why the last look failed; "" when it did not."""
-        self._read = access.authorization
+        self._read = access.reread
         self._clock = clock
-        self._header: str | None = None
-        self._looked_s = float("-inf")
+        self._header = access.header
+        self._looked_s = clock.monotonic()
         self._refused = False
         self._looking = False
 
