@@ -113,6 +113,11 @@ class WorkloadFrame:
     signals: tuple[SignalFrame, ...]
     overload: Overload | None
     decision: DecisionFrame
+    mode: str = "Active"
+    """What Headroom may do: a decision of a workload that is not Active may stand without being acted upon."""
+    gpus_per_replica: int | None = None
+    tick_s: float = 5.0
+    """The longest time between two steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,8 @@ class Aim:
     min_replicas: int
     max_replicas: int
     tick_s: float
+    mode: str = "Active"
+    gpus_per_replica: int | None = None
 
 
 def decision_frame(decision: Decision) -> DecisionFrame:
@@ -237,5 +244,6 @@ def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim)
         switched_off=view.switched_off, coverage_ratio=view.coverage_ratio, level_ratio=view.level_ratio,
         budget_burn_ratio=view.budget_burn_ratio, late_ratio=None if "queue" in blind else view.late_ratio,
         signals=tuple(SignalFrame(*row, blocking=row[0] in BLOCKING) for row in view.signals), overload=view.overload,
-        decision=decision_frame(decision),
+        decision=decision_frame(decision), mode=aim.mode, gpus_per_replica=aim.gpus_per_replica,
+        tick_s=aim.tick_s,
     )  # fmt: skip
