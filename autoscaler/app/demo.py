@@ -6,10 +6,9 @@ nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from autoscaler.core.params import Params
 from autoscaler.core.view import view
@@ -20,6 +19,7 @@ from autoscaler.runtime.fit_process import ProcessFitter
 from autoscaler.runtime.records import Entry, Feed
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.runtime.target import Target
+from autoscaler.runtime.unkept import Forgetful, Nowhere
 from autoscaler.sim.embedded import EmbeddedCluster, EmbeddedMetrics, EmbeddedScale
 from autoscaler.sim.plant import Plant, PlantSpec
 from autoscaler.sim.serving import ServingModel
@@ -39,24 +39,6 @@ class DemoWorkload:
     spec: PlantSpec
     params: Params
     serving: ServingModel | None = None
-
-
-class Nowhere:
-    """A record sink that keeps nothing."""
-
-    async def write(self, lines: Sequence[bytes]) -> None:
-        """Take the lines and forget them."""
-
-
-class Forgetful:
-    """A state store for runs that begin from nothing and leave nothing."""
-
-    async def load(self) -> Mapping[str, dict[str, Any]]:
-        """Nothing."""
-        return {}
-
-    async def save(self, checkpoints: Mapping[str, dict[str, Any]]) -> None:
-        """Take the checkpoints and forget them."""
 
 
 class DemoSession:
