@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from pydantic import BaseModel
 
+from autoscaler.api.model_faults import legal
 from autoscaler.api.scaling_policy import ScalingPolicySpec
 from autoscaler.api.schema import Spelling, descend, resolved, schema_of
 from autoscaler.api.status import ScalingPolicyStatus
@@ -89,13 +90,18 @@ def structural(model: type[BaseModel]) -> dict[str, Any]:
 
 def _structural(form: dict[str, Any], forms: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
+    # The default of an object is left to the reader: a stored one would be merged with what is given later.
+    default = None if isinstance(form.get("default"), dict | list) else _whole(form.get("default"))
     if "description" in form:
-        out["description"] = " ".join(form["description"].split())
+        told = f" Default: {default}." if default else ""
+        out["description"] = " ".join(form["description"].split()) + told
     out |= {key: _whole(form[key]) for key in _KEPT if key in form}
     for side in ("Minimum", "Maximum"):
         if (bound := form.get(f"exclusive{side}")) is not None:
             out |= {side.lower(): _whole(bound), f"exclusive{side}": True}
-    if (default := _default(form, forms)) not in (None, []):
+    if any(isinstance(out.get(side), float) for side in ("minimum", "maximum")):
+        out["x-kubernetes-validations"] = [_bound(out, legal(form))]
+    if default is not None:
         out["default"] = default
     if "properties" in form:
         fields = {name: descend(form, name, forms) for name in form["properties"]}
@@ -107,13 +113,15 @@ def _structural(form: dict[str, Any], forms: dict[str, Any]) -> dict[str, Any]:
     return out | {key: value for key, value in form.items() if key.startswith("x-kubernetes-")}
 
 
-def _default(form: dict[str, Any], forms: dict[str, Any]) -> Any:
-    """A field's default in the resource's spelling, whole numbers without fraction; None without one."""
-    default = form.get("default")
-    if isinstance(default, dict):
-        given = {name: value for name, value in default.items() if value is not None}
-        return {Spelling.CAMEL.of(name, descend(form, name, forms)): _whole(value) for name, value in given.items()}
-    return _whole(default)
+def _bound(form: dict[str, Any], legal_range: str) -> dict[str, str]:
+    """The bounds of a number once more, as a rule: the API server checks a whole number against the whole part of a
+    bound, so that 0 would pass for at least 0.5."""
+    low = ">" if form.get("exclusiveMinimum") else ">="
+    high = "<" if form.get("exclusiveMaximum") else "<="
+    limits = [
+        f"self {sign} {float(form[side])}" for sign, side in ((low, "minimum"), (high, "maximum")) if side in form
+    ]
+    return {"rule": " && ".join(limits), "message": f"it must be {legal_range}"}
 
 
 def _whole(value: Any) -> Any:

@@ -105,7 +105,7 @@ class Policy(Model):
     max_replicas: PositiveCount = DEFAULTS.max_replicas
     """The most replicas there may ever be."""
     slo: Slo = Slo(wait_s=DEFAULTS.slo.wait_s)
-    """The latency objective; left out, a request may wait 10 s."""
+    """The latency objective: at least one of waitS, ttftS, tpotS. Left out, a request may wait 10 s."""
     tick_s: Annotated[float, Field(ge=0.2, le=300)] = DEFAULTS.tick_s
     """The longest time between two decisions, in seconds (0.2..300); news is acted on at once."""
     warmup_prior_s: Annotated[float, Field(gt=0, le=7200)] | None = None
