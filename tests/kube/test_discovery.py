@@ -1,0 +1,218 @@
+"""Who is heard when several ask for one workload, and who is told why not."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.discovery import Discovery, Resolution
+from autoscaler.adapters.kube.meta import Meta, Owner
+from autoscaler.adapters.kube.scaling import (
+    Hpa,
+    HpaSpec,
+    ObjectRef,
+    ScaledObject,
+    ScaledObjectSpec,
+    ScalingPolicyObject,
+    Target,
+    UpdatePolicy,
+    Vpa,
+    VpaSpec,
+)
+from autoscaler.api.claims import Block, Kind, Reject, Way
+
+DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
+STATEFUL_SET = Kind("apps", "v1", "statefulsets", "StatefulSet")
+ASKS = {"headroom.dev/scale": "true"}
+CHAT = ObjectRef("apps/v1", "Deployment", "chat")
+
+
+def books() -> Discovery:
+    return Discovery((DEPLOYMENT, STATEFUL_SET))
+
+
+def target(annotations: dict[str, str] | None = None, *, uid: str = "t1", owners: tuple[Owner, ...] = ()) -> Target:
+    return Target(Meta("chat", "prod", uid, "1", annotations=annotations or {}, owner_references=owners))
+
+
+def policy(name: str, *, made: int = 1, kind: str = "Deployment", **spec: Any) -> ScalingPolicyObject:
+    content = {"targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "chat"}} | spec
+    meta = Meta(name, "prod", f"p-{name}", "1", 3, datetime(2026, 1, made, tzinfo=UTC))
+    return ScalingPolicyObject(meta, msgspec.Raw(msgspec.json.encode(content)))
+
+
+def rejects(found: Resolution) -> dict[str, Reject]:
+    return {rejection.name: rejection.reject for rejection in found.rejections}
+
+
+def test_a_target_that_nobody_asks_for_is_nobodys() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target())
+    assert known.resolve("prod/chat") == Resolution()
+
+
+def test_an_annotation_claims_its_own_object_with_its_settings() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS | {"headroom.dev/max-replicas": "7"}))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert (claim.way, claim.policy, claim.spec.max_replicas, claim.ref.uid) == (Way.ANNOTATION, None, 7, "t1")
+    assert claim.ref.path == "/apis/apps/v1/namespaces/prod/deployments/chat"
+
+
+def test_a_policy_is_heard_before_the_annotation_and_an_older_policy_before_a_younger_one() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    known.policy("prod/young", policy("young", made=9))
+    known.policy("prod/old", policy("old", made=2))
+    found = known.resolve("prod/chat")
+    assert found.claim is not None
+    assert (found.claim.way, found.claim.policy, found.claim.generation) == (Way.SCALING_POLICY, "old", 3)
+    assert rejects(found) == {"young": Reject.OUTRANKED, "chat": Reject.OUTRANKED}
+    assert "ScalingPolicy old claims prod/chat already" in found.rejections[0].message
+
+
+def test_when_the_winner_is_deleted_the_next_one_is_heard() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    known.policy("prod/old", policy("old"))
+    assert known.policy("prod/old", None) == {"prod/chat"}
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.way is Way.ANNOTATION
+
+
+def test_a_policy_that_is_aimed_elsewhere_frees_its_old_target() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target())
+    known.policy("prod/p", policy("p"))
+    elsewhere = policy("p", targetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "code"})
+    assert known.policy("prod/p", elsewhere) == {"prod/chat", "prod/code"}
+    assert known.resolve("prod/chat").claim is None
+    assert rejects(known.resolve("prod/code")) == {"p": Reject.NO_TARGET}
+
+
+@pytest.mark.parametrize(
+    ("asked", "reject", "words"),
+    [
+        pytest.param(policy("p", maxReplicas=0), Reject.INVALID, "spec.maxReplicas: 0 is out of range", id="bad value"),
+        pytest.param(policy("p", minReplicas=9, maxReplicas=3), Reject.INVALID, "minReplicas", id="min above max"),
+        pytest.param(policy("p", maxReplica=3), Reject.INVALID, "maxReplica", id="misspelled field"),
+        pytest.param(policy("p", kind="DaemonSet"), Reject.KIND_REFUSED, "listed: Deployment, StatefulSet", id="kind"),
+        pytest.param(policy("p", kind="StatefulSet"), Reject.NO_TARGET, "no StatefulSet chat", id="no such target"),
+    ],
+)
+def test_a_policy_that_cannot_be_served_says_why(asked: ScalingPolicyObject, reject: Reject, words: str) -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target())
+    (aimed,) = known.policy("prod/p", asked)
+    found = known.resolve(aimed)
+    assert found.claim is None
+    assert rejects(found) == {"p": reject}
+    assert words in found.rejections[0].message
+
+
+def test_an_annotation_that_cannot_be_read_is_told_and_claims_nothing() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target({"headroom.dev/scale": "yes"}))
+    found = known.resolve("prod/chat")
+    assert (found.claim, rejects(found)) == (None, {"chat": Reject.INVALID})
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "block"),
+    [
+        pytest.param("HPA", Hpa(Meta("h", "prod"), HpaSpec(CHAT)), Block.HPA, id="an HPA"),
+        pytest.param(
+            "ScaledObject",
+            ScaledObject(Meta("s", "prod"), ScaledObjectSpec(ObjectRef(name="chat"))),
+            Block.SCALED_OBJECT,
+            id="KEDA's ScaledObject without a kind",
+        ),
+    ],
+)
+def test_another_scaler_on_the_same_target_is_an_obstacle_until_it_goes(
+    kind: str, other: Hpa | ScaledObject, block: Block
+) -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    assert known.other("prod/x", other, kind) == {"prod/chat"}
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is not None
+    assert claim.obstacle.block is block
+    assert "delete one of the two" in claim.obstacle.message
+    assert known.other("prod/x", None, kind) == {"prod/chat"}
+    freed = known.resolve("prod/chat").claim
+    assert freed is not None
+    assert freed.obstacle is None
+
+
+def test_an_hpa_on_a_statefulset_of_the_same_name_is_no_obstacle() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    known.other("prod/h", Hpa(Meta("h", "prod"), HpaSpec(ObjectRef("apps/v1", "StatefulSet", "chat"))), "HPA")
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is None
+
+
+def test_the_hpa_that_keda_makes_is_told_once_as_its_scaledobject() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    made = Hpa(Meta("keda-hpa", "prod", labels={"scaledobject.keda.sh/name": "s"}), HpaSpec(CHAT))
+    assert known.other("prod/keda-hpa", made, "HPA") == set()
+
+
+@pytest.mark.parametrize(("mode", "remarked"), [(None, True), ("Auto", True), ("Off", False)])
+def test_a_vpa_is_remarked_upon_and_blocks_nothing(mode: str | None, remarked: bool) -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    known.other("prod/v", Vpa(Meta("v", "prod"), VpaSpec(CHAT, UpdatePolicy(mode))), "Vpa")
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert (claim.obstacle, bool(claim.remarks)) == (None, remarked)
+
+
+def test_a_target_that_kserve_owns_is_left_to_kserve() -> None:
+    known = books()
+    owner = Owner("serving.kserve.io/v1beta1", "InferenceService", "llama", "u", controller=True)
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, owners=(owner,)))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is not None
+    assert claim.obstacle.block is Block.OWNER
+    assert "InferenceService llama owns it" in claim.obstacle.message
+
+
+def test_two_kinds_of_one_name_are_not_both_scaled() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, uid="d"))
+    known.target(STATEFUL_SET, "prod/chat", target(ASKS, uid="s"))
+    found = known.resolve("prod/chat")
+    assert found.claim is not None
+    assert found.claim.ref.kind == "Deployment"
+    assert [r.reject for r in found.rejections] == [Reject.OUTRANKED]
+
+
+def test_a_target_made_anew_is_another_object() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, uid="first"))
+    known.target(DEPLOYMENT, "prod/chat", None)
+    assert known.resolve("prod/chat").claim is None
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, uid="second"))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.ref.uid == "second"
+
+
+def test_a_status_update_of_the_target_does_not_read_its_policy_again() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    before = known.resolve("prod/chat").claim
+    known.target(DEPLOYMENT, "prod/chat", target(dict(ASKS)))
+    after = known.resolve("prod/chat").claim
+    assert before is not None
+    assert after is not None
+    assert after.spec is before.spec

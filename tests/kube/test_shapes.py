@@ -1,0 +1,93 @@
+"""What one replica takes, and how many a namespace's limits leave room for."""
+
+import pytest
+
+from autoscaler.adapters.kube.limits import Limit, LimitRange, LimitRangeSpec, Quota, QuotaStatus
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pods import Container, PodSpec, Port, Resources
+from autoscaler.adapters.kube.selectors import matches
+from autoscaler.adapters.kube.shapes import gpus, metrics_port, quota_replicas
+from autoscaler.errors import InputError
+
+GPU = "nvidia.com/gpu"
+
+
+def replica(amount: str = "2", *ports: Port) -> PodSpec:
+    engine = Container("engine", ports, Resources({GPU: amount}, {"cpu": "500m", "memory": "4Gi"}))
+    return PodSpec(containers=(engine, Container("sidecar")))
+
+
+def quota(hard: dict[str, str], used: dict[str, str]) -> Quota:
+    return Quota(Meta("q", "prod"), status=QuotaStatus(dict(hard), dict(used)))
+
+
+def test_gpus_are_counted_over_all_containers_and_names() -> None:
+    spec = PodSpec(containers=(*replica("2").containers, Container("b", resources=Resources({"amd.com/gpu": "1"}))))
+    assert gpus(spec, (GPU, "amd.com/gpu")) == 3
+    assert gpus(PodSpec(), (GPU,)) == 0
+
+
+@pytest.mark.parametrize(
+    ("ports", "found"),
+    [
+        pytest.param((Port("api", 1), Port("http", 2), Port("metrics", 3)), 3, id="the one named metrics"),
+        pytest.param((Port("api", 1), Port("http", 2)), 2, id="else http"),
+        pytest.param((Port("api", 1), Port("", 2)), 1, id="else the first"),
+        pytest.param((), None, id="none at all"),
+    ],
+)
+def test_the_metrics_port(ports: tuple[Port, ...], found: int | None) -> None:
+    assert metrics_port(replica("1", *ports)) == found
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "existing", "room"),
+    [
+        pytest.param({f"requests.{GPU}": "16"}, {f"requests.{GPU}": "10"}, 4, 7, id="3 more of 2 GPUs fit into 6"),
+        pytest.param(
+            {f"requests.{GPU}": "16"}, {f"requests.{GPU}": "17"}, 4, 4, id="an exceeded quota takes none away"
+        ),
+        pytest.param({"pods": "10"}, {"pods": "9"}, 4, 5, id="pods"),
+        pytest.param({"requests.cpu": "4"}, {"requests.cpu": "3"}, 1, 3, id="half a CPU each"),
+        pytest.param({"memory": "40Gi"}, {"memory": "30Gi"}, 1, 3, id="memory by its short name"),
+        pytest.param({"count/services": "1"}, {"count/services": "1"}, 4, None, id="a quota of something else"),
+        pytest.param({"pods": "lots"}, {}, 4, None, id="a quota that cannot be read bounds nothing"),
+    ],
+)
+def test_a_quota_leaves_room_for(hard: dict[str, str], used: dict[str, str], existing: int, room: int | None) -> None:
+    assert quota_replicas(replica(), existing, [quota(hard, used)], []) == room
+
+
+def test_the_tightest_of_several_quotas_counts() -> None:
+    wide, tight = quota({"pods": "100"}, {"pods": "4"}), quota({f"requests.{GPU}": "10"}, {f"requests.{GPU}": "8"})
+    assert quota_replicas(replica(), 4, [wide, tight], []) == 5
+
+
+@pytest.mark.parametrize(("most", "room"), [("1", 4), ("2", None)])
+def test_a_limit_range_that_refuses_the_shape_leaves_what_is_there(most: str, room: int | None) -> None:
+    found = LimitRange(Meta("l", "prod"), LimitRangeSpec((Limit("Container", max={GPU: most}),)))
+    assert quota_replicas(replica(), 4, [], [found]) == room
+
+
+@pytest.mark.parametrize(
+    ("selector", "match"),
+    [
+        ("app=gw", True),
+        ("app==gw", True),
+        ("app=gw,tier!=test", True),
+        ("app", True),
+        ("!zone", True),
+        ("app=other", False),
+        ("app!=gw", False),
+        ("zone", False),
+        ("!app", False),
+    ],
+)
+def test_a_selector_matches_as_kubectl_reads_it(selector: str, match: bool) -> None:
+    assert matches(selector, {"app": "gw", "tier": "prod"}) is match
+
+
+@pytest.mark.parametrize("selector", ["app in (a,b)", "", "app=a=b", "!app=a"])
+def test_a_selector_that_cannot_be_read_is_refused(selector: str) -> None:
+    with pytest.raises(InputError, match="label selector"):
+        matches(selector, {})
