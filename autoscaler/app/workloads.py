@@ -5,7 +5,7 @@ says is translated here and nowhere else; what is right is the core's.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -75,7 +75,7 @@ class Workloads:
     def __init__(
         self,
         *,
-        cluster: Callable[[], Cluster],
+        cluster: Cluster,
         driver: Driver,
         pages: Pages,
         clock: Clock,
@@ -107,7 +107,7 @@ class Workloads:
 
     def on_claim(self, key: str) -> None:
         """A claim came, changed or went."""
-        claim = self._cluster().resolution(key).claim
+        claim = self._cluster.resolution(key).claim
         before = self._driven.get(key)
         if before is not None and (claim is None or claim.ref.uid != before.ref.uid):
             self._forget(key, before)
@@ -193,21 +193,21 @@ class Workloads:
 
     def _shape(self, claim: Claim) -> PodSpec | None:
         """The specification of one replica's pod: the template's, else that of a pod that is there."""
-        target = self._cluster().target(claim.ref)
+        target = self._cluster.target(claim.ref)
         if target is not None and target.spec.template is not None:
             return target.spec.template.spec
-        return next((pod.spec for pod in self._cluster().members.pods(claim.ref).values()), None)
+        return next((pod.spec for pod in self._cluster.members.pods(claim.ref).values()), None)
 
     def _quota(self, claim: Claim, shape: PodSpec | None) -> int | None:
-        quotas, ranges = self._cluster().limits_of(claim.ref.namespace)
+        quotas, ranges = self._cluster.limits_of(claim.ref.namespace)
         if shape is None or not (quotas or ranges):
             return None
-        return quota_replicas(shape, len(self._cluster().members.pods(claim.ref)), quotas, ranges)
+        return quota_replicas(shape, len(self._cluster.members.pods(claim.ref)), quotas, ranges)
 
     def _ask(self, key: str, claim: Claim) -> None:
         """Ask the serving pods of a workload, and nobody else, for their metrics."""
         asked: set[str] = set()
-        for pod in self._cluster().members.pods(claim.ref).values():
+        for pod in self._cluster.members.pods(claim.ref).values():
             since_s = serving_since_s(pod)
             port = claim.spec.metrics_port or metrics_port(pod.spec)
             if since_s is None or port is None or not pod.status.pod_ip:
@@ -227,7 +227,7 @@ class Workloads:
     def _front(self, key: str, name: str) -> None:
         gateway = self._choices.gateways[name]
         self._fronted.setdefault(name, set()).add(key)
-        for pod in self._cluster().pods():
+        for pod in self._cluster.pods():
             if pod.metadata.namespace == gateway.namespace and matches(gateway.selector, pod.metadata.labels):
                 self._ask_gateway(key, gateway, pod, gone=False)
 
@@ -246,7 +246,7 @@ class Workloads:
 
     def _leave(self, key: str, name: str) -> None:
         self._fronted.get(name, set()).discard(key)
-        for pod in self._cluster().pods():
+        for pod in self._cluster.pods():
             self._pages.drop(f"{pod.metadata.uid}/{key}")
 
     def _forget(self, key: str, claim: Claim) -> None:

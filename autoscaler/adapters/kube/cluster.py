@@ -56,11 +56,10 @@ class Hooks:
 class Cluster:
     """The informers and what follows from them. `run` once; read at any time."""
 
-    def __init__(self, api: KubeApi, clock: Clock, scope: Scope, hooks: Hooks) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, scope: Scope) -> None:
         self._api = api
         self._clock = clock
         self._scope = scope
-        self._hooks = hooks
         self._discovery = Discovery(scope.kinds)
         self._resolutions: dict[str, Resolution] = {}
         self.members = Membership()
@@ -85,10 +84,12 @@ class Cluster:
             ConfigMap,
             field_selector=f"metadata.name={scope.freeze_config_map}",
         )
-        self._freezes = [Informer(api, freeze, clock, lambda _: hooks.freeze())]
+        self._freezes = [Informer(api, freeze, clock, lambda _: self._told().freeze())]
+        self._hooks: Hooks | None = None
 
-    async def run(self) -> None:
-        """Follow everything until cancelled."""
+    async def run(self, hooks: Hooks) -> None:
+        """Follow everything and tell `hooks`, until cancelled."""
+        self._hooks = hooks
         async with asyncio.TaskGroup() as group:
             for informer in self._all():
                 group.create_task(informer.run(), name="informer")
@@ -178,13 +179,13 @@ class Cluster:
     def _on_pod(self, change: Change[Pod]) -> None:
         for owned in self.members.note(change):
             if owned.workload in self._resolutions:
-                self._hooks.pods(owned.workload)
-        self._hooks.gateway(change)
+                self._told().pods(owned.workload)
+        self._told().gateway(change)
 
     def _on_target(self, kind: Kind, change: Change[Target]) -> None:
         self._resolve({self._discovery.target(kind, change.key, change.new)})
         if change.key in self._resolutions:
-            self._hooks.pods(change.key)
+            self._told().pods(change.key)
 
     def _on_policy(self, change: Change[ScalingPolicyObject]) -> None:
         self._resolve(self._discovery.policy(change.key, change.new))
@@ -196,7 +197,11 @@ class Cluster:
         return heard
 
     def _on_limits(self, change: Change[Any]) -> None:
-        self._hooks.limits(change.key.partition("/")[0])
+        self._told().limits(change.key.partition("/")[0])
+
+    def _told(self) -> Hooks:
+        assert self._hooks is not None, "informers tell nothing before `run`"
+        return self._hooks
 
     def _resolve(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -207,7 +212,7 @@ class Cluster:
                 del self._resolutions[key]
             else:
                 self._resolutions[key] = now
-            self._hooks.claim(key)
+            self._told().claim(key)
 
 
 def _root(group: str, version: str) -> str:
