@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoscaler.adapters.engines.facts import Facts
+from autoscaler.adapters.engines.facts import MAX_SAMPLES, Facts
 from autoscaler.adapters.engines.fetch import Trouble
 from autoscaler.adapters.engines.gateways import Gateway, GatewayBook
 from autoscaler.adapters.engines.pods import Pod, PodBook
@@ -95,6 +95,8 @@ def useless(facts: Facts, profile: Profile) -> Trouble | None:
     broken = [facts.names[fact] for fact in profile.needed if fact in facts.impossible and fact in facts.names]
     if broken:
         return Trouble(Fault.INVALID, f"{', '.join(broken)}: the value cannot be true")
+    if facts.impossible and not facts.names:
+        return Trouble(Fault.INVALID, f"more than {MAX_SAMPLES} lines of the names that are read")
     looked = [series.name for fact in profile.needed for series in profile.facts[fact]]
     return Trouble(Fault.INVALID, f"none of {', '.join(dict.fromkeys(looked))} is on the page")
 
