@@ -1,0 +1,150 @@
+"""The custom resource definition: what is committed is what the models say, and a server can take it.
+
+That a real API server takes it, and what it says of faulty specs, is for tests/cluster.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoscaler.api.annotations import read_annotations
+from autoscaler.api.crd import GROUP, KIND, PLURAL, VERSION, definition, manifest
+from autoscaler.api.scaling_policy import Engine, read_scaling_policy
+from autoscaler.api.status import ConditionType
+from tests.api.resources import SOUND
+from tests.conftest import ROOT
+
+COMMITTED = ROOT / "config/crd" / f"{GROUP}_{PLURAL}.yaml"
+SAMPLES = ROOT / "config/samples"
+VERSION_FORM: dict[str, Any] = definition()["spec"]["versions"][0]
+SCHEMA: dict[str, Any] = VERSION_FORM["schema"]["openAPIV3Schema"]
+
+
+def forms(form: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every form in a schema with its path."""
+    yield path, form
+    for name, inner in form.get("properties", {}).items():
+        yield from forms(inner, f"{path}.{name}")
+    if "items" in form:
+        yield from forms(form["items"], f"{path}[]")
+
+
+FORMS = dict(forms(SCHEMA))
+
+
+def test_the_committed_definition_is_the_generated_one() -> None:
+    assert COMMITTED.read_text() == manifest(), f"run: python -m autoscaler.api.crd > {COMMITTED.relative_to(ROOT)}"
+
+
+def test_the_generator_is_a_command() -> None:
+    command = [sys.executable, "-m", "autoscaler.api.crd"]
+    assert subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout.decode() == manifest()
+
+
+def test_it_is_namespaced_with_a_short_name_a_category_and_a_status_of_its_own() -> None:
+    spec = definition()["spec"]
+    assert (spec["scope"], spec["group"], VERSION_FORM["name"]) == ("Namespaced", "headroom.dev", "v1alpha1")
+    assert (spec["names"]["shortNames"], spec["names"]["categories"]) == (["hsp"], ["headroom"])
+    assert VERSION_FORM["subresources"] == {"status": {}}
+
+
+def test_every_printed_column_but_the_age_shows_a_field_that_exists() -> None:
+    columns = {column["name"]: column["jsonPath"] for column in VERSION_FORM["additionalPrinterColumns"]}
+    assert list(columns) == ["Target", "Min", "Max", "Desired", "Ready", "Mode", "Reason", "Age"]
+    del columns["Age"]
+    assert set(columns.values()) <= set(FORMS)
+
+
+STRUCTURAL = {
+    "type", "description", "properties", "required", "items", "enum", "format", "pattern", "minLength", "maxLength",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "default",
+    "x-kubernetes-validations", "x-kubernetes-map-type", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "form"), FORMS.items(), ids=FORMS)
+def test_every_part_is_structural_bounded_and_explained(path: str, form: dict[str, Any]) -> None:
+    assert set(form) <= STRUCTURAL
+    assert "type" in form
+    assert isinstance(form.get("exclusiveMinimum", True), bool)
+    assert set(form.get("required", ())) <= set(form.get("properties", ()))
+    if path not in {".apiVersion", ".kind", ".metadata"}:
+        assert len(form["description"]) > 8
+        assert "``" not in form["description"]
+    if path.startswith(".spec") and form["type"] == "string":
+        assert form.keys() & {"enum", "maxLength"} or form.get("format") == "date-time"
+    if form["type"] == "array":
+        assert "maxItems" in form
+    if form["type"] == "object":
+        assert "default" not in form, "a stored default objective would be merged with the one that is given later"
+
+
+def test_a_fraction_that_bounds_a_number_is_a_rule_too() -> None:
+    # The server compares a whole number with the whole part of a bound only: 0 would be at least 0.2.
+    (rule,) = FORMS[".spec.tickS"]["x-kubernetes-validations"]
+    assert rule == {"rule": "self >= 0.2 && self <= 300.0", "message": "it must be a number, 0.2..300 s"}
+    (rule,) = FORMS[".spec.targetRatio"]["x-kubernetes-validations"]
+    assert rule["rule"] == "self >= 0.5 && self < 1.0"
+
+
+def test_every_rule_says_what_to_do() -> None:
+    rules = [rule for form in FORMS.values() for rule in form.get("x-kubernetes-validations", ())]
+    assert len(rules) >= 12
+    assert all(len(rule["message"]) > 20 for rule in rules)
+
+
+def test_descriptions_tell_the_default() -> None:
+    assert FORMS[".spec.maxReplicas"]["description"].endswith("Default: 100.")
+    assert FORMS[".spec.engine"]["description"].endswith("Default: vllm.")
+    assert "Default" not in FORMS[".spec.gateway"]["description"]
+
+
+def test_closed_sets_are_the_enums() -> None:
+    assert FORMS[".spec.engine"]["enum"] == [engine.value for engine in Engine]
+    described = FORMS[".status.conditions"]["description"]
+    assert all(kind.value in described for kind in ConditionType)
+
+
+@pytest.mark.parametrize("spec", SOUND.values(), ids=SOUND)
+def test_a_sound_spec_has_no_field_that_the_server_would_drop(spec: dict[str, Any]) -> None:
+    assert list(dropped(spec, SCHEMA["properties"]["spec"])) == []
+
+
+def dropped(value: Any, form: dict[str, Any], path: str = "spec") -> Iterator[str]:
+    """Paths of fields that the schema does not have."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name not in form["properties"]:
+                yield f"{path}.{name}"
+            else:
+                yield from dropped(item, form["properties"][name], f"{path}.{name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from dropped(item, form["items"], f"{path}[]")
+
+
+def sample(name: str) -> Any:
+    return msgspec.yaml.decode(Path(SAMPLES / name).read_bytes())
+
+
+def test_the_sample_deployment_asks_for_scaling() -> None:
+    manifest = sample("deployment.yaml")
+    policy = read_annotations(manifest["metadata"]["annotations"])
+    assert policy is not None
+    assert (policy.max_replicas, policy.slo.wait_s) == (12, 5)
+    assert "replicas" not in manifest["spec"], "applying the file again would set the replicas back"
+
+
+def test_the_sample_policy_is_one() -> None:
+    manifest = sample("scalingpolicy.yaml")
+    assert (manifest["apiVersion"], manifest["kind"]) == (f"{GROUP}/{VERSION}", KIND)
+    assert list(dropped(manifest["spec"], SCHEMA["properties"]["spec"])) == []
+    policy = read_scaling_policy(json.dumps(manifest["spec"]).encode())
+    assert policy.gateway == "main"
+    assert policy.events[0].floor == 16
