@@ -244,12 +244,13 @@ class FakeServer:
                 request = await _read(reader)
                 await self._running.wait()
                 self.requests.append(request)
-                handler = self.script.popleft() if self.script else self.always or self._honest
+                handler = self.script.popleft() if self.script else self.always or self.honest
                 await handler(request, connection)
         self._connections.discard(connection)
         writer.close()
 
-    async def _honest(self, request: Request, connection: Connection) -> None:
+    async def honest(self, request: Request, connection: Connection) -> None:
+        """Answers as an API server does."""
         if request.path not in self.objects:
             await status(404, "NotFound", "the server could not find the requested resource")(request, connection)
         elif request.watches:

@@ -5,20 +5,20 @@ import msgspec
 from autoscaler.adapters.kube.meta import Amounts, Meta
 
 
-class QuotaSpec(msgspec.Struct, frozen=True):
+class QuotaSpec(msgspec.Struct, frozen=True, gc=False):
     """The hard limits that are asked for."""
 
     hard: Amounts = {}
 
 
-class QuotaStatus(msgspec.Struct, frozen=True):
+class QuotaStatus(msgspec.Struct, frozen=True, gc=False):
     """The hard limits that are enforced, and what is used of them."""
 
     hard: Amounts = {}
     used: Amounts = {}
 
 
-class Quota(msgspec.Struct, frozen=True):
+class Quota(msgspec.Struct, frozen=True, gc=False):
     """A ResourceQuota."""
 
     metadata: Meta = Meta()
@@ -26,7 +26,7 @@ class Quota(msgspec.Struct, frozen=True):
     status: QuotaStatus = QuotaStatus()
 
 
-class Limit(msgspec.Struct, frozen=True, rename="camel"):
+class Limit(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Bounds and defaults for each container, pod or claim (`type`) of a namespace."""
 
     type: str = ""
@@ -36,13 +36,13 @@ class Limit(msgspec.Struct, frozen=True, rename="camel"):
     default_request: Amounts = {}
 
 
-class LimitRangeSpec(msgspec.Struct, frozen=True):
+class LimitRangeSpec(msgspec.Struct, frozen=True, gc=False):
     """The limits of a LimitRange."""
 
     limits: tuple[Limit, ...] = ()
 
 
-class LimitRange(msgspec.Struct, frozen=True):
+class LimitRange(msgspec.Struct, frozen=True, gc=False):
     """A LimitRange."""
 
     metadata: Meta = Meta()

@@ -16,7 +16,7 @@ Amounts: TypeAlias = dict[str, str | int | float]
 """Resource name -> quantity as written."""
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel"):
+class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The object that another one belongs to."""
 
     api_version: str = ""
@@ -26,7 +26,7 @@ class Owner(msgspec.Struct, frozen=True, rename="camel"):
     controller: bool = False
 
 
-class Meta(msgspec.Struct, frozen=True, rename="camel"):
+class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What every object carries. Instants are aware (UTC); a deletion timestamp means that it is going away."""
 
     name: str = ""
@@ -46,7 +46,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One condition of a status; `status` is True, False or Unknown as text."""
 
     type: str = ""
@@ -55,7 +55,7 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: datetime | None = None
 
 
-_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
 
 _FACTORS: Final = {
     "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
@@ -71,8 +71,8 @@ def quantity(amount: str | float) -> float:
     if not isinstance(amount, str):
         return float(amount)
     parts = _QUANTITY.fullmatch(amount)
-    suffix = parts[2] or "" if parts else ""
-    number = float("nan") if parts is None else float(parts[1] + ("" if suffix in _FACTORS else suffix))
+    digits, suffix = (parts[1], parts[2] or "") if parts else ("nan", "")
+    number = float(digits) * _FACTORS[suffix] if suffix in _FACTORS else float(digits + suffix)
     if not math.isfinite(number):
         raise InputError(f"{amount!r} is no quantity; write a number with an optional suffix, such as 500m or 80Gi")
-    return number * _FACTORS.get(suffix, 1.0)
+    return number

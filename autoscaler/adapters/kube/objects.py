@@ -2,7 +2,8 @@
 
 A field that is missing has its default, which says "not there": None, an empty list or text, never a plausible value.
 A field of an unexpected type makes its object, and only that, undecodable. Quantities stay as they were written
-(custom resources write numbers too) until `quantity` reads them. Objects about pods, scaling and limits are in rooms of
+(custom resources write numbers too) until `quantity` reads them. None can be part of a reference cycle, so the garbage
+collector need not walk through thousands of them (`gc=False`). Objects about pods, scaling and limits are in rooms of
 their own; all are imported from here.
 """
 
@@ -74,14 +75,14 @@ __all__ = [
 ]
 
 
-class ConfigMap(msgspec.Struct, frozen=True):
+class ConfigMap(msgspec.Struct, frozen=True, gc=False):
     """A ConfigMap's text entries."""
 
     metadata: Meta = Meta()
     data: dict[str, str] = {}
 
 
-class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+class LeaseSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Who holds a lease, by its own account."""
 
     holder_identity: str | None = None
@@ -91,7 +92,7 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     lease_transitions: int | None = None
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """A lease of coordination.k8s.io."""
 
     metadata: Meta = Meta()

@@ -7,21 +7,21 @@ import msgspec
 from autoscaler.adapters.kube.meta import Amounts, Condition, Meta
 
 
-class Port(msgspec.Struct, frozen=True, rename="camel"):
+class Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A port that a container names."""
 
     name: str = ""
     container_port: int | None = None
 
 
-class Resources(msgspec.Struct, frozen=True, rename="camel"):
+class Resources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a container asks for and may use at most."""
 
     limits: Amounts = {}
     requests: Amounts = {}
 
 
-class Container(msgspec.Struct, frozen=True, rename="camel"):
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One container of a pod's specification."""
 
     name: str = ""
@@ -29,7 +29,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     resources: Resources = Resources()
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod shall be; `node_name` is empty until it is bound."""
 
     node_name: str = ""
@@ -38,26 +38,26 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     priority_class_name: str = ""
 
 
-class Running(msgspec.Struct, frozen=True, rename="camel"):
+class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container that runs."""
 
     started_at: datetime | None = None
 
 
-class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+class Waiting(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container that does not run yet, and why."""
 
     reason: str = ""
 
 
-class ContainerState(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerState(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """At most one of the two; neither for a container that has ended."""
 
     running: Running | None = None
     waiting: Waiting | None = None
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One container as the kubelet sees it."""
 
     name: str = ""
@@ -67,7 +67,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     state: ContainerState = ContainerState()
 
 
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod is; the address is empty until it has one."""
 
     phase: str = ""
@@ -76,7 +76,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """A pod."""
 
     metadata: Meta = Meta()
@@ -84,7 +84,7 @@ class Pod(msgspec.Struct, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class Taint(msgspec.Struct, frozen=True):
+class Taint(msgspec.Struct, frozen=True, gc=False):
     """A reason for which pods keep off a node."""
 
     key: str = ""
@@ -92,21 +92,21 @@ class Taint(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class NodeSpec(msgspec.Struct, frozen=True):
+class NodeSpec(msgspec.Struct, frozen=True, gc=False):
     """Whether a node takes pods."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeStatus(msgspec.Struct, frozen=True):
+class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """What a node has to give."""
 
     allocatable: Amounts = {}
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """A node."""
 
     metadata: Meta = Meta()

@@ -10,7 +10,7 @@ from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import PodSpec
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class Requirement(msgspec.Struct, frozen=True, gc=False):
     """One expression of a label selector."""
 
     key: str = ""
@@ -18,20 +18,20 @@ class Requirement(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class Selector(msgspec.Struct, frozen=True, rename="camel"):
+class Selector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A label selector; empty, it would select everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[Requirement, ...] = ()
 
 
-class Template(msgspec.Struct, frozen=True):
+class Template(msgspec.Struct, frozen=True, gc=False):
     """The template of a target's pods."""
 
     spec: PodSpec = PodSpec()
 
 
-class TargetSpec(msgspec.Struct, frozen=True):
+class TargetSpec(msgspec.Struct, frozen=True, gc=False):
     """What a target shall be; None where the object does not say."""
 
     replicas: int | None = None
@@ -39,7 +39,7 @@ class TargetSpec(msgspec.Struct, frozen=True):
     template: Template | None = None
 
 
-class TargetStatus(msgspec.Struct, frozen=True, rename="camel"):
+class TargetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a target is, as of `observed_generation`; controllers leave out counts that are zero."""
 
     replicas: int | None = None
@@ -47,7 +47,7 @@ class TargetStatus(msgspec.Struct, frozen=True, rename="camel"):
     observed_generation: int | None = None
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """An object whose replicas can be set."""
 
     metadata: Meta = Meta()
@@ -55,7 +55,7 @@ class Target(msgspec.Struct, frozen=True):
     status: TargetStatus = TargetStatus()
 
 
-class ObjectRef(msgspec.Struct, frozen=True, rename="camel"):
+class ObjectRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The target that another object names, in its own namespace."""
 
     api_version: str = ""
@@ -63,61 +63,61 @@ class ObjectRef(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
 
 
-class HpaSpec(msgspec.Struct, frozen=True, rename="camel"):
+class HpaSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What an HPA scales."""
 
     scale_target_ref: ObjectRef = ObjectRef()
 
 
-class Hpa(msgspec.Struct, frozen=True):
+class Hpa(msgspec.Struct, frozen=True, gc=False):
     """A HorizontalPodAutoscaler."""
 
     metadata: Meta = Meta()
     spec: HpaSpec = HpaSpec()
 
 
-class Trigger(msgspec.Struct, frozen=True):
+class Trigger(msgspec.Struct, frozen=True, gc=False):
     """One trigger of a ScaledObject."""
 
     type: str = ""
     metadata: dict[str, str] = {}
 
 
-class ScaledObjectSpec(msgspec.Struct, frozen=True, rename="camel"):
+class ScaledObjectSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What KEDA scales and by what; KEDA reads a target without a kind as a Deployment."""
 
     scale_target_ref: ObjectRef = ObjectRef()
     triggers: tuple[Trigger, ...] = ()
 
 
-class ScaledObject(msgspec.Struct, frozen=True):
+class ScaledObject(msgspec.Struct, frozen=True, gc=False):
     """A KEDA ScaledObject."""
 
     metadata: Meta = Meta()
     spec: ScaledObjectSpec = ScaledObjectSpec()
 
 
-class UpdatePolicy(msgspec.Struct, frozen=True, rename="camel"):
+class UpdatePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a VPA applies what it recommends; None is its default, which evicts pods."""
 
     update_mode: str | None = None
 
 
-class VpaSpec(msgspec.Struct, frozen=True, rename="camel"):
+class VpaSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a VPA resizes."""
 
     target_ref: ObjectRef = ObjectRef()
     update_policy: UpdatePolicy | None = None
 
 
-class Vpa(msgspec.Struct, frozen=True):
+class Vpa(msgspec.Struct, frozen=True, gc=False):
     """A VerticalPodAutoscaler."""
 
     metadata: Meta = Meta()
     spec: VpaSpec = VpaSpec()
 
 
-class ScalingPolicyObject(msgspec.Struct, frozen=True):
+class ScalingPolicyObject(msgspec.Struct, frozen=True, gc=False):
     """A ScalingPolicy, its spec and status undecoded: another room reads and words their faults."""
 
     metadata: Meta = Meta()
