@@ -62,6 +62,10 @@ class Controller(Process):
         """Every decision it wrote down, oldest first."""
         return [line for line in self._lines("audit") if "verdict" in line]
 
+    def journal(self) -> list[dict[str, Any]]:
+        """What was done about decisions and what went wrong around them, oldest first."""
+        return self._lines("journal")
+
     def _leads(self) -> bool:
         if self.returncode is not None:
             raise AssertionError(f"it ended with {self.returncode}")

@@ -6,9 +6,10 @@ per pod. The names on a page are those of vLLM's own metrics.
 
 import asyncio
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -32,7 +33,7 @@ vllm:generation_tokens_total{{model_name="m"}} {generated}
 
 @dataclass(slots=True)
 class Figures:
-    """What a pod's page says. `rps` moves its counters on; a `page` of its own replaces it, `delay_s` slows it."""
+    """What a pod's page says. `rps` moves its counters on; `page`, `status` and `drip_s` make it another page."""
 
     waiting: float = 0.0
     running: float = 0.0
@@ -41,7 +42,11 @@ class Figures:
     tokens_per_request: float = 100.0
     page: bytes | None = None
     status: int = 200
-    delay_s: float = 0.0
+    silent: bool = False
+    """Accepts and never answers."""
+    drip_s: float = 0.0
+    """Seconds between two bytes."""
+    kind: str = "text/plain"
     since_s: float = field(default=0.0)
     done: float = 0.0
 
@@ -72,8 +77,16 @@ class Engines:
         self._up = threading.Event()
 
     def of(self, ip: str) -> Figures:
-        """The figures of one pod, its own from now on."""
-        return self.figures.setdefault(ip, Figures(since_s=self._loop.time()))
+        """The figures of one pod, its own from now on; they begin as a copy of `default`."""
+        if ip not in self.figures:
+            self.figures[ip] = replace(self.default, since_s=self._loop.time())
+        return self.figures[ip]
+
+    def of_all(self, ips: Iterable[str], **figures: Any) -> None:
+        """Set some figures of several pods."""
+        for ip in ips:
+            for name, value in figures.items():
+                setattr(self.of(ip), name, value)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -104,7 +117,14 @@ class Engines:
         assert ip.startswith("127."), "only this machine may ask"
         self.asked[ip] = self.asked.get(ip, 0) + 1
         figures = self.of(ip)
-        if figures.delay_s:
-            await asyncio.sleep(figures.delay_s)
+        if figures.silent:
+            await asyncio.sleep(60)
         body = figures.text(self._loop.time())
-        return web.Response(body=body, status=figures.status, content_type="text/plain")
+        if not figures.drip_s:
+            return web.Response(body=body, status=figures.status, content_type=figures.kind)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for byte in body:
+            await response.write(bytes([byte]))
+            await asyncio.sleep(figures.drip_s)
+        return response

@@ -1,0 +1,58 @@
+"""The API server dies, freezes, refuses and forgets while a burst is on; the controller recovers and never shrinks."""
+
+import signal
+from typing import Final
+
+import pytest
+
+from tests.cluster.controller import Controller
+from tests.cluster.engines import Engines
+from tests.cluster.plane import Plane
+from tests.cluster.processes import wait_for
+from tests.cluster.service import Service
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(300)]
+
+QUEUE: Final = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
+
+LEASE: Final = {"duration_s": 60, "deadline_s": 50, "renew_s": 2}
+"""Longer than the outage: with the default lease the process would rightly end, which is test_leadership's subject."""
+
+
+def test_killed_and_restarted_in_mid_burst(own_plane: Plane, engines: Engines) -> None:
+    service = Service(own_plane, engines, "default", "chat", replicas=2, max_replicas="12")
+    ips = service.wait_ready(2)
+    with Controller(own_plane, lease=LEASE) as controller:
+        controller.wait_leading()
+        engines.of_all(ips, **QUEUE)
+        wait_for(lambda: service.replicas() > 2, 20, "growth")
+        before = service.replicas()
+        own_plane.api.kill()
+        seen = len(controller.decisions())
+        wait_for(lambda: len(controller.decisions()) > seen + 1, 20, "decisions while there is no API server")
+        own_plane.restart_api()
+        engines.of_all(service.ips(), waiting=60.0)
+        wait_for(lambda: service.replicas() > before, 30, "growth after the restart")
+        assert controller.returncode is None
+    assert not service.shrinks()
+
+
+def test_frozen_it_accepts_and_never_answers(own_plane: Plane, engines: Engines) -> None:
+    service = Service(own_plane, engines, "default", "chat", replicas=2, max_replicas="12")
+    ips = service.wait_ready(2)
+    with Controller(own_plane, lease=LEASE) as controller:
+        controller.wait_leading()
+        wait_for(lambda: all(engines.asked.get(ip, 0) > 3 for ip in ips), 20, "pages")
+        own_plane.api.signal(signal.SIGSTOP)
+        engines.of_all(ips, **QUEUE)
+        wait_for(lambda: _outcomes(controller, "unknown"), 30, "a patch of unknown outcome")
+        assert controller.returncode is None
+        own_plane.api.signal(signal.SIGCONT)
+        wait_for(lambda: service.replicas() > 2, 30, "growth once it answers")
+    assert not service.shrinks()
+    counts = service.counts()
+    assert [before for before, _ in counts[1:]] == [after for _, after in counts[:-1]], "each patch saw the one before"
+
+
+def _outcomes(controller: Controller, outcome: str) -> int:
+    return sum(line.get("outcome") == outcome for line in controller.journal())
