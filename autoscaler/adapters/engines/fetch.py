@@ -8,8 +8,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from yarl import URL
 
 from autoscaler.adapters.engines.targets import Place, objection, url
 from autoscaler.ports import Fault
@@ -39,12 +41,12 @@ class Fetcher:
 
     async def get(self, place: Place) -> bytes | Trouble:
         """The page, or what is wrong with it. Never raises but for cancellation."""
-        wrong = objection(place, allow_loopback=self._allow_loopback)
-        if wrong is not None:
-            return Trouble(Fault.DENIED, f"not asked: {wrong}")
+        address = _address(place, self._allow_loopback)
+        if isinstance(address, Trouble):
+            return address
         try:
             async with asyncio.timeout(self._timeout_s):
-                async with self._session.get(url(place), allow_redirects=False) as response:
+                async with self._session.get(address, allow_redirects=False) as response:
                     refused = _refusal(response)
                     return refused if refused is not None else await self._body(response)
         except TimeoutError:
@@ -90,6 +92,13 @@ async def fetching(
     )
     async with session:
         yield Fetcher(session, timeout_s=timeout_s, cap_bytes=cap_bytes, allow_loopback=allow_loopback)
+
+
+@lru_cache(maxsize=8192)
+def _address(place: Place, allow_loopback: bool) -> URL | Trouble:
+    """Where to ask, or why not to; remembered, because a place is asked every second."""
+    wrong = objection(place, allow_loopback=allow_loopback)
+    return url(place) if wrong is None else Trouble(Fault.DENIED, f"not asked: {wrong}")
 
 
 def _refusal(response: ClientResponse) -> Trouble | None:
