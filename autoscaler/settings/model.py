@@ -22,8 +22,8 @@ from autoscaler.settings.parts import (
     Scrape,
 )
 
-ENV_PREFIX = "HEADROOM_"
-NESTED = "__"
+ENV_PREFIX: Final = "HEADROOM_"
+NESTED: Final = "__"
 
 
 _LOOPBACK: Final = (
@@ -58,7 +58,6 @@ class Settings(BaseSettings):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         env_prefix=ENV_PREFIX,
         env_nested_delimiter=NESTED,
         env_ignore_empty=True,

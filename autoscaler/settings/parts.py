@@ -17,13 +17,16 @@ def _no_switch(value: object) -> object:
     return value
 
 
-NO_SWITCH = BeforeValidator(_no_switch)
+NO_SWITCH: Final = BeforeValidator(_no_switch)
 Port = Annotated[int, Field(ge=1, le=65535), NO_SWITCH]
 Gpus = Annotated[int, Field(ge=0, le=1_000_000), NO_SWITCH]
-LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 Label = Annotated[
     str,
-    Field(pattern=LABEL, max_length=63, json_schema_extra={"legal": "a name of at most 63 of a-z, 0-9 and -"}),
+    Field(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        json_schema_extra={"legal": "a name of at most 63 of a-z, 0-9 and -"},
+    ),
 ]
 ObjectName = Annotated[
     str,
@@ -41,7 +44,7 @@ PagePath = Annotated[
 class Part(BaseModel):
     """The base of all parts: frozen, unknown fields refused. Texts of the environment become numbers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ScaledKind(Part):
