@@ -1,4 +1,9 @@
-"""Per-pod differences: what happened between two samples, robust to resets, new pods and vanished pods."""
+"""Per-pod differences: what happened between two samples, robust to resets, new pods, vanished and silent pods.
+
+While fewer than `TOLD_RATIO` of the ready pods answer, only the queue is taken from them, as the least it can be;
+counts wait until the others are back and then cover the whole gap. Half of the pods are half of the load only to
+whoever adds them up: a history of such sums would shrink the fleet as soon as the signals are whole again.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -11,6 +16,9 @@ WEDGE_S = 30.0
 SETTLE_S = 15.0
 """A pod younger than this says nothing about capacity: its first requests are still being served (a guess)."""
 
+
+TOLD_RATIO = 0.8
+"""Share of the ready pods that must answer; freshness asks for the same share of each signal."""
 
 STANDING_RATIO = 0.2
 """A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
@@ -73,20 +81,22 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     """
     now_s = readings.now_s
     dt_s = now_s - track.at_s if math.isfinite(track.at_s) else math.nan
-    sums = _PodSums()
+    sums = _PodSums(since_s=track.at_s)
+    told = _told(readings)
     gateway_waits = bool(
         readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
     )
-    if readings.pods is not None:
+    if told is not None:
         fresh: dict[str, PodTrack] = {}
-        for pod in readings.pods:
+        for pod in told:
             fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
         track.pods = fresh
-    queue = _total(_gateway_queue(readings), sums.waiting if readings.pods is not None else math.nan, readings)
-    arrivals, arrivals_s = _arrivals(track, readings, sums, queue)
+    waiting = sums.waiting if told is not None else _least_waiting(readings)
+    queue = _total(_gateway_queue(readings), waiting, readings)
+    arrivals, arrivals_s = _arrivals(track, readings, sums if told is not None else None, queue)
     track.at_s = now_s
-    known = readings.pods is not None
-    scale = len(readings.pods) / sums.kv_pods if readings.pods and sums.kv_pods else math.nan
+    known = told is not None
+    scale = len(told) / sums.kv_pods if told and sums.kv_pods else math.nan
     return Interval(
         dt_s=dt_s,
         arrivals=arrivals,
@@ -95,7 +105,7 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         prompt_tokens=sums.prompt_tokens,
         generation_tokens=sums.generation_tokens,
         queue=queue,
-        running=sums.running if known and (sums.running_pods or not readings.pods) else math.nan,
+        running=sums.running if known and (sums.running_pods or not told) else math.nan,
         kv_used=sums.kv * scale,
         saturated_completions=sums.saturated_completions,
         saturated_pod_s=sums.saturated_pod_s,
@@ -110,6 +120,8 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
 
 @dataclass(slots=True)
 class _PodSums:
+    since_s: float
+    """Instant of the last sample; a pod last read before it has counts of a longer time."""
     waiting: float = 0.0
     running: float = 0.0
     running_pods: int = 0
@@ -117,6 +129,8 @@ class _PodSums:
     kv_pods: int = 0
     completions: float = 0.0
     counted: int = 0
+    late: float = 0.0
+    """Completions of pods that were not read last time: they arrived, but not within this interval."""
     prompt_tokens: float = 0.0
     generation_tokens: float = 0.0
     saturated_completions: float = 0.0
@@ -149,6 +163,9 @@ class _PodSums:
         if pod.kv_cache_usage is not None:
             self.kv += pod.kv_cache_usage
             self.kv_pods += 1
+        if before is not None and before.at_s < self.since_s:
+            self.late += done or 0.0
+            return track
         self.prompt_tokens += prompt or 0.0
         self.generation_tokens += generated or 0.0
         if done is None or before is None or old is None:
@@ -166,6 +183,22 @@ class _PodSums:
             self.free_completions += done
             self.free_pod_s += span_s
         return track
+
+
+def _told(readings: Readings) -> tuple[PodReading, ...] | None:
+    """The pods, if enough of the ready ones answered to speak for all; else None."""
+    pods = readings.pods
+    if pods is None:
+        return None
+    answering = sum(
+        any(v is not None for v in (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage)) for pod in pods
+    )
+    return pods if answering >= TOLD_RATIO * max(len(pods), readings.replicas.ready) else None
+
+
+def _least_waiting(readings: Readings) -> float:
+    """What waits in the pods that answered; NaN where none did or nothing waits, since that tells nothing of others."""
+    return sum(pod.waiting or 0.0 for pod in readings.pods or ()) or math.nan
 
 
 def _delta(now: float | None, before: float | None) -> float | None:
@@ -190,7 +223,7 @@ def _total(gateway: float, pods: float, readings: Readings) -> float:
     return (0.0 if math.isnan(gateway) else gateway) + (0.0 if math.isnan(pods) else pods)
 
 
-def _arrivals(track: WorkloadTrack, readings: Readings, sums: _PodSums, queue: float) -> tuple[float, float]:
+def _arrivals(track: WorkloadTrack, readings: Readings, sums: _PodSums | None, queue: float) -> tuple[float, float]:
     """Arrivals and the seconds they cover: from the gateway's counter, else completions plus growth of in-flight."""
     gateway, before = readings.gateway, track.gateway
     span_s = readings.now_s - track.counted_at_s
@@ -201,11 +234,11 @@ def _arrivals(track: WorkloadTrack, readings: Readings, sums: _PodSums, queue: f
     if before is not None and before.requests_total is not None:
         return math.nan, 0.0  # the gateway went silent: wait for it rather than mix two sources
     track.gateway = gateway or before
-    if readings.pods is None or not math.isfinite(queue):
+    if sums is None or not math.isfinite(queue):
         return math.nan, 0.0
     in_flight = sums.running + queue
     grown_by, track.in_flight = in_flight - track.in_flight, in_flight
     track.counted_at_s = readings.now_s
     if not (math.isfinite(grown_by) and span_s > 0):
         return math.nan, 0.0
-    return max(0.0, sums.completions + grown_by), span_s
+    return max(0.0, sums.completions + sums.late + grown_by), span_s

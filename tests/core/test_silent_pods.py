@@ -1,0 +1,103 @@
+"""Pods that are there and do not answer: their silence is no lull, neither while it lasts nor when it ends."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.observe import pods
+from autoscaler.core.observe.pods import Interval, WorkloadTrack
+from autoscaler.core.params import Params
+from autoscaler.core.types import PodReading, Readings, ReplicaReading
+from tests.core.toy import Story, Tamper, Toy, counts
+
+
+def pod(name: str, done: float, running: float = 2.0, waiting: float = 0.0) -> PodReading:
+    return PodReading(name, -1000.0, waiting, None, running, done, 100.0 * done, 10.0 * done, 0.5)
+
+
+def silent(name: str) -> PodReading:
+    return PodReading(name, -1000.0)
+
+
+def at(now_s: float, *read: PodReading, ready: int | None = None) -> Readings:
+    return Readings(now_s, ReplicaReading(len(read), len(read) if ready is None else ready), read)
+
+
+def between(*moments: Readings) -> Interval:
+    track = WorkloadTrack()
+    for moment in moments:
+        result = pods.difference(track, moment)
+    return result
+
+
+def test_half_of_the_pods_speak_for_their_queue_and_for_nothing_else() -> None:
+    seen = between(at(0, pod("a", 10), pod("b", 10)), at(10, pod("a", 20, waiting=7.0), silent("b")))
+    assert seen.queue == 7.0, "at least"
+    for name in ("arrivals", "completions", "running", "kv_used"):
+        assert math.isnan(getattr(seen, name)), name
+    assert (seen.saturated_pod_s, seen.free_pod_s) == (0.0, 0.0)
+
+
+def test_an_empty_queue_of_half_of_the_pods_is_not_an_empty_queue() -> None:
+    assert math.isnan(between(at(0, pod("a", 10), pod("b", 10)), at(10, pod("a", 20), silent("b"))).queue)
+
+
+def test_what_arrived_in_the_silence_is_counted_once_when_it_ends_and_over_its_whole_length() -> None:
+    whole = at(0, pod("a", 10), pod("b", 10))
+    gap = [at(10.0 * k, pod("a", 10 + 10 * k), silent("b")) for k in (1, 2, 3)]
+    seen = between(whole, *gap, at(40, pod("a", 50), pod("b", 50, running=5.0)))
+    assert (seen.arrivals, seen.arrivals_s) == (83.0, 40.0)
+    assert math.isnan(seen.completions), "of these ten seconds alone it is not known"
+    after = between(whole, *gap, at(40, pod("a", 50), pod("b", 50)), at(50, pod("a", 60), pod("b", 58)))
+    assert (after.arrivals, after.arrivals_s, after.completions) == (18.0, 10.0, 18.0)
+
+
+def test_one_silent_pod_of_ten_stops_no_measurement() -> None:
+    nine = [f"p{k}" for k in range(9)]
+    seen = between(
+        at(0, *(pod(name, 10) for name in nine), pod("x", 10)), at(10, *(pod(name, 20) for name in nine), silent("x"))
+    )
+    assert seen.completions == 90.0
+    assert seen.running == 18.0
+    assert math.isfinite(seen.arrivals)
+
+
+@pytest.mark.parametrize("read", [(), (pod("a", 20),)], ids=["no pod", "one of four"])
+def test_pods_that_are_ready_and_not_in_the_reading_are_silent_too(read: tuple[PodReading, ...]) -> None:
+    seen = between(at(0, *(pod(name, 10) for name in "abcd")), at(10, *read, ready=4))
+    assert math.isnan(seen.running)
+    assert math.isnan(seen.queue)
+    assert math.isnan(seen.arrivals)
+
+
+def test_without_any_pod_ready_an_empty_reading_is_zero() -> None:
+    assert between(at(0), at(10)).queue == 0.0
+    assert between(at(0), at(10)).running == 0.0
+
+
+def half_silent(readings: Readings) -> Readings:
+    """Every other pod is there without numbers, and there is no gateway that would know better."""
+    numbered = enumerate(readings.pods or ())
+    kept = tuple(silent(p.name) if i % 2 else p for i, p in numbered)
+    return replace(readings, pods=kept, gateway=None)
+
+
+def half_gone(readings: Readings) -> Readings:
+    """Every other pod is missing from the reading."""
+    return replace(readings, pods=(readings.pods or ())[::2], gateway=None)
+
+
+def pods_only(readings: Readings) -> Readings:
+    return replace(readings, gateway=None)
+
+
+@pytest.mark.parametrize("tamper", [half_silent, half_gone], ids=["silent", "gone"])
+def test_ten_minutes_of_half_of_the_metrics_shrink_nothing_even_once_they_are_back(tamper: Tamper) -> None:
+    story = Story(Toy.of(4, 6.0, queue=60.0), Params(warmup_prior_s=120.0, tick_s=10.0))
+    story.run(1800.0, pods_only)
+    stood = story.replicas
+    assert set(counts(story.run(600.0, tamper))) == {stood}
+    after = counts(story.run(600.0, pods_only))
+    assert min(after) >= stood
+    assert max(after) <= stood + 1, "nor is what comes back a burst"
