@@ -70,7 +70,7 @@ class Controller(Process):
         if self.returncode is not None:
             raise AssertionError(f"it ended with {self.returncode}")
         try:
-            return bool(self.get("/api/status")["leading"])
+            return bool(self.get("/api/status")["replica"]["leading"])
         except (OSError, urllib.error.HTTPError):
             return False
 
