@@ -5,6 +5,7 @@ A conflict supersedes the decision and is never repeated: the next step decides 
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -25,6 +26,8 @@ class Outcome(Enum):
     REFUSED = "refused"
     UNKNOWN = "unknown"
     SHADOWED = "not acted upon in this mode"
+    FROZEN = "not acted upon while everything is frozen"
+    NOT_LEADING = "not acted upon by one that does not lead"
     EXPIRED = "too old to act upon"
     UNREADABLE = "the target could not be read"
     BLOCKED = "an earlier patch of unknown outcome was not read back yet"
@@ -53,12 +56,18 @@ class Act:
 
 
 class Actuator:
-    """Patches targets, one patch at a time for each. `timeout_s` is real time."""
+    """Patches targets, one patch at a time for each. `timeout_s` is real time.
 
-    def __init__(self, scale: ScaleClient, clock: Clock, timeout_s: float) -> None:
+    `may_write` says whether this process may write at this very moment, to anything.
+    """
+
+    def __init__(self, scale: ScaleClient, clock: Clock, timeout_s: float, may_write: Callable[[], bool]) -> None:
+        self.frozen: str | None = None
+        """Why nothing may be touched, or None."""
         self._scale = scale
         self._clock = clock
         self._timeout_s = timeout_s
+        self._may_write = may_write
         self._busy: set[str] = set()
         self._unknown: set[str] = set()
 
@@ -75,6 +84,10 @@ class Actuator:
         valid_s = VALID_TICKS * (decision.next_due_s - decision.now_s)
         if not target.mode.allows(decision.seen_replicas, decision.replicas):
             return Outcome.SHADOWED
+        if self.frozen is not None:
+            return Outcome.FROZEN
+        if not self._may_write():
+            return Outcome.NOT_LEADING
         if not target_readable:
             return Outcome.UNREADABLE
         if target.name in self._busy:

@@ -31,10 +31,10 @@ class Agenda:
         """Forget `name`."""
         self._planned.pop(name, None)
 
-    def take(self, now_s: float) -> list[str]:
-        """Remove and return the names whose instant has come, earliest first."""
+    def take(self, now_s: float, most: int) -> list[str]:
+        """Remove and return the names whose instant has come, earliest first and `most` at a time."""
         names: list[str] = []
-        while self._heap and self._heap[0][0] <= now_s + EARLY_S:
+        while len(names) < most and self._heap and self._heap[0][0] <= now_s + EARLY_S:
             at_s, name = heapq.heappop(self._heap)
             if self._planned.get(name) == at_s:
                 del self._planned[name]

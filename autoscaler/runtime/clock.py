@@ -6,6 +6,8 @@ Both sleep on the event loop's time, so that a loop with virtual time makes eith
 import asyncio
 import time
 
+from autoscaler.ports import Clock
+
 
 class WallClock:
     """The machine's time: `now` in seconds since 1970 (UTC), durations in the event loop's monotonic seconds."""
@@ -47,6 +49,11 @@ class ScaledClock:
     async def sleep_until(self, monotonic_s: float, wake: asyncio.Event | None = None) -> None:
         """Return at `monotonic_s` of this clock, or as soon as `wake` is set."""
         await _sleep((monotonic_s - self.now()) / self.speed, wake)
+
+
+async def breathe(clock: Clock) -> None:
+    """Let everything else that is ready have its turn of the event loop."""
+    await clock.sleep_until(clock.monotonic())
 
 
 async def _sleep(loop_s: float, wake: asyncio.Event | None) -> None:

@@ -2,60 +2,50 @@
 
 Enters: targets, changes from the watch, readings from the gatherer. Leaves: decisions, handed to the recorder and,
 where they change a count, to the actuator. Workloads that have their readings at the same moment are one batch of the
-core; one that waits for its sources delays no other.
+core; one that waits for its sources delays no other, and one that raises stops no other. A crowd is taken in slices.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 
-from autoscaler.core import engine
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Verdict
 from autoscaler.core.view import view
-from autoscaler.ports import Clock, Fault, PortError, Watch
-from autoscaler.runtime.actuator import Actuator, Outcome
+from autoscaler.ports import Clock, PortError, Watch
+from autoscaler.runtime.acts import Acts, track
+from autoscaler.runtime.actuator import Actuator
 from autoscaler.runtime.agenda import EARLY_S, Agenda
+from autoscaler.runtime.clock import breathe
 from autoscaler.runtime.gather import Gathered, Gatherer, Known
+from autoscaler.runtime.isolation import Bug, Isolation, Shield
+from autoscaler.runtime.lanes import CROWD, MIN_GAP_S, NEVER_S, Lane, on_grid_s
 from autoscaler.runtime.records import Event, Recorder, Stepped
 from autoscaler.runtime.target import Target
 from autoscaler.runtime.triggers import Assumed, Cause, contradiction
 
-MIN_GAP_S = 0.2
-"""Between two looks at one workload, so that a storm of events costs at most five steps a second."""
+SLICE = 16
+"""Most looks begun, and most workloads stepped, in one turn of the event loop. Between turns scrapes, watches and
+answers have theirs. Of 16 a turn takes some 7 ms; of a thousand it took 160 (`loadtests/bench/loop_lag.py`)."""
+
+QUARANTINE_S = 60.0
+"""A workload that raised is left alone for this long: its bug is likely to be there still, and notes are to be read."""
 
 WATCH_RETRY_S = 1.0
 """Between two attempts to watch; meanwhile workloads are stepped when due."""
 
 
-@dataclass(slots=True)
-class _Lane:
-    """One workload's place in the loop. Instants are on the clock's monotonic time."""
-
-    target: Target
-    due_s: float
-    looked_s: float = float("-inf")
-    looking: bool = False
-    again: bool = False
-    """A change came while its readings were being gathered."""
-    held_back: bool = False
-    """A decision was not acted upon because a patch was on its way."""
-    forced: Cause | None = None
-    known: Known = field(default_factory=Known)
-    assumed: Assumed | None = None
-    faults: dict[str, Fault] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    lane: _Lane
+    lane: Lane
     gathered: Gathered
     cause: Cause
 
 
 class Loop:
-    """Owns the table and the lanes; its `watch`, `schedule` and `step` run as tasks of one group until cancelled."""
+    """Owns the lanes; its `watch`, `schedule` and `step` run as tasks of one group until cancelled."""
 
     def __init__(
         self,
@@ -65,20 +55,25 @@ class Loop:
         gatherer: Gatherer,
         actuator: Actuator,
         recorder: Recorder,
+        shield: Shield,
+        restore: Callable[[str], None],
         ask_fit: Callable[[FitRequest], None],
     ) -> None:
         self.table = table
         self.looking: set[asyncio.Task[None]] = set()
-        self.acting: set[asyncio.Task[None]] = set()
-        """Looks and patches on their way, for whoever stops them."""
+        """Looks on their way, for whoever stops them."""
+        self.acts = Acts(actuator=actuator, recorder=recorder, shield=shield, wake=self.wake)
         self._clock = clock
         self._gatherer = gatherer
         self._actuator = actuator
         self._recorder = recorder
+        self._shield = shield
+        self._isolation = Isolation(table, shield, clock)
+        self._restore = restore
         self._ask_fit = ask_fit
         self._agenda = Agenda()
-        self._lanes: dict[str, _Lane] = {}
-        self._arrived: list[_Arrival] = []
+        self._lanes: dict[str, Lane] = {}
+        self._arrived: dict[str, _Arrival] = {}
         self._arrival = asyncio.Event()
 
     def put(self, target: Target) -> None:
@@ -87,7 +82,7 @@ class Loop:
         lane = self._lanes.get(target.name)
         if lane is None:
             now_s = self._clock.monotonic()
-            self._lanes[target.name] = _Lane(target, due_s=now_s)
+            self._lanes[target.name] = Lane(target, due_s=now_s)
             self._agenda.plan(target.name, now_s)
         elif lane.target != target:
             lane.target = target
@@ -108,7 +103,14 @@ class Loop:
         if lane.looking:
             lane.again = True
         else:
-            self._agenda.plan(name, max(self._clock.monotonic(), lane.looked_s + MIN_GAP_S))
+            self._agenda.plan(name, lane.earliest_s(self._clock.monotonic()))
+
+    def thaw(self) -> None:
+        """Step those whose last decision was not acted upon because everything was frozen."""
+        for lane in self._lanes.values():
+            if lane.frozen:
+                lane.frozen = False
+                self.wake(lane.target.name, Cause.UNFROZEN)
 
     async def watch(self, watch: Watch) -> None:
         """Wake workloads as changes are pushed; a broken stream is noted and opened again."""
@@ -124,12 +126,12 @@ class Loop:
         """Start a look at every workload whose instant has come."""
         while True:
             now_s = self._clock.monotonic()
-            for name in self._agenda.take(now_s):
-                lane = self._lanes[name]
-                lane.looking, lane.again, lane.looked_s = True, False, now_s
-                # What comes up while the readings are gathered needs readings of its own.
-                forced, lane.forced = lane.forced, None
-                _track(self.looking, group.create_task(self._look(lane, forced), name=f"look {name}"))
+            names = self._agenda.take(now_s, SLICE)
+            for name in names:
+                self._begin(self._lanes[name], now_s, group)
+            if len(names) == SLICE:
+                await breathe(self._clock)
+                continue
             self._agenda.bell.clear()
             await self._clock.sleep_until(self._agenda.next_s(now_s), self._agenda.bell)
 
@@ -138,25 +140,37 @@ class Loop:
         while True:
             await self._arrival.wait()
             self._arrival.clear()
-            # A workload removed since its look has no row any more.
-            batch = [a for a in self._arrived if self._lanes.get(a.lane.target.name) is a.lane]
-            self._arrived = []
-            self._step(batch, group)
+            arrived, self._arrived = list(self._arrived.values()), {}
+            for start in range(0, len(arrived), SLICE):
+                if start:
+                    await breathe(self._clock)
+                self._step(arrived[start : start + SLICE], group)
 
-    async def _look(self, lane: _Lane, forced: Cause | None) -> None:
+    def _begin(self, lane: Lane, now_s: float, group: asyncio.TaskGroup) -> None:
+        name = lane.target.name
+        if lane.looked_s == NEVER_S:
+            self._restore(name)
+        lane.looking, lane.again, lane.looked_s = True, False, now_s
+        # What comes up while the readings are gathered needs readings of its own.
+        forced, lane.forced = lane.forced, None
+        track(self.looking, group.create_task(self._look(lane, forced), name=f"look {name}"))
+
+    async def _look(self, lane: Lane, forced: Cause | None) -> None:
         target = lane.target
         reads_back = self._actuator.unknown(target.name)
-        gathered = await self._gatherer.look(target, lane.known)
+        gathered = await self._shield.wait(self._gatherer.look(target, lane.known))
         if self._lanes.get(target.name) is not lane:
             return
         lane.looking = False
+        if isinstance(gathered, Bug):
+            self._quarantine(lane, gathered)
+            return
         self._note_faults(lane, gathered)
         if reads_back and gathered.target_readable:
             self._actuator.read_back(target.name)
         cause = self._cause(lane, gathered, forced)
         if cause is not None:
-            self._arrived.append(_Arrival(lane, gathered, cause))
-            self._arrival.set()
+            self._arrive(_Arrival(lane, gathered, cause))
         elif gathered.readings is None:
             self._agenda.plan(target.name, self._clock.monotonic() + target.params.tick_s)
         else:
@@ -164,7 +178,7 @@ class Loop:
         if lane.again:
             self.wake(target.name)
 
-    def _cause(self, lane: _Lane, gathered: Gathered, forced: Cause | None) -> Cause | None:
+    def _cause(self, lane: Lane, gathered: Gathered, forced: Cause | None) -> Cause | None:
         if gathered.readings is None:
             lane.forced = lane.forced or forced
             return None
@@ -174,13 +188,36 @@ class Loop:
             return Cause.DUE
         return contradiction(lane.assumed, gathered.readings)
 
-    def _step(self, batch: list[_Arrival], group: asyncio.TaskGroup) -> None:
-        pairs = [(a.lane.target.name, a.gathered.readings) for a in batch if a.gathered.readings is not None]
-        result = engine.step(self.table, pairs)
+    def _arrive(self, arrival: _Arrival) -> None:
+        """Have a workload stepped; newer readings take the place of those that still wait, and step for their cause."""
+        name = arrival.lane.target.name
+        waiting = self._arrived.get(name)
+        if waiting is not None and waiting.lane is arrival.lane:
+            arrival = replace(arrival, cause=waiting.cause)
+        self._arrived[name] = arrival
+        self._arrival.set()
+
+    def _step(self, arrived: list[_Arrival], group: asyncio.TaskGroup) -> None:
+        now_s = self._clock.monotonic()
+        # A workload removed since its look has no row any more; one that raised since then is left alone.
+        batch = {
+            name: a
+            for a in arrived
+            if self._lanes.get(name := a.lane.target.name) is a.lane and a.lane.broken_until_s <= now_s
+        }
+        pairs = [(name, a.gathered.readings) for name, a in batch.items() if a.gathered.readings is not None]
+        result = self._isolation.step(pairs)
         for request in result.fits:
             self._ask_fit(request)
-        for arrival, decision in zip(batch, result.decisions, strict=True):
-            self._conclude(arrival, decision, group)
+        bugs = dict(result.bugs)
+        for name, decision in result.decisions.items():
+            concluded = self._shield.run(partial(self._conclude, batch[name], decision, group))
+            if isinstance(concluded, Bug):
+                bugs[name] = concluded
+        for name, bug in bugs.items():
+            self._quarantine(batch[name].lane, bug)
+        if result.unclaimed is not None:
+            self._recorder.note(Event.BROKEN, f"{result.unclaimed.message}; a batch of {len(pairs)}, none of it alone")
 
     def _conclude(self, arrival: _Arrival, decision: Decision, group: asyncio.TaskGroup) -> None:
         """Record a decision, plan the workload's next look, and act if something is to be done."""
@@ -188,35 +225,33 @@ class Loop:
         seen = view(self.table, decision.workload)
         assert readings is not None
         assert seen is not None
+        self._recorder.put(Stepped(decision, readings, seen, arrival.cause, lane.target.params))
         lane.assumed = Assumed(decision, readings)
         lane.known = Known(readings.now_s, readings.replicas)
-        ahead_s = min(max(decision.next_due_s - self._clock.now(), MIN_GAP_S), lane.target.params.tick_s)
-        lane.due_s = self._clock.monotonic() + ahead_s
+        lane.due_s = self._due_s(lane, decision)
+        lane.frozen = False
         self._agenda.plan(decision.workload, lane.due_s)
-        self._recorder.put(Stepped(decision, readings, seen, arrival.cause, lane.target.params))
-        if decision.verdict is Verdict.HOLD:
-            return
-        objection = self._actuator.objection(lane.target, decision, arrival.gathered.target_readable)
-        if objection is not None:
-            lane.held_back = objection is Outcome.BUSY
-            self._recorder.put(self._actuator.report(decision, objection))
-            return
-        _track(self.acting, group.create_task(self._act(lane, decision), name=f"act {decision.workload}"))
+        if decision.verdict is Verdict.SCALE:
+            self.acts.begin(lane, decision, readable=arrival.gathered.target_readable, group=group)
 
-    async def _act(self, lane: _Lane, decision: Decision) -> None:
-        try:
-            act = await self._actuator.act(decision)
-        except asyncio.CancelledError:
-            self._recorder.put(self._actuator.report(decision, Outcome.UNKNOWN, "cancelled on the way"))
-            raise
-        self._recorder.put(act)
-        if act.outcome is Outcome.UNKNOWN:
-            self.wake(decision.workload, Cause.READ_BACK)
-        elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
-            self.wake(decision.workload, Cause.SUPERSEDED)
-        lane.held_back = False
+    def _due_s(self, lane: Lane, decision: Decision) -> float:
+        now_s, tick_s = self._clock.monotonic(), lane.target.params.tick_s
+        if len(self._lanes) >= CROWD:
+            return on_grid_s(decision.workload, now_s, tick_s)
+        return now_s + min(max(decision.next_due_s - self._clock.now(), MIN_GAP_S), tick_s)
 
-    def _note_faults(self, lane: _Lane, gathered: Gathered) -> None:
+    def _quarantine(self, lane: Lane, bug: Bug) -> None:
+        """Forget what the core knew of a workload that raised, and leave it alone for a while."""
+        name, now_s = lane.target.name, self._clock.monotonic()
+        self.table.remove(name)
+        self.table.put(name, lane.target.params)
+        lane.known, lane.assumed = Known(), None
+        lane.due_s = lane.broken_until_s = now_s + QUARANTINE_S
+        self._agenda.drop(name)
+        self._agenda.plan(name, lane.due_s)
+        self._recorder.note(Event.BROKEN, f"{bug.message}; started afresh, tried again in {QUARANTINE_S:g} s", name)
+
+    def _note_faults(self, lane: Lane, gathered: Gathered) -> None:
         """Note a source once when it is lost and once when it is back."""
         now = {m.source: m.fault for m in gathered.missing}
         for missing in gathered.missing:
@@ -226,9 +261,3 @@ class Loop:
         for source in sorted(lane.faults.keys() - now.keys()):
             self._recorder.note(Event.SOURCE_BACK, source, lane.target.name)
         lane.faults = now
-
-
-def _track(tasks: set[asyncio.Task[None]], task: asyncio.Task[None]) -> None:
-    """Keep `task` in `tasks` while it runs."""
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)

@@ -9,10 +9,15 @@ from collections.abc import Callable
 
 from autoscaler.core import engine
 from autoscaler.core.forecast.models import FittedModel
-from autoscaler.core.forecast.training import FitRequest
+from autoscaler.core.forecast.training import REFIT_S, FitRequest, needed_bins
+from autoscaler.core.params import BIN_S
 from autoscaler.core.state import Table
 from autoscaler.ports import Clock, Fault, ModelFitter, PortError
+from autoscaler.runtime.lanes import CROWD, phase_ratio
 from autoscaler.runtime.records import Event, Recorder
+
+SPREAD_S = 0.25
+"""Between two first fits of a crowd, on average; one takes some 0.04 s, and its training set waits in memory."""
 
 
 class InlineFitter:
@@ -42,6 +47,19 @@ class Refit:
         self._timeout_s = timeout_s
         self._waiting: dict[str, FitRequest] = {}
         self._bell = asyncio.Event()
+
+    def spread(self, name: str) -> None:
+        """Give a workload of a crowd that is at its beginning its own time for its first fit; one of few asks at once.
+
+        What a checkpoint brought back is enough for a fit; a new workload must first have seen enough.
+        """
+        crowd = len(self._table.rows)
+        if crowd < CROWD:
+            return
+        row = self._table.rows[name]
+        wait_s = 0.0 if self._table.history.head[row] >= 0 else needed_bins(1) * BIN_S
+        wait_s += phase_ratio(name) * crowd * SPREAD_S
+        self._table.track(row).fit_asked_s = self._clock.now() + wait_s - REFIT_S
 
     def ask(self, request: FitRequest) -> None:
         """Queue a request; an older one of the same workload that was not begun is dropped."""

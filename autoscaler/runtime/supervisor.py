@@ -7,19 +7,22 @@ may lines that were being written at that moment be written twice.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from autoscaler.core.state import Table
 from autoscaler.ports import Clock, MetricSource, ModelFitter, RecordSink, ScaleClient, StateStore, Watch
 from autoscaler.runtime.actuator import Actuator
 from autoscaler.runtime.checkpoints import Checkpoints
 from autoscaler.runtime.gather import Gatherer
+from autoscaler.runtime.isolation import Bug
 from autoscaler.runtime.loop import Loop
 from autoscaler.runtime.records import Event, Recorder
 from autoscaler.runtime.refit import Refit
 from autoscaler.runtime.target import Target
+
+T = TypeVar("T")
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 """A task to be: begun inside the task, so that one cancelled before its first turn leaves nothing unawaited."""
@@ -53,10 +56,36 @@ class Bounds:
     flush_s: float = 5.0
 
 
-class Runtime:
-    """The live driver. Make it, `put` targets at any time, and `run` it once."""
+class Catching:
+    """The shield around one workload's work: the only place that takes any exception there is.
 
-    def __init__(self, ports: Ports, bounds: Bounds | None = None) -> None:
+    What passes through it concerns one workload, and its bug must not stop the thousand others.
+    """
+
+    def run(self, work: Callable[[], T]) -> T | Bug:
+        """What `work` returns, or the bug it raised."""
+        try:
+            return work()
+        except Exception as error:
+            return Bug.of(error)
+
+    async def wait(self, work: Awaitable[T]) -> T | Bug:
+        """What `work` comes to, or the bug it raised; a cancellation passes."""
+        try:
+            return await work
+        except Exception as error:
+            return Bug.of(error)
+
+
+class Runtime:
+    """The live driver. Make it, `put` targets at any time, and `run` it once.
+
+    `may_write` says whether this process may write at this very moment: it leads, and its lease has not run out.
+    """
+
+    def __init__(
+        self, ports: Ports, bounds: Bounds | None = None, *, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
         self._bounds = bounds if bounds is not None else Bounds()
         self._ports = ports
         clock, limit = ports.clock, self._bounds
@@ -68,12 +97,15 @@ class Runtime:
         self._refit = Refit(
             table=self.table, fitter=ports.fitter, clock=clock, recorder=self.recorder, timeout_s=limit.fit_s
         )
+        self._actuator = Actuator(ports.scale, clock, limit.patch_s, may_write)
         self._loop = Loop(
             table=self.table,
             clock=clock,
             gatherer=Gatherer(ports.metrics, ports.scale, clock, limit.gather_s),
-            actuator=Actuator(ports.scale, clock, limit.patch_s),
+            actuator=self._actuator,
             recorder=self.recorder,
+            shield=Catching(),
+            restore=self._restore,
             ask_fit=self._refit.ask,
         )
         self._targets: dict[str, Target] = {}
@@ -81,12 +113,9 @@ class Runtime:
 
     def put(self, target: Target) -> None:
         """Add a workload or change it; it is stepped at once, or as soon as `run` starts."""
-        known = target.name in self._targets
         self._targets[target.name] = target
         if self._running:
             self._loop.put(target)
-            if not known:
-                self._checkpoints.restore(target.name)
 
     def remove(self, name: str) -> None:
         """Forget a workload. Raises KeyError for an unknown name."""
@@ -94,13 +123,29 @@ class Runtime:
         if self._running:
             self._loop.remove(name)
 
+    def freeze(self, on: bool, why: str) -> None:
+        """Touch no target while `on`, whatever its mode; decisions are made and recorded. `why` is for people."""
+        was, self._actuator.frozen = self._actuator.frozen, why if on else None
+        if on and was != why:
+            self.recorder.note(Event.FROZEN, why)
+        elif not on and was is not None:
+            self.recorder.note(Event.UNFROZEN, why)
+            self._loop.thaw()
+
+    async def snapshot(self) -> dict[str, dict[str, Any]]:
+        """The checkpoint of every workload, for a follower; each row is as it is when its turn comes."""
+        return await self._checkpoints.snapshot()
+
+    def restore_from(self, checkpoints: Mapping[str, dict[str, Any]]) -> None:
+        """Begin with these; the store's own are used where they are newer. Call it before `run`."""
+        self._checkpoints.adopt(checkpoints)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set or a task fails; then shut down in order. Errors come as an ExceptionGroup."""
         await self._checkpoints.load()
         self._running = True
         for target in self._targets.values():
             self._loop.put(target)
-            self._checkpoints.restore(target.name)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._supervise(group, stop)
@@ -112,6 +157,11 @@ class Runtime:
             for writer in (self.recorder.audit, self.recorder.journal):
                 await _bounded(writer.flush(), self._bounds.flush_s)
             self.recorder.end_feeds()
+
+    def _restore(self, name: str) -> None:
+        """What a workload is given before its first look."""
+        self._checkpoints.restore(name)
+        self._refit.spread(name)
 
     async def _supervise(self, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         loop, recorder = self._loop, self.recorder
@@ -131,8 +181,8 @@ class Runtime:
         ]
         await stop.wait()
         await _cancel([*deciding, *loop.looking])
-        recorder.note(Event.STOPPING, f"{len(loop.acting)} patches on their way")
-        await _settle(loop.acting, self._bounds.acting_s)
+        recorder.note(Event.STOPPING, f"{len(loop.acts.tasks)} patches on their way")
+        await _settle(loop.acts.tasks, self._bounds.acting_s)
         await _cancel(fitting)
         recorder.close_writers()
         await _settle(writing, self._bounds.flush_s)

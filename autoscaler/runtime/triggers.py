@@ -29,6 +29,7 @@ class Cause(Enum):
     START_STUCK = "start without a node"
     SCALE_EDITED = "replica count changed by someone else"
     EDITED = "limits, mode or policy edited"
+    UNFROZEN = "freeze ended"
     SUPERSEDED = "patch superseded"
     READ_BACK = "patch of unknown outcome read back"
 

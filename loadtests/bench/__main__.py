@@ -5,6 +5,7 @@ import sys
 
 NAMES = {
     "core_step": "one decision step of the core over a table of 10,000 workloads",
+    "loop_lag": "how late the event loop turns while the live driver steps 1,000 workloads",
     "scrape": "reading the metrics pages of 1,000 pods once a second",
 }
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,13 +72,16 @@ async def running(
     fitter: ModelFitter | None = None,
     watch: Watch | None = None,
     bounds: Bounds | None = None,
+    may_write: Callable[[], bool] = lambda: True,
+    heard: Mapping[str, dict[str, Any]] | None = None,
 ) -> AsyncIterator[Bench]:
     """The driver at work; it is stopped, and has shut down, when the block ends."""
     clock = ScaledClock(1.0)
     scale, pushes, audit, journal = Scale(clock), Pushes(), Lines(), Lines()
     source, kept = Source(clock, scale), store or Store()
     ports = Ports(clock, source, scale, watch or pushes, audit, journal, kept, fitter or NoFits())
-    bench = Bench(clock, Runtime(ports, bounds), source, scale, pushes, audit, journal, kept)
+    bench = Bench(clock, Runtime(ports, bounds, may_write=may_write), source, scale, pushes, audit, journal, kept)
+    bench.runtime.restore_from(heard or {})
     for each in targets:
         bench.runtime.put(each)
 

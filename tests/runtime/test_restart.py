@@ -8,10 +8,15 @@ from typing import Any
 import looptime
 import pytest
 
+from autoscaler.core import state
 from autoscaler.core.params import Params
+from autoscaler.core.state import Table
+from autoscaler.runtime.checkpoints import Checkpoints
+from autoscaler.runtime.clock import ScaledClock
+from autoscaler.runtime.records import Recorder, Stepped
 from autoscaler.sim.plant import Plant
-from tests.runtime.bench import A, running, target
-from tests.runtime.fakes import Store
+from tests.runtime.bench import A, B, running, target
+from tests.runtime.fakes import Lines, Store
 from tests.runtime.plants import NAME, Embedded, burst, spec
 
 virtual = pytest.mark.looptime(noop_cycles=1)
@@ -114,3 +119,55 @@ async def test_the_checkpoint_of_a_workload_that_is_not_back_yet_is_kept() -> No
         await bench.until(61.0)
     assert store.kept["prod/other"] == {"version": 1, "anything": 1}
     assert set(store.kept) == {A, "prod/other"}
+
+
+@virtual
+async def test_a_follower_takes_over_with_what_it_heard_of_the_leader_and_the_store_fills_the_rest() -> None:
+    async with running(target(), target(B)) as leader:
+        await leader.until(12.0)
+        heard = await leader.runtime.snapshot()
+    assert set(heard) == {A, B}
+    assert heard[A]["saved_s"] == 12.0
+    heard[A]["lead_samples_s"], heard[B]["lead_samples_s"] = [70.0], [80.0]
+    store = Store({A: heard[A] | {"saved_s": 3.0, "lead_samples_s": [10.0]}, B: heard[B]})
+    async with running(target(), target(B), store=store, heard={A: heard[A]}) as follower:
+        await follower.until(1.0)
+        assert {e.decision.workload: e.view.warmup_p50_s for e in follower.entries if isinstance(e, Stepped)} == {
+            A: 70.0, B: 80.0,
+        }  # fmt: skip
+    assert [n["event"] for n in follower.told("note")[:2]] == ["restored from a checkpoint"] * 2
+
+
+KEPT, HEARD = False, True
+NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "what was heard is newer": ({"saved_s": 10.0}, {"saved_s": 20.0}, HEARD),
+    "what was kept is newer": ({"saved_s": 20.0}, {"saved_s": 10.0}, KEPT),
+    "both are of one moment": ({"saved_s": 10.0}, {"saved_s": 10.0}, HEARD),
+    "what was kept does not say": ({}, {"saved_s": 10.0}, HEARD),
+    "what was heard does not say": ({"saved_s": 10.0}, {}, KEPT),
+    "neither says": ({}, {"saved_s": None}, HEARD),
+}
+
+
+@virtual
+@pytest.mark.parametrize(("kept", "heard", "used"), NEWER.values(), ids=NEWER.keys())
+async def test_the_newer_checkpoint_is_used(kept: dict[str, Any], heard: dict[str, Any], used: bool) -> None:
+    clock, table = ScaledClock(), Table.empty()
+    table.put(A, Params())
+    made = state.checkpoint(table, A)
+    store = Store({A: made | {"zero_signal": KEPT} | kept})
+    recorder = Recorder(audit=Lines(), journal=Lines(), clock=clock)
+    checkpoints = Checkpoints(table=table, store=store, clock=clock, recorder=recorder, timeout_s=1.0)
+    checkpoints.adopt({A: made | {"zero_signal": HEARD} | heard})
+    await checkpoints.load()
+    checkpoints.restore(A)
+    assert table.track(table.rows[A]).zero_signal is used
+
+
+@virtual
+async def test_what_was_heard_is_used_although_the_store_fails() -> None:
+    async with running(target()) as leader:
+        await leader.until(12.0)
+    async with running(target(), store=Store(fails=True), heard=leader.store.kept) as follower:
+        await follower.until(1.0)
+    assert [n["event"] for n in follower.told("note")[:2]] == ["checkpoint not usable", "restored from a checkpoint"]

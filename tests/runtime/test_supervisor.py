@@ -1,14 +1,14 @@
 """Shutdown in order, bounded even when everything hangs, and what happens when a task fails."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
-from autoscaler.core import engine
 from autoscaler.runtime.checkpoints import EVERY_S
 from autoscaler.runtime.supervisor import Bounds
 from tests.runtime.bench import A, B, Bench, running, target
-from tests.runtime.fakes import Lines, Store
+from tests.runtime.fakes import Lines, Pushes, Store
 
 pytestmark = pytest.mark.looptime(noop_cycles=1)
 
@@ -51,19 +51,18 @@ async def test_shutdown_is_bounded_when_everything_hangs() -> None:
     assert bench.clock.now() == pytest.approx(10.0 + 3.0 + 2.0 + 4.0 + 2.0)
 
 
-async def test_a_failing_task_stops_everything_and_still_saves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The core is patched because it has no input that makes it fail: that is its law."""
-
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("a bug")
+async def test_a_failing_task_stops_everything_and_still_saves() -> None:
+    class Broken(Pushes):
+        async def changes(self) -> AsyncIterator[str]:
+            yield A
+            await asyncio.sleep(10.0)
+            raise ZeroDivisionError("a bug")
 
     seen: list[Bench] = []
 
     async def scenario() -> None:
-        async with running(target(), target(B)) as bench:
+        async with running(target(), target(B), watch=Broken()) as bench:
             seen.append(bench)
-            await bench.until(7.0)
-            monkeypatch.setattr(engine, "step", broken)
             await bench.until(30.0)
 
     with pytest.raises(ExceptionGroup) as raised:

@@ -1,0 +1,61 @@
+"""Carries decisions out, one task each, and records what became of every one of them.
+
+Enters: a decision, its workload's lane. Leaves: a patch or an objection, an `Act` for the record, and a word to the
+loop when the workload must be looked at again. What is allowed is asked in the turn in which the patch leaves.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from autoscaler.core.types import Decision
+from autoscaler.runtime.actuator import Actuator, Outcome
+from autoscaler.runtime.isolation import Bug, Shield
+from autoscaler.runtime.lanes import Lane
+from autoscaler.runtime.records import Recorder
+from autoscaler.runtime.triggers import Cause
+
+
+class Acts:
+    """The acts on their way. `wake` asks for a step of a workload, for a cause."""
+
+    def __init__(
+        self, *, actuator: Actuator, recorder: Recorder, shield: Shield, wake: Callable[[str, Cause], None]
+    ) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._actuator = actuator
+        self._recorder = recorder
+        self._shield = shield
+        self._wake = wake
+
+    def begin(self, lane: Lane, decision: Decision, *, readable: bool, group: asyncio.TaskGroup) -> None:
+        """Act on a decision to scale, in a task of `group`; `readable` says whether the target's count is of now."""
+        track(self.tasks, group.create_task(self._act(lane, decision, readable), name=f"act {decision.workload}"))
+
+    async def _act(self, lane: Lane, decision: Decision, readable: bool) -> None:
+        # From here to the port nothing is awaited: what is allowed now is allowed when the patch leaves.
+        objection = self._actuator.objection(lane.target, decision, readable)
+        if objection is not None:
+            lane.held_back = objection is Outcome.BUSY
+            lane.frozen = objection is Outcome.FROZEN
+            why = self._actuator.frozen if lane.frozen else None
+            self._recorder.put(self._actuator.report(decision, objection, why))
+            return
+        try:
+            act = await self._shield.wait(self._actuator.act(decision))
+        except asyncio.CancelledError:
+            self._recorder.put(self._actuator.report(decision, Outcome.UNKNOWN, "cancelled on the way"))
+            raise
+        if isinstance(act, Bug):
+            act = self._actuator.report(decision, Outcome.UNKNOWN, act.message)
+        self._recorder.put(act)
+        if act.outcome is Outcome.UNKNOWN:
+            self._wake(decision.workload, Cause.READ_BACK)
+        elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
+            self._wake(decision.workload, Cause.SUPERSEDED)
+        lane.held_back = False
+
+
+def track(tasks: set[asyncio.Task[None]], task: asyncio.Task[None]) -> None:
+    """Keep `task` in `tasks` while it runs."""
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
