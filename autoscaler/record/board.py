@@ -116,10 +116,11 @@ class Board:
         decision = step.decision
         frame = workload_frame(step.view, decision, step.readings, aim)
         row = self._rows.get(decision.workload)
+        last = None if row is None else row.decision
         if row is None:
             row = self._rows[decision.workload] = _Row(frame, decision)
         row.frame, row.decision = frame, decision
-        if decision.verdict is Verdict.SCALE:
+        if decision.verdict is Verdict.SCALE and (last is None or _move(decision) != _move(last)):
             row.changes.append(audit_line(decision))
         self.tally.decided(decision.workload, decision.verdict.value, decision.reason.name, now_s - decision.now_s)
         return frame
@@ -174,6 +175,11 @@ class Board:
             msgspec.Raw(audit_line(row.decision)),
             tuple(msgspec.Raw(change) for change in row.changes),
         )
+
+
+def _move(decision: Decision) -> tuple[int, int, str]:
+    """What makes two decisions the same to a person: one that is not acted upon comes again at every step."""
+    return decision.seen_replicas, decision.replicas, decision.reason.name
 
 
 def _standing(about: About | None, act: ActRecord | None) -> list[str]:

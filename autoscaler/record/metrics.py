@@ -56,6 +56,8 @@ class Process:
     """The replica's name in the lease."""
     holder: str = ""
     """Who leads, by the same kind of name; empty while nobody does."""
+    holder_address: str = ""
+    """Where the leader answers, as ``host:port``."""
     leading: bool | None = None
     frozen: bool | None = None
     """Whether all action is stopped in the whole cluster."""

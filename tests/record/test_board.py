@@ -25,10 +25,10 @@ ABOUT = About(
 
 
 def step(now_s: float = 100.0, before: int = 4, after: int = 4, workload: str = "prod/chat") -> Stepped:
-    """A step of a calm workload that holds, or that scales to its maximum."""
+    """A step of a calm workload that holds, or that scales to what its load needs."""
     scales = before != after
-    reason = Reason.MAX if scales else Reason.STEADY
-    trace = (Step("bound", before, after, reason, (("max_replicas", after),)),)
+    reason = Reason.DEMAND_NOW if scales else Reason.STEADY
+    trace = (Step("demand", before, after, Reason.DEMAND_NOW, (("load_rps", 12.0),)),)
     verdict = Verdict.SCALE if scales else Verdict.HOLD
     decision = Decision(workload, now_s, before, after, verdict, reason, trace, now_s + 5.0)
     view = View(
@@ -91,8 +91,8 @@ def test_an_explanation_says_why_what_was_done_and_what_is_in_the_way() -> None:
     told = board.explanation("prod/chat", ABOUT, 107.0)
     assert told.text.splitlines() == [
         "00:01:40  prod/chat  4 → 4  HOLD  STEADY",
-        "  bound        4 → 4  STEADY: 4 is right: capacity and need agree",
-        "                        policy's maximum: 4",
+        "  demand       4 → 4  DEMAND_NOW: 4 needed for the present load of 12 requests/s",
+        "                        present load: 12 requests/s",
         "  mode: Paused until 2025-11-27 00:00:00Z (Deployment, by ScalingPolicy chat)",
         "  last act: 00:01:35 4→9: applied",
         "  obstacle: HPA chat scales it too",
@@ -100,7 +100,7 @@ def test_an_explanation_says_why_what_was_done_and_what_is_in_the_way() -> None:
         "  SignalsFresh=False: Held: the queue is 40 s old",
         "  remark: a VPA works on the same pods",
         "  recent changes:",
-        "    00:01:35 prod/chat 2→4: 4, not 2: the policy's maximum is 4",
+        "    00:01:35 prod/chat 2→4: 4 needed for the present load of 12 requests/s",
     ]
     assert json.loads(bytes(told.decision or b""))["reason"] == "STEADY"
     assert [json.loads(bytes(change))["replicas"] for change in told.changes] == [4]
@@ -120,3 +120,15 @@ def test_only_the_last_changes_are_kept() -> None:
         board.stepped(step(number + 0.5, number + 1, number + 1), AIM, number + 0.5)
     changes = board.explanation("prod/chat", None, 99.0).changes
     assert [json.loads(bytes(change))["replicas"] for change in changes] == list(range(6, CHANGES + 6))
+
+
+def test_a_decision_that_is_not_acted_upon_and_comes_again_is_one_change() -> None:
+    board = Board()
+    for number in range(5):
+        board.stepped(step(5.0 * number, 4, 6), AIM, 5.0 * number)
+    board.stepped(step(25.0, 4, 7), AIM, 25.0)
+    changes = board.explanation("prod/chat", None, 99.0).changes
+    assert [(json.loads(bytes(change))["now_s"], json.loads(bytes(change))["replicas"]) for change in changes] == [
+        (0.0, 6),
+        (25.0, 7),
+    ]

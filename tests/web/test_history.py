@@ -1,8 +1,20 @@
 """What charts remember: sharp where it is new, coarse where it is old, bounded always."""
 
+import json
 from itertools import pairwise
 
-from autoscaler.adapters.web.history import DECISIONS, FINENESS, SLACK, History, notable
+import pytest
+
+from autoscaler.adapters.web.history import (
+    DECISIONS,
+    FINENESS,
+    FULL,
+    LEAST_DECISIONS,
+    SLACK,
+    History,
+    notable,
+    share_of,
+)
 from tests.web.builders import decision, signals, workload
 
 
@@ -62,6 +74,8 @@ def test_what_is_unknown_stays_unknown_in_a_merge() -> None:
 
 def test_scaling_and_unusual_holds_get_a_line_and_everyday_holds_do_not() -> None:
     assert notable(decision(before=4, after=5), None)
+    assert notable(decision(before=4, after=5), decision(before=4, after=6))
+    assert not notable(decision(before=4, after=5), decision(before=4, after=5)), "not acted upon, so it comes again"
     assert notable(decision(reason="STALE"), decision(reason="STEADY"))
     assert not notable(decision(reason="STALE"), decision(reason="STALE"))
     assert not notable(decision(reason="STABILISATION"), decision(reason="STEADY"))
@@ -71,4 +85,23 @@ def test_only_so_many_decisions_are_kept() -> None:
     history = History()
     for number in range(DECISIONS + 10):
         history.add(workload(float(number), decision=decision(float(number), number, number + 1)))
-    assert [kept.now_s for kept in history.decisions][:1] == [10.0]
+    assert len(history.decisions) == DECISIONS
+    assert json.loads(bytes(history.decisions[0]))["now_s"] == 10.0
+
+
+def test_where_there_are_many_each_keeps_its_share_sharp_at_the_end_all_the_same() -> None:
+    """A day of one workload of a thousand, a step every half minute; it was alone for the first hours."""
+    history = History()
+    for number in range(2_880):
+        scaled = decision(number * 30.0, number % 7, number % 5)
+        history.add(workload(number * 30.0, decision=scaled), share_of(1 if number < 600 else 1000))
+    times = [row[0] or 0.0 for row in history.points()]
+    assert 50 < len(times) < 150
+    assert times[-1] == 2_879 * 30.0
+    assert times[-1] - times[-3] == 60.0
+    assert len(history.decisions) == LEAST_DECISIONS
+
+
+@pytest.mark.parametrize(("workloads", "share"), [(0, 1.0), (1, 1.0), (FULL, 1.0), (2 * FULL, 0.5), (25 * FULL, 0.04)])
+def test_the_shares_of_all_are_what_a_few_would_take(workloads: int, share: float) -> None:
+    assert share_of(workloads) == share

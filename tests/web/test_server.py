@@ -11,10 +11,11 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from autoscaler.adapters.web import server
-from autoscaler.adapters.web.hub import BACKLOG, Hub
-from autoscaler.adapters.web.server import application, serving
+from autoscaler.adapters.web.history import SLACK
+from autoscaler.adapters.web.hub import BACKLOG, FEW, Hub, Reader, Standing
+from autoscaler.adapters.web.server import MAX_SHOWN, application, serving
 from autoscaler.errors import InputError
-from autoscaler.record.stream import Result, Results
+from autoscaler.record.stream import Frame, Result, Results
 from tests.web.builders import decision, frame, workload
 
 Client = TestClient[Any, Any]
@@ -79,14 +80,16 @@ async def test_nothing_can_be_changed(client: Client, method: str, path: str) ->
     assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]:1"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1", "[x]:1"]
+)
 async def test_a_foreign_host_name_is_refused_so_that_names_cannot_be_rebound(client: Client, host: str) -> None:
     response = await client.get("/events", headers={"Host": host})
     assert response.status == 403
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:8080", "[::1]:8080"])
-async def test_this_machines_names_are_answered(client: Client, host: str) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:8080", "[::1]:8080", "10.1.2.3:8080"])
+async def test_what_can_only_mean_this_machine_is_answered(client: Client, host: str) -> None:
     assert (await client.get("/healthz", headers={"Host": host})).status == 200
 
 
@@ -187,6 +190,85 @@ async def test_what_a_snapshot_holds_is_not_told_again() -> None:
         message = await late.message(hub) or b""
     rows = json.loads(message.split(b"data: ", 1)[1])["points"]["demo/chat"]
     assert [row[0] for row in rows] == [5.0]
+
+
+async def told(hub: Hub, reader: Reader) -> tuple[str, dict[str, Any]]:
+    """The next message of a reader: its kind and its content."""
+    text = (await reader.message(hub) or b"").decode()
+    return text.split("event: ")[1].split("\n")[0], json.loads(text.split("data: ", 1)[1])
+
+
+def fleet(count: int, now_s: float = 0.0) -> Frame:
+    return frame(now_s, *(workload(now_s, workload=f"demo/s{number:02d}") for number in range(count)))
+
+
+async def test_few_services_are_told_whole_and_many_as_a_line_each(hub: Hub) -> None:
+    hub.publish(fleet(FEW))
+    with hub.reader() as reader:
+        _, content = await told(hub, reader)
+        assert (len(content["rows"]), len(content["frames"]), len(content["points"])) == (FEW, FEW, FEW)
+        hub.publish(fleet(FEW + 1, 5.0))
+        kind, content = await told(hub, reader)
+    assert (kind, len(content["rows"]), content["frames"], content["points"]) == ("update", FEW + 1, [], {})
+    assert content["rows"][0] == {
+        "workload": "demo/s00", "now_s": 5.0, "tick_s": 5.0, "mode": "Active", "load_rps": 12.0, "wait_s": 0.2,
+        "slo_wait_s": 10.0, "needs": 5, "ready": 4, "starting": 1, "desired": 5, "before": 4, "reason": "STEADY",
+        "text": "4→4: 4 needed", "overload": "fits", "blind": 0,
+    }  # fmt: skip
+
+
+async def test_a_page_that_opened_services_hears_the_whole_of_those_and_a_line_of_the_rest(
+    client: Client, hub: Hub
+) -> None:
+    hub.publish(fleet(20))
+    async with client.get("/events?show=demo/s03&show=demo/s07&show=demo/none") as stream:
+        kind, content = await event(stream)
+        assert (kind, len(content["rows"])) == ("snapshot", 20)
+        assert [shown["workload"] for shown in content["frames"]] == ["demo/s03", "demo/s07"]
+        assert set(content["points"]) == set(content["decisions"]) == {"demo/s03", "demo/s07"}
+        hub.publish(fleet(5, 5.0))
+        kind, content = await event(stream)
+    assert (kind, len(content["rows"])) == ("update", 5)
+    assert [shown["workload"] for shown in content["frames"]] == ["demo/s03"]
+
+
+async def test_a_page_may_open_only_so_many(client: Client, hub: Hub) -> None:
+    hub.publish(fleet(40))
+    asked = "&".join(f"show=demo/s{number:02d}" for number in range(40))
+    async with client.get(f"/events?{asked}") as stream:
+        assert len((await event(stream))[1]["frames"]) == MAX_SHOWN
+
+
+async def test_merged_points_of_one_service_let_only_those_start_over_that_show_it(hub: Hub) -> None:
+    hub.publish(fleet(2))
+    with hub.reader(frozenset({"demo/s00"})) as one, hub.reader(frozenset({"demo/s01"})) as other:
+        assert {(await told(hub, one))[0], (await told(hub, other))[0]} == {"snapshot"}
+        for number in range(SLACK + 1):
+            hub.publish(frame(5.0 + number, workload(5.0 + number, workload="demo/s00")))
+        assert (await told(hub, other))[0] == "update"
+        assert (await told(hub, one))[0] == "snapshot"
+
+
+async def test_a_service_that_is_no_longer_scaled_is_gone_from_every_page(hub: Hub) -> None:
+    hub.publish(fleet(2))
+    with hub.reader() as reader:
+        await told(hub, reader)
+        hub.publish(frame(5.0, workload(5.0, workload="demo/s01")))
+        hub.forget("demo/s01")
+        hub.forget("demo/none")
+        assert await told(hub, reader) == ("gone", {"workload": "demo/s01"})
+    with hub.reader() as late:
+        assert [row["workload"] for row in (await told(hub, late))[1]["rows"]] == ["demo/s00"]
+    assert hub.frames == 1
+
+
+async def test_what_this_replica_is_is_told_when_it_changes(hub: Hub) -> None:
+    with hub.reader() as reader:
+        _, content = await told(hub, reader)
+        assert content["standing"] == {"leading": True, "holder": "", "frozen": False}
+        hub.stand(Standing(leading=True, holder="", frozen=False))
+        hub.stand(Standing(leading=True, holder="headroom-0", frozen=True))
+        assert await told(hub, reader) == ("standing", {"leading": True, "holder": "headroom-0", "frozen": True})
 
 
 async def test_too_many_pages_are_turned_away_politely(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

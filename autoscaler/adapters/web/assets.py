@@ -12,6 +12,8 @@ _PARTS = {
     "uplot.licence": "vendor/uPlot.LICENSE.txt",
     "base.css": "base.css",
     "charts.js": "charts.js",
+    "overview.css": "overview.css",
+    "overview.js": "overview.js",
     "page.css": "page.css",
     "page.js": "page.js",
     "panels.js": "panels.js",

@@ -1,18 +1,28 @@
 "use strict";
-/* Time charts over simulated seconds, on uPlot. Colours are names of CSS variables, read anew when the scheme changes. */
+/* Time charts on uPlot, over seconds since 1970 or since the start of a simulation. Colours are names of CSS variables, read anew when the scheme changes. */
 const Charts = (() => {
   const AXIS_PX = 46, MINUTE = 60, HOUR = 3600, DAY = 86400;
   const GAPS_S = [10, 30, 60, 120, 300, 600, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY];
   const two = (n) => String(Math.floor(n)).padStart(2, "0");
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  /** Seconds as a clock: 02:14 or 02:14:35; days in front from 24 h on. */
+  const EPOCH_FROM = 1e9, EPOCH_TO = 1e10;
+  /** Whether a time counts from 1970; it is then shown in UTC, as explanations and records write it. */
+  const dated = (seconds) => seconds >= EPOCH_FROM && seconds < EPOCH_TO;
+  const day = (seconds) => new Date(seconds * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+
+  /** Seconds as a clock: 02:14 or 02:14:35; of a simulation with days in front from 24 h on. */
   function clock(seconds, withSeconds) {
     if (!Number.isFinite(seconds)) return "–";
+    if (dated(seconds)) return new Date(seconds * 1000).toISOString().slice(11, withSeconds ? 19 : 16);
     const day = Math.floor(seconds / DAY), rest = seconds - day * DAY;
     const text = `${two(rest / HOUR)}:${two((rest % HOUR) / MINUTE)}` + (withSeconds ? `:${two(rest % MINUTE)}` : "");
     return day > 0 ? `${day}d ${text}` : text;
   }
+
+  /** A time that may be long ago: the date in the place of the clock from a day on. */
+  const moment = (seconds, now) => (dated(seconds) && now - seconds >= DAY ? day(seconds) : clock(seconds, true));
+  const tick = (seconds) => (dated(seconds) && seconds % DAY === 0 ? day(seconds) : clock(seconds));
 
   /** A figure for a person: three digits that mean something, "–" for what is not known. */
   function figure(value) {
@@ -141,7 +151,7 @@ const Charts = (() => {
         cursor: { sync: { key: spec.sync, setSeries: false }, drag: { x: Boolean(spec.zoom), y: false, setScale: false }, points: { show: false }, y: false },
         scales: { x: { time: false, range: () => [view.from, view.to] }, y: { range: () => [0, topOf()] } },
         axes: [
-          { ...axis, show: true, size: spec.axis ? 24 : 0, gap: 4, space: 64, incrs: GAPS_S, values: (_u, at) => at.map((s) => (spec.axis ? clock(s) : "")) },
+          { ...axis, show: true, size: spec.axis ? 24 : 0, gap: 4, space: 64, incrs: GAPS_S, values: (_u, at) => at.map((s) => (spec.axis ? tick(s) : "")) },
           { ...axis, size: AXIS_PX, gap: 6, space: 30, values: (_u, at) => at.map((v) => (spec.whole && !Number.isInteger(v) ? "" : figure(v))) },
         ],
         series: [{}, ...spec.series.map((line) => ({
@@ -178,12 +188,14 @@ const Charts = (() => {
     host.style.height = `${spec.height()}px`;
     host.addEventListener("keydown", walk);
     if (spec.zoom) host.addEventListener("dblclick", () => spec.zoom(null));
-    new ResizeObserver(() => {
+    const resized = new ResizeObserver(() => {
       if (!plot || (plot.width === host.clientWidth && plot.height === spec.height())) return;
       host.style.height = `${spec.height()}px`;
       plot.setSize({ width: Math.max(host.clientWidth, 80), height: spec.height() });
-    }).observe(host);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot && plot.redraw());
+    });
+    resized.observe(host);
+    const scheme = matchMedia("(prefers-color-scheme: dark)"), recolour = () => plot && plot.redraw();
+    scheme.addEventListener("change", recolour);
     return {
       set(next) {
         view = next;
@@ -191,7 +203,12 @@ const Charts = (() => {
         else build();
       },
       say(text) { host.setAttribute("aria-label", text); },
+      destroy() {
+        resized.disconnect();
+        scheme.removeEventListener("change", recolour);
+        if (plot) plot.destroy();
+      },
     };
   }
-  return { make, clock, figure };
+  return { make, clock, moment, dated, figure };
 })();

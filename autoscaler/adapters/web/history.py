@@ -2,29 +2,36 @@
 
 A point covers a span of data time. From time to time neighbours are merged where their spacing is less than a fixed
 share of their age, so the last minutes stay sharp and weeks keep their shape in some 2,700 points: rates as means, what
-hurts (queue, wait) as the worst, counts as the last.
+hurts (queue, wait) as the worst, counts as the last. Where there are many workloads each has its share of the memory:
+of a thousand, each keeps some 140 points and 8 decisions.
 """
 
 from collections import deque
 from dataclasses import dataclass
 
+import msgspec
+
+from autoscaler.adapters.web.overview import blindness
 from autoscaler.record.stream import DecisionFrame, WorkloadFrame
 
 DECISIONS = 60
-"""Decisions kept per workload."""
+"""Decisions kept of one workload, at most; of two kB each."""
+
+LEAST_DECISIONS = 8
 
 FINENESS = 400.0
 """A point of age a may be merged into one that spans a / 400: at two hours 18 s, less than a pixel of a chart."""
 
 SLACK = 512
-"""Points that may gather between two merges; each merge costs every connected page one snapshot."""
+"""Points that may gather between two merges; each merge costs every page that shows the workload one snapshot."""
+
+FULL = 40
+"""Workloads that are kept in full detail; more of them share what these would take, some 50 MB."""
 
 QUIET = frozenset({"STEADY", "DEADBAND", "STABILISATION", "RATE_DOWN"})
 """Reasons to hold that come and go all day and need no line of their own."""
 
 Row = list[float | None]
-
-_BLIND = {"held": 1, "unknown": 2}
 
 
 @dataclass(slots=True)
@@ -64,7 +71,6 @@ class Point:
 
 def point_of(frame: WorkloadFrame) -> Point:
     """The point of one frame."""
-    states = [_BLIND.get(s.state, 0) for s in frame.signals if s.signal in {"arrivals", "queue"}]
     return Point(
         at_s=frame.now_s,
         load_rps=frame.load_rps,
@@ -78,7 +84,7 @@ def point_of(frame: WorkloadFrame) -> Point:
         ready=frame.ready,
         starting=len(frame.starting),
         needs=frame.needs,
-        blind=max(states, default=0),
+        blind=blindness(frame),
     )
 
 
@@ -111,37 +117,53 @@ def merge(first: Point, then: Point) -> Point:
 
 
 def notable(decision: DecisionFrame, before: DecisionFrame | None) -> bool:
-    """Whether a decision deserves a line: it scales, or it holds for another and not an everyday reason."""
+    """Whether a decision deserves a line: it scales, or it holds for another and not an everyday reason.
+
+    One that is not acted upon comes again at every step; the first of them is told.
+    """
     if decision.verdict == "SCALE":
-        return True
+        return before is None or _move(decision) != _move(before)
     return decision.reason not in QUIET and (before is None or before.reason != decision.reason)
+
+
+def _move(decision: DecisionFrame) -> tuple[int, int, str]:
+    return decision.before, decision.after, decision.reason
+
+
+def share_of(workloads: int) -> float:
+    """The share of full detail that each of so many workloads may have, 0..1."""
+    return min(1.0, FULL / max(workloads, 1))
 
 
 class History:
     """One workload's points and decisions. `take` hands out what was added since the last call."""
 
     def __init__(self) -> None:
-        self.decisions: deque[DecisionFrame] = deque(maxlen=DECISIONS)
+        self.decisions: deque[msgspec.Raw] = deque()
+        """Decision frames as JSON, oldest first."""
         self._points: list[Point] = []
-        self._room = SLACK
+        self._kept = 0
         self._told = 0
         self._merged = False
-        self._fresh: list[DecisionFrame] = []
+        self._fresh: list[msgspec.Raw] = []
         self._last: DecisionFrame | None = None
 
-    def add(self, frame: WorkloadFrame) -> None:
-        """Take a frame as a new point."""
+    def add(self, frame: WorkloadFrame, share: float = 1.0) -> None:
+        """Take a frame as a new point; `share` of full detail is what this workload may have now."""
         self._points.append(point_of(frame))
-        if len(self._points) > self._room:
-            self._points = thinned(self._points)
-            self._room = len(self._points) + SLACK
+        if len(self._points) > self._kept + int(SLACK * share):
+            self._points = thinned(self._points, FINENESS * share)
+            self._kept = len(self._points)
             self._merged = True
         if notable(frame.decision, self._last):
-            self.decisions.append(frame.decision)
-            self._fresh.append(frame.decision)
+            line = msgspec.Raw(msgspec.json.encode(frame.decision))
+            self.decisions.append(line)
+            self._fresh.append(line)
+        while len(self.decisions) > max(LEAST_DECISIONS, DECISIONS * share):
+            self.decisions.popleft()
         self._last = frame.decision
 
-    def take(self) -> tuple[list[Row], list[DecisionFrame]] | None:
+    def take(self) -> tuple[list[Row], list[msgspec.Raw]] | None:
         """New points and decisions since the last call; None when older points changed, so that all must be read."""
         merged, fresh = self._merged, self._fresh
         rows = [point.row() for point in self._points[self._told :]]
@@ -153,13 +175,13 @@ class History:
         return [point.row() for point in self._points]
 
 
-def thinned(points: list[Point]) -> list[Point]:
+def thinned(points: list[Point], fineness: float = FINENESS) -> list[Point]:
     """The points with close neighbours merged, oldest first; the newest keeps its place."""
     newest_s = points[-1].at_s
     kept: list[Point] = []
     left_s = float("-inf")
     for point in points:
-        if kept and point.at_s - left_s < (newest_s - point.at_s) / FINENESS:
+        if kept and point.at_s - left_s < (newest_s - point.at_s) / fineness:
             kept[-1] = merge(kept[-1], point)
         else:
             left_s = kept[-1].at_s if kept else point.at_s

@@ -1,18 +1,24 @@
 """The hub between the record stream and its readers: publishing never waits, a slow reader never slows another.
 
 Frames are gathered and told at most once per interval; a reader that connects, or that fell behind, gets a snapshot of
-all that is remembered. The hub lives in one event loop and starts no task of its own.
+what it shows. Every reader hears one line of every workload, and whole frames with their past only of those it asked
+for, or of all while they are few: a page of a thousand charts would help nobody. The hub lives in one event loop and
+starts no task of its own.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from autoscaler.adapters.web.history import History
-from autoscaler.record.stream import DecisionFrame, Frame, Results, WorkloadFrame
+from autoscaler.adapters.web.history import History, share_of
+from autoscaler.adapters.web.history import Row as PointRow
+from autoscaler.adapters.web.overview import TableRow, table_row
+from autoscaler.record.stream import Frame, Results, WorkloadFrame
 
 INTERVAL_S = 0.125
 """Frames are told eight times a second at most: a person sees no more, and a page redraws in less."""
@@ -20,13 +26,34 @@ INTERVAL_S = 0.125
 BACKLOG = 32
 """Messages a reader may be behind (4 s) before it is given a snapshot in their place."""
 
+FEW = 6
+"""Workloads up to this many are told whole to a reader that did not choose."""
+
+Focus = frozenset[str] | None
+"""The workloads that a reader wants whole; None leaves the choice to the hub."""
+
+Fresh = tuple[list[PointRow], list[msgspec.Raw]] | None
+
 _encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What this replica is, above all workloads."""
+
+    leading: bool = True
+    """One that does not lead follows the cluster and decides nothing."""
+    holder: str = ""
+    """Who leads; empty where nobody does."""
+    frozen: bool = False
+    """Whether all action is stopped in the whole cluster."""
 
 
 class Reader:
     """One connected page. `message` waits for what it has not seen yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, focus: Focus = None) -> None:
+        self.focus = focus
         self._ready = asyncio.Event()
         self._queue: deque[bytes] = deque()
         self._behind = True
@@ -55,7 +82,7 @@ class Reader:
         """The next message as the bytes of one server-sent event; None when the stream has ended."""
         await self._ready.wait()
         if self._behind:
-            snapshot = hub.snapshot()
+            snapshot = hub.snapshot(self.focus)
             self._behind = False
             self._rest()
             return snapshot
@@ -75,9 +102,11 @@ class Hub:
         self._interval_s = interval_s
         self._readers: set[Reader] = set()
         self._frames: dict[str, WorkloadFrame] = {}
+        self._rows: dict[str, TableRow] = {}
         self._history: dict[str, History] = {}
         self._changed: set[str] = set()
         self._results: list[Results] = []
+        self._standing = Standing()
         self._now_s = 0.0
         self._heard_s = 0.0
         self._speed = 1.0
@@ -103,12 +132,26 @@ class Hub:
         for workload in frame.workloads:
             name = workload.workload
             self._frames[name] = workload
+            self._rows[name] = table_row(workload)
             if name not in self._history:
                 self._history[name] = History()
-            self._history[name].add(workload)
+            self._history[name].add(workload, share_of(len(self._history)))
             self._changed.add(name)
         if self._timer is None and self._ended is None:
             self._timer = loop.call_later(self._interval_s, self._flush)
+
+    def forget(self, workload: str) -> None:
+        """Drop a workload that is no longer scaled; an unknown one is no error."""
+        if self._frames.pop(workload, None) is not None:
+            del self._rows[workload], self._history[workload]
+            self._changed.discard(workload)
+            self._tell("gone", _encode({"workload": workload}))
+
+    def stand(self, standing: Standing) -> None:
+        """Say what this replica is; readers are told when that changed."""
+        if standing != self._standing:
+            self._standing = standing
+            self._tell("standing", _encode(standing))
 
     def publish_results(self, results: Results) -> None:
         """Take the table of one workload; it stays on the page."""
@@ -130,9 +173,9 @@ class Hub:
             reader.end()
 
     @contextmanager
-    def reader(self) -> Iterator[Reader]:
+    def reader(self, focus: Focus = None) -> Iterator[Reader]:
         """A reader for the length of the block; its first message is a snapshot."""
-        reader = Reader()
+        reader = Reader(focus)
         self._readers.add(reader)
         reader.start_over()
         if self._closed:
@@ -142,49 +185,66 @@ class Hub:
         finally:
             self._readers.discard(reader)
 
-    def snapshot(self) -> bytes:
-        """All that is remembered, as one event. What was not told yet is told first, so that nobody hears it twice."""
+    def snapshot(self, focus: Focus = None) -> bytes:
+        """All that a reader shows, as one event. What was not told yet is told first, so that nobody hears it twice."""
         self._flush()
-        history = self._history.items()
-        return self._event(
-            "snapshot",
-            _encode({
-                "now_s": self._now_s,
-                "speed": self._speed,
-                "quiet_s": asyncio.get_running_loop().time() - self._heard_s,
-                "frames": list(self._frames.values()),
-                "points": {name: kept.points() for name, kept in history},
-                "decisions": {name: list(kept.decisions) for name, kept in history},
-                "results": self._results,
-                "ended": self._ended,
-            }),
-        )  # fmt: skip
+        shown = self._shown(self._frames, focus)
+        content = self._content(self._rows, shown)
+        content |= {
+            "quiet_s": asyncio.get_running_loop().time() - self._heard_s,
+            "points": {name: self._history[name].points() for name in shown},
+            "decisions": {name: list(self._history[name].decisions) for name in shown},
+            "standing": self._standing,
+            "results": self._results,
+            "ended": self._ended,
+        }
+        return self._event("snapshot", _encode(content))
+
+    def _shown(self, names: Iterable[str], focus: Focus) -> list[str]:
+        """Those of `names` that a reader with this focus is told whole, in their order."""
+        if focus is None:
+            return list(names) if len(self._frames) <= FEW else []
+        return [name for name in names if name in focus]
+
+    def _content(self, rows: Iterable[str], shown: Iterable[str]) -> dict[str, Any]:
+        return {
+            "now_s": self._now_s,
+            "speed": self._speed,
+            "rows": [self._rows[name] for name in rows],
+            "frames": [self._frames[name] for name in shown],
+        }
 
     def _flush(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._changed:
-            return
-        frames = [self._frames[name] for name in sorted(self._changed)]
-        points: dict[str, list[list[float | None]]] = {}
-        decisions: dict[str, list[DecisionFrame]] = {}
-        for name in sorted(self._changed):
-            kept = self._history[name]
-            fresh = kept.take()
-            if fresh is None:
-                for reader in self._readers:
-                    reader.start_over()
-            else:
-                points[name], decisions[name] = fresh
+        changed = sorted(self._changed)
         self._changed.clear()
-        content = {"now_s": self._now_s, "speed": self._speed, "frames": frames}
-        self._tell("update", _encode({**content, "points": points, "decisions": decisions}))
+        if not changed:
+            return
+        fresh = {name: self._history[name].take() for name in changed}
+        for focus in {reader.focus for reader in self._readers}:
+            self._update([reader for reader in self._readers if reader.focus == focus], focus, fresh)
 
-    def _tell(self, kind: str, content: bytes) -> None:
+    def _update(self, readers: list[Reader], focus: Focus, fresh: dict[str, Fresh]) -> None:
+        """Tell the readers with one focus what is new, or let them start over where older points changed."""
+        shown = self._shown(fresh, focus)
+        added = {name: rows for name in shown if (rows := fresh[name]) is not None}
+        if len(added) < len(shown):
+            for reader in readers:
+                reader.start_over()
+            return
+        content = self._content(fresh, shown)
+        content |= {
+            "points": {name: points for name, (points, _) in added.items()},
+            "decisions": {name: decisions for name, (_, decisions) in added.items()},
+        }
+        self._tell("update", _encode(content), readers)
+
+    def _tell(self, kind: str, content: bytes, readers: Iterable[Reader] | None = None) -> None:
         self._sequence += 1
         message = self._event(kind, content)
-        for reader in self._readers:
+        for reader in self._readers if readers is None else readers:
             reader.tell(message)
 
     def _event(self, kind: str, content: bytes) -> bytes:

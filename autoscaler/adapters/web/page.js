@@ -1,44 +1,68 @@
 "use strict";
 /* The stream: a snapshot at connect, updates after it; and what the page says when updates stop coming. */
 (() => {
-  const { clock, figure } = Charts, { Service, percent, span, element, put } = Panels;
-  const HELD_MS = 3000, LOST_MS = 15000, SAY_MS = 6000;
+  const { clock, dated, figure } = Charts, { Service, percent, span, element, mark, put } = Panels;
+  const HELD_MS = 3000, LOST_MS = 15000, SAY_MS = 6000, FEW = 6;
   const at = (id) => document.getElementById(id);
-  const services = new Map();
-  const seen = new IntersectionObserver((rows) => rows.forEach((row) => { row.target.service.visible = row.isIntersecting; }), { rootMargin: "300px" });
+  const services = new Map(), rows = new Map();
+  const table = new Overview.Table(at("lines"), at("find"), at("troubled"), at("found"));
+  const seen = new IntersectionObserver((all) => all.forEach((row) => { row.target.service.visible = row.isIntersecting; }), { rootMargin: "300px" });
   let now = 0, speed = 1, spanS = 7200, began = null, lastFrame = null, connected = false, ended = null, dirty = false, said = { text: "", at: -Infinity };
+  let stream = null, many = false, standing = { leading: true, holder: "", frozen: false };
+
+  /** Silence is late after some steps of the busiest service, which a fast simulation makes in an instant. */
+  function patience() {
+    let tick = Infinity;
+    for (const row of rows.values()) tick = Math.min(tick, row.tick_s);
+    const step = tick === Infinity ? 0 : 1000 * tick / Math.max(speed, 0.01);
+    return { held: Math.max(HELD_MS, 2 * step), lost: Math.max(LOST_MS, 6 * step) };
+  }
 
   function link() {
-    const age = lastFrame === null ? null : (performance.now() - lastFrame) / 1000;
+    const age = lastFrame === null ? null : (performance.now() - lastFrame) / 1000, bounds = patience();
     if (ended !== null) return { state: "live", ended: true, age, text: ended };
+    if (!standing.leading && lastFrame === null) return { state: "wait", age, text: connected ? "standing by" : "connecting" };
     if (lastFrame === null) return { state: "wait", age, text: connected ? "connected, no readings yet" : "connecting" };
     const why = connected ? "no new record" : "connection lost";
-    if (age * 1000 > LOST_MS) return { state: "lost", age, text: `${why} for ${Math.round(age)} s: figures are unknown` };
-    if (!connected || age * 1000 > HELD_MS) return { state: "held", age, text: `${why} for ${Math.round(age)} s: last figures are held` };
+    if (age * 1000 > bounds.lost) return { state: "lost", age, text: `${why} for ${Math.round(age)} s: figures are unknown` };
+    if (!connected || age * 1000 > bounds.held) return { state: "held", age, text: `${why} for ${Math.round(age)} s: last figures are held` };
     return { state: "live", age, text: "live" };
   }
 
-  function sum(pick) {
-    let total = 0;
-    for (const { frame } of services.values()) {
-      const value = pick(frame);
-      if (value === null) return null;
-      total += value;
+  /** A total: how many services have no known part in it stands beside the sum of the others. */
+  function drawTotal(id, pick, lost) {
+    let sum = 0, unknown = 0;
+    for (const row of rows.values()) {
+      const value = pick(row);
+      if (value === null) unknown++;
+      else sum += value;
     }
-    return total;
+    const blind = lost || unknown === rows.size;
+    put(at(id), blind ? "unknown" : unknown ? `${figure(sum)} + ${unknown} ?` : figure(sum));
+    at(id).title = !blind && unknown ? `not known of ${unknown} services` : "";
   }
 
   function drawTotals(state) {
     const lost = state.state === "lost";
-    const text = (value) => (lost || value === null ? "unknown" : figure(value));
-    put(at("total-time"), services.size ? clock(now, true) : "–");
-    put(at("total-speed"), !services.size ? "–" : Math.abs(speed - 1) < 0.01 ? "live" : `×${figure(speed)}`);
-    put(at("total-services"), services.size ? String(services.size) : "–");
-    if (!services.size) return;
-    put(at("total-load"), text(sum((f) => f.load_rps)));
-    put(at("total-needs"), text(sum((f) => f.needs)));
-    put(at("total-ready"), text(sum((f) => f.ready)));
-    put(at("total-starting"), text(sum((f) => f.starting.length)));
+    put(at("time-name"), dated(now) ? "Time, UTC" : "Time");
+    put(at("total-time"), rows.size ? clock(now, true) : "–");
+    put(at("total-speed"), !rows.size ? "–" : Math.abs(speed - 1) < 0.01 ? "live" : `×${figure(speed)}`);
+    put(at("total-services"), rows.size ? String(rows.size) : "–");
+    if (!rows.size) return;
+    drawTotal("total-load", (row) => row.load_rps, lost);
+    drawTotal("total-needs", (row) => row.needs, lost);
+    drawTotal("total-ready", (row) => row.ready, lost);
+    drawTotal("total-starting", (row) => row.starting, lost);
+  }
+
+  function drawStanding() {
+    const { leading, holder, frozen } = standing, node = at("standing");
+    const leads = holder ? `${holder} leads; ask there for figures.` : "Nobody leads at the moment.";
+    const words = leading ? "" : `This replica does not lead and decides nothing. ${leads}`;
+    put(node, [words, frozen ? "Frozen: everything is decided and recorded, nothing is acted upon." : ""].join(" ").trim());
+    node.hidden = leading && !frozen;
+    mark(node, "tone", frozen ? "warn" : "info");
+    put(at("empty"), leading ? "Waiting for the first readings." : "No figures here.");
   }
 
   function draw() {
@@ -47,13 +71,14 @@
     document.body.dataset.link = state.ended ? "ended" : state.state;
     at("link").dataset.state = state.ended ? "ended" : state.state;
     put(at("link-text"), state.text);
-    at("empty").hidden = services.size > 0;
+    at("empty").hidden = rows.size > 0;
     drawTotals(state);
     let ahead = 0;
     for (const { frame } of services.values()) ahead = Math.max(ahead, frame.forecast_ahead_s);
-    const to = now + Math.min(ahead, (spanS || Math.max(now - began, 900)) / 4);
-    const from = spanS ? Math.max(Math.min(began, now - 900), now - spanS) : Math.min(began, now - 900);
-    for (const service of services.values()) service.draw(state, from, to);
+    const first = began ?? now, to = now + Math.min(ahead, (spanS || Math.max(now - first, 900)) / 4);
+    const from = spanS ? Math.max(Math.min(first, now - 900), now - spanS) : Math.min(first, now - 900);
+    for (const service of services.values()) service.draw(state, from, to, now);
+    if (many) table.draw(now, state);
     say();
   }
 
@@ -79,24 +104,68 @@
       one = new Service(frame);
       one.node.service = one;
       services.set(frame.workload, one);
-      at("services").append(one.node);
+      (many ? table.slot(frame.workload) : at("services")).append(one.node);
       seen.observe(one.node);
     }
     one.frame = frame;
     return one;
   }
 
+  function close(name) {
+    const one = services.get(name);
+    if (!one) return;
+    seen.unobserve(one.node);
+    one.close();
+    services.delete(name);
+  }
+
+  /** From here on a line each; the cards that were there stay open below theirs. */
+  function becomeMany() {
+    many = true;
+    at("overview").hidden = false;
+    for (const name of services.keys()) table.open.add(name);
+    for (const name of fromAddress()) table.open.add(name);
+    table.take([...rows.values()]);
+    for (const [name, one] of services) table.slot(name).append(one.node);
+    for (const [name, line] of table.lines) line.button.setAttribute("aria-expanded", String(table.open.has(name)));
+    if (table.open.size) connect();
+  }
+
+  const fromAddress = () => location.hash.slice(1).split(",").filter(Boolean).map(decodeURIComponent);
+  table.onOpen = () => {
+    for (const name of [...services.keys()]) if (!table.open.has(name)) close(name);
+    history.replaceState(null, "", `#${[...table.open].map(encodeURIComponent).join(",")}`);
+    connect();
+    stir();
+  };
+
   function take(message, afresh) {
     [now, speed] = [message.now_s, message.speed];
-    if (message.frames.length) lastFrame = performance.now() - 1000 * (message.quiet_s ?? 0);
+    if (message.rows.length) lastFrame = performance.now() - 1000 * (message.quiet_s ?? 0);
+    if (afresh) {
+      const there = new Set(message.rows.map((row) => row.workload));
+      for (const name of [...rows.keys()]) if (!there.has(name)) forget(name);
+    }
+    for (const row of message.rows) {
+      if (began === null) began = row.now_s;
+      rows.set(row.workload, row);
+    }
+    if (many) table.take(message.rows);
+    else if (rows.size > FEW) becomeMany();
     for (const frame of message.frames) {
-      if (began === null) began = frame.now_s;
-      service(frame);
+      const { workload } = frame;
+      if (many && !table.open.has(workload)) continue;
+      const points = message.points[workload] || [];
+      if (afresh && points.length) began = Math.min(began, points[0][0]);
+      service(frame).learn(points, message.decisions[workload] || [], afresh);
     }
-    for (const [name, rows] of Object.entries(message.points)) {
-      if (afresh && rows.length) began = Math.min(began, rows[0][0]);
-      services.get(name).learn(rows, message.decisions[name] || [], afresh);
-    }
+    stir();
+  }
+
+  function forget(name) {
+    close(name);
+    rows.delete(name);
+    table.forget(name);
     stir();
   }
 
@@ -124,23 +193,36 @@
     host.hidden = at("to-results").hidden = false;
   }
 
-  const stream = new EventSource("events");
-  stream.addEventListener("open", () => { connected = true; stir(); });
-  stream.addEventListener("error", () => {
-    connected = false;
-    if (ended !== null) stream.close();
+  function connect() {
+    if (stream) stream.close();
+    const shown = [...table.open].map((name) => `show=${encodeURIComponent(name)}`).join("&");
+    const mine = new EventSource(many ? `events?${shown || "show="}` : "events");
+    const on = (kind, handle) => mine.addEventListener(kind, (event) => { if (stream === mine) handle(event.data && JSON.parse(event.data)); });
+    stream = mine;
+    on("open", () => { connected = true; stir(); });
+    on("error", () => {
+      connected = false;
+      if (ended !== null) mine.close();
+      stir();
+    });
+    on("snapshot", (message) => {
+      stand(message.standing);
+      take(message, true);
+      at("results").replaceChildren();
+      message.results.forEach(results);
+      if (message.ended !== null) finish(message.ended);
+    });
+    on("update", (message) => take(message, false));
+    on("gone", (message) => forget(message.workload));
+    on("standing", stand);
+    on("results", results);
+    on("end", (message) => finish(message.why));
+  }
+  function stand(told) {
+    standing = told;
+    drawStanding();
     stir();
-  });
-  stream.addEventListener("snapshot", (event) => {
-    const message = JSON.parse(event.data);
-    take(message, true);
-    at("results").replaceChildren();
-    message.results.forEach(results);
-    if (message.ended !== null) finish(message.ended);
-  });
-  stream.addEventListener("update", (event) => take(JSON.parse(event.data), false));
-  stream.addEventListener("results", (event) => results(JSON.parse(event.data)));
-  stream.addEventListener("end", (event) => finish(JSON.parse(event.data).why));
+  }
   function finish(why) {
     ended = `${why} This is the last state.`;
     stir();
@@ -154,5 +236,6 @@
     });
   }
   setInterval(() => { if (ended === null) stir(); }, 1000);
+  connect();
   stir();
 })();

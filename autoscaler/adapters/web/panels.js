@@ -1,10 +1,11 @@
 "use strict";
 /* One service's card: draws what a frame says, and says where a figure is held or unknown instead of showing it. */
 const Panels = (() => {
-  const { clock, figure } = Charts;
+  const { clock, moment, figure } = Charts;
   const COLUMNS = ["x", "load", "upper", "median", "ahead", "capacity", "queue", "wait", "desired", "ready", "starting", "needs", "blind"];
   const SIGNAL_NAMES = { arrivals: "arrivals", queue: "queue", in_flight: "in flight", tokens: "tokens", kv: "KV cache", latency: "latency" };
-  const SENTENCE_MS = 900, CELLS = 64, STARTS = 5;
+  const MODES = { Shadow: "Shadow: decides, never acts", Paused: "Paused: replicas stay as they are", PausedScaleIn: "Paused scale-in: takes nothing away", PausedScaleOut: "Paused scale-out: adds nothing" };
+  const SENTENCE_MS = 900, CELLS = 64, STARTS = 5, HELD_TICKS = 3, LOST_TICKS = 8;
 
   const percent = (share, digits) => (share === null ? "–" : `${(100 * share).toFixed(digits ?? (share > 0 && share < 0.0995 ? 1 : 0))} %`);
   const span = (s) => (s === null ? "–" : s < 599.5 ? `${s < 9.95 && s % 1 ? s.toFixed(1) : Math.round(s)} s` : s < 5970 ? `${Math.round(s / 60)} min` : `${Number((s / 3600).toFixed(1))} h`);
@@ -41,6 +42,14 @@ const Panels = (() => {
     }));
   }
 
+  /** How late a workload's own record is: one that is stepped no more must not look fresh because others are. */
+  function lateness(row, now, link) {
+    const age = now - row.now_s, seen = Math.max(row.tick_s, 5);
+    if (link.ended || link.state === "lost" || age <= HELD_TICKS * seen) return link;
+    const text = `not decided on for ${span(age)}`;
+    return age > LOST_TICKS * seen ? { state: "lost", age, text } : { state: "held", age, text };
+  }
+
   class Service {
     constructor(frame) {
       this.node = document.getElementById("service").content.firstElementChild.cloneNode(true);
@@ -59,6 +68,7 @@ const Panels = (() => {
         figures: Object.fromEntries([...this.node.querySelectorAll("[data-figure]")].map((box) => [box.dataset.figure, box])),
       };
       find("h2").textContent = frame.workload;
+      this.parts.mode = find(".mode");
       this.node.setAttribute("aria-label", frame.workload);
       this.parts.steps.classList.add("steps-wide");
       this.parts.trace.addEventListener("toggle", () => this.drawTrace(true));
@@ -118,8 +128,16 @@ const Panels = (() => {
       return state;
     }
 
-    draw(link, from, to) {
-      const f = this.frame;
+    close() {
+      for (const chart of Object.values(this.charts)) chart.destroy();
+      this.node.remove();
+    }
+
+    draw(overall, from, to, now) {
+      const f = this.frame, link = lateness(f, now, overall);
+      this.now = now;
+      put(this.parts.mode, MODES[f.mode] ?? "");
+      this.parts.mode.hidden = !MODES[f.mode];
       this.drawSignals(link);
       this.drawSentence(link);
       this.drawFigure("load", "arrivals", figure(f.load_rps), f.capacity_rps === null ? "capacity not known yet" : `of ${figure(f.capacity_rps)} that is ready`, link);
@@ -306,7 +324,7 @@ const Panels = (() => {
       const item = element("li"), box = element("details"), line = element("summary"), steep = element("b", move(decision.before, decision.after));
       box.dataset.at = at;
       steep.dataset.way = decision.after > decision.before ? "up" : decision.after < decision.before ? "down" : "same";
-      line.append(element("time", clock(decision.now_s, true)), steep, element("span", capital(decision.text.replace(/^[^:]*: /, ""))));
+      line.append(element("time", moment(decision.now_s, this.now ?? this.frame.now_s)), steep, element("span", capital(decision.text.replace(/^[^:]*: /, ""))));
       box.append(line);
       box.addEventListener("toggle", () => {
         if (!box.open || box.children.length > 1) return;
@@ -325,5 +343,5 @@ const Panels = (() => {
       steps(this.parts.steps, this.frame.decision.trace);
     }
   }
-  return { Service, percent, span, element, put };
+  return { Service, MODES, lateness, percent, span, element, mark, move, capital, put };
 })();

@@ -1,4 +1,4 @@
-"""The page over HTTP, on the loopback address: one document, one stream of events, one health check, nothing to change.
+"""The page over HTTP: one document, one stream of events, nothing to change. `serving` is the demonstration's server.
 
 The host name of a request is checked, so that a foreign page cannot read the stream by pointing its own name at this
 machine; the content security policy admits only the page's own inlined script and style.
@@ -6,6 +6,7 @@ machine; the content security policy admits only the page's own inlined script a
 
 import asyncio
 import errno
+import ipaddress
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -19,13 +20,15 @@ from autoscaler.adapters.web.hub import Hub, Reader
 from autoscaler.errors import InputError
 
 LOOPBACK = "127.0.0.1"
-_HOSTS = frozenset({LOOPBACK, "localhost", "[::1]"})
 
 BEAT_S = 5.0
 """A quiet stream says that it is alive this often, so that a page can tell a pause from a lost connection."""
 
 RETRY_MS = 1000
 MAX_READERS = 64
+
+MAX_SHOWN = 12
+"""Workloads that one page may ask for whole."""
 
 _HUB = web.AppKey("hub", Hub)
 _HEADERS = {
@@ -48,12 +51,17 @@ def policy(nonce: str) -> str:
 def application(hub: Hub) -> web.Application:
     """The read-only application in front of a hub: `/`, `/events` and `/healthz`, GET and HEAD only."""
     app = web.Application(middlewares=[_own_host])
-    app[_HUB] = hub
-    app.on_response_prepare.append(_harden)
-    app.router.add_get("/", _page)
-    app.router.add_get("/events", _events, allow_head=False)
+    app.on_response_prepare.append(harden)
+    add_page(app, hub)
     app.router.add_get("/healthz", _health)
     return app
+
+
+def add_page(app: web.Application, hub: Hub) -> None:
+    """Let `app` serve the page of a hub; who may ask is for its middlewares to say."""
+    app[_HUB] = hub
+    app.router.add_get("/", _page)
+    app.router.add_get("/events", _events, allow_head=False)
 
 
 @asynccontextmanager
@@ -62,15 +70,24 @@ async def serving(hub: Hub, port: int | None = None) -> AsyncIterator[str]:
 
     Raises InputError when the port cannot be had. On leaving, readers are told that the stream has ended.
     """
-    runner = web.AppRunner(application(hub), access_log=None, shutdown_timeout=1.0)
     listener = _listen(port)
+    async with running(application(hub), listener):
+        try:
+            yield f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
+        finally:
+            hub.end("The controller has stopped.")
+            hub.close()
+
+
+@asynccontextmanager
+async def running(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
+    """Let `app` answer on a listening socket for the length of the block; both are closed when it ends."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     try:
         await runner.setup()
         await web.SockSite(runner, listener).start()
-        yield f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
+        yield
     finally:
-        hub.end("The controller has stopped.")
-        hub.close()
         await runner.cleanup()
         listener.close()
 
@@ -81,25 +98,39 @@ def _listen(port: int | None) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port or 0))
     except OSError as error:
-        causes = {
-            errno.EADDRINUSE: "another program listens there",
-            errno.EACCES: "this user may not listen there (ports below 1024 are the administrator's)",
-        }
-        cause = causes.get(error.errno or 0, str(error))
         raise InputError(
-            f"--port {port}: {cause}; give another port, or leave --port out to take a free one"
+            f"--port {port}: {why_not(error)}; give another port, or leave --port out to take a free one"
         ) from error
+
+
+def why_not(error: OSError) -> str:
+    """Why a program could not listen, in words."""
+    causes = {
+        errno.EADDRINUSE: "another program listens there",
+        errno.EACCES: "this user may not listen there (ports below 1024 are the administrator's)",
+        errno.EADDRNOTAVAIL: "this machine has no such address",
+    }
+    return causes.get(error.errno or 0, str(error))
+
+
+def names_this_machine(host: str) -> bool:
+    """Whether a ``Host`` header can only be meant for whoever it reached: an address, or localhost, with any port."""
+    name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+    try:
+        return name == "localhost" or bool(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        return False
 
 
 @web.middleware
 async def _own_host(request: web.Request, handler: Handler) -> web.StreamResponse:
-    name = request.host.rpartition(":")[0] if ":" in request.host.rpartition("]")[2] else request.host
-    if name not in _HOSTS:
+    if not names_this_machine(request.host):
         raise web.HTTPForbidden(text=f"this page answers to http://{LOOPBACK} and http://localhost only\n")
     return await handler(request)
 
 
-async def _harden(_request: web.Request, response: web.StreamResponse) -> None:
+async def harden(_request: web.Request, response: web.StreamResponse) -> None:
+    """Add the headers that keep an answer from being kept, framed, guessed at or read by other sites."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -120,13 +151,15 @@ async def _events(request: web.Request) -> web.StreamResponse:
     hub = request.app[_HUB]
     if hub.readers >= MAX_READERS:
         raise web.HTTPServiceUnavailable(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
+    shown = request.query.getall("show", None)
+    focus = None if shown is None else frozenset(shown[:MAX_SHOWN])
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     )
     await response.prepare(request)
     try:
         await response.write(b"retry: %d\n\n" % RETRY_MS)
-        with hub.reader() as reader:
+        with hub.reader(focus) as reader:
             await _tell(reader, hub, response)
     except ConnectionError:
         pass  # the page was closed; its reader is gone with the block above

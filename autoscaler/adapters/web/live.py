@@ -1,0 +1,177 @@
+"""The HTTP server of the live controller: metrics, health, answers for people and gateways, and the page.
+
+Enters: callables that answer from memory. Leaves: a read-only server, GET and HEAD only, on the pod's address. Whoever
+reaches that address may read everything; a network policy is what limits that. No answer may be read by a foreign web
+page, but one that points its own name at this address can ask for all except the page and its stream: the host name
+cannot be checked for the others, because the API server's proxy passes its own.
+"""
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from autoscaler.adapters.web.asked import Asked, RefusedError
+from autoscaler.adapters.web.hub import Hub
+from autoscaler.adapters.web.metrics import exposition
+from autoscaler.adapters.web.server import add_page, harden, names_this_machine, running, why_not
+from autoscaler.errors import InputError
+from autoscaler.ports import Clock
+from autoscaler.record.board import Board
+from autoscaler.record.metrics import Process, families
+from autoscaler.record.status import About
+
+STUCK_S = 120.0
+"""A driver that has not looked for work for so long is stuck: its longest sleep is a minute."""
+
+_PAGE = frozenset({"/", "/events"})
+_SERVED = (
+    "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/overload, "
+    "/api/overload/NAMESPACE/NAME and /api/snapshot"
+)
+
+Answer = Callable[[web.Request], object]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFacts:
+    """What the server asks of the process. Everything answers at once and from memory, in the event loop's thread."""
+
+    clock: Clock
+    board: Board
+    process: Callable[[], Process]
+    workloads: Callable[[], Mapping[str, About]]
+    """All that are to be scaled, decided on or not."""
+    not_ready: Callable[[], tuple[str, ...]]
+    """Why the replica cannot do its part yet or any more, in words; empty when it can."""
+    snapshot: Callable[[], bytes | None]
+    """What a follower keeps to take over; None while this replica does not lead."""
+
+
+def live_application(facts: LiveFacts, hub: Hub) -> web.Application:
+    """The application: the page, `/metrics`, `/healthz`, `/readyz` and `/api/…`."""
+    app = web.Application(middlewares=[_in_json, _own_page])
+    app.on_response_prepare.append(harden)
+    add_page(app, hub)
+    asked = Asked(facts.clock, facts.board, facts.process, facts.workloads, facts.not_ready)
+    app.router.add_get("/metrics", _metrics(facts))
+    app.router.add_get("/healthz", _health(facts))
+    app.router.add_get("/readyz", _ready(facts))
+    app.router.add_get("/api/snapshot", _snapshot(facts))
+    answers: dict[str, Answer] = {
+        "/api/status": lambda request: asked.status(request.query),
+        "/api/explain/{namespace}/{name}": lambda request: asked.explain(_workload(request)),
+        "/api/overload": lambda request: asked.overloads(request.query),
+        "/api/overload/{namespace}/{name}": lambda request: asked.overload(_workload(request)),
+    }
+    for path, answer in answers.items():
+        app.router.add_get(path, _json(answer))
+    return app
+
+
+@asynccontextmanager
+async def serving_live(facts: LiveFacts, hub: Hub, host: str, port: int) -> AsyncIterator[int]:
+    """Serve on `host` for the length of the block and yield the port, which is a free one for port 0.
+
+    Raises InputError when it cannot be had. On leaving, pages are told that the controller has stopped.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"http.port {port} on {host}: {why_not(error)}; set another http.port or http.host") from error
+    async with running(live_application(facts, hub), listener):
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            hub.end("The controller has stopped.")
+            hub.close()
+
+
+@web.middleware
+async def _in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Say what is wrong as JSON: an unknown path, another method, a question that cannot be answered."""
+    try:
+        return await handler(request)
+    except RefusedError as refused:
+        return _said(refused.status, refused.content)
+    except web.HTTPMethodNotAllowed as error:
+        response = _said(405, {"error": f"{error.method[:20]}: this server is read-only; use GET", "status": 405})
+        response.headers["Allow"] = "GET, HEAD"
+        return response
+    except web.HTTPNotFound:
+        return _said(404, {"error": f"{request.path[:200]}: not served; served are {_SERVED}", "status": 404})
+    except web.HTTPException as error:
+        return _said(error.status, {"error": (error.text or error.reason).strip(), "status": error.status})
+
+
+@web.middleware
+async def _own_page(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path in _PAGE and not names_this_machine(request.host):
+        raise web.HTTPForbidden(text="the page answers to an address or to localhost: use kubectl port-forward")
+    return await handler(request)
+
+
+def _said(status: int, content: object) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode(content), content_type="application/json")
+
+
+def _json(answer: Answer) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        return _said(200, answer(request))
+
+    return handle
+
+
+def _workload(request: web.Request) -> str:
+    return f"{request.match_info['namespace']}/{request.match_info['name']}"
+
+
+def _metrics(facts: LiveFacts) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        # Frames and counts are frozen here; writing them takes long enough to be done beside the loop.
+        made = families(facts.board.frames(), facts.board.tally.counts(), facts.process(), facts.clock.now())
+        accept, zipped = request.headers.get("Accept", ""), "gzip" in request.headers.get("Accept-Encoding", "")
+
+        def write() -> tuple[bytes, str]:
+            page, content_type = exposition(made, accept)
+            return gzip.compress(page, 1) if zipped else page, content_type
+
+        page, content_type = await asyncio.to_thread(write)
+        headers = {"Content-Type": content_type, "Vary": "Accept-Encoding"}
+        return web.Response(body=page, headers=headers | ({"Content-Encoding": "gzip"} if zipped else {}))
+
+    return handle
+
+
+def _health(facts: LiveFacts) -> Handler:
+    async def handle(_request: web.Request) -> web.Response:
+        age_s = facts.process().step_age_s
+        stuck = age_s is not None and age_s > STUCK_S
+        return _said(503 if stuck else 200, {"status": "stuck" if stuck else "ok", "step_age_s": age_s})
+
+    return handle
+
+
+def _ready(facts: LiveFacts) -> Handler:
+    async def handle(_request: web.Request) -> web.Response:
+        why = facts.not_ready()
+        return _said(503 if why else 200, {"status": "not ready" if why else "ok", "why": why})
+
+    return handle
+
+
+def _snapshot(facts: LiveFacts) -> Handler:
+    async def handle(_request: web.Request) -> web.Response:
+        snapshot = facts.snapshot()
+        if snapshot is None:
+            raise RefusedError.not_leading(facts.process())
+        return web.Response(body=snapshot, content_type="application/octet-stream")
+
+    return handle
