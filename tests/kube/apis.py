@@ -40,6 +40,7 @@ class Ill(Enum):
     TOO_MANY = auto()
     UNAVAILABLE = auto()
     FORBIDDEN = auto()
+    WAITED_408 = auto()
     HANG = auto()
     LATE_HANG = auto()
     CLOSE = auto()
@@ -74,6 +75,8 @@ class Apis:
         """What admission makes of every count."""
         self.before: Callable[[str, str], None] = _nothing
         """Called with method and path before each request is carried out."""
+        self.replies: dict[str, Reply] = {}
+        """Method -> what every request of it is answered with, whatever is carried out."""
         self._version = 100
 
     def put(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
@@ -105,6 +108,8 @@ class Apis:
             status, content = no.status, no.content()
         if ill is not None:
             return _ill(ill)
+        if method in self.replies:
+            return self.replies[method]
         return Reply(status, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
     def _next(self) -> str:
@@ -293,6 +298,8 @@ def _ill(ill: Ill) -> Reply:
             return Reply(429, b"Too many requests, please try again later.", {"Retry-After": "3"})
         case Ill.UNAVAILABLE:
             return Reply(503, b"", {})
+        case Ill.WAITED_408:
+            return Reply(408, HTML, html)
         case Ill.FORBIDDEN:
             content = _NoError(403, "Forbidden", 'User "headroom" cannot do that').content()
             return Reply(403, json.dumps(content).encode(), {})

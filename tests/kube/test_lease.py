@@ -1,6 +1,7 @@
 """Who may write: one process at most, whatever happens to machines, network, clocks and Lease; and soon somebody."""
 
 import asyncio
+import json
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from autoscaler.adapters.kube.lease import Elector, Holder
 from autoscaler.adapters.kube.objects import Lease, LeaseSpec
 from autoscaler.runtime.clock import WallClock
-from tests.kube.apis import Apis, Ill, serving
+from tests.kube.apis import Apis, Ill, Reply, serving
 from tests.kube.machines import FATES, LATE_S, LEASE, Blow, Contest, Net
 
 virtual = pytest.mark.looptime(noop_cycles=1)
@@ -74,7 +75,7 @@ def law(blows: list[Blow], lease: dict[str, Any] | None) -> None:
 LOST_THEN_FROZEN = [Blow(20.0, 0, Net.DEAF, 3.0), Blow(21.0, 0, "freeze", 12.0), Blow(25.0, 1, "delete lease", 0.1)]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(blows=troubles(), lease=st.sampled_from([FREE, None]))
 @example(blows=LOST_THEN_FROZEN, lease=FREE)
 @example(blows=[Blow(5.0, 1, "delete lease", 0.1), Blow(4.5, 0, Net.LOST, 12.0)], lease=FREE)
@@ -133,6 +134,13 @@ def test_a_leader_that_is_gone_is_followed_within_15_s_and_not_before_its_lead_i
     assert first == 0
     assert 27.0 <= at_s <= 20.0 + COLD_S
     assert contest.seen == []
+
+
+def test_a_retry_after_of_an_hour_does_not_keep_the_lead_vacant_for_one() -> None:
+    blows = [Blow(0.0, 1, Net.LOST, 1.0), Blow(20.0, 0, "freeze", 30.0), Blow(20.0, 1, Net.TOO_MANY, 9.0)]
+    _, (at_s, second) = leads_at(played(Contest(2, lease=FREE), blows, 40.0))
+    assert second == 1
+    assert at_s <= 20.0 + COLD_S
 
 
 @pytest.mark.parametrize("kind", NETS)
@@ -286,6 +294,47 @@ async def test_a_holder_with_a_longer_lease_is_given_its_time() -> None:
 
 
 @virtual
+async def test_a_lease_made_anew_is_not_free_for_whoever_saw_its_holder() -> None:
+    contest = Contest(2, lease=FREE)
+    first, second = elector(contest), elector(contest, 1, "pod-b")
+    await first.campaign()
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(second.campaign())
+        await asyncio.sleep(0.1)
+        contest.apis.put(LEASE, {"kind": "Lease", "spec": {}})
+        await asyncio.sleep(7.0)
+        assert not waiting.done()
+        await waiting
+        assert not first.may_write()
+
+
+@virtual
+async def test_an_empty_object_is_no_free_lease() -> None:
+    contest = Contest(2, lease=FREE)
+    first, second = elector(contest), elector(contest, 1, "pod-b")
+    await first.campaign()
+    contest.apis.ills = [Ill.EMPTY_200]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(second.campaign(), 5.0)
+    assert not second.may_write()
+
+
+@virtual
+async def test_a_claim_that_is_answered_with_the_lease_of_another_is_no_lead() -> None:
+    contest = Contest(2, lease=FREE)
+    first, second = elector(contest), elector(contest, 1, "pod-b")
+    await first.campaign()
+    theirs = Reply(200, json.dumps(contest.apis.objects[LEASE]).encode())
+    contest.apis.put(LEASE, {"kind": "Lease", "spec": {}})
+    contest.apis.replies["PATCH"] = theirs
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(second.campaign(), 1.0)
+    assert not second.may_write()
+    assert second.error is not None
+    assert "shows another holder" in str(second.error)
+
+
+@virtual
 async def test_a_notice_of_a_release_is_taken_up_at_once_and_of_a_renewal_is_not() -> None:
     contest = Contest(2, lease=FREE)
     first, second = elector(contest), elector(contest, 1, "pod-b", renew_s=5.0, deadline_s=7.0)
@@ -363,7 +412,7 @@ async def test_a_proxy_that_answers_404_to_everything_is_not_asked_in_a_busy_loo
 )
 def test_times_that_make_no_election_are_refused(times: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="they must increase"):
-        elector(Contest(1), **times)
+        elector(Contest(1), 0, "pod-a", **times)
 
 
 # Over a real socket, in real time

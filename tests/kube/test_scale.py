@@ -146,6 +146,7 @@ async def test_an_answer_that_means_nothing_was_written_is_a_refusal(ill: Ill, f
     [
         pytest.param(Ill.HTML_500, Fault.UNAVAILABLE, id="500 with HTML"),
         pytest.param(Ill.UNAVAILABLE, Fault.UNAVAILABLE, id="503"),
+        pytest.param(Ill.WAITED_408, Fault.INVALID, id="408 of a proxy that waited"),
         pytest.param(Ill.HTML_200, Fault.INVALID, id="a login page with 200"),
         pytest.param(Ill.EMPTY_200, Fault.INVALID, id="an empty object with 200"),
         pytest.param(Ill.HANG, Fault.TIMEOUT, id="no answer, not written"),
