@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -247,11 +248,13 @@ def listing(handler: Handler) -> Handler:
 PERSISTENT = {
     "closes watches at once": (None, Fault.UNAVAILABLE, "the watch was ended after"),
     "knows no version": (lines(b'{"type":"ERROR","object":{"code":410,"message":"old"}}\n'), None, ""),
+    "calls everything gone": (status(410, "Expired", "too old"), Fault.INVALID, "too old"),
     "forbids": (status(403, "Forbidden", "may not list pods"), Fault.DENIED, "may not list pods"),
     "does not know the token": (status(401, "Unauthorized", "Unauthorized"), Fault.DENIED, "401"),
     "answers with a web page": (answer(500, b"<html>", Content_Type="text/html"), Fault.UNAVAILABLE, "an HTML page"),
     "answers 200 with a web page": (listing(answer(200, b"<html>")), Fault.INVALID, "an HTML page"),
     "answers no list": (listing(answer(200, {"status": "ok"})), Fault.INVALID, "no list of objects"),
+    "answers a list of no version": (listing(answer(200, {"metadata": {}, "items": []})), Fault.INVALID, "no list"),
     "answers half a list": (listing(answer(200, b'{"metadata":{},"items":[')), Fault.INVALID, "no list"),
     "hangs up": (hang_up, Fault.UNAVAILABLE, "disconnected"),
     "sends half a line": (lines(b'{"type":"ADDED","obj'), None, ""),
@@ -298,6 +301,52 @@ async def test_a_watch_that_lasted_is_opened_again_at_once() -> None:
             await until(lambda: server.count(watches=True) == 3)
     assert seen.pods.error is None
     assert seen.pods.lists == 1
+
+
+@pytest.mark.parametrize("how", ["cut", "silent"])
+async def test_a_good_watch_that_breaks_is_opened_again_at_once_and_is_no_trouble(how: str) -> None:
+    async with FakeServer() as server:
+        patient = replace(QUICK, idle_s=0.05, lasting_s=0.01, backoff=BackoffBounds(30.0, 30.0))
+        async with following(server, times=patient) as seen:
+
+            def opened(watches: int) -> bool:
+                assert seen.pods.error is None
+                return server.count(watches=True) >= watches
+
+            for nth in range(1, 4):
+                await until(partial(opened, nth))
+                await asyncio.sleep(0.02)
+                if how == "cut":
+                    server.cut()
+            await until(partial(opened, 4))
+            server.put("a")
+            await until(seen.current)
+    assert seen.pods.lists == 1
+
+
+async def test_a_watch_that_does_not_begin_is_not_a_good_one_however_long_that_took() -> None:
+    async with FakeServer() as server:
+        times = replace(QUICK, idle_s=0.05, lasting_s=0.01, backoff=BackoffBounds(30.0, 30.0))
+        async with following(server, times=times) as seen:
+            await until(lambda: server.count(watches=True) == 1)
+            await asyncio.sleep(0.02)
+            server.frozen = True
+            server.cut()
+            await until(lambda: seen.pods.error)
+            asked = len(server.requests)
+            await asyncio.sleep(0.1)
+            assert len(server.requests) == asked
+
+
+async def test_an_old_version_costs_a_list_but_no_wait() -> None:
+    async with FakeServer() as server:
+        times = replace(QUICK, lasting_s=0.01, backoff=BackoffBounds(30.0, 30.0))
+        async with following(server, times=times) as seen:
+            await until(lambda: server.count(watches=True) == 1)
+            await asyncio.sleep(0.02)
+            server.forget()
+            server.cut()
+            await until(lambda: seen.pods.lists == 2)
 
 
 async def test_what_the_server_asks_for_is_waited_for() -> None:
@@ -420,6 +469,34 @@ async def test_what_was_served_is_not_taken_for_gone_at_the_first_404() -> None:
             server.cut()
             await until(lambda: seen.pods.absent)
             assert (seen.told(), seen.pods.error) == (["+a", "-a"], None)
+
+
+async def test_only_an_unbroken_row_of_404s_makes_a_resource_absent() -> None:
+    async with FakeServer() as server:
+        server.put("a")
+        async with following(server, times=replace(QUICK, absent_s=0.1)) as seen:
+
+            def last_status() -> int | None:
+                return seen.pods.error.status if seen.pods.error else None
+
+            await until(lambda: server.count(watches=True) == 1)
+            del server.objects[PODS]
+            server.cut()
+            await until(lambda: last_status() == 404)
+            server.always = status(503, "ServiceUnavailable", "starting")
+            await until(lambda: last_status() == 503)
+            await asyncio.sleep(0.1)
+            server.always = None
+            await until(lambda: last_status() == 404)
+            assert not seen.pods.absent
+            await until(lambda: seen.pods.absent)
+
+
+async def test_a_list_that_is_asked_for_does_not_wait_for_the_end_of_the_watch() -> None:
+    async with FakeServer() as server, following(server, times=replace(QUICK, idle_s=30.0)) as seen:
+        await until(lambda: server.count(watches=True) == 1)
+        seen.pods.relist()
+        await until(lambda: seen.pods.lists == 2)
 
 
 async def test_a_list_that_is_asked_for_begins_after_it_was_asked_for() -> None:

@@ -19,7 +19,9 @@ PODS_COUNT, PAGE = 5000, 500
 
 def body(number: int) -> bytes:
     """A pod of 6 KB, two thirds of it fields that nobody reads."""
-    fields = {f"f:condition-{n}": {".": {}, "f:lastTransitionTime": {}, "f:status": {}} for n in range(60)}
+    fields: dict[str, object] = {
+        f"f:condition-{n}": {".": {}, "f:lastTransitionTime": {}, "f:status": {}} for n in range(60)
+    }
     pod: dict[str, Any] = {
         "metadata": {
             "name": f"chat-{number:05}", "namespace": "prod", "uid": f"u{number}", "resourceVersion": f"{number}",

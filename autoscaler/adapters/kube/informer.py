@@ -7,7 +7,6 @@ itself: at once when it lasted, else after a wait that grows. What it cannot rea
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic
 
@@ -16,7 +15,8 @@ import numpy as np
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cache import Cache, Change
-from autoscaler.adapters.kube.retry import Backoff, BackoffBounds
+from autoscaler.adapters.kube.retry import Backoff
+from autoscaler.adapters.kube.times import InformerTimes
 from autoscaler.adapters.kube.wire import PAGE, Event, Page, Resource, T, Unread, Wire
 from autoscaler.ports import Clock, Fault
 
@@ -26,23 +26,6 @@ GONE = 410
 """The server no longer knows the version from which a watch or a page is asked for."""
 
 ABSENT = 404
-
-
-@dataclass(frozen=True, slots=True)
-class InformerTimes:
-    """How long an informer waits for what; seconds."""
-
-    page_s: float = 30.0
-    """For one page of a list; the API server itself gives up after 60 s."""
-    idle_s: float = 60.0
-    """Without a line, a watch is taken for dead."""
-    watch_s: tuple[float, float] = (240.0, 480.0)
-    """A watch is asked to end after a time drawn from here, so that watches spread over servers and over time."""
-    lasting_s: float = 5.0
-    """A watch that ends sooner has failed, whatever it said: the next one waits."""
-    absent_s: float = 30.0
-    """Between two looks for a resource that is not served, and how long one that was served must be missed."""
-    backoff: BackoffBounds = field(default_factory=BackoffBounds)
 
 
 class Informer(Generic[T]):
@@ -83,6 +66,9 @@ class Informer(Generic[T]):
         self._missed_s: float | None = None
         """Since when the server has answered nothing but 404."""
         self._lasted = False
+        """The last watch was a good one."""
+        self._listed = False
+        """A list was tried in this round, and no good watch has followed it yet."""
         self._fault: KubeError | None = None
         self._synced = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -105,7 +91,7 @@ class Informer(Generic[T]):
     def staleness_s(self) -> float:
         """Seconds since the server was last heard on this resource; infinite before the first list.
 
-        While nothing changes that is about once a minute, when the server sends a bookmark.
+        While nothing changes it is heard about once a minute (a bookmark) or after `idle_s` (another watch).
         """
         return self._clock.monotonic() - self._heard_s
 
@@ -123,15 +109,17 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Follow the server until cancelled; trouble is shown in `error` and never raised."""
         while True:
-            self._lasted = False
+            self._lasted = self._listed = False
             error: KubeError | None = None
             try:
                 async with asyncio.timeout(None) as scope:
                     self._scope = scope
                     await self._follow()
             except KubeError as failure:
-                error = failure
-                self._note(error)
+                # What ends a good watch is trouble only if the next one, which is opened at once, fails too.
+                if not self._lasted or failure.fault is Fault.INVALID:
+                    error = failure
+                    self._note(error)
             except TimeoutError:
                 if not scope.expired():
                     raise
@@ -148,7 +136,7 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         self._wanted.clear()
-        self._version = None
+        self._version, self._listed = None, True
         keys = set[str]()
         version, token, limit = "", "", PAGE
         while True:
@@ -185,15 +173,18 @@ class Informer(Generic[T]):
         """Take events until the server ends the stream; one that it ends too soon is an error."""
         assert self._version is not None
         query = self._wire.watch_query(self._version, float(self._rng.uniform(*self._times.watch_s)))
-        began_s = self._clock.monotonic()
-        try:
-            async with self._api.stream(self._wire.path, query, idle_s=self._times.idle_s) as lines:
-                self._settle()
+        self._lasted = False
+        async with self._api.stream(self._wire.path, query, idle_s=self._times.idle_s) as lines:
+            opened_s = self._clock.monotonic()
+            self._settle()
+            try:
                 async for line in lines:
                     self._take(self._wire.event(line))
-        finally:
-            lasted_s = self._clock.monotonic() - began_s
-            self._lasted = lasted_s >= self._times.lasting_s
+            finally:
+                lasted_s = self._clock.monotonic() - opened_s
+                if lasted_s >= self._times.lasting_s:
+                    self._lasted, self._listed = True, False
+                    self._backoff.reset()
         if not self._lasted:
             raise KubeError(Fault.UNAVAILABLE, f"GET {self._wire.path}: the watch was ended after {lasted_s:.1f} s")
 
@@ -234,10 +225,11 @@ class Informer(Generic[T]):
             self._settle()
 
     async def _rest(self, error: KubeError | None) -> None:
-        """Wait before the next attempt, unless the last watch was a good one; `relist` ends the wait."""
-        if self._lasted or error is None:
-            self._backoff.reset()
+        """Wait before the next attempt, unless it is sure to be worth one at once; `relist` ends the wait."""
+        if error is None or self._lasted:
             return
+        if error.status == GONE and not self._listed:
+            return  # the version was old: a list helps, unless that is what was just tried
         wait_s = self._times.absent_s if self.absent else self._backoff.next_s(error.retry_after_s)
         await self._clock.sleep_until(self._clock.monotonic() + wait_s, self._wanted)
 

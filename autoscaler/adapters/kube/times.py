@@ -1,0 +1,22 @@
+"""The waits of an informer, each with the reason for its length."""
+
+from dataclasses import dataclass, field
+
+from autoscaler.adapters.kube.retry import BackoffBounds
+
+
+@dataclass(frozen=True, slots=True)
+class InformerTimes:
+    """How long an informer waits for what; seconds."""
+
+    page_s: float = 30.0
+    """For one page of a list; the API server itself gives up after 60 s."""
+    idle_s: float = 75.0
+    """Without a line, a watch is taken for dead. Kubernetes 1.36 sends bookmarks 59.4 to 60.4 s apart (measured)."""
+    watch_s: tuple[float, float] = (240.0, 480.0)
+    """A watch is asked to end after a time drawn from here, so that watches spread over servers and over time."""
+    lasting_s: float = 5.0
+    """A watch that ends sooner has failed, whatever it said: the next one waits."""
+    absent_s: float = 30.0
+    """Between two looks for a resource that is not served, and how long one that was served must be missed."""
+    backoff: BackoffBounds = field(default_factory=BackoffBounds)
