@@ -59,6 +59,10 @@ class PageReader:
         rows = _by_name(self._facts, page)
         if rows is None:
             return Facts(NOTHING, MappingProxyType({}), frozenset(self.profile.facts))
+        return self.combined(rows, only)
+
+    def combined(self, rows: Mapping[str, Rows], only: tuple[tuple[str, str], ...] = ()) -> Facts:
+        """The facts in samples listed under their names, wherever they are from."""
         values: dict[Fact, float] = {}
         names: dict[Fact, str] = {}
         impossible = set()
