@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from autoscaler.core.types import Decision
+from autoscaler.ports import Clock
 from autoscaler.runtime.actuator import Actuator, Outcome
 from autoscaler.runtime.isolation import Bug, Shield
 from autoscaler.runtime.lanes import Lane
@@ -19,12 +20,19 @@ class Acts:
     """The acts on their way. `wake` asks for a step of a workload, for a cause."""
 
     def __init__(
-        self, *, actuator: Actuator, recorder: Recorder, shield: Shield, wake: Callable[[str, Cause], None]
+        self,
+        *,
+        actuator: Actuator,
+        recorder: Recorder,
+        shield: Shield,
+        clock: Clock,
+        wake: Callable[[str, Cause], None],
     ) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
         self._actuator = actuator
         self._recorder = recorder
         self._shield = shield
+        self._clock = clock
         self._wake = wake
 
     def begin(self, lane: Lane, decision: Decision, *, readable: bool, group: asyncio.TaskGroup) -> None:
@@ -40,6 +48,11 @@ class Acts:
             why = self._actuator.frozen if lane.frozen else None
             self._recorder.put(self._actuator.report(decision, objection, why))
             return
+        edited = lane.edits.objection(self._clock.monotonic(), decision.seen_replicas, decision.replicas)
+        if edited is not None:
+            self._recorder.put(self._actuator.report(decision, Outcome.EDITED, edited))
+            return
+        lane.ordered = decision.replicas
         try:
             act = await self._shield.wait(self._actuator.act(decision))
         except asyncio.CancelledError:

@@ -27,6 +27,7 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
     SHADOWED = "not acted upon in this mode"
     FROZEN = "not acted upon while everything is frozen"
+    EDITED = "left as somebody else set it"
     NOT_LEADING = "not acted upon by one that does not lead"
     EXPIRED = "too old to act upon"
     UNREADABLE = "the target could not be read"

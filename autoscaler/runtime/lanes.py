@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from autoscaler.ports import Fault
+from autoscaler.runtime.edits import Edits
 from autoscaler.runtime.gather import Known
 from autoscaler.runtime.target import Target
 from autoscaler.runtime.triggers import Assumed, Cause
@@ -43,6 +44,9 @@ class Lane:
     known: Known = field(default_factory=Known)
     assumed: Assumed | None = None
     faults: dict[str, Fault] = field(default_factory=dict)
+    edits: Edits = field(default_factory=Edits)
+    ordered: int | None = None
+    """The count of the last patch that was sent."""
 
     def earliest_s(self, now_s: float) -> float:
         """When it may be looked at next."""

@@ -62,7 +62,7 @@ class Loop:
         self.table = table
         self.looking: set[asyncio.Task[None]] = set()
         """Looks on their way, for whoever stops them."""
-        self.acts = Acts(actuator=actuator, recorder=recorder, shield=shield, wake=self.wake)
+        self.acts = Acts(actuator=actuator, recorder=recorder, shield=shield, clock=clock, wake=self.wake)
         self._clock = clock
         self._gatherer = gatherer
         self._actuator = actuator
@@ -168,6 +168,8 @@ class Loop:
         self._note_faults(lane, gathered)
         if reads_back and gathered.target_readable:
             self._actuator.read_back(target.name)
+        if not reads_back:
+            self._note_edit(lane, gathered)
         cause = self._cause(lane, gathered, forced)
         if cause is not None:
             self._arrive(_Arrival(lane, gathered, cause))
@@ -250,6 +252,18 @@ class Loop:
         self._agenda.drop(name)
         self._agenda.plan(name, lane.due_s)
         self._recorder.note(Event.BROKEN, f"{bug.message}; started afresh, tried again in {QUARANTINE_S:g} s", name)
+
+    def _note_edit(self, lane: Lane, gathered: Gathered) -> None:
+        """Note a count that is neither the one last seen nor one that was decided: somebody else's."""
+        before, assumed, readings = lane.known.replicas, lane.assumed, gathered.readings
+        if before is None or assumed is None or readings is None or not gathered.target_readable:
+            return
+        after = readings.replicas.desired
+        if after in {before.desired, assumed.decision.replicas, lane.ordered}:
+            return
+        if lane.edits.note(self._clock.monotonic(), before.desired, after):
+            message = f"somebody else set {before.desired}→{after}; not worked against for {lane.edits.hold_s:g} s"
+            self._recorder.note(Event.COUNT_EDITED, message, lane.target.name)
 
     def _note_faults(self, lane: Lane, gathered: Gathered) -> None:
         """Note a source once when it is lost and once when it is back."""

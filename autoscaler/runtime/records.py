@@ -34,6 +34,7 @@ class Event(Enum):
     SOURCE_BACK = "source back"
     WATCH_BROKEN = "watch broken"
     BROKEN = "a step raised"
+    COUNT_EDITED = "count set by somebody else"
     FROZEN = "frozen: nothing is acted upon"
     UNFROZEN = "freeze ended"
     FIT_FAILED = "fit failed"

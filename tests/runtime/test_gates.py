@@ -101,3 +101,21 @@ async def test_a_paused_target_says_its_mode_even_while_everything_is_frozen() -
         await bench.until(2.0)
     assert bench.outcomes() == [(0.0, "not acted upon in this mode")]
     assert len(bench.steps()) == 1
+
+
+async def test_a_count_set_by_hand_is_noted_once_and_not_worked_against_for_two_minutes() -> None:
+    """The policy's minimum asks for 6; somebody takes the target down to 3 at 12 s."""
+    async with running(WANTS_SIX) as bench:
+        await bench.until(12.0)
+        bench.scale.replicas[A] = 3
+        bench.pushes.names.put_nowait(A)
+        await bench.until(131.0)
+        assert bench.scale.patches == [(0.0, A, 2, 6)], "held: nobody undoes the edit"
+        await bench.until(140.0)
+    assert bench.scale.patches[1][1:] == (A, 3, 6)
+    assert 132.0 <= bench.scale.patches[1][0] <= 137.5
+    notes = [n["message"] for n in bench.told("note") if n["event"] == "count set by somebody else"]
+    assert notes == ["somebody else set 6→3; not worked against for 120 s"]
+    held = [act["message"] for act in bench.told("act") if act["outcome"] == "left as somebody else set it"]
+    assert held
+    assert "somebody else set 6→3" in held[0]
