@@ -80,7 +80,8 @@ async def test_shards_that_did_not_change_are_not_written_again() -> None:
     assert len([path for path in before if path in apis.objects and apis.objects[path] == before[path]]) == 7
     asked = len(apis.asked)
     await ours.save(kept)
-    assert len(apis.asked) == asked, "and a save of the same writes nothing at all"
+    await ours.save(kept)
+    assert len(apis.asked) == asked, "and saves of the same ask for nothing at all"
 
 
 async def test_the_first_save_of_a_new_leader_goes_on_from_the_old_ones_generation() -> None:
@@ -159,6 +160,28 @@ async def test_a_save_that_another_leader_overtook_is_refused_and_spoils_nothing
     with pytest.raises(KubeError, match="409"):
         await old.save(checkpoints(3, mark=3))
     assert await store(apis).load() == checkpoints(3, mark=2)
+
+
+async def test_a_save_that_was_overtaken_twice_cannot_bring_an_old_generation_back() -> None:
+    apis = Apis()
+    old, new = store(apis), store(apis)
+    await old.save(checkpoints(3, mark=1))
+    await new.save(checkpoints(3, mark=2))
+    await new.save(checkpoints(3, mark=3))
+    with pytest.raises(KubeError, match="index: 409 Conflict"):
+        await old.save(checkpoints(3, mark=4))
+    assert await store(apis).load() == checkpoints(3, mark=3)
+
+
+async def test_a_removal_that_failed_is_made_up_for() -> None:
+    apis = Apis()
+    ours = store(apis)
+    await ours.save(checkpoints(300, 4000))
+    apis.ills = [None, None, Ill.UNAVAILABLE, Ill.UNAVAILABLE]
+    await ours.save(checkpoints(3, mark=1))
+    assert names(apis) == ["0-a", "0-b", "1-a", "index"]
+    await ours.save(checkpoints(3, mark=2))
+    assert names(apis) == ["0-a", "index"]
 
 
 async def test_a_removal_that_arrives_late_spares_what_was_written_since() -> None:

@@ -1,0 +1,183 @@
+"""Kubernetes Events about targets: for changes and refusals, and never in anybody's way.
+
+Enters: notes. Leaves: core/v1 Events; what is noted again within ten minutes adds to the count of the Event there is.
+An object that is noted too often loses notes rather than flooding the cluster, and so do all while the server stays
+away; what is lost is counted. Whether something is worth an Event is for its caller to say. Verbs: create and patch.
+"""
+
+import asyncio
+import hashlib
+import re
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.retry import Backoff, BackoffBounds
+from autoscaler.adapters.kube.writing import MERGE_PATCH, Requests, rfc3339
+from autoscaler.api.claims import TargetRef
+from autoscaler.ports import Clock
+
+SAME_S: Final = 600.0
+"""What was not noted again for so long is told anew, and what could not be written for so long is given up."""
+
+BURST: Final = 25
+REFILL_S: Final = 300.0
+"""Writes about one object: so many at once, then one in five minutes; the limits of client-go's spam filter."""
+
+MOST_KEPT: Final = 4096
+"""Events and objects remembered; those not heard of for longest are forgotten first."""
+
+MOST_WAITING: Final = 1000
+"""Events waiting to be written."""
+
+CALL_S: Final = 5.0
+MOST_WORDS: Final = 1000
+"""Characters of a message; the API server takes 1 KiB."""
+
+LASTING: Final = frozenset(range(400, 500)) - {408, 429}
+"""Statuses that the same request would get again."""
+
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?")
+
+_Key = tuple[str, str, str, str, str]
+
+
+@dataclass(slots=True)
+class _Event:
+    ref: TargetRef
+    kind_type: str
+    reason: str
+    name: str
+    first_s: float
+    message: str = ""
+    count: int = 0
+    last_s: float = 0.0
+    heard_s: float = 0.0
+    """On the clock's monotonic time; the other instants are for people."""
+    made: bool = False
+    """It is on the server, as far as is known."""
+
+
+class EventWriter:
+    """Writes the Events of one process. `component` is the product, `instance` the pod. `run` is a task of its own."""
+
+    def __init__(self, api: Requests, clock: Clock, component: str, instance: str) -> None:
+        self.lost = 0
+        """How often something noted was not written."""
+        self.error: KubeError | None = None
+        """Why the last write failed; None when it did not."""
+        self._api = api
+        self._clock = clock
+        self._component = component
+        self._instance = instance
+        self._rng = np.random.default_rng(zlib.crc32(instance.encode()))
+        self._events: OrderedDict[_Key, _Event] = OrderedDict()
+        self._waiting: dict[_Key, _Event] = {}
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Object -> writes it may still cause, as of an instant on monotonic time."""
+        self._bell = asyncio.Event()
+
+    def note(self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Tell of something that happened to a target just now. Returns at once.
+
+        It is the same as before where its words are; numbers may differ, and the newest message is the one shown.
+        """
+        key = (ref.path, ref.uid, kind_type, reason, _NUMBER.sub("#", message))
+        event = self._event(key, ref, kind_type, reason)
+        event.count += 1
+        event.message, event.last_s = message[:MOST_WORDS], self._clock.now()
+        event.heard_s = self._clock.monotonic()
+        if key in self._waiting:
+            return
+        if len(self._waiting) < MOST_WAITING and self._allowed(ref.path):
+            self._waiting[key] = event
+            self._bell.set()
+        else:
+            self.lost += 1
+
+    async def run(self) -> None:
+        """Write what is noted until cancelled."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while self._waiting:
+                await self._tell(self._waiting.pop(next(iter(self._waiting))))
+
+    def _event(self, key: _Key, ref: TargetRef, kind_type: str, reason: str) -> _Event:
+        """The Event that counts what has this key."""
+        event = self._events.pop(key, None)
+        if event is None or (self._clock.monotonic() > event.heard_s + SAME_S and key not in self._waiting):
+            wall_s = self._clock.now()
+            unique = hashlib.sha256(f"{self._instance} {wall_s} {key}".encode()).hexdigest()[:16]
+            event = _Event(ref, kind_type, reason, f"{ref.name[:200].rstrip('-.')}.{unique}", wall_s)
+        self._events[key] = event
+        if len(self._events) > MOST_KEPT:
+            self._events.popitem(last=False)
+        return event
+
+    def _allowed(self, path: str) -> bool:
+        """Take one of the object's writes, if it has any left."""
+        now_s = self._clock.monotonic()
+        tokens, at_s = self._tokens.pop(path, (float(BURST), now_s))
+        tokens = min(BURST, tokens + (now_s - at_s) / REFILL_S)
+        allowed = tokens >= 1.0
+        self._tokens[path] = (tokens - allowed, now_s)
+        if len(self._tokens) > MOST_KEPT:
+            self._tokens.popitem(last=False)
+        return allowed
+
+    async def _tell(self, event: _Event) -> None:
+        backoff = Backoff(self._rng, BackoffBounds())
+        while self._clock.monotonic() <= event.heard_s + SAME_S:
+            try:
+                await self._write(event)
+            except KubeError as error:
+                self.error = error
+                # There already, from a request whose answer was lost; or no more, for Events expire.
+                made = {409: True, 404: False}.get(error.status or 0, event.made)
+                if error.status in LASTING and made == event.made:
+                    break
+                event.made = made
+                await self._clock.sleep_until(self._clock.monotonic() + backoff.next_s(error.retry_after_s))
+            else:
+                self.error, event.made = None, True
+                return
+        self.lost += 1
+
+    async def _write(self, event: _Event) -> None:
+        path = f"/api/v1/namespaces/{event.ref.namespace}/events"
+        news = {"message": event.message, "count": event.count, "lastTimestamp": rfc3339(event.last_s)}
+        if event.made:
+            body = msgspec.json.encode(news)
+            await self._api.request(
+                "PATCH", f"{path}/{event.name}", body=body, content_type=MERGE_PATCH, timeout_s=CALL_S
+            )
+        else:
+            body = msgspec.json.encode(self._whole(event) | news)
+            await self._api.request("POST", path, body=body, timeout_s=CALL_S)
+
+    def _whole(self, event: _Event) -> dict[str, Any]:
+        ref = event.ref
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": event.name, "namespace": ref.namespace},
+            "involvedObject": {
+                "apiVersion": ref.api_version,
+                "kind": ref.kind,
+                "namespace": ref.namespace,
+                "name": ref.name,
+                "uid": ref.uid,
+            },
+            "type": event.kind_type,
+            "reason": event.reason,
+            "source": {"component": self._component, "host": self._instance},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+            "firstTimestamp": rfc3339(event.first_s),
+        }
