@@ -95,7 +95,7 @@ def _ask(url: str, headers: dict[str, str], wanted: _Range, timeout_s: float) ->
                 start_time=datetime.fromtimestamp(wanted.start_s, UTC),
                 end_time=datetime.fromtimestamp(wanted.end_s, UTC),
                 step=str(wanted.step_s),
-                params={"timeout": f"{timeout_s:g}s"},
+                params={"timeout": f"{timeout_s:g}"},
             )
         except requests.Timeout as error:
             raise PortError(Fault.TIMEOUT, f"{url}: no answer within {timeout_s:g} s") from error

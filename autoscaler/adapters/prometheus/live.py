@@ -73,7 +73,7 @@ class LivePrometheus:
 
     async def _ask(self, endpoint: Endpoint, path: str, form: dict[str, str]) -> list[Series]:
         where = endpoint.url
-        form = {**form, "timeout": f"{self._timeout_s:g}s"}
+        form = {**form, "timeout": f"{self._timeout_s:g}"}
         try:
             async with asyncio.timeout(self._timeout_s):
                 headers = await endpoint.headers()
