@@ -5,12 +5,14 @@ events on change and refusal only. A status is written when something that peopl
 moved: a thousand policies are stepped two hundred times a second.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.api.claims import Claim, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.api.schema import custom_resource
 from autoscaler.api.status import Condition as PolicyCondition
 from autoscaler.api.status import Overload, ScalingPolicyStatus, Truth, Warmup
 from autoscaler.app.standing import conditions, rejected
@@ -28,16 +30,22 @@ TOLD: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN})
 class Statuses(Protocol):
     """Where statuses of policies go; it writes the latest, and not too often."""
 
-    def put(self, namespace: str, name: str, status: ScalingPolicyStatus) -> None:
-        """Write this status of a ScalingPolicy soon."""
+    def put(
+        self, namespace: str, name: str, status: Mapping[str, Any], *, seen: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write this status of a ScalingPolicy soon; `seen` is what the object showed last."""
+        ...
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The object is gone."""
         ...
 
 
 class Events(Protocol):
     """Where events go; it aggregates them."""
 
-    def note(self, ref: TargetRef, kind: str, reason: str, message: str) -> None:
-        """Tell this about an object; `kind` is Normal or Warning."""
+    def note(self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Tell something about an object."""
         ...
 
 
@@ -54,6 +62,10 @@ class Knowledge(Protocol):
 
     def mode(self, claim: Claim) -> Mode:
         """The mode in force."""
+        ...
+
+    def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The status that a ScalingPolicy shows; None where it is not followed."""
         ...
 
     @property
@@ -173,7 +185,7 @@ class Publisher:
         if self._gists.get(workload) == gist:
             return
         self._gists[workload] = gist
-        self._statuses.put(
+        self._write(
             claim.ref.namespace,
             claim.policy,
             ScalingPolicyStatus(
@@ -199,7 +211,7 @@ class Publisher:
         ref = TargetRef(group, version, "", rejection.kind, rejection.namespace, rejection.name, rejection.uid)
         self._events.note(ref, "Warning", rejection.reject.value, rejection.message)
         if rejection.policy:
-            self._statuses.put(
+            self._write(
                 rejection.namespace,
                 rejection.name,
                 ScalingPolicyStatus(
@@ -207,6 +219,13 @@ class Publisher:
                     conditions=self._policy_conditions(rejected(rejection), rejection.generation),
                 ),
             )
+
+    def _write(self, namespace: str, name: str, status: ScalingPolicyStatus) -> None:
+        seen = self._knowledge.policy_status(namespace, name)
+        if seen is None:
+            self._statuses.forget(namespace, name)
+        else:
+            self._statuses.put(namespace, name, custom_resource(status), seen=seen)
 
     def _policy_conditions(self, told: tuple[Condition, ...], generation: int) -> tuple[PolicyCondition, ...]:
         now_s = self._clock.now()

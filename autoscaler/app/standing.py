@@ -18,7 +18,7 @@ LIMITING: Final = frozenset(
 )
 """Reasons that keep a count from what the load needs."""
 
-FAILED: Final = frozenset({"REFUSED", "UNKNOWN", "UNREADABLE"})
+FAILED: Final = frozenset({"REFUSED", "UNKNOWN", "UNREADABLE", "EDITED"})
 """Outcomes that a person should look at; the others are by design or pass by themselves."""
 
 PAUSES: Final = frozenset({Mode.PAUSED, Mode.PAUSED_SCALE_IN, Mode.PAUSED_SCALE_OUT})

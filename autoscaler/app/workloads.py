@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from autoscaler.adapters.engines.profiles import Profile, custom
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.informer import Change
@@ -49,6 +50,10 @@ class Pages(Protocol):
 
     def put(self, target: ScrapeTarget | GatewayTarget) -> None:
         """Ask this target from now on."""
+        ...
+
+    def learn(self, profile: Profile) -> None:
+        """Know a profile from now on."""
         ...
 
     def drop(self, uid: str) -> None:
@@ -207,6 +212,7 @@ class Workloads:
     def _ask(self, key: str, claim: Claim) -> None:
         """Ask the serving pods of a workload, and nobody else, for their metrics."""
         asked: set[str] = set()
+        profile = self._profile(key, claim)
         for pod in self._cluster.members.pods(claim.ref).values():
             since_s = serving_since_s(pod)
             port = claim.spec.metrics_port or metrics_port(pod.spec)
@@ -217,12 +223,21 @@ class Workloads:
             self._pages.put(
                 ScrapeTarget(
                     key, meta.name, meta.uid, pod.status.pod_ip, port, claim.spec.metrics_path,
-                    claim.spec.engine.value, since_s,
+                    profile, since_s,
                 )
             )  # fmt: skip
         for uid in self._asked.get(key, set()) - asked:
             self._pages.drop(uid)
         self._asked[key] = asked
+
+    def _profile(self, key: str, claim: Claim) -> str:
+        """The name of the profile by which the pods' pages are read; names of the policy's own are a profile too."""
+        spec = claim.spec
+        if spec.metrics is None:
+            return spec.engine.value
+        own = custom(f"custom of {key}", spec.metrics.named(), kv_percent=spec.metrics.kv_percent)
+        self._pages.learn(own)
+        return own.name
 
     def _front(self, key: str, name: str) -> None:
         gateway = self._choices.gateways[name]

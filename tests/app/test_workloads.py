@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.adapters.engines.profiles import Profile
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.adapters.kube.cache import Change
 from autoscaler.adapters.kube.discovery import Resolution
@@ -100,9 +101,13 @@ class Asked:
 
     def __init__(self) -> None:
         self.targets: dict[str, ScrapeTarget | GatewayTarget] = {}
+        self.profiles: dict[str, Profile] = {}
 
     def put(self, target: ScrapeTarget | GatewayTarget) -> None:
         self.targets[target.uid] = target
+
+    def learn(self, profile: Profile) -> None:
+        self.profiles[profile.name] = profile
 
     def drop(self, uid: str) -> None:
         self.targets.pop(uid, None)

@@ -14,7 +14,7 @@ from autoscaler.adapters.engines.fetch import CAP_BYTES, TIMEOUT_S, Trouble, fet
 from autoscaler.adapters.engines.polling import Poller
 from autoscaler.adapters.engines.profiles import Profile
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
-from autoscaler.adapters.engines.workload import Found, WorkloadBook, useless
+from autoscaler.adapters.engines.workload import Found, WorkloadBook, unknown, useless
 from autoscaler.ports import Clock, Fault, MetricSample, PortError
 
 STALE_INTERVALS = 3.0
@@ -44,7 +44,7 @@ class Scraper:
         self._timeout_s = timeout_s
         self._cap_bytes = cap_bytes
         self._allow_loopback = allow_loopback
-        self._profiles = profiles
+        self._profiles = dict(profiles)
         self._readers = {name: PageReader(profile) for name, profile in profiles.items()}
         self._stale_s = max(STALE_INTERVALS * interval_s, STALE_MIN_S)
         self._books: dict[str, WorkloadBook] = {}
@@ -59,8 +59,7 @@ class Scraper:
             await self._poller.run(fetcher.get)
 
     def put(self, target: ScrapeTarget | GatewayTarget) -> None:
-        """Ask this target from now on, or change where it is. Raises KeyError for a profile that does not exist."""
-        self._readers[target.profile]
+        """Ask this target from now on, or change where it is. One of an unknown profile is not asked, and silent."""
         known = self._targets.get(target.uid)
         if known is not None and known.workload != target.workload:
             self.drop(target.uid)
@@ -68,11 +67,12 @@ class Scraper:
         book = self._books.get(target.workload)
         if book is None:
             book = self._books[target.workload] = WorkloadBook(self._stale_s)
-        if isinstance(target, ScrapeTarget):
-            book.pods.put(target)
+        book.put(target)
+        if target.profile in self._readers:
+            self._poller.put(target)
         else:
-            book.gateways.put(target)
-        self._poller.put(target)
+            self._poller.drop(target.uid)
+            book.miss(target, unknown(target.profile), self._clock.monotonic())
 
     def drop(self, uid: str) -> None:
         """Ask this target no more; an unknown one is none."""
@@ -80,11 +80,7 @@ class Scraper:
         if target is None:
             return
         self._poller.drop(uid)
-        book = self._books[target.workload]
-        if isinstance(target, ScrapeTarget):
-            book.pods.drop(uid)
-        else:
-            book.gateways.drop(uid)
+        self._books[target.workload].drop(target)
 
     def forget(self, workload: str) -> None:
         """Drop all targets of a workload, and that it ever had any."""
@@ -106,6 +102,16 @@ class Scraper:
             raise PortError(Fault.UNAVAILABLE, f"{workload}: no pod or gateway to ask for metrics is known")
         return book.sample(workload, self._clock.now(), self._clock.monotonic())
 
+    def learn(self, profile: Profile) -> None:
+        """Know one more profile from now on, or know one otherwise; targets that waited for it are asked."""
+        if self._profiles.get(profile.name) == profile:
+            return
+        self._profiles[profile.name] = profile
+        self._readers[profile.name] = PageReader(profile)
+        for target in self._targets.values():
+            if target.profile == profile.name:
+                self._poller.put(target)
+
     def found(self, workload: str) -> Found:
         """What the pages of `workload` hold and lack. Raises KeyError for a workload without targets."""
         return self._books[workload].found(self._profiles, self._clock.monotonic())
@@ -122,15 +128,11 @@ class Scraper:
             facts = reader.facts(answer, own)
             trouble = useless(facts, reader.profile)
             if trouble is None:
-                book.heard(now_s, mono_s)
+                news = book.absorb(target, facts, now_s=now_s, mono_s=mono_s)
                 if isinstance(target, ScrapeTarget):
-                    news = book.pods.absorb(target.uid, facts, mono_s=mono_s)
                     self._histograms(book, target, reader, answer, mono_s)
-                else:
-                    news = book.gateways.absorb(target.uid, facts, mono_s=mono_s)
         if trouble is not None:
-            part = book.pods if isinstance(target, ScrapeTarget) else book.gateways
-            news = part.miss(target.uid, trouble, mono_s=mono_s)
+            news = book.miss(target, trouble, mono_s)
         if news:
             self._on_news(target.workload)
         return trouble is None

@@ -9,7 +9,11 @@ from autoscaler.adapters.engines.fetch import Trouble
 from autoscaler.adapters.engines.gateways import Gateway, GatewayBook
 from autoscaler.adapters.engines.pods import Pod, PodBook
 from autoscaler.adapters.engines.profiles import Fact, Profile
+from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.ports import Fault, MetricSample, PortError
+
+Target = ScrapeTarget | GatewayTarget
+"""What a sample is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,34 @@ class WorkloadBook:
         self.pods = PodBook(self.stale_s)
         self.gateways = GatewayBook(self.stale_s)
 
-    def heard(self, now_s: float, mono_s: float) -> None:
-        """A usable page has come."""
+    def put(self, target: Target) -> None:
+        """Add a target, or change where it is."""
+        if isinstance(target, ScrapeTarget):
+            self.pods.put(target)
+        else:
+            self.gateways.put(target)
+
+    def drop(self, target: Target) -> None:
+        """The target is gone."""
+        if isinstance(target, ScrapeTarget):
+            self.pods.drop(target.uid)
+        else:
+            self.gateways.drop(target.uid)
+
+    def absorb(self, target: Target, facts: Facts, *, now_s: float, mono_s: float) -> bool:
+        """Take the facts of a page that came at `now_s`; return whether they are news."""
         self.page_s, self.at_s = mono_s, now_s
+        part = self.pods if isinstance(target, ScrapeTarget) else self.gateways
+        return part.absorb(target.uid, facts, mono_s=mono_s)
+
+    def miss(self, target: Target, trouble: Trouble, mono_s: float) -> bool:
+        """Note that a target gave no usable page; return whether that is news."""
+        part = self.pods if isinstance(target, ScrapeTarget) else self.gateways
+        return part.miss(target.uid, trouble, mono_s=mono_s)
+
+    def answering(self, mono_s: float) -> int:
+        """Targets with a page that is not too old."""
+        return sum(mono_s - target.page_s <= self.stale_s for target in self.targets())
 
     def sample(self, workload: str, now_s: float, mono_s: float) -> MetricSample:
         """The newest sample. Raises PortError when there are serving pods and all that could tell of them is silent."""
@@ -60,17 +89,17 @@ class WorkloadBook:
             return MetricSample(now_s, pods=())  # all its pods went away: there are none, which is known as of now
         silent = self.pods.silent(mono_s)
         if silent and gateway is None:
-            raise _error(workload, [t.trouble for t in self._targets() if t.trouble is not None])
+            raise _error(workload, [t.trouble for t in self.targets() if t.trouble is not None])
         pods = self.pods.readings(mono_s)
         at_s = self.at_s if mono_s - self.page_s <= self.stale_s else now_s
         return MetricSample(at_s, None if silent else pods, gateway, self.pods.latency.reading(mono_s))
 
     def found(self, profiles: Mapping[str, Profile], mono_s: float) -> Found:
         """What is on the pages and what is not."""
-        targets = self._targets()
+        targets = self.targets()
         pages = [(t.target.profile, t.facts) for t in targets if t.facts is not None]
         names = {fact: name for _, facts in pages for fact, name in facts.names.items()}
-        used = {profile for profile, _ in pages} or {t.target.profile for t in targets}
+        used = ({profile for profile, _ in pages} or {t.target.profile for t in targets}) & profiles.keys()
         missing = {
             fact: tuple(series.name for series in tried)
             for profile in sorted(used)
@@ -80,11 +109,11 @@ class WorkloadBook:
         silent = tuple(
             Silent(t.target.pod, t.trouble.fault, t.trouble.message) for t in targets if t.trouble is not None
         )
-        answering = sum(mono_s - t.page_s <= self.stale_s for t in targets)
         impossible = Counter(fact for _, facts in pages for fact in facts.impossible)
-        return Found(answering, silent, names, missing, impossible)
+        return Found(self.answering(mono_s), silent, names, missing, impossible)
 
-    def _targets(self) -> list[Pod | Gateway]:
+    def targets(self) -> list[Pod | Gateway]:
+        """Everything that is asked."""
         return [*self.pods.pods.values(), *self.gateways.gateways.values()]
 
 
@@ -99,6 +128,11 @@ def useless(facts: Facts, profile: Profile) -> Trouble | None:
         return Trouble(Fault.INVALID, f"more than {MAX_SAMPLES} lines of the names that are read")
     looked = [series.name for fact in profile.needed for series in profile.facts[fact]]
     return Trouble(Fault.INVALID, f"none of {', '.join(dict.fromkeys(looked))} is on the page")
+
+
+def unknown(profile: str) -> Trouble:
+    """What is wrong with a target whose profile nobody defined."""
+    return Trouble(Fault.INVALID, f"engine {profile!r}: its metric names are not known; name them in the settings")
 
 
 def _error(workload: str, troubles: list[Trouble]) -> PortError:

@@ -113,6 +113,11 @@ class Cluster:
         return (r.claim for r in self._resolutions.values() if r.claim is not None)
 
     @property
+    def workloads(self) -> Iterator[str]:
+        """Every workload that anybody asks for, in vain or not."""
+        return iter(self._resolutions)
+
+    @property
     def rejections(self) -> Iterator[Rejection]:
         """Every object that asks in vain."""
         return (rejection for r in self._resolutions.values() for rejection in r.rejections)
@@ -129,6 +134,14 @@ class Cluster:
                     found: Target | None = informer.items.get(ref.workload)
                     if found is not None and found.metadata.uid == ref.uid:
                         return found
+        return None
+
+    def policy(self, namespace: str, name: str) -> ScalingPolicyObject | None:
+        """A ScalingPolicy as it was last seen."""
+        for informer in self._policies:
+            found: ScalingPolicyObject | None = informer.items.get(f"{namespace}/{name}")
+            if found is not None:
+                return found
         return None
 
     def cut_off_s(self, ref: TargetRef) -> float:

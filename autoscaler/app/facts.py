@@ -1,0 +1,128 @@
+"""What the controller tells over HTTP of itself and of its workloads, put together from the rooms that know.
+
+Enters: claims, frames, the lead, health of watches and pages. Leaves: the answers that the server asks for, at once and
+from memory.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from autoscaler import __version__
+from autoscaler.adapters.engines.scraper import Scraper
+from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.adapters.kube.lease import Elector
+from autoscaler.adapters.web.pulse import Pulse
+from autoscaler.api.claims import Claim
+from autoscaler.app.snapshots import Fetched
+from autoscaler.app.standing import conditions
+from autoscaler.app.workloads import Workloads
+from autoscaler.record.board import Board
+from autoscaler.record.metrics import Process
+from autoscaler.record.status import About
+from autoscaler.runtime.supervisor import Runtime
+from autoscaler.settings.model import Settings
+
+STALE_S: Final = 120.0
+"""A watch that was not heard for longer than two bookmarks is told as trouble."""
+
+
+class Facts:
+    """Answers about one replica of the controller."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        identity: str,
+        cluster: Cluster,
+        workloads: Workloads,
+        elector: Elector,
+        runtime: Runtime,
+        scraper: Scraper,
+        board: Board,
+        fetched: Fetched,
+        pulse: Pulse,
+    ) -> None:
+        self._identity = identity
+        self._cluster = cluster
+        self._workloads = workloads
+        self._elector = elector
+        self._runtime = runtime
+        self._scraper = scraper
+        self._board = board
+        self._fetched = fetched
+        self._pulse = pulse
+        self._follower_scrapes = settings.scrape.follower_scrapes
+        self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
+
+    def process(self) -> Process:
+        """The replica that answers, and its figures."""
+        holder = self._elector.holder
+        leading = self._elector.may_write()
+        recorder = self._runtime.recorder
+        return Process(
+            identity=self._identity,
+            holder="" if holder is None else holder.identity,
+            holder_address="" if holder is None else holder.address,
+            leading=leading,
+            frozen=self._cluster.frozen is not None,
+            lease_transitions=self._elector.term,
+            loop_lag_s=self._pulse.lag_s,
+            snapshot_age_s=None if leading else self._fetched.age_s,
+            watch_staleness_s={resource: age_s for resource, age_s, _ in self._cluster.health()},
+            scrape_targets=self._scraper.states(),
+            lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
+            waiting={"audit": recorder.audit.waiting, "journal": recorder.journal.waiting},
+            version=__version__,
+            config_hash=self._config_hash,
+        )
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Why this replica cannot do its part; empty when it can. A follower is ready when it could take over."""
+        why = []
+        for resource, age_s, fault in self._cluster.health():
+            if age_s > STALE_S:
+                why.append(f"{resource} was not heard for {age_s:.0f} s{f': {fault}' if fault else ''}")
+        if self._elector.holder is None and not self._elector.may_write():
+            why.append(f"nobody leads{f': {self._elector.error}' if self._elector.error else ''}")
+        return tuple(why)
+
+    def workloads(self) -> Mapping[str, About]:
+        """All that are to be scaled."""
+        return {key: self._about(key, claim) for key, claim in self._workloads.driven.items()}
+
+    def _about(self, key: str, claim: Claim) -> About:
+        spec, mode = claim.spec, self._workloads.mode(claim)
+        frame, act = self._board.frame(key), self._board.act(key)
+        found, missing, problems = self._pages(key)
+        return About(
+            kind=claim.ref.kind,
+            way=claim.way.value,
+            policy=claim.policy,
+            mode=mode.value,
+            mode_until_s=spec.mode_until_s,
+            tier=spec.tier.value,
+            engine=spec.engine.value,
+            conditions=conditions(claim, mode, self._cluster.frozen, frame, act),
+            obstacle=None if claim.obstacle is None else claim.obstacle.message,
+            remarks=claim.remarks,
+            found=found,
+            missing=missing,
+            problems=problems,
+        )
+
+    def _pages(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Names found and missing on the pages of a workload, and the pages that cannot be read."""
+        if not self._elector.may_write() and not self._follower_scrapes:
+            return (), (), ()
+        try:
+            report = self._scraper.found(key)
+        except KeyError:
+            return (), (), ("no serving pod and no gateway to ask for metrics",)
+        missing = tuple(" or ".join(names) for names in report.missing.values()) if report.answering else ()
+        silent = tuple(f"{one.pod}: {one.fault.value}: {one.message}" for one in report.silent[:5])
+        more = len(report.silent) - len(silent)
+        return tuple(report.names.values()), missing, silent + ((f"and {more} more",) if more > 0 else ())

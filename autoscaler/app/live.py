@@ -1,0 +1,343 @@
+"""The composition root of the live controller: a cluster behind the driver's ports, and one leader among replicas.
+
+Enters: settings. Leaves: a process that follows the cluster at once, decides and acts while it leads, and ends when it
+is told to or has lost the lead. It wires rooms that must not know each other and decides nothing.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import msgspec
+import structlog
+
+from autoscaler.adapters.engines.scraper import Scraper
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
+from autoscaler.adapters.kube.events import EventWriter
+from autoscaler.adapters.kube.lease import Elector
+from autoscaler.adapters.kube.replicas import ClusterScale, News
+from autoscaler.adapters.kube.status import StatusWriter
+from autoscaler.adapters.kube.store import ConfigMapStore
+from autoscaler.adapters.store.files import RotatedFiles
+from autoscaler.adapters.web.hub import Hub
+from autoscaler.adapters.web.live import LiveFacts, serving_live
+from autoscaler.adapters.web.peer import Peer, peers
+from autoscaler.adapters.web.pulse import Pulse
+from autoscaler.api.claims import Claim, Kind, Rejection
+from autoscaler.api.modes import Mode
+from autoscaler.app.facts import Facts
+from autoscaler.app.publishing import Publisher
+from autoscaler.app.snapshots import Fetched, Kept
+from autoscaler.app.workloads import Choices, Workloads
+from autoscaler.errors import InputError
+from autoscaler.ports import Clock, ModelFitter, RecordSink
+from autoscaler.record.board import Board
+from autoscaler.runtime.clock import WallClock
+from autoscaler.runtime.fit_process import ProcessFitter
+from autoscaler.runtime.supervisor import Ports, Runtime
+from autoscaler.runtime.unkept import Nowhere
+from autoscaler.settings.model import Settings
+
+LEASE_CONNECTIONS: Final = 2
+"""Renewals have a client of their own, so that a pool full of watches or a spent limit cannot starve them."""
+
+LOST: Final = 3
+"""Exit code of a process that lost the lead."""
+
+LAST_WORDS_S: Final = 1.0
+"""For the record of a process that lost the lead; it writes nothing else any more."""
+
+COMPONENT: Final = "headroom"
+CHECKPOINTS: Final = "headroom-checkpoint"
+
+LOG: Final = structlog.get_logger(COMPONENT)
+
+
+async def run(settings: Settings) -> int:
+    """Run until a signal or the loss of the lead; the exit code. Raises InputError for settings that cannot be used."""
+    for words in settings.warnings():
+        LOG.warning(words)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    clock, kube = WallClock(), settings.kube
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        api = await enter(
+            KubeApi.connect(
+                kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, qps=kube.qps, burst=kube.burst
+            )
+        )
+        lease_api = await enter(
+            KubeApi.connect(
+                kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, connections=LEASE_CONNECTIONS
+            )
+        )
+        outside = Outside(
+            clock=clock,
+            api=api,
+            lease_api=lease_api,
+            fitter=await enter(ProcessFitter()),
+            audit=await _sink(settings, "audit", stack),
+            journal=await _sink(settings, "journal", stack),
+            peer=await enter(peers()),
+        )
+        live = Live(settings, outside)
+        await enter(serving_live(live.facts(), live.hub, settings.http.host, settings.http.port))
+        return await live.run(stop)
+
+
+async def _sink(settings: Settings, name: str, stack: AsyncExitStack) -> RecordSink:
+    """Where lines of the record go."""
+    chosen = settings.audit
+    if chosen.directory is None:
+        return Nowhere()
+    try:
+        chosen.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"audit.directory: {chosen.directory} cannot be made ({error.strerror}); name another"
+        ) from error
+    files = RotatedFiles(chosen.directory, name, max_bytes=chosen.max_bytes, keep=chosen.keep)
+    return await stack.enter_async_context(files)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What one replica of the controller talks to."""
+
+    clock: Clock
+    api: KubeApi
+    lease_api: KubeApi
+    fitter: ModelFitter
+    audit: RecordSink
+    journal: RecordSink
+    peer: Peer
+
+
+class Live:
+    """One replica of the controller. `run` it once."""
+
+    def __init__(self, settings: Settings, outside: Outside) -> None:
+        clock, api = outside.clock, outside.api
+        self.hub = Hub()
+        self._settings = settings
+        self._clock = clock
+        self._identity = f"{settings.identity or socket.gethostname()}_{uuid.uuid4().hex[:12]}"
+        self._elector = _elector(settings, outside, self._identity)
+        self._board = Board()
+        self._pulse = Pulse(clock)
+        news = News()
+        self._scraper = Scraper(
+            clock=clock,
+            on_news=news.tell,
+            interval_s=settings.scrape.interval_s,
+            timeout_s=settings.scrape.timeout_s,
+            cap_bytes=settings.scrape.max_bytes,
+            allow_loopback=settings.allow_loopback_targets,
+        )
+        self._cluster = Cluster(api, clock, _scope(settings))
+        may_write, remaining_s = self._elector.may_write, self._elector.remaining_s
+        self._scale = ClusterScale(api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s)
+        store = ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write)
+        ports = Ports(clock, self._scraper, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
+        self._runtime = Runtime(ports, may_write=may_write)
+        self._workloads = Workloads(
+            cluster=self._cluster,
+            driver=self._runtime,
+            pages=self._scraper,
+            clock=clock,
+            choices=Choices(settings.default_mode, settings.gpu_resource_names, settings.gateways),
+            news=news,
+        )
+        self._events = EventWriter(api, clock, COMPONENT, self._identity)
+        self._statuses = StatusWriter(api, clock, may_write=may_write)
+        self._publisher = Publisher(
+            board=self._board,
+            hub=self.hub,
+            statuses=self._statuses,
+            events=self._events,
+            knowledge=self,
+            clock=clock,
+        )
+        self._kept = Kept(self._runtime, clock)
+        self._fetched = Fetched(outside.peer, clock, self._leader_address)
+
+    # What the publisher asks.
+
+    def claim(self, workload: str) -> Claim | None:
+        """The claim in force."""
+        return self._workloads.driven.get(workload)
+
+    def rejections(self, workload: str) -> tuple[Rejection, ...]:
+        """Who asks for the workload in vain."""
+        return self._cluster.resolution(workload).rejections
+
+    def mode(self, claim: Claim) -> Mode:
+        """The mode in force."""
+        return self._workloads.mode(claim)
+
+    def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The status that a ScalingPolicy shows; None where it is not followed."""
+        found = self._cluster.policy(namespace, name)
+        return None if found is None else msgspec.json.decode(found.status, type=dict[str, Any])
+
+    @property
+    def frozen(self) -> str | None:
+        """Why nothing is acted upon, None while it is."""
+        return self._cluster.frozen
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may speak for the controller."""
+        return self._elector.may_write()
+
+    def facts(self) -> LiveFacts:
+        """What the HTTP server asks."""
+        told = Facts(
+            settings=self._settings,
+            identity=self._identity,
+            cluster=self._cluster,
+            workloads=self._workloads,
+            elector=self._elector,
+            runtime=self._runtime,
+            scraper=self._scraper,
+            board=self._board,
+            fetched=self._fetched,
+            pulse=self._pulse,
+        )
+        snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
+        return LiveFacts(self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot)
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Follow, campaign, lead; the exit code once `stop` is set or the lead is lost."""
+        workloads = self._workloads
+        hooks = Hooks(self._on_claim, workloads.on_pods, workloads.on_limits, self._freeze, workloads.on_gateway)
+        async with asyncio.TaskGroup() as group:
+            following = _begin(
+                group,
+                cluster=self._cluster.run(hooks),
+                workloads=workloads.run(),
+                pulse=self._pulse.run(),
+            )
+            if self._settings.scrape.follower_scrapes:
+                following += _begin(group, scraper=self._scraper.run())
+            await self._campaign(group, stop)
+            _end(following)
+        return 0
+
+    async def _campaign(self, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        LOG.info("waiting for the lead", lease=self._settings.lease.name, identity=self._identity)
+        fetching = _begin(group, snapshot=self._fetched.run())
+        won = await _before(stop, self._elector.campaign())
+        _end(fetching)
+        if not won:
+            return
+        LOG.info("leading", term=self._elector.term)
+        holding = group.create_task(self._elector.hold(), name="lease")
+        leading = group.create_task(self._lead(stop), name="lead")
+        await asyncio.wait({holding, leading}, return_when=asyncio.FIRST_COMPLETED)
+        if not leading.done():
+            await self._give_up(stop, leading)
+        holding.cancel()
+        released = await self._elector.release()
+        LOG.info("stopped", released=released)
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """Decide and act until `stop`. What was followed before may be behind what the last leader wrote: list anew."""
+        self._runtime.restore_from(self._fetched.checkpoints)
+        async with asyncio.TaskGroup() as group:
+            with self._runtime.recorder.feed() as feed:
+                telling = _begin(group, events=self._events.run(), status=self._statuses.run(), kept=self._kept.run())
+                if not self._settings.scrape.follower_scrapes:
+                    telling += _begin(group, scraper=self._scraper.run())
+                publishing = group.create_task(self._publisher.run(feed), name="publisher")
+                if await _before(stop, self._catch_up()):
+                    await self._runtime.run(stop)
+                    await publishing
+                publishing.cancel()
+                _end(telling)
+
+    async def _catch_up(self) -> None:
+        await self._cluster.wait_synced()
+        await self._cluster.relist()
+        self._freeze()
+        self._publisher.begin(sorted(self._cluster.workloads))
+
+    async def _give_up(self, stop: asyncio.Event, leading: asyncio.Task[None]) -> NoReturn:
+        """End at once: another may lead already, and cancelling tasks stops neither threads nor children."""
+        LOG.error("the lead is lost", why=str(self._elector.error or "another process holds the lease"))
+        stop.set()
+        await asyncio.wait({leading}, timeout=LAST_WORDS_S)
+        os._exit(LOST)
+
+    def _on_claim(self, workload: str) -> None:
+        if self._cluster.resolution(workload).claim is None:
+            self._scale.forget(workload)
+        self._workloads.on_claim(workload)
+        self._publisher.on_claim(workload)
+
+    def _freeze(self) -> None:
+        why = self._cluster.frozen
+        self._runtime.freeze(why is not None, why or "")
+
+    def _leader_address(self) -> str:
+        holder = self._elector.holder
+        return "" if holder is None or holder.identity == self._identity else holder.address
+
+
+def _elector(settings: Settings, outside: Outside, identity: str) -> Elector:
+    lease, http = settings.lease, settings.http
+    return Elector(
+        outside.lease_api,
+        namespace=settings.namespace,
+        name=lease.name,
+        identity=identity,
+        address=f"{http.advertised_host or socket.gethostname()}:{http.port}",
+        clock=outside.clock,
+        lease_s=lease.duration_s,
+        renew_s=lease.renew_s,
+        deadline_s=lease.deadline_s,
+    )
+
+
+def _scope(settings: Settings) -> Scope:
+    return Scope(
+        kinds=tuple(Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds),
+        namespaces=settings.watch_namespaces,
+        own_namespace=settings.namespace,
+        freeze_config_map=settings.freeze_config_map,
+    )
+
+
+def _begin(group: asyncio.TaskGroup, **works: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+    return [group.create_task(work, name=name) for name, work in works.items()]
+
+
+def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+
+
+async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether `work` came to its end before `stop` was set; it is cancelled otherwise."""
+    async with asyncio.TaskGroup() as group:
+        working = group.create_task(work)
+        stopped = group.create_task(_wait(stop))
+        await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        done = working.done()
+        working.cancel()
+        stopped.cancel()
+    return done
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()
