@@ -112,6 +112,16 @@ class Scraper:
             if target.profile == profile.name:
                 self._poller.put(target)
 
+    def states(self) -> dict[str, int]:
+        """How many targets there are by state: answering, silent, or asked and not heard yet."""
+        mono_s = self._clock.monotonic()
+        counts = {"answering": 0, "silent": 0, "unheard": 0}
+        for book in self._books.values():
+            for target in book.targets():
+                heard = mono_s - target.page_s <= self._stale_s
+                counts["answering" if heard else "unheard" if target.trouble is None else "silent"] += 1
+        return counts
+
     def found(self, workload: str) -> Found:
         """What the pages of `workload` hold and lack. Raises KeyError for a workload without targets."""
         return self._books[workload].found(self._profiles, self._clock.monotonic())
