@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from aiohttp import web
 
-from autoscaler.adapters.engines.profiles import Fact
+from autoscaler.adapters.engines.profiles import Fact, custom
 from autoscaler.adapters.engines.scraper import Scraper
 from autoscaler.ports import Fault, PortError
 from autoscaler.runtime.clock import WallClock
@@ -173,6 +173,50 @@ async def test_a_redirect_is_not_followed_and_nothing_personal_is_sent() -> None
     headers = pods.asked[0][2].headers
     assert headers["Accept-Encoding"] == "identity"
     assert not {"Authorization", "Cookie", "Proxy-Authorization"} & set(headers)
+
+
+async def test_proxies_and_cookies_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def bakes(_request: web.Request) -> web.Response:
+        return web.Response(text=vllm(), headers={"Set-Cookie": "a=b"})
+
+    monkeypatch.setenv("HTTP_PROXY", "http://127.9.9.9:1")
+    async with serving(GOOD) as pods:
+        pods.answers = {GOOD: bakes}
+        async with scraping(pods, GOOD):
+            await until(lambda: len(pods.asked) >= 3)
+    assert all("Cookie" not in request.headers for _, _, request in pods.asked)
+
+
+async def test_an_engine_of_unknown_names_is_silent_until_they_are_known() -> None:
+    async with serving(GOOD) as pods:
+        pods.answers = {GOOD: "my_queue 7\n"}
+        async with scraping(pods) as (scraper, _):
+            scraper.put(target(GOOD, pods.port, profile="mine"))
+            (silent,) = scraper.found(W).silent
+            assert silent.message == "engine 'mine': its metric names are not known; name them in the settings"
+            with pytest.raises(PortError, match="engine 'mine'"):
+                scraper.sample(W)
+            scraper.learn(custom("mine", {"waiting": "my_queue"}))
+            await until(lambda: scraper.states()["answering"] == 1)
+            (pod,) = scraper.sample(W).pods or ()
+    assert pod.waiting == 7.0
+
+
+async def test_targets_are_counted_by_state() -> None:
+    async with serving(GOOD, BAD) as pods:
+        pods.answers = {GOOD: vllm()}
+        async with scraping(pods, GOOD, BAD) as (scraper, _):
+            assert scraper.states() == {"answering": 0, "silent": 0, "unheard": 2}
+            await until(lambda: scraper.states() == {"answering": 1, "silent": 1, "unheard": 0})
+
+
+async def test_loopback_is_refused_unless_it_is_allowed() -> None:
+    async with serving(GOOD) as pods:
+        pods.answers = {GOOD: vllm()}
+        async with scraping(pods, GOOD, allow_loopback=False) as (scraper, _):
+            await until(lambda: bool(scraper.found(W).silent))
+            assert scraper.found(W).silent[0].message == "not asked: 127.1.0.1 is this machine's own (loopback)"
+    assert pods.asked == []
 
 
 async def test_a_pod_has_one_connection_which_is_kept() -> None:

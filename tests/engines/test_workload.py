@@ -45,15 +45,15 @@ class Scene:
         self.book.pods.put(ScrapeTarget("team/chat", f"p{number}", str(number), "10.0.0.1", 80, ready_since_s=ready_s))
 
     def page(self, number: int, at_s: float, *numbers: float) -> bool:
-        self.book.heard(ORIGIN_S + at_s, at_s)
-        return self.book.pods.absorb(str(number), facts(*numbers), mono_s=at_s)
+        target = self.book.pods.pods[str(number)].target
+        return self.book.absorb(target, facts(*numbers), now_s=ORIGIN_S + at_s, mono_s=at_s)
 
     def miss(self, number: int, at_s: float) -> bool:
         return self.book.pods.miss(str(number), GONE, mono_s=at_s)
 
     def gateway(self, name: str, at_s: float, read: Facts) -> bool:
-        self.book.heard(ORIGIN_S + at_s, at_s)
-        return self.book.gateways.absorb(name, read, mono_s=at_s)
+        target = self.book.gateways.gateways[name].target
+        return self.book.absorb(target, read, now_s=ORIGIN_S + at_s, mono_s=at_s)
 
     def sample(self, at_s: float):
         return self.book.sample("team/chat", ORIGIN_S + at_s, at_s)

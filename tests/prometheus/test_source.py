@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.adapters.engines.profiles import custom
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.live import querying
@@ -129,5 +130,20 @@ async def test_targets_come_and_go() -> None:
         asked = len(fake.asked)
         assert (await source.read(W)).pods == ()
         assert len(fake.asked) == asked, "nothing to ask about"
-        with pytest.raises(KeyError):
-            source.put(ScrapeTarget(W, "x", "u", "10.0.0.1", 1, profile="no-such-engine"))
+        source.put(target("a"))
+        source.forget(W)
+        with pytest.raises(PortError, match="no pod or gateway"):
+            await source.read(W)
+
+
+async def test_an_engine_of_unknown_names_is_silent_until_they_are_known() -> None:
+    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}) as live:
+        source = PrometheusSource(live, "main", Fixed())
+        source.put(ScrapeTarget(W, "a", "uid-a", "10.0.0.1", 1, profile="mine", ready_since_s=1.0))
+        with pytest.raises(PortError, match="engine 'mine': its metric names are not known"):
+            await source.read(W)
+        assert fake.asked == []
+        source.learn(custom("mine", {"waiting": "my_queue"}))
+        fake.answer = success(series("my_queue", "a", (1.0, 7.0)))
+        (pod,) = (await source.read(W)).pods or ()
+        assert pod.waiting == 7.0

@@ -3,9 +3,9 @@
 Enters: targets, and an answer per question. Leaves: pod readings, and whether an answer is news. A pod whose page is
 older than three intervals (at least 3 s) is there without numbers: it exists, and nothing is known of it.
 
-That is what keeps half of the pods' silence from looking like half of the load: the core takes a signal for fresh only
-while four fifths of the ready pods carry it, and shrinks on fresh signals only; and the cache's use it scales up to the
-silent pods. A pod left out instead would be a pod that went away. Where every pod is silent there is no reading at all.
+That is what keeps half of the pods' silence from looking like half of the load: the core shrinks on fresh signals only,
+takes a signal for fresh only while four fifths of the ready pods carry it, and adds up no counts of fewer. A pod left
+out instead would be a pod that went away. Where every pod is silent there is no reading at all.
 """
 
 from dataclasses import dataclass, field

@@ -13,16 +13,14 @@ from dataclasses import dataclass, field
 from autoscaler.adapters.engines.catalogue import PROFILES
 from autoscaler.adapters.engines.facts import PageReader, Rows
 from autoscaler.adapters.engines.profiles import Profile
-from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
-from autoscaler.adapters.engines.workload import WorkloadBook, useless
+from autoscaler.adapters.engines.targets import GatewayTarget
+from autoscaler.adapters.engines.workload import Target, WorkloadBook, unknown, useless
 from autoscaler.adapters.prometheus.live import LivePrometheus, Series
 from autoscaler.adapters.prometheus.promql import selector
 from autoscaler.ports import Clock, Fault, MetricSample, PortError
 
 STALE_S = 30.0
 """Samples older than this are not asked for: two of Prometheus' usual intervals."""
-
-Target = ScrapeTarget | GatewayTarget
 
 
 class PrometheusSource:
@@ -34,43 +32,59 @@ class PrometheusSource:
         self._live = live
         self._endpoint = endpoint
         self._clock = clock
+        self._profiles = dict(profiles)
         self._readers = {name: PageReader(profile) for name, profile in profiles.items()}
         self._targets: dict[str, Target] = {}
-        self._workloads: dict[str, dict[str, Target]] = {}
+        self._asked: dict[str, dict[str, Target]] = {}
+        """Workload -> its targets whose names are known, by uid."""
         self._books: dict[str, WorkloadBook] = {}
 
     def put(self, target: Target) -> None:
-        """Read this target from now on. Raises KeyError for a profile that does not exist."""
-        self._readers[target.profile]
+        """Read this target from now on. One of an unknown profile is not asked about, and silent."""
         known = self._targets.get(target.uid)
         if known is not None and known.workload != target.workload:
             self.drop(target.uid)
         self._targets[target.uid] = target
-        self._workloads.setdefault(target.workload, {})[target.uid] = target
         book = self._books.setdefault(target.workload, WorkloadBook(STALE_S))
-        if isinstance(target, ScrapeTarget):
-            book.pods.put(target)
+        book.put(target)
+        asked = self._asked.setdefault(target.workload, {})
+        if target.profile in self._readers:
+            asked[target.uid] = target
         else:
-            book.gateways.put(target)
+            asked.pop(target.uid, None)
+            book.miss(target, unknown(target.profile), self._clock.monotonic())
 
     def drop(self, uid: str) -> None:
         """Read this target no more; an unknown one is none."""
         target = self._targets.pop(uid, None)
         if target is None:
             return
-        del self._workloads[target.workload][uid]
-        book = self._books[target.workload]
-        if isinstance(target, ScrapeTarget):
-            book.pods.drop(uid)
-        else:
-            book.gateways.drop(uid)
+        self._asked[target.workload].pop(uid, None)
+        self._books[target.workload].drop(target)
+
+    def forget(self, workload: str) -> None:
+        """Drop all targets of a workload, and that it ever had any."""
+        for uid in [uid for uid, target in self._targets.items() if target.workload == workload]:
+            self.drop(uid)
+        self._books.pop(workload, None)
+        self._asked.pop(workload, None)
+
+    def learn(self, profile: Profile) -> None:
+        """Know one more profile from now on, or know one otherwise; targets that waited for it are asked about."""
+        if self._profiles.get(profile.name) == profile:
+            return
+        self._profiles[profile.name] = profile
+        self._readers[profile.name] = PageReader(profile)
+        for target in self._targets.values():
+            if target.profile == profile.name:
+                self._asked[target.workload][target.uid] = target
 
     async def read(self, workload: str) -> MetricSample:
         """The newest sample of `workload`, as old as Prometheus' newest scrape of it. Raises PortError."""
         book = self._books.get(workload)
         if book is None:
             raise PortError(Fault.UNAVAILABLE, f"{workload}: no pod or gateway is known to ask Prometheus about")
-        targets = list(self._workloads[workload].values())
+        targets = list(self._asked[workload].values())
         if targets:
             series = await self._live.instant(self._endpoint, self._query(workload, targets))
             self._absorb(book, targets, series)
@@ -99,9 +113,7 @@ class PrometheusSource:
             if useless(facts, reader.profile) is not None:
                 continue
             page_s = mono_s - (now_s - scrape.at_s)
-            book.heard(scrape.at_s, page_s)
-            part = book.pods if isinstance(target, ScrapeTarget) else book.gateways
-            part.absorb(target.uid, facts, mono_s=page_s)
+            book.absorb(target, facts, now_s=scrape.at_s, mono_s=page_s)
 
 
 @dataclass(slots=True)
