@@ -210,6 +210,19 @@ async def test_a_refused_status_is_tried_again_after_a_minute_and_holds_up_no_ot
     assert shown(apis) == wanting(3)
 
 
+async def test_another_status_than_the_refused_one_does_not_wait_for_a_minute() -> None:
+    apis = served()
+    apis.ills = [Ill.FORBIDDEN]
+    async with writing(apis) as writer:
+        writer.put("prod", "llama", wanting(3))
+        await asyncio.sleep(1.0)
+        writer.put("prod", "llama", wanting(4))
+        await asyncio.sleep(5.0)
+        assert shown(apis) == wanting(4)
+        await asyncio.sleep(120.0)
+    assert len(apis.asked) == 2
+
+
 async def test_a_status_put_while_another_is_on_its_way_follows_it() -> None:
     apis = served()
     apis.ills = [Ill.LATE_HANG]

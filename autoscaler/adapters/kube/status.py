@@ -7,6 +7,7 @@ earlier process wrote and this one does not say any more. Verb: patch on scaling
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,9 +42,11 @@ class _Lane:
     wanted: Status
     kept: Status | None
     """What the server has; None while that is not known."""
-    next_s: float
-    """No write before."""
-    waiting: bool = False
+    refused: Status | None = None
+    """What the server would not have."""
+    tried_s: float = -math.inf
+    due_s: float | None = None
+    """When it is looked at next; None when there is nothing to write."""
 
 
 class StatusWriter:
@@ -70,10 +73,10 @@ class StatusWriter:
         key = (namespace, name)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(seen or {}, seen, self._clock.monotonic())
+            lane = self._lanes[key] = _Lane(seen or {}, seen)
         before = lane.wanted.get("conditions", ())
         lane.wanted = {**status, "conditions": dated(status.get("conditions", ()), before)}
-        self._queue(key, lane)
+        self._plan(key, lane)
 
     def forget(self, namespace: str, name: str) -> None:
         """The object is gone, or was made anew: nothing is known about its status."""
@@ -88,41 +91,42 @@ class StatusWriter:
             elif self._due[0][0] > self._clock.monotonic():
                 await self._clock.sleep_until(self._due[0][0], self._bell)
             else:
-                _, key = heapq.heappop(self._due)
+                due_s, key = heapq.heappop(self._due)
                 lane = self._lanes.get(key)
-                if lane is not None and lane.waiting:
-                    lane.waiting = False
+                if lane is not None and lane.due_s == due_s:
+                    lane.due_s = None
                     await self._flush(key, lane)
+                    self._plan(key, lane)
 
-    def _queue(self, key: tuple[str, str], lane: _Lane) -> None:
+    def _plan(self, key: tuple[str, str], lane: _Lane) -> None:
         """See that the lane is looked at when it may be written, if there is anything to write."""
-        if lane.wanted != lane.kept and not lane.waiting:
-            lane.waiting = True
-            heapq.heappush(self._due, (lane.next_s, key))
+        if lane.wanted == lane.kept:
+            return
+        gap_s = AGAIN_S if lane.wanted == lane.refused else self._min_gap_s
+        due_s = max(self._clock.monotonic(), lane.tried_s + gap_s)
+        if lane.due_s is None or due_s < lane.due_s:
+            lane.due_s = due_s
+            heapq.heappush(self._due, (due_s, key))
             self._bell.set()
 
     async def _flush(self, key: tuple[str, str], lane: _Lane) -> None:
-        status = lane.wanted
-        if status == lane.kept:
+        lane.tried_s, status = self._clock.monotonic(), lane.wanted
+        if status == lane.kept or not self._may_write():
             return
-        began_s = self._clock.monotonic()
-        lane.next_s = began_s + self._min_gap_s
-        if self._may_write():
-            lane.kept = None
-            try:
-                await self._write(*key, status)
-            except KubeError as error:
-                self.error = error
-                if error.status == 404:
-                    lane.kept = status
-                elif error.status in LASTING:
-                    lane.next_s = began_s + AGAIN_S
-                else:
-                    await self._clock.sleep_until(self._clock.monotonic() + self._backoff.next_s(error.retry_after_s))
+        lane.kept = None
+        try:
+            await self._write(*key, status)
+        except KubeError as error:
+            self.error = error
+            if error.status == 404:
+                lane.kept = status
+            elif error.status in LASTING:
+                lane.refused = status
             else:
-                self.error, lane.kept = None, status
-                self._backoff.reset()
-        self._queue(key, lane)
+                await self._clock.sleep_until(self._clock.monotonic() + self._backoff.next_s(error.retry_after_s))
+        else:
+            self.error, lane.kept = None, status
+            self._backoff.reset()
 
     async def _write(self, namespace: str, name: str, status: Status) -> None:
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}/status"
