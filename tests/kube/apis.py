@@ -20,11 +20,9 @@ from aiohttp.test_utils import TestServer
 
 from autoscaler.adapters.kube.answers import Answer, KubeError, refusal
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.connection import Access, open_session
-from autoscaler.adapters.kube.limiter import TokenBucket
 from autoscaler.api.claims import TargetRef
 from autoscaler.ports import Fault
-from autoscaler.runtime.clock import WallClock
+from tests.kube.clients import client
 
 HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 MOST_CONFIG_BYTES = 1024 * 1024
@@ -220,11 +218,8 @@ async def serving(apis: Apis) -> AsyncIterator[KubeApi]:
 
     app = web.Application(client_max_size=2 * MOST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", handle)
-    clock = WallClock()
-    async with TestServer(app, shutdown_timeout=0.0) as server:
-        access = Access(str(server.make_url("")).rstrip("/"), None, _nobody)
-        async with open_session(access, 10) as session:
-            yield KubeApi(session, access, clock, TokenBucket(clock, 1000.0, 1000))
+    async with TestServer(app, shutdown_timeout=0.0) as server, client(str(server.make_url("")).rstrip("/")) as api:
+        yield api
 
 
 def patched(document: dict[str, Any], content_type: str, patch: Any) -> dict[str, Any]:
@@ -336,7 +331,3 @@ def _validate(content: dict[str, Any]) -> None:
             raise _NoError(422, "Invalid", "[]: Too long: may not be more than 1048576 bytes")
     if content.get("kind") == "Lease" and content.get("spec", {}).get("leaseDurationSeconds", 1) <= 0:
         raise _NoError(422, "Invalid", "spec.leaseDurationSeconds: must be greater than 0")
-
-
-async def _nobody() -> str | None:
-    return None
