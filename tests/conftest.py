@@ -46,6 +46,15 @@ def _control_plane() -> str | None:
     return parts.missing(parts.CONTROL_PLANE)
 
 
+def _keda() -> str | None:
+    return _control_plane() or parts.missing(("keda",))
+
+
+def _keda_module() -> str | None:
+    found = parts.source("keda", parts.KEDA_MODULE)
+    return None if found else "KEDA's Go module is not downloaded (python3 dev.py parts keda)"
+
+
 def _prometheus() -> str | None:
     return None if shutil.which("prometheus") else "no Prometheus on PATH (Debian: apt install prometheus)"
 
@@ -54,6 +63,8 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "chromium": _chromium,
     "control-plane": _control_plane,
     "go": _go,
+    "keda": _keda,
+    "keda-module": _keda_module,
     "prometheus": _prometheus,
     "shared-data": _shared_data,
     "two-cpus": _two_cpus,

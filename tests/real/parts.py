@@ -19,6 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 KUBERNETES = "v1.36.3"
+KEDA = "2.21.0"
+KEDA_MODULE = "github.com/kedacore/keda/v2"
 VERSION = "k8s.io/component-base/version"
 
 
@@ -43,6 +45,11 @@ PARTS = {
         ((f"{VERSION}.gitVersion", KUBERNETES), (f"{VERSION}.gitMajor", "1"), (f"{VERSION}.gitMinor", "36")),
     ),
     "kwok": Part("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    "keda": Part(
+        "keda",
+        {f"keda-{name}": f"{KEDA_MODULE}/cmd/{name}" for name in ("operator", "adapter")},
+        ((f"{KEDA_MODULE}/version.Version", KEDA),),
+    ),
 }
 CONTROL_PLANE = ("etcd", "kubernetes", "kwok")
 
@@ -75,6 +82,16 @@ def missing(names: Sequence[str]) -> str | None:
         return "no Go toolchain on PATH (https://go.dev/dl) to build " + ", ".join(names)
     lacking = [n for n in names if any(program(p) is None for p in PARTS[n].programs)]
     return f"not built: {', '.join(lacking)} (python3 dev.py parts {' '.join(lacking)})" if lacking else None
+
+
+def source(name: str, module: str) -> Path | None:
+    """Where the sources of a Go module of a part are, None while they are not downloaded; `build` downloads them."""
+    if shutil.which("go") is None:
+        return None
+    env = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOPROXY": "off"}
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
+    done = subprocess.run(command, cwd=HERE / PARTS[name].module, env=env, capture_output=True, text=True, check=False)
+    return Path(done.stdout.strip()) if done.returncode == 0 and done.stdout.strip() else None
 
 
 def build(name: str) -> None:

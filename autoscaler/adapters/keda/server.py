@@ -1,0 +1,139 @@
+"""The gRPC server around the external scaler: transport, limits, health, reflection, a stop in good order.
+
+Enters: where to listen, certificates, what is answered. Leaves: a server for the length of a block. Every figure here
+bounds what a caller can cost; KEDA's own calls come nowhere near them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from autoscaler.adapters.keda import externalscaler_pb2 as pb
+from autoscaler.adapters.keda.answers import Answers
+from autoscaler.adapters.keda.certificates import Certificates, Tls
+from autoscaler.adapters.keda.counts import Counts
+from autoscaler.adapters.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
+from autoscaler.adapters.keda.pushes import Bells
+from autoscaler.adapters.keda.service import STREAM_LASTS_S, ExternalScaler
+from autoscaler.errors import InputError
+from autoscaler.ports import Clock
+
+LOG: Final = structlog.get_logger("headroom")
+
+SERVICE: Final = pb.DESCRIPTOR.services_by_name["ExternalScaler"].full_name
+
+MESSAGE_BYTES: Final = 64 * 1024
+"""A trigger's metadata is some hundred bytes; longer messages are refused unread."""
+
+HEADER_BYTES: Final = 16 * 1024
+CALLS: Final = 512
+"""Calls at once beside the streams; each takes less than a millisecond."""
+
+CONNECTIONS: Final = 1024
+"""KEDA's operator opens one for all ScaledObjects that name the same address and certificates."""
+
+HANDSHAKE_S: Final = 10.0
+KEEPALIVE_S: Final = 30.0
+KEEPALIVE_TIMEOUT_S: Final = 10.0
+"""KEDA sends no keepalive of its own: this is how a caller that vanished is noticed."""
+
+CONNECTION_AGE_S: Final = 600.0
+"""Callers look the address up again, and greet anew with a renewed certificate."""
+
+STOP_S: Final = 2.0
+"""For calls on their way when the server stops."""
+
+LOOK_S: Final = 0.2
+"""How late the health service is."""
+
+PLAINTEXT: Final = (
+    "KEDA is answered without encryption: whoever can reach this port may ask for every workload's count, and whoever "
+    "stands between may change it. Give keda.tls and set keda.plaintext to false."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where the server listens; without `tls` it speaks plaintext, so only who asked for that leaves it out."""
+
+    host: str
+    port: int
+    tls: Tls | None
+    most_streams: int = 4096
+
+
+@asynccontextmanager
+async def serving_keda(
+    listen: Listen, answers: Answers, bells: Bells, clock: Clock, counts: Counts
+) -> AsyncIterator[int]:
+    """Serve for the length of the block and yield the port, which is a free one for port 0. Raises InputError."""
+    server = grpc.aio.server(options=_options(listen), maximum_concurrent_rpcs=listen.most_streams + CALLS)
+    names = frozenset[str]() if listen.tls is None else listen.tls.client_names
+    scaler = ExternalScaler(answers, bells, clock, counts, client_names=names, most_streams=listen.most_streams)
+    add_ExternalScalerServicer_to_server(scaler, server)
+    checks = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    await _tell_health(checks, serving=False)
+    port = _bind(server, listen, counts)
+    await server.start()
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(_follow_health(checks, answers, clock), name="keda-health")
+        try:
+            yield port
+        finally:
+            watching.cancel()
+            await checks.enter_graceful_shutdown()
+            bells.close()
+            await server.stop(STOP_S)
+
+
+def _bind(server: grpc.aio.Server, listen: Listen, counts: Counts) -> int:
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    where = f"{host}:{listen.port}"
+    try:
+        if listen.tls is None:
+            LOG.warning(PLAINTEXT)
+            return server.add_insecure_port(where)
+        return server.add_secure_port(where, Certificates(listen.tls, counts).credentials())
+    except RuntimeError as error:
+        raise InputError(f"keda.port {listen.port} on {listen.host}: {error}; set another keda.port") from error
+
+
+def _options(listen: Listen) -> list[tuple[str, int]]:
+    return [
+        ("grpc.so_reuseport", 0),  # else two processes could share the port, and each call be a toss
+        ("grpc.max_receive_message_length", MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MESSAGE_BYTES),
+        ("grpc.max_metadata_size", HEADER_BYTES),
+        ("grpc.max_concurrent_streams", listen.most_streams + CALLS),
+        ("grpc.max_allowed_incoming_connections", CONNECTIONS),
+        ("grpc.server_handshake_timeout_ms", round(HANDSHAKE_S * 1000)),
+        ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
+        ("grpc.keepalive_timeout_ms", round(KEEPALIVE_TIMEOUT_S * 1000)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.max_connection_age_ms", round(CONNECTION_AGE_S * 1000)),
+        ("grpc.max_connection_age_grace_ms", round((STREAM_LASTS_S + KEEPALIVE_S) * 1000)),
+    ]
+
+
+async def _follow_health(checks: health.aio.HealthServicer, answers: Answers, clock: Clock) -> None:
+    told = False
+    while True:
+        if answers.ready() != told:
+            told = not told
+            await _tell_health(checks, serving=told)
+        await clock.sleep_until(clock.monotonic() + LOOK_S)
+
+
+async def _tell_health(checks: health.aio.HealthServicer, *, serving: bool) -> None:
+    said = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+    for service in ("", SERVICE):
+        await checks.set(service, said)

@@ -1,0 +1,110 @@
+"""Every call of the external scaler in every case that KEDA can bring about: what it is told, call by call."""
+
+from collections.abc import Awaitable, Callable
+
+import grpc
+import pytest
+
+from autoscaler.adapters.keda.answers import Refused, Served
+from autoscaler.adapters.keda.externalscaler_pb2_grpc import ExternalScalerStub
+from tests.keda.book import CHAT, MISSPELLED, NOT_LEADING, SYNCING, UNKNOWN, Book, calling, query, ref, serving
+
+DEMAND = {"value": "demand", "perReplica": "8"}
+GARBAGE = {"value": "\x00💥", "scalerAddress": "x" * 5000}
+
+
+async def spec(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
+    (found,) = (await client.GetMetricSpec(ref(metadata))).metricSpecs
+    return (found.metricName, found.targetSizeFloat, found.targetSize)
+
+
+async def metrics(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
+    name = f"headroom-{metadata.get('value', 'replicas')}"
+    (found,) = (await client.GetMetrics(query(name, metadata))).metricValues
+    return (found.metricName, found.metricValueFloat, found.metricValue)
+
+
+async def active(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
+    return (await client.IsActive(ref(metadata))).result
+
+
+async def pushed(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
+    return (await anext(aiter(client.StreamIsActive(ref(metadata), timeout=0.4)))).result
+
+
+async def pushed_spec(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
+    (found,) = (await anext(aiter(client.StreamMetricSpec(ref(metadata), timeout=0.4)))).metricSpecs
+    return (found.metricName, found.targetSizeFloat, found.targetSize)
+
+
+CALLS = {
+    "GetMetricSpec": spec,
+    "GetMetrics": metrics,
+    "IsActive": active,
+    "StreamIsActive": pushed,
+    "StreamMetricSpec": pushed_spec,
+}
+
+ONE = ("headroom-replicas", 1.0, 1)
+EIGHT = ("headroom-demand", 8.0, 8)
+UNAVAILABLE, NOT_FOUND, INVALID = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.INVALID_ARGUMENT,
+)
+STAYS_OPEN = grpc.StatusCode.DEADLINE_EXCEEDED
+"""The client's own patience: the stream says nothing and is not ended."""
+
+CASES: dict[str, tuple[Served | Refused, dict[str, str], tuple[object, object, object, object, object]]] = {
+    "five replicas": (Served(5, 3), {}, (ONE, ("headroom-replicas", 5.0, 5), True, True, ONE)),
+    "none": (Served(0, 0), {}, (ONE, ("headroom-replicas", 0.0, 0), False, False, ONE)),
+    "five of eight for 37 requests": (
+        Served(5, 3, 37), DEMAND, (EIGHT, ("headroom-demand", 37.0, 37), True, True, EIGHT),
+    ),
+    "five of eight though 90 requests are there": (
+        Served(5, 3, 90), DEMAND, (EIGHT, ("headroom-demand", 40.0, 40), True, True, EIGHT),
+    ),
+    "five of eight though 3 requests are there": (
+        Served(5, 3, 3), DEMAND, (EIGHT, ("headroom-demand", 33.0, 33), True, True, EIGHT),
+    ),
+    "five of eight while nobody knows the requests": (
+        Served(5, 3, None), DEMAND, (EIGHT, ("headroom-demand", 40.0, 40), True, True, EIGHT),
+    ),
+    "none though 3 requests are there": (
+        Served(0, 0, 3), DEMAND, (EIGHT, ("headroom-demand", 0.0, 0), False, False, EIGHT),
+    ),
+    "before the first sync": (SYNCING, {}, (ONE, UNAVAILABLE, UNAVAILABLE, STAYS_OPEN, ONE)),
+    "by a replica that does not lead": (NOT_LEADING, {}, (ONE, UNAVAILABLE, UNAVAILABLE, UNAVAILABLE, ONE)),
+    "for a ScaledObject that nobody knows yet": (UNKNOWN, {}, (ONE, NOT_FOUND, NOT_FOUND, STAYS_OPEN, ONE)),
+    "for a policy that cannot be read": (MISSPELLED, {}, (ONE, INVALID, INVALID, INVALID, ONE)),
+    "for a measure that cannot be read": (
+        Served(5, 3), {"value": "demand"}, (INVALID, INVALID, True, True, INVALID),
+    ),
+    "for garbage in the metadata": (Served(5, 3), GARBAGE, (INVALID, INVALID, True, True, INVALID)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "metadata", "expected"),
+    [
+        pytest.param(call, answer, metadata, told, id=f"{name}: {case}")
+        for case, (answer, metadata, all_told) in CASES.items()
+        for (name, call), told in zip(CALLS.items(), all_told, strict=True)
+    ],
+)
+async def test_conformance(
+    call: Callable[[ExternalScalerStub, dict[str, str]], Awaitable[object]],
+    answer: Served | Refused,
+    metadata: dict[str, str],
+    expected: object,
+) -> None:
+    book = Book({CHAT: answer})
+    async with serving(book) as port, calling(port) as client:
+        if not isinstance(expected, grpc.StatusCode):
+            assert await call(client, metadata) == expected
+            return
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call(client, metadata)
+    assert refused.value.code() is expected
+    if isinstance(answer, Refused) and expected is not STAYS_OPEN:
+        assert refused.value.details() == answer.message
