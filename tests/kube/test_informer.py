@@ -324,29 +324,74 @@ async def test_a_good_watch_that_breaks_is_opened_again_at_once_and_is_no_troubl
     assert seen.pods.lists == 1
 
 
-async def test_a_watch_that_does_not_begin_is_not_a_good_one_however_long_that_took() -> None:
-    async with FakeServer() as server:
-        times = replace(QUICK, idle_s=0.05, lasting_s=0.01, backoff=BackoffBounds(30.0, 30.0))
-        async with following(server, times=times) as seen:
-            await until(lambda: server.count(watches=True) == 1)
-            await asyncio.sleep(0.02)
-            server.frozen = True
-            server.cut()
-            await until(lambda: seen.pods.error)
-            asked = len(server.requests)
-            await asyncio.sleep(0.1)
-            assert len(server.requests) == asked
+@asynccontextmanager
+async def after_a_good_watch(server: FakeServer) -> AsyncIterator[Seen]:
+    """An informer whose watch has lasted, and which would wait half a minute after a failure."""
+    times = replace(QUICK, idle_s=0.1, lasting_s=0.01, backoff=BackoffBounds(30.0, 30.0))
+    async with following(server, times=times) as seen:
+        await until(lambda: server.count(watches=True) == 1)
+        await asyncio.sleep(0.02)
+        yield seen
 
 
-async def test_an_old_version_costs_a_list_but_no_wait() -> None:
+def freeze(server: FakeServer, seen: Seen) -> None:
+    server.frozen = True
+    server.cut()
+
+
+def refuse(server: FakeServer, seen: Seen) -> None:
+    server.always = status(503, "ServiceUnavailable", "starting")
+    server.end_watches()
+
+
+def close(server: FakeServer, seen: Seen) -> None:
+    server.ends_watches = True
+    server.end_watches()
+
+
+def refuse_a_list(server: FakeServer, seen: Seen) -> None:
+    server.always = status(503, "ServiceUnavailable", "starting")
+    seen.pods.relist()
+
+
+@pytest.mark.parametrize("fail", [freeze, refuse, close, refuse_a_list])
+async def test_the_first_failure_after_a_good_watch_is_shown_and_waits(
+    fail: Callable[[FakeServer, Seen], None],
+) -> None:
+    async with FakeServer() as server, after_a_good_watch(server) as seen:
+        fail(server, seen)
+        await until(lambda: seen.pods.error)
+        asked = len(server.requests)
+        await asyncio.sleep(0.15)
+        assert len(server.requests) == asked
+
+
+@pytest.mark.parametrize("end", [FakeServer.cut, FakeServer.end_watches])
+async def test_an_old_version_costs_a_list_but_no_wait(end: Callable[[FakeServer], None]) -> None:
+    async with FakeServer() as server, after_a_good_watch(server) as seen:
+        server.forget()
+        end(server)
+        await until(lambda: seen.pods.lists == 2)
+
+
+async def test_after_a_good_watch_waits_begin_at_the_floor_again() -> None:
     async with FakeServer() as server:
-        times = replace(QUICK, lasting_s=0.01, backoff=BackoffBounds(30.0, 30.0))
-        async with following(server, times=times) as seen:
+        server.script.extend([status(503, "ServiceUnavailable", "starting")] * 4)
+        async with following(server, times=replace(QUICK, lasting_s=0.01)) as seen:
             await until(lambda: server.count(watches=True) == 1)
+            assert seen.pods._backoff._upper_s == QUICK.backoff.cap_s
             await asyncio.sleep(0.02)
-            server.forget()
-            server.cut()
-            await until(lambda: seen.pods.lists == 2)
+            server.end_watches()
+            await until(lambda: server.count(watches=True) == 2)
+            assert seen.pods._backoff._upper_s == QUICK.backoff.floor_s
+
+
+async def test_a_list_that_is_asked_for_is_tried_until_it_succeeds() -> None:
+    async with FakeServer() as server, following(server) as seen:
+        await until(lambda: server.count(watches=True) == 1)
+        server.script.extend([status(503, "ServiceUnavailable", "starting")] * 3)
+        seen.pods.relist()
+        await until(lambda: seen.pods.lists == 2)
 
 
 async def test_what_the_server_asks_for_is_waited_for() -> None:

@@ -117,7 +117,7 @@ class Informer(Generic[T]):
                     await self._follow()
             except KubeError as failure:
                 # What ends a good watch is trouble only if the next one, which is opened at once, fails too.
-                if not self._lasted or failure.fault is Fault.INVALID:
+                if not self._lasted:
                     error = failure
                     self._note(error)
             except TimeoutError:
@@ -226,7 +226,7 @@ class Informer(Generic[T]):
 
     async def _rest(self, error: KubeError | None) -> None:
         """Wait before the next attempt, unless it is sure to be worth one at once; `relist` ends the wait."""
-        if error is None or self._lasted:
+        if error is None:
             return
         if error.status == GONE and not self._listed:
             return  # the version was old: a list helps, unless that is what was just tried
