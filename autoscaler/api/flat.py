@@ -22,6 +22,9 @@ from autoscaler.api.scaling_policy import ScalingPolicySpec
 from autoscaler.api.schema import Spelling, descend, schema_of
 from autoscaler.errors import InputError
 
+LONGEST: Final = 80
+"""Characters of an unknown key that a message repeats."""
+
 _NUMBER: Final = re.compile(r"-?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,3})?")
 
 
@@ -101,6 +104,8 @@ def _place(name: str, form: Form) -> _Place:
         if name == form.spelling.of(field, {}):
             raise InputError(f"{form.prefix}{name}: not read here; {where}")
     known = [*places, *form.beside]
+    if len(name) > LONGEST:
+        name = f"{name[:LONGEST]}..."
     folded = name.lower().replace("_", "-") if form.spelling is Spelling.KEBAB else name
     near = difflib.get_close_matches(folded, known, n=1, cutoff=0.6)
     remedy = f"did you mean {form.prefix}{near[0]}?" if near else f"known are {', '.join(sorted(known))}"
