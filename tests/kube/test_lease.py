@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from autoscaler.adapters.kube.lease import Elector, Holder
+from autoscaler.adapters.kube.lease import Elector
+from autoscaler.adapters.kube.lease_object import Holder
 from autoscaler.adapters.kube.objects import Lease, LeaseSpec
 from autoscaler.runtime.clock import WallClock
 from tests.kube.apis import Apis, Ill, Reply, serving

@@ -178,7 +178,7 @@ async def test_a_policy_that_is_gone_is_dropped_and_one_made_anew_is_written() -
     del apis.objects[AT + "llama"]
     async with writing(apis) as writer:
         writer.put("prod", "llama", wanting(3))
-        await asyncio.sleep(60.0)
+        await asyncio.sleep(300.0)
         assert len(apis.asked) == 1
         apis.put(AT + "llama", {"kind": "ScalingPolicy", "spec": {}})
         writer.forget("prod", "llama")
@@ -219,8 +219,15 @@ async def test_another_status_than_the_refused_one_does_not_wait_for_a_minute() 
         writer.put("prod", "llama", wanting(4))
         await asyncio.sleep(5.0)
         assert shown(apis) == wanting(4)
+        await asyncio.sleep(51.0)
+        for replicas in (5, 6):
+            writer.put("prod", "llama", wanting(replicas))
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(2.0)
+        assert shown(apis) == wanting(5), "and the minute's end is no reason to write before the gap's"
         await asyncio.sleep(120.0)
-    assert len(apis.asked) == 2
+    assert shown(apis) == wanting(6)
+    assert len(apis.asked) == 4
 
 
 async def test_a_status_put_while_another_is_on_its_way_follows_it() -> None:

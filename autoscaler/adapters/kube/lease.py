@@ -13,13 +13,12 @@ somebody erased.
 import asyncio
 import math
 import zlib
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from autoscaler.adapters.kube.answers import KubeError
-from autoscaler.adapters.kube.lease_object import ADDRESS, Fields, LeaseObject, epoch_s
+from autoscaler.adapters.kube.lease_object import Fields, Holder, LeaseObject, holder_of
 from autoscaler.adapters.kube.objects import Lease, LeaseSpec
 from autoscaler.adapters.kube.writing import Requests, rfc3339
 from autoscaler.ports import Clock, Fault
@@ -29,15 +28,6 @@ MOST_ASKED_S: Final = 5.0
 
 FLOOR_S: Final = 0.01
 """No leader waits for less, so that it never asks in a busy loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds the lead, by its own account: `since_s` in seconds since 1970 on its wall clock."""
-
-    identity: str
-    address: str
-    since_s: float | None
 
 
 class Elector:
@@ -88,11 +78,7 @@ class Elector:
     @property
     def holder(self) -> Holder | None:
         """Who held the Lease when it was last looked at; None when nobody did."""
-        last = self._last
-        if last is None or not last.spec.holder_identity:
-            return None
-        address = last.metadata.annotations.get(ADDRESS, "")
-        return Holder(last.spec.holder_identity, address, epoch_s(last.spec.acquire_time))
+        return None if self._last is None else holder_of(self._last)
 
     @property
     def term(self) -> int | None:

@@ -3,7 +3,7 @@
 Needs the verbs get and patch on that name, and create (which RBAC cannot bind to a name) where nobody else makes it.
 """
 
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,16 @@ ADDRESS: Final = "headroom.dev/address"
 
 Fields = dict[str, str | int | None]
 """Fields of a spec; None removes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lead, by its own account: `since_s` in seconds since 1970 on its wall clock."""
+
+    identity: str
+    address: str
+    since_s: float | None
+
 
 _lease = msgspec.json.Decoder(Lease)
 
@@ -66,6 +76,10 @@ class LeaseObject:
         return lease
 
 
-def epoch_s(instant: datetime | None) -> float | None:
-    """An instant of a Lease in seconds since 1970."""
-    return None if instant is None else instant.timestamp()
+def holder_of(lease: Lease) -> Holder | None:
+    """Who holds the Lease; None when nobody does."""
+    spec = lease.spec
+    if not spec.holder_identity:
+        return None
+    since_s = None if spec.acquire_time is None else spec.acquire_time.timestamp()
+    return Holder(spec.holder_identity, lease.metadata.annotations.get(ADDRESS, ""), since_s)
