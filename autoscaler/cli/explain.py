@@ -1,24 +1,72 @@
-"""`headroom explain`: recorded decisions as a person reads them."""
+"""`headroom explain`: decisions as a person reads them, recorded ones and those of a running controller."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace, Reach, Server, ask
+from autoscaler.errors import InputError
+
+_WORKLOAD: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_ENDINGS: Final = frozenset({".csv", ".gz", ".json", ".jsonl"})
+"""Of what can only be meant as a file, there or not."""
+
 
 def explain(
-    file: Annotated[Path, typer.Argument(help="Audit lines or answers of `headroom decide`; - for standard input.")],
-    workload: Annotated[str | None, typer.Argument(help="Only this workload, as namespace/name or name.")] = None,
-    at: Annotated[
-        float | None, typer.Option("--at", metavar="SECONDS", help="The decision in force at this sample time.")
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE/NAME|FILE",
+            help="A workload of the running controller; or audit lines or answers of `headroom decide`, - for standard "
+            "input.",
+        ),
+    ],
+    workload: Annotated[
+        str | None, typer.Argument(help="Of a file: only this workload, as namespace/name or name.")
     ] = None,
-    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="The last N decisions of each workload.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print audit lines in place of text.")] = False,
-) -> None:
-    """Say why a recorded decision is what it is: each step with its counts, its reason and the figures behind it.
+    *,
+    at: Annotated[
+        float | None, typer.Option("--at", metavar="SECONDS", help="Of a file: the decision in force at this time.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", min=1, metavar="N", help="Of a file: the last N decisions of each workload.")
+    ] = None,
+    server: Server = None, config: Config = None, kubeconfig: Kubeconfig = None, context: Context = None,
+    namespace: Namespace = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Say why a number is what it is: each step with its counts, its reason and the figures behind it.
 
-    Without options it prints the latest decision of every workload in the file.
+    Of a workload it asks the controller that leads. Of a file it prints the latest decision of every workload in it.
     """
+    if _is_workload(what):
+        if workload is not None or at is not None or last is not None:
+            raise InputError(f"{what}: --at, --last and a second name choose from a file; leave them out, or give one")
+        _explain_running(Reach(server, config, kubeconfig, context, namespace), what, as_json)
+    else:
+        _explain_file(Path(what), workload, at, last or 1, as_json)
+
+
+def _is_workload(what: str) -> bool:
+    """Whether a word is meant as a workload: it reads like one, and no file has that name."""
+    return bool(_WORKLOAD.fullmatch(what)) and Path(what).suffix not in _ENDINGS and not Path(what).exists()
+
+
+def _explain_running(reach: Reach, workload: str, as_json: bool) -> None:
+    import msgspec
+
+    body = ask(reach, f"/api/explain/{workload}")
+    if as_json:
+        typer.echo(msgspec.json.format(body).decode())
+        return
+    try:
+        typer.echo(str(msgspec.json.decode(body)["text"]))
+    except (msgspec.DecodeError, LookupError, TypeError) as error:
+        raise InputError(f"/api/explain/{workload}: not an answer of a controller: {body[:80]!r}") from error
+
+
+def _explain_file(file: Path, workload: str | None, at: float | None, last: int, as_json: bool) -> None:
     from autoscaler.cli.selection import select
     from autoscaler.record.audit import audit_line
     from autoscaler.record.explain import page

@@ -20,7 +20,11 @@ SUMMARIES: Final = {
     "demo": "Watch the controller scale an embedded cluster, on a page.",
     "simulate": "Score policies on a trace against the optimum.",
     "decide": "Turn readings on standard input into decisions.",
-    "explain": "Say why a recorded decision is what it is.",
+    "explain": "Say why a replica count is what it is.",
+    "run": "Run the controller on a cluster.",
+    "status": "Show what every workload needs, has and is getting.",
+    "pause": "Stop acting on a workload, or on everything; resume.",
+    "doctor": "Check what the controller needs, and say what to mend.",
 }
 """Sub-command -> its line in `headroom --help`, in the order shown."""
 

@@ -23,6 +23,8 @@ from autoscaler.settings.model import ENV_PREFIX, NESTED, Settings
 from autoscaler.settings.parts import Part
 
 CONFIG_VARIABLE: Final = f"{ENV_PREFIX}CONFIG"
+_NO_SETTINGS: Final = frozenset({CONFIG_VARIABLE, f"{ENV_PREFIX}SERVER"})
+"""Variables that say where something is: the file, and for commands the controller."""
 
 _SERVICE_LINK: Final = re.compile(
     r"(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?)=.*|(.+_)?PORT=(tcp|udp|sctp)://.*"
@@ -73,7 +75,7 @@ def load_settings(*, config: Path | None = None, flags: Mapping[str, Any] | None
 def _refuse_unknown_variables() -> None:
     for name, value in sorted(os.environ.items()):
         field = name.upper().removeprefix(ENV_PREFIX)
-        if field == name.upper() or name.upper() == CONFIG_VARIABLE or _SERVICE_LINK.match(f"{field}={value}"):
+        if field == name.upper() or name.upper() in _NO_SETTINGS or _SERVICE_LINK.match(f"{field}={value}"):
             continue
         if field.lower().split(NESTED)[0] not in Settings.model_fields:
             raise InputError(f"{name}: unknown variable; {_remedy(name.upper(), _known_variables())}")

@@ -1,0 +1,284 @@
+"""What `headroom doctor` looks at, one finding per thing that can be wrong, each with its remedy.
+
+Enters: a client for the cluster and the installation's settings. Leaves: findings; whatever cannot be looked at is one
+too. Nothing is changed: the only things created are access reviews, which the API server does not keep.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.cluster import FREEZE_KEY, GROUP, VERSION
+from autoscaler.adapters.kube.lease_object import LeaseObject, epoch_s
+from autoscaler.adapters.web.asked import Status
+from autoscaler.api.claims import Kind
+from autoscaler.cli.leader import AskError, ask_pod
+from autoscaler.cli.rights import Right, rights
+from autoscaler.cli.status import state
+from autoscaler.errors import HeadroomError
+from autoscaler.ports import Clock
+from autoscaler.record.explain import duration
+from autoscaler.record.status import WorkloadStatus
+from autoscaler.settings.model import Settings
+
+SKEW_S: Final = 5.0
+"""Beyond this the ages that people read are wrong; decisions go by durations and are not."""
+
+REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+
+
+class State(Enum):
+    """How a thing is."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It works, and a person should know."""
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row: what was looked at, how it is, in words, and what to do where it is not well."""
+
+    check: str
+    state: State
+    words: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is looked at, and with whose rights the controller runs."""
+
+    api: KubeApi
+    settings: Settings
+    clock: Clock
+    account: str | None
+    """The controller's service account in Headroom's namespace; None: the rights of whoever asks are looked at."""
+
+
+async def examine(patient: Patient) -> AsyncIterator[Finding]:
+    """All findings, in an order in which the first faults explain later ones."""
+    reached, finding = await _api_server(patient)
+    yield finding
+    if not reached:
+        return
+    for check in (_clock_skew, _definition, _kinds, _rights, _lease, _freeze, _controller):
+        try:
+            found = [one async for one in check(patient)]
+        except KubeError as error:
+            found = [Finding(check.__name__.lstrip("_").replace("_", " "), State.FAIL, str(error), "mend this first")]
+        for one in found:
+            yield one
+
+
+async def _api_server(patient: Patient) -> tuple[bool, Finding]:
+    name = "API server"
+    try:
+        version = _decoded(await patient.api.request("GET", "/version")).get("gitVersion", "of unknown version")
+    except KubeError as error:
+        remedy = "give --kubeconfig and --context, and check the network and your credentials"
+        return False, Finding(name, State.FAIL, str(error), remedy)
+    return True, Finding(name, State.OK, f"Kubernetes {version} at {patient.api.server}")
+
+
+async def _clock_skew(patient: Patient) -> AsyncIterator[Finding]:
+    before_s = patient.clock.now()
+    said = (await patient.api.request("GET", "/version")).headers.get("Date", "")
+    try:
+        # The header has whole seconds and was written between the two readings of our clock.
+        skew_s = parsedate_to_datetime(said).timestamp() + 0.5 - (before_s + patient.clock.now()) / 2
+    except ValueError:
+        yield Finding("clock", State.WARN, f"the API server's answers carry no time ({said[:40]!r})")
+        return
+    if abs(skew_s) <= SKEW_S:
+        yield Finding("clock", State.OK, f"within {SKEW_S:g} s of the API server's")
+    else:
+        side = "behind" if skew_s > 0 else "ahead of"
+        words = f"this machine's clock is {duration(round(abs(skew_s)))} {side} the server's"
+        yield Finding("clock", State.WARN, words, "set the clock (NTP); ages and dates read wrong until then")
+
+
+async def _definition(patient: Patient) -> AsyncIterator[Finding]:
+    if "scalingpolicies" in await _served(patient.api, f"/apis/{GROUP}/{VERSION}"):
+        yield Finding("ScalingPolicy", State.OK, f"{GROUP}/{VERSION} is served")
+    else:
+        words = "the custom resource is not installed: policies cannot be written, annotations work"
+        yield Finding("ScalingPolicy", State.WARN, words, "kubectl apply -f config/crd, or install the chart's CRDs")
+
+
+async def _kinds(patient: Patient) -> AsyncIterator[Finding]:
+    for kind in patient.settings.kinds:
+        root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        served = await _served(patient.api, root)
+        if kind.resource not in served:
+            yield Finding(kind.kind, State.OK, f"{root} has none: there is nothing of this kind to scale")
+        elif f"{kind.resource}/scale" not in served:
+            yield Finding(kind.kind, State.FAIL, "serves no /scale", "take it off the settings' kinds")
+        else:
+            yield Finding(kind.kind, State.OK, "serves /scale")
+
+
+async def _rights(patient: Patient) -> AsyncIterator[Finding]:
+    settings = patient.settings
+    kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
+    needed = rights(kinds, settings.watch_namespaces, settings.namespace, settings.lease.name)
+    who, account = "you", patient.account
+    if account is not None:
+        who = f"system:serviceaccount:{settings.namespace}:{account}"
+        try:
+            allowed = await _reviewed(patient.api, needed, who)
+        except KubeError as error:
+            if error.status != 403:
+                raise
+            words = "you may not ask about the controller's service account: your own rights are looked at instead"
+            yield Finding("rights", State.WARN, words, "ask somebody who may create subjectaccessreviews")
+            who, account = "you", None
+    if account is None:
+        allowed = await _reviewed(patient.api, needed, None)
+    denied = [right for right, may in zip(needed, allowed, strict=True) if not may]
+    for right in denied:
+        remedy = f"kubectl apply -f config/rbac, or grant it to {who}"
+        yield Finding("rights", State.FAIL, f"{who} may not {right.words}, needed to {right.why}", remedy)
+    if not denied:
+        yield Finding("rights", State.OK, f"{who} may do all {len(needed)} things that are needed")
+
+
+async def _lease(patient: Patient) -> AsyncIterator[Finding]:
+    settings = patient.settings
+    where = f"{settings.namespace}/{settings.lease.name}"
+    found = await LeaseObject(patient.api, settings.namespace, settings.lease.name).look(10.0)
+    remedy = f"kubectl -n {settings.namespace} get pods; give --namespace where Headroom runs elsewhere"
+    if found is None or not found.spec.holder_identity:
+        words = "does not exist" if found is None else "is held by nobody"
+        yield Finding("lease", State.FAIL, f"{where} {words}: no replica leads", remedy)
+        return
+    renewed_s = epoch_s(found.spec.renew_time)
+    age_s = None if renewed_s is None else patient.clock.now() - renewed_s
+    held = f"{found.spec.holder_identity} leads, {found.spec.lease_transitions or 0} changes so far"
+    if age_s is None or age_s > settings.lease.duration_s + SKEW_S:
+        age = "never" if age_s is None else f"{duration(age_s)} ago"
+        yield Finding("lease", State.FAIL, f"{held}, but it was renewed {age}: no replica acts", remedy)
+    else:
+        yield Finding("lease", State.OK, held)
+
+
+async def _freeze(patient: Patient) -> AsyncIterator[Finding]:
+    settings = patient.settings
+    path = f"/api/v1/namespaces/{settings.namespace}/configmaps/{settings.freeze_config_map}"
+    try:
+        reason = (_decoded(await patient.api.request("GET", path)).get("data") or {}).get(FREEZE_KEY, "")
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        reason = ""
+    if reason in {"", "false"}:
+        yield Finding("freeze", State.OK, "nothing is frozen")
+    else:
+        yield Finding("freeze", State.WARN, f"everything is frozen: {reason}", "headroom pause --cluster --resume")
+
+
+async def _controller(patient: Patient) -> AsyncIterator[Finding]:
+    try:
+        told = msgspec.json.decode(await ask_pod(patient.api, patient.settings, "/api/status"), type=Status)
+    except (AskError, msgspec.DecodeError) as error:
+        yield Finding("controller", State.FAIL, str(error), "look at its log: kubectl logs")
+        return
+    for why in told.replica.not_ready:
+        yield Finding("controller", State.FAIL, f"{told.replica.identity} is not ready: {why}", "look at its log")
+    if not told.replica.not_ready:
+        yield Finding("controller", State.OK, f"{told.replica.identity} answers, version {told.replica.version}")
+    if not told.total:
+        remedy = 'annotate a Deployment with headroom.dev/scale: "true", or write a ScalingPolicy'
+        yield Finding("workloads", State.WARN, "nobody asks to be scaled", remedy)
+    for row in told.workloads:
+        for finding in of_workload(row):
+            yield finding
+    if told.next is not None:
+        words = f"only {len(told.workloads)} of {told.total} were looked at"
+        yield Finding("workloads", State.WARN, words, "headroom status NAMESPACE/ shows the others")
+
+
+def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
+    """What is wrong with one workload: no metrics, names that are missing, others that scale it, a false condition."""
+    about, blind = row.about, state(row) in {"no metrics", "not decided yet"}
+    well = True
+    for problem in about.problems:
+        well = False
+        remedy = "check the pods, their metrics port and path, and network policies"
+        yield Finding(row.workload, State.FAIL if blind else State.WARN, problem, remedy)
+    if blind and not about.problems:
+        well = False
+        words = "there are no metrics: replicas stay as they are" if row.age_s is not None else "not decided on yet"
+        yield Finding(row.workload, State.FAIL, words, f"headroom explain {row.workload}")
+    if about.missing:
+        well = False
+        words = f"the pages of engine {about.engine!r} lack {', '.join(about.missing)}"
+        yield Finding(row.workload, State.WARN, words, "check the engine in the policy and the engine's own flags")
+    if about.obstacle is not None:
+        well = False
+        remedy = "remove the other scaler, or pause Headroom on this workload"
+        yield Finding(row.workload, State.WARN, about.obstacle, remedy)
+    for remark in about.remarks:
+        well = False
+        yield Finding(row.workload, State.WARN, remark)
+    if well:
+        names = f"{len(about.found)} metrics found, " if about.found else ""
+        yield Finding(row.workload, State.OK, f"{names}mode {about.mode}, {state(row)}")
+
+
+async def _served(api: KubeApi, root: str) -> frozenset[str]:
+    """The resources of a group and version, subresources among them; none where it is not served."""
+    try:
+        listed = _decoded(await api.request("GET", root)).get("resources", ())
+    except KubeError as error:
+        if error.status == 404:
+            return frozenset()
+        raise
+    return frozenset(str(one.get("name")) for one in listed)
+
+
+async def _reviewed(api: KubeApi, needed: Iterable[Right], user: str | None) -> list[bool]:
+    """Whether each right is there, for `user` or for whoever asks. Raises KubeError."""
+    results: dict[int, bool] = {}
+
+    async def one(place: int, right: Right) -> None:
+        results[place] = await _may(api, right, user)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for place, right in enumerate(needed):
+                group.create_task(one(place, right), name=f"review {right.words}")
+    except* KubeError as errors:
+        raise errors.exceptions[0] from None
+    return [results[place] for place in sorted(results)]
+
+
+async def _may(api: KubeApi, right: Right, user: str | None) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    asked = {
+        "group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb,
+        "namespace": right.namespace or "", "name": right.name or "",
+    }  # fmt: skip
+    spec: dict[str, Any] = {"resourceAttributes": asked}
+    name = "SelfSubjectAccessReview"
+    if user is not None:
+        name = "SubjectAccessReview"
+        spec |= {"user": user, "groups": ["system:serviceaccounts", "system:authenticated"]}
+    body = msgspec.json.encode({"apiVersion": "authorization.k8s.io/v1", "kind": name, "spec": spec})
+    answer = await api.request("POST", f"{REVIEWS}/{name.lower()}s", body=body, timeout_s=30.0)
+    return bool((_decoded(answer).get("status") or {}).get("allowed"))
+
+
+def _decoded(answer: Any) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise HeadroomError(f"the API server's answer is no JSON object: {error}") from error

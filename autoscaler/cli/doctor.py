@@ -1,0 +1,70 @@
+"""`headroom doctor`: whether everything that Headroom needs is there, and what to do about what is not."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace, Reach, cluster
+
+if TYPE_CHECKING:
+    from autoscaler.cli.checks import Finding
+
+_STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+_WIDTH_WITHOUT_TERMINAL: Final = 140
+
+
+def doctor(
+    account: Annotated[
+        str, typer.Option("--service-account", help="The controller's, in Headroom's namespace.", metavar="NAME")
+    ] = "headroom",
+    own: Annotated[
+        bool, typer.Option("--own-rights", help="Look at your own rights in place of the service account's.")
+    ] = False,
+    *,
+    config: Config = None, kubeconfig: Kubeconfig = None, context: Context = None, namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Check the cluster, the controller's rights, its lease, and every workload's metrics; nothing is changed.
+
+    The exit code is 1 where something fails; warnings leave it 0.
+    """
+    found = asyncio.run(_examine(Reach(None, config, kubeconfig, context, namespace), None if own else account))
+    if as_json:
+        import msgspec
+
+        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        _print(found)
+    if any(finding.state.value == "fail" for finding in found):
+        raise typer.Exit(1)
+
+
+async def _examine(reach: Reach, account: str | None) -> "list[Finding]":
+    from autoscaler.adapters.kube.connection import SERVICE_ACCOUNT
+    from autoscaler.cli.checks import Patient, examine
+    from autoscaler.runtime.clock import WallClock
+
+    settings = reach.settings()
+    if settings.kube.kubeconfig is None and (SERVICE_ACCOUNT / "token").exists():
+        account = None  # in the controller's own pod, whoever asks is the controller
+    async with cluster(settings) as api:
+        return [finding async for finding in examine(Patient(api, settings, WallClock(), account))]
+
+
+def _print(found: "list[Finding]") -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH_WITHOUT_TERMINAL)
+    width = max(len(finding.check) for finding in found)
+    for finding in found:
+        row = Text(f"{finding.state.value:<4}", style=_STYLES[finding.state.value])
+        row.append(f"  {finding.check:<{width}}  {finding.words}", style="default")
+        console.print(row, soft_wrap=True)
+        if finding.remedy is not None and finding.state.value != "ok":
+            console.print(Text(f"{'':<{width + 8}}→ {finding.remedy}", style="dim"), soft_wrap=True)
+    counts = {state: sum(finding.state.value == state for finding in found) for state in _STYLES}
+    console.print(", ".join(f"{count} {state}" for state, count in counts.items()), highlight=False)

@@ -1,0 +1,70 @@
+"""The rights that the controller's service account needs, each with what it is for.
+
+The roles in ``config/rbac`` grant exactly these; `doctor` asks the API server about every one of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.api.claims import Kind
+
+WATCHED: Final = (
+    ("", "pods", "see which replicas are ready"),
+    ("", "nodes", "count GPUs"),
+    ("", "resourcequotas", "stay within quotas"),
+    ("", "limitranges", "stay within limit ranges"),
+    ("headroom.dev", "scalingpolicies", "read policies"),
+    ("autoscaling", "horizontalpodautoscalers", "leave targets of HPAs alone"),
+    ("keda.sh", "scaledobjects", "leave targets of KEDA alone"),
+    ("autoscaling.k8s.io", "verticalpodautoscalers", "tell of VPAs on the same target"),
+)
+
+WITHOUT_NAMESPACE: Final = frozenset({"nodes"})
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one resource. `namespace` None means everywhere; `resource` may have a subresource behind a slash."""
+
+    group: str
+    resource: str
+    verb: str
+    why: str
+    namespace: str | None = None
+    name: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The right as a message names it: "patch apps/deployments/scale"."""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {f'{self.group}/' if self.group else ''}{self.resource}{where}"
+
+
+def rights(kinds: Iterable[Kind], namespaces: Iterable[str], own: str, lease: str) -> tuple[Right, ...]:
+    """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one."""
+    everywhere = tuple(namespaces) or (None,)
+    return (*_wide(tuple(kinds), everywhere), *_own(own, lease))
+
+
+def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterator[Right]:
+    watched = [*WATCHED, *((kind.group, kind.resource, "see what may be scaled") for kind in kinds)]
+    for group, resource, why in watched:
+        for namespace in (None,) if resource in WITHOUT_NAMESPACE else namespaces:
+            for verb in ("list", "watch"):
+                yield Right(group, resource, verb, why, namespace)
+    for namespace in namespaces:
+        for kind in kinds:
+            for verb in ("get", "patch"):
+                yield Right(kind.group, f"{kind.resource}/scale", verb, "change replica counts", namespace)
+        yield Right("headroom.dev", "scalingpolicies/status", "patch", "write conditions", namespace)
+        for verb in ("create", "patch"):
+            yield Right("", "events", verb, "tell of changes and refusals", namespace)
+
+
+def _own(namespace: str, lease: str) -> Iterator[Right]:
+    for verb in ("get", "update", "patch"):
+        yield Right("coordination.k8s.io", "leases", verb, "lead", namespace, lease)
+    yield Right("coordination.k8s.io", "leases", "create", "lead", namespace)
+    for verb in ("get", "list", "watch", "create", "update", "delete"):
+        yield Right("", "configmaps", verb, "keep checkpoints and see a freeze", namespace)

@@ -1,0 +1,223 @@
+"""`headroom doctor`: each thing that can be wrong is a row with a remedy, and only failures make the exit code 1."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from autoscaler.api.claims import Kind
+from autoscaler.cli.checks import of_workload
+from autoscaler.cli.main import app
+from autoscaler.cli.rights import Right, rights
+from autoscaler.record.status import About, WorkloadStatus
+from autoscaler.record.stream import SignalFrame
+from autoscaler.settings.model import Settings
+from tests.cli.plane import FREEZE, LEASE, OWN, POD, Plane, config, lease, plane
+from tests.conftest import ROOT
+from tests.record.test_board import AIM, step
+from tests.web.test_live import CHAT, FOLLOWING, Controller
+
+run = CliRunner().invoke
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Plane]:
+    """A cluster in which everything is as it should be."""
+    controller = Controller(workloads={"prod/chat": CHAT})
+    controller.board.stepped(step(100.0), AIM, 100.2)
+    with plane(tmp_path, controller) as made:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        made.objects |= {
+            LEASE: lease(renewed=now),
+            "/apis/apps/v1": resources("deployments", "deployments/scale", "statefulsets", "statefulsets/scale"),
+            "/apis/headroom.dev/v1alpha1": resources("scalingpolicies", "scalingpolicies/status"),
+        }
+        yield made
+
+
+def resources(*names: str) -> dict[str, Any]:
+    return {"resources": [{"name": name} for name in names]}
+
+
+def examined(cluster: Plane, *options: str) -> tuple[int, list[dict[str, Any]]]:
+    result = run(app, ["doctor", "--json", *cluster.options(), *options])
+    assert result.stderr == ""
+    return result.exit_code, json.loads(result.stdout)
+
+
+def rows(found: list[dict[str, Any]], *states: str) -> list[tuple[str, str]]:
+    return [(row["check"], row["words"]) for row in found if row["state"] in states]
+
+
+def test_a_cluster_that_is_well_is_all_ok_and_nothing_is_written(cluster: Plane) -> None:
+    code, found = examined(cluster)
+    assert (code, rows(found, "warn", "fail")) == (0, [])
+    assert [row["check"] for row in found] == [
+        "API server", "clock", "ScalingPolicy", "Deployment", "StatefulSet", "LeaderWorkerSet", "rights", "lease",
+        "freeze", "controller", "prod/chat",
+    ]  # fmt: skip
+    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 41 things that are needed") in rows(found, "ok")
+    assert cluster.written == []
+
+
+FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
+    "a clock that is ahead": (
+        lambda c: setattr(c, "date_s", lambda: time.time() - 90), 0, "clock", "ahead of the server's",
+    ),
+    "a clock that is behind": (
+        lambda c: setattr(c, "date_s", lambda: time.time() + 600), 0, "clock", "behind the server's",
+    ),
+    "no custom resource": (
+        lambda c: c.objects.pop("/apis/headroom.dev/v1alpha1"), 0, "ScalingPolicy", "the custom resource is not insta",
+    ),
+    "a kind without /scale": (
+        lambda c: c.objects.update({"/apis/apps/v1": resources("deployments")}), 1, "Deployment", "serves no /scale",
+    ),
+    "one verb missing": (
+        lambda c: c.denied.add("patch deployments/scale"), 1, "rights",
+        "may not patch apps/deployments/scale, needed to change replica counts",
+    ),
+    "no right to ask about others": (
+        lambda c: c.forbidden.add("POST /apis/authorization.k8s.io/v1/subjectaccessreviews"), 0, "rights",
+        "your own rights are looked at instead",
+    ),
+    "no lease": (lambda c: c.objects.pop(LEASE), 1, "lease", "headroom-system/headroom does not exist"),
+    "an unheld lease": (
+        lambda c: c.objects.update({LEASE: lease(None)}), 1, "lease", "headroom-system/headroom is held by nobody",
+    ),
+    "a lease that nobody renews": (
+        lambda c: c.objects.update({LEASE: lease(renewed="2025-11-27T10:00:00.000000Z")}), 1, "lease",
+        "but it was renewed",
+    ),
+    "a lease that may not be read": (lambda c: c.forbidden.add(f"GET {LEASE}"), 1, "lease", "403 Forbidden"),
+    "a freeze": (
+        lambda c: c.objects.update({FREEZE: {"data": {"freeze": "incident 7"}}}), 0, "freeze",
+        "everything is frozen: incident 7",
+    ),
+    "a leader that does not answer": (
+        lambda c: c.forbidden.add(f"GET /api/v1/namespaces/{OWN}/pods/{POD}"), 1, "controller", "could not be asked",
+    ),
+    "a controller that is not ready": (
+        lambda c: setattr(c.controller, "not_ready", ("pods was not heard for 130 s",)), 1, "controller",
+        "headroom-0_1 is not ready: pods was not heard for 130 s",
+    ),
+    "nothing to scale": (lambda c: setattr(c.controller, "workloads", {}), 0, "workloads", "nobody asks to be scaled"),
+    "a workload never decided on": (
+        lambda c: setattr(c.controller, "workloads", {"prod/new": CHAT}), 1, "prod/new", "not decided on yet",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "code", "check", "words"), FAULTS.values(), ids=FAULTS)
+def test_each_fault_is_a_row_with_a_remedy(
+    cluster: Plane, spoil: Callable[[Plane], Any], code: int, check: str, words: str
+) -> None:
+    spoil(cluster)
+    exit_code, found = examined(cluster)
+    assert exit_code == code
+    bad = [row for row in found if row["state"] != "ok" and row["check"] == check]
+    assert any(words in row["words"] for row in bad), found
+    assert all(row["remedy"] for row in bad)
+    assert any(row["state"] == ("fail" if code else "warn") for row in bad)
+
+
+def test_when_the_api_server_cannot_be_reached_that_is_the_only_row(cluster: Plane) -> None:
+    cluster.kubeconfig.write_text(json.dumps(config("http://127.0.0.1:1")))
+    code, found = examined(cluster)
+    assert (code, [row["check"] for row in found], found[0]["state"]) == (1, ["API server"], "fail")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "user"),
+    [
+        ([], "SubjectAccessReview", f"system:serviceaccount:{OWN}:headroom"),
+        (["--service-account", "other"], "SubjectAccessReview", f"system:serviceaccount:{OWN}:other"),
+        (["--own-rights"], "SelfSubjectAccessReview", None),
+    ],
+)
+def test_the_rights_are_those_of_the_controllers_account_unless_others_are_asked_for(
+    cluster: Plane, options: list[str], kind: str, user: str | None
+) -> None:
+    examined(cluster, *options)
+    assert {review["kind"] for review in cluster.reviews} == {kind}
+    assert {review["spec"].get("user") for review in cluster.reviews} == {user}
+
+
+def granted(folder: Path) -> set[tuple[str, str, str, str | None, str | None]]:
+    """What the roles of the repository grant: group, resource, verb, namespace, name."""
+    found = set()
+    for path in folder.glob("*role.yaml"):
+        role = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
+        namespace = role["metadata"].get("namespace")
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        for name in rule.get("resourceNames", [None]):
+                            found.add((group, resource, verb, namespace, name))
+    return found
+
+
+def test_the_rights_that_are_looked_at_are_exactly_those_that_the_roles_grant() -> None:
+    settings = Settings()
+    kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
+    needed = rights(kinds, settings.watch_namespaces, settings.namespace, settings.lease.name)
+    assert len(set(needed)) == len(needed)
+    assert {(r.group, r.resource, r.verb, r.namespace, r.name) for r in needed} == granted(ROOT / "config" / "rbac")
+
+
+def test_where_only_some_namespaces_are_watched_rights_are_asked_for_there() -> None:
+    needed = rights([Kind("apps", "v1", "deployments", "Deployment")], ["prod", "test"], "ops", "headroom")
+    assert Right("apps", "deployments/scale", "patch", "change replica counts", "test") in needed
+    assert {right.resource for right in needed if right.namespace is None} == {"nodes"}
+    assert needed[-1].words == "delete configmaps in ops"
+
+
+WELL = WorkloadStatus("prod/chat", CHAT, age_s=2.0, has=4, getting=0, overload="fits")
+BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (WELL, [("ok", "mode Active, fits")]),
+        (replace(WELL, about=replace(CHAT, found=("a", "b"))), [("ok", "2 metrics found, mode Active, fits")]),
+        (replace(WELL, signals=BLIND), [("fail", "there are no metrics: replicas stay as they are")]),
+        (
+            replace(WELL, signals=BLIND, about=replace(CHAT, problems=("chat-0: timeout: no answer",))),
+            [("fail", "chat-0: timeout: no answer")],
+        ),
+        (replace(WELL, about=replace(CHAT, problems=("chat-0: timeout",))), [("warn", "chat-0: timeout")]),
+        (
+            replace(WELL, about=replace(CHAT, engine="vllm", missing=("vllm:num_requests_waiting",))),
+            [("warn", "the pages of engine 'vllm' lack vllm:num_requests_waiting")],
+        ),
+        (
+            replace(WELL, about=replace(CHAT, obstacle="HPA chat scales it", remarks=("a VPA is there",))),
+            [("warn", "HPA chat scales it"), ("warn", "a VPA is there")],
+        ),
+    ],
+    ids=["well", "well with names", "blind", "no page", "one page", "names missing", "aliens"],
+)
+def test_what_is_wrong_with_a_workload_is_told(row: WorkloadStatus, told: list[tuple[str, str]]) -> None:
+    assert [(finding.state.value, finding.words) for finding in of_workload(row)] == told
+
+
+def test_the_text_has_the_remedy_below_what_is_wrong_and_counts_at_the_end(cluster: Plane) -> None:
+    cluster.controller.process = FOLLOWING
+    cluster.controller.workloads = {"prod/chat": About("Deployment", "annotation", obstacle="HPA chat scales it")}
+    result = run(app, ["doctor", *cluster.options()])
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].startswith("ok    API server")
+    at = next(number for number, line in enumerate(lines) if "HPA chat scales it" in line)
+    assert lines[at].startswith("warn  prod/chat")
+    assert lines[at + 1].strip() == "→ remove the other scaler, or pause Headroom on this workload"
+    assert lines[-1] == "10 ok, 1 warn, 0 fail"
