@@ -40,10 +40,12 @@ def _two_cpus() -> str | None:
     return None if cpus > 1 else "only one CPU, and this case measures two busy processes"
 
 
+def _openssl() -> str | None:
+    return None if shutil.which("openssl") else "no openssl on PATH, which makes keys (Debian: apt install openssl)"
+
+
 def _control_plane() -> str | None:
-    if shutil.which("openssl") is None:
-        return "no openssl on PATH, which makes the service accounts' key (Debian: apt install openssl)"
-    return parts.missing(parts.CONTROL_PLANE)
+    return _openssl() or parts.missing(parts.CONTROL_PLANE)
 
 
 def _keda() -> str | None:
@@ -65,6 +67,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "go": _go,
     "keda": _keda,
     "keda-module": _keda_module,
+    "openssl": _openssl,
     "prometheus": _prometheus,
     "shared-data": _shared_data,
     "two-cpus": _two_cpus,

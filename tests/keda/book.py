@@ -61,7 +61,8 @@ def query(
 @asynccontextmanager
 async def serving(book: Book, **options: Any) -> AsyncIterator[int]:
     """The real server on loopback, over `book`; the port."""
-    listen = Listen("127.0.0.1", 0, **({"tls": None} | options))
+    chosen: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "tls": None} | options
+    listen = Listen(**chosen)
     async with serving_keda(listen, book, book.bells, WallClock(), book.counts) as port:
         yield port
 

@@ -36,9 +36,6 @@ HEADER_BYTES: Final = 16 * 1024
 CALLS: Final = 512
 """Calls at once beside the streams; each takes less than a millisecond."""
 
-CONNECTIONS: Final = 1024
-"""KEDA's operator opens one for all ScaledObjects that name the same address and certificates."""
-
 HANDSHAKE_S: Final = 10.0
 KEEPALIVE_S: Final = 30.0
 KEEPALIVE_TIMEOUT_S: Final = 10.0
@@ -67,6 +64,8 @@ class Listen:
     port: int
     tls: Tls | None
     most_streams: int = 4096
+    most_connections: int = 1024
+    """KEDA's operator opens one for all ScaledObjects that name the same address and certificates."""
 
 
 @asynccontextmanager
@@ -114,7 +113,7 @@ def _options(listen: Listen) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", MESSAGE_BYTES),
         ("grpc.max_metadata_size", HEADER_BYTES),
         ("grpc.max_concurrent_streams", listen.most_streams + CALLS),
-        ("grpc.max_allowed_incoming_connections", CONNECTIONS),
+        ("grpc.max_allowed_incoming_connections", listen.most_connections),
         ("grpc.server_handshake_timeout_ms", round(HANDSHAKE_S * 1000)),
         ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
         ("grpc.keepalive_timeout_ms", round(KEEPALIVE_TIMEOUT_S * 1000)),

@@ -1,0 +1,135 @@
+"""Who may call over TLS, and certificates that change while the server runs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from autoscaler.adapters.keda.answers import Served
+from autoscaler.adapters.keda.certificates import Certificates, Tls
+from autoscaler.adapters.keda.counts import Counts
+from autoscaler.adapters.keda.externalscaler_pb2_grpc import ExternalScalerStub
+from autoscaler.errors import InputError
+from tests.keda.book import CHAT, Book, calling, ref, serving
+from tests.keda.certs import Authority, Pair, put
+
+pytestmark = pytest.mark.needs("openssl")
+
+SERVER_NAMES = "DNS:headroom-keda.headroom-system,IP:127.0.0.1"
+
+
+class Site:
+    """A server's files and its callers' authority."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder, "ours")
+        self.foreign = Authority(folder, "foreign")
+        self.files = Pair(folder / "tls.crt", folder / "tls.key")
+        self.renew()
+        self.operator = self.authority.sign("keda-operator", "DNS:keda-operator.keda")
+
+    def renew(self, authority: Authority | None = None) -> None:
+        put((authority or self.authority).sign("headroom", SERVER_NAMES), self.files)
+
+    def tls(self, *, mutual: bool = False, names: frozenset[str] = frozenset()) -> Tls:
+        return Tls(self.files.cert, self.files.key, self.authority.cert if mutual or names else None, names)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("tls"))
+
+
+@asynccontextmanager
+async def greeting(port: int, authority: Authority, pair: Pair | None = None) -> AsyncIterator[ExternalScalerStub]:
+    key, chain = (pair.key.read_bytes(), pair.cert.read_bytes()) if pair else (None, None)
+    shown = grpc.ssl_channel_credentials(authority.cert.read_bytes(), key, chain)
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", shown, options=options) as channel:
+        yield ExternalScalerStub(channel)
+
+
+async def code(client: ExternalScalerStub) -> grpc.StatusCode:
+    try:
+        await client.IsActive(ref(), timeout=3)
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_a_caller_who_trusts_the_servers_authority_is_answered(site: Site) -> None:
+    async with serving(Book({CHAT: Served(1, 1)}), tls=site.tls()) as port:
+        async with greeting(port, site.authority) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        async with greeting(port, site.foreign) as client:
+            assert await code(client) is grpc.StatusCode.UNAVAILABLE
+        async with calling(port) as client:
+            assert await code(client) is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_with_a_client_authority_only_its_own_may_call(site: Site) -> None:
+    async with serving(Book({CHAT: Served(1, 1)}), tls=site.tls(mutual=True)) as port:
+        for pair, expected in (
+            (site.operator, grpc.StatusCode.OK),
+            (site.foreign.sign("keda-operator"), grpc.StatusCode.UNAVAILABLE),
+            (None, grpc.StatusCode.UNAVAILABLE),
+        ):
+            async with greeting(port, site.authority, pair) as client:
+                assert await code(client) is expected
+
+
+@pytest.mark.parametrize("name", ["keda-operator", "keda-operator.keda"], ids=["common name", "alternative name"])
+async def test_with_client_names_only_they_may_call(site: Site, name: str) -> None:
+    book = Book({CHAT: Served(1, 1)})
+    async with serving(book, tls=site.tls(names=frozenset({name}))) as port:
+        async with greeting(port, site.authority, site.operator) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        async with greeting(port, site.authority, site.authority.sign("somebody")) as client:
+            assert await code(client) is grpc.StatusCode.PERMISSION_DENIED
+    assert book.counts.calls["IsActive", "PERMISSION_DENIED"] == 1
+
+
+async def test_a_renewed_certificate_is_shown_to_the_next_connection_and_open_ones_stay(tmp_path: Path) -> None:
+    site, book = Site(tmp_path), Book({CHAT: Served(1, 1)})
+    async with serving(book, tls=site.tls()) as port, greeting(port, site.authority) as old:
+        assert await code(old) is grpc.StatusCode.OK
+        site.renew(site.foreign)
+        async with greeting(port, site.foreign) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        async with greeting(port, site.authority) as client:
+            assert await code(client) is grpc.StatusCode.UNAVAILABLE
+        assert await code(old) is grpc.StatusCode.OK
+    assert book.counts.certificates == 2
+
+
+async def test_a_pair_that_does_not_fit_is_not_taken_and_the_next_sound_one_is(tmp_path: Path) -> None:
+    site, book = Site(tmp_path), Book({CHAT: Served(1, 1)})
+    async with serving(book, tls=site.tls()) as port:
+        site.files.key.write_text("no key")
+        async with greeting(port, site.authority) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        site.files.cert.unlink()
+        async with greeting(port, site.authority) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        site.renew(site.foreign)
+        async with greeting(port, site.foreign) as client:
+            assert await code(client) is grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda files: files.key.unlink(), "No such file"),
+        (lambda files: files.key.write_text("no key"), "give a certificate and its own key in PEM"),
+        (lambda files: files.cert.write_bytes(b"\x00"), "give a certificate and its own key in PEM"),
+    ],
+    ids=["no key file", "a key that is none", "a certificate that is none"],
+)
+def test_files_that_cannot_be_used_at_the_start_are_told(tmp_path: Path, spoil, words: str) -> None:
+    site = Site(tmp_path)
+    spoil(site.files)
+    with pytest.raises(InputError, match=r"keda\.tls: ") as refused:
+        Certificates(site.tls(), Counts())
+    assert words in str(refused.value)
