@@ -60,12 +60,13 @@ def reference(page: str) -> list[tuple[str, tuple[tuple[str, str], ...], str]]:
     return sorted(plain(s.name, s.labels, s.value) for f in families for s in f.samples if s.name in WANTED)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(pages())
 def test_the_filter_reads_what_the_library_reads(page: str) -> None:
     assert sorted(plain(*sample) for sample in LineFilter(WANTED).samples(page.encode())) == reference(page)
 
 
+@settings(deadline=None)
 @given(pages(), st.integers(0, 400))
 def test_a_page_cut_off_anywhere_yields_no_line_that_is_not_on_the_whole_page(page: str, at: int) -> None:
     whole = [plain(*sample) for sample in LineFilter(WANTED).samples(page.encode())]
@@ -74,6 +75,7 @@ def test_a_page_cut_off_anywhere_yields_no_line_that_is_not_on_the_whole_page(pa
         assert part.count(sample) <= whole.count(sample)
 
 
+@settings(deadline=None)
 @given(st.one_of(st.binary(), st.text(alphabet='m_total{}",=\\ \n\r\t019.#', max_size=80).map(str.encode)))
 def test_no_bytes_whatever_raise(page: bytes) -> None:
     assert {name for name, _, _ in LineFilter(WANTED).samples(page)} <= set(WANTED)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.adapters.engines.fetch import Trouble
@@ -71,6 +71,7 @@ async def test_a_thousand_pods_are_asked_once_a_second_each_and_never_in_a_burst
     assert max(hundredths.values()) <= 25, "10 on average"
 
 
+@settings(deadline=None)
 @given(st.uuids(), st.sampled_from([1.0, 2.0, 5.0]), st.floats(0, 1e6), st.integers(0, 40))
 def test_a_turn_is_ahead_at_its_place_in_the_interval_and_never_far(uid, interval_s, now_s, failures) -> None:
     lane = Lane(pod(1), phase_of(str(uid)), failures)

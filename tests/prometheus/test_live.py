@@ -31,7 +31,7 @@ async def test_the_query_is_in_the_body_and_the_answer_in_series() -> None:
 
 
 async def test_a_range_has_explicit_times_and_no_more_points_than_prometheus_gives() -> None:
-    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}) as live:
+    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=10.0) as live:
         await live.range("main", "up", start_s=100.25, end_s=200.0, step_s=0.5)
         with pytest.raises(ValueError, match="points"):
             await live.range("main", "up", start_s=0.0, end_s=float(MAX_POINTS), step_s=1.0)
@@ -80,7 +80,8 @@ TROUBLES: dict[str, tuple[Answer, int, Fault, str]] = {
 
 @pytest.mark.parametrize(("answer", "status", "fault", "words"), TROUBLES.values(), ids=TROUBLES.keys())
 async def test_what_is_no_whole_answer_is_an_error(answer: Answer, status: int, fault: Fault, words: str) -> None:
-    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=0.2) as live:
+    timeout_s = 0.2 if answer is hangs else 10.0
+    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=timeout_s) as live:
         fake.answer, fake.status = answer, status
         with pytest.raises(PortError, match=words) as raised:
             await live.instant("main", "up")
@@ -90,7 +91,7 @@ async def test_what_is_no_whole_answer_is_an_error(answer: Answer, status: int, 
 
 async def test_an_answer_too_large_to_hold_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CAP_BYTES", 1000)
-    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}) as live:
+    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=10.0) as live:
         fake.answer = " " * 2000
         with pytest.raises(PortError, match="larger than 1000 bytes"):
             await live.instant("main", "up")

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.adapters.prometheus.promql import any_of, past_rate, quoted, selector
@@ -20,12 +20,14 @@ def around(query: str) -> str:
     return STRING.sub("S", query)
 
 
+@settings(deadline=None)
 @given(texts.filter(bool), st.lists(texts, min_size=1, max_size=3))
 def test_whatever_the_values_the_query_around_them_is_the_template(namespace: str, pods: list[str]) -> None:
     query = selector(["up"], ("namespace", namespace), ("pod", pods))
     assert around(query) == "{__name__=~S,namespace=S,pod=~S}"
 
 
+@settings(deadline=None)
 @given(texts)
 def test_a_string_says_its_value_and_no_other(value: str) -> None:
     text = quoted(value)
@@ -34,6 +36,7 @@ def test_a_string_says_its_value_and_no_other(value: str) -> None:
     assert plain == value
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_a_list_matches_its_members_whole_and_nothing_else(member: str, other: str) -> None:
     inner = re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), any_of([member])[1:-1], flags=re.DOTALL)

@@ -45,7 +45,7 @@ def target(name: str) -> ScrapeTarget:
 
 
 async def read(fake: FakePrometheus, *targets: ScrapeTarget | GatewayTarget, clock: WallClock) -> MetricSample:
-    async with querying({"main": Endpoint(fake.url)}) as live:
+    async with querying({"main": Endpoint(fake.url)}, timeout_s=10.0) as live:
         source = PrometheusSource(live, "main", clock)
         for one in targets:
             source.put(one)
@@ -115,7 +115,7 @@ async def test_an_answer_that_is_a_part_or_none_is_an_error_and_not_a_lull() -> 
 
 
 async def test_targets_come_and_go() -> None:
-    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}) as live:
+    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=10.0) as live:
         source = PrometheusSource(live, "main", Fixed())
         with pytest.raises(PortError, match="no pod or gateway") as raised:
             await source.read(W)
@@ -137,7 +137,7 @@ async def test_targets_come_and_go() -> None:
 
 
 async def test_an_engine_of_unknown_names_is_silent_until_they_are_known() -> None:
-    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}) as live:
+    async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=10.0) as live:
         source = PrometheusSource(live, "main", Fixed())
         source.put(ScrapeTarget(W, "a", "uid-a", "10.0.0.1", 1, profile="mine", ready_since_s=1.0))
         with pytest.raises(PortError, match="engine 'mine': its metric names are not known"):

@@ -96,7 +96,7 @@ def quantile(buckets: Buckets, q: float = QUANTILE) -> float | None:
 
 
 def _growth(before: Buckets | None, now: Buckets) -> list[float] | None:
-    if before is None or before.bounds_s != now.bounds_s or now.counts[-1] <= before.counts[-1]:
+    if before is None or before.bounds_s != now.bounds_s or now.counts == before.counts:
         return None
     grown = [b - a for a, b in zip(before.counts, now.counts, strict=True)]
     return grown if all(0.0 <= a <= b for a, b in pairwise(grown)) else None
