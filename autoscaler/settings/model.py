@@ -7,6 +7,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from autoscaler.api.modes import Mode
+from autoscaler.settings.keda import Keda
 from autoscaler.settings.parts import (
     DEFAULT_KINDS,
     Audit,
@@ -29,6 +30,12 @@ NESTED: Final = "__"
 _LOOPBACK: Final = (
     "allow_loopback_targets is on: metrics are read from loopback addresses, so that any process on this machine can "
     "pass for a pod. It is for tests; turn it off elsewhere."
+)
+
+
+_PLAINTEXT: Final = (
+    "keda.plaintext is on: KEDA is answered without encryption, so that whoever reaches the port may ask for every "
+    "workload's count, and whoever stands between may change it. Give keda.tls instead."
 )
 
 
@@ -88,6 +95,7 @@ class Settings(BaseSettings):
     scrape: Scrape = Scrape()
     lease: Lease = Lease()
     http: Http = Http()
+    keda: Keda = Keda()
     audit: Audit = Audit()
     budgets: Budgets = Budgets()
     gateways: Annotated[dict[Label, Gateway], Field(max_length=1000)] = {}
@@ -110,7 +118,18 @@ class Settings(BaseSettings):
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should be told at the start, in sentences."""
-        return (_LOOPBACK,) if self.allow_loopback_targets else ()
+        plaintext = self.keda.enabled and self.keda.plaintext
+        return ((_LOOPBACK,) if self.allow_loopback_targets else ()) + ((_PLAINTEXT,) if plaintext else ())
+
+    @property
+    def keda_addresses(self) -> frozenset[str]:
+        """Every scalerAddress that means us, without scheme; none while KEDA is not answered."""
+        keda = self.keda
+        if not keda.enabled:
+            return frozenset()
+        inside = f"{keda.service}.{self.namespace}"
+        names = (f"{inside}{ending}:{keda.port}" for ending in ("", ".svc", ".svc.cluster.local"))
+        return frozenset({*names, *(address.removeprefix("dns:///") for address in keda.addresses)})
 
     def effective(self) -> dict[str, Any]:
         """All settings as plain JSON values. There is no secret in them: tokens stand in files, and a URL with a

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import grpc
-import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -24,8 +23,6 @@ from autoscaler.adapters.keda.pushes import Bells
 from autoscaler.adapters.keda.service import STREAM_LASTS_S, ExternalScaler
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
-
-LOG: Final = structlog.get_logger("headroom")
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["ExternalScaler"].full_name
 
@@ -49,11 +46,6 @@ STOP_S: Final = 2.0
 
 LOOK_S: Final = 0.2
 """How late the health service is."""
-
-PLAINTEXT: Final = (
-    "KEDA is answered without encryption: whoever can reach this port may ask for every workload's count, and whoever "
-    "stands between may change it. Give keda.tls and set keda.plaintext to false."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +91,6 @@ def _bind(server: grpc.aio.Server, listen: Listen, counts: Counts) -> int:
     where = f"{host}:{listen.port}"
     try:
         if listen.tls is None:
-            LOG.warning(PLAINTEXT)
             return server.add_insecure_port(where)
         return server.add_secure_port(where, Certificates(listen.tls, counts).credentials())
     except RuntimeError as error:
