@@ -47,13 +47,12 @@ class Proxy:
         self.url = f"http://127.0.0.1:{self.port}"
         self.rules: list[Rule] = []
         self._plane = plane
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._serve, name="proxy")
         self._up = threading.Event()
         self._ended = asyncio.Event()
         self._passing = asyncio.Event()
         self._passing.set()
-        self._transports: set[asyncio.BaseTransport] = set()
         self._site: web.TCPSite | None = None
         self._runner: web.AppRunner | None = None
 
@@ -85,9 +84,9 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._main())
-        self._loop.close()
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            runner.run(self._main())
 
     async def _main(self) -> None:
         trust = ssl.create_default_context(cafile=str(self._plane.folder / "apiserver/apiserver.crt"))
@@ -116,21 +115,18 @@ class Proxy:
         if self._site is not None:
             await self._site.stop()
             self._site = None
-        for transport in list(self._transports):
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
+        assert self._runner is not None
+        assert self._runner.server is not None
+        for handler in self._runner.server.connections:  # idle ones too: a client would send its next request there
+            if isinstance(handler.transport, asyncio.Transport):
+                handler.transport.abort()
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        self._transports.add(request.transport)
-        try:
-            await self._passing.wait()
-            rule = self._rule(request)
-            if rule is not None and rule.status:
-                return web.Response(status=rule.status, body=rule.body, headers=rule.headers)
-            return await self._forward(request, rule)
-        finally:
-            self._transports.discard(request.transport)
+        await self._passing.wait()
+        rule = self._rule(request)
+        if rule is not None and rule.status:
+            return web.Response(status=rule.status, body=rule.body, headers=rule.headers)
+        return await self._forward(request, rule)
 
     def _rule(self, request: web.Request) -> Rule | None:
         for rule in self.rules:

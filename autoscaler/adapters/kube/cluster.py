@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
-from autoscaler.adapters.kube.informer import Change, Informer, Resource
+from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.membership import Membership
 from autoscaler.adapters.kube.objects import ConfigMap
 from autoscaler.adapters.kube.pods import Node, Pod
+from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.ports import Clock
@@ -26,6 +27,11 @@ VERSION: Final = "v1alpha1"
 
 FREEZE_KEY: Final = "freeze"
 """The entry of the freeze ConfigMap; any text but "false" and "" freezes, and is the reason that people read."""
+
+
+TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
+"""A tick after the server answers again everything is followed again. There is one of us per cluster: a dozen watches
+that dial every few seconds are no herd, and a server that is overloaded says for how long to stay away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +84,13 @@ class Cluster:
         ]
         self._quotas = self._follow("/api/v1", "resourcequotas", Quota, self._on_limits)
         self._ranges = self._follow("/api/v1", "limitranges", LimitRange, self._on_limits)
-        self._nodes = [Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard)]
+        self._nodes = [Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard, times=TIMES)]
         freeze = Resource(
             f"/api/v1/namespaces/{scope.own_namespace}/configmaps",
             ConfigMap,
             field_selector=f"metadata.name={scope.freeze_config_map}",
         )
-        self._freezes = [Informer(api, freeze, clock, lambda _: self._told().freeze())]
+        self._freezes = [Informer(api, freeze, clock, lambda _: self._told().freeze(), times=TIMES)]
         self._hooks: Hooks | None = None
 
     async def run(self, hooks: Hooks) -> None:
@@ -182,7 +188,7 @@ class Cluster:
         self, root: str, plural: str, kind: type[Any], heard: Callable[[Change[Any]], None]
     ) -> list[Informer[Any]]:
         paths = [f"{root}/namespaces/{n}/{plural}" for n in self._scope.namespaces] or [f"{root}/{plural}"]
-        return [Informer(self._api, Resource(path, kind), self._clock, heard) for path in paths]
+        return [Informer(self._api, Resource(path, kind), self._clock, heard, times=TIMES) for path in paths]
 
     def _all(self) -> Sequence[Informer[Any]]:
         targets = [informer for some in self._targets.values() for informer in some]
