@@ -81,10 +81,12 @@ async def test_samples_that_prometheus_should_not_have_given_are_too_old_all_the
             await read(fake, target("a"), clock=Fixed())
 
 
-async def test_a_pod_scraped_by_two_jobs_is_counted_once() -> None:
+@pytest.mark.parametrize("older_first", [True, False])
+async def test_a_pod_scraped_by_two_jobs_is_counted_once(older_first: bool) -> None:
+    twice = [{**one, "metric": {**one["metric"], "job": "other"}} for one in pod("a", age_s=9.0, waiting=3.0)]
+    newest = pod("a", age_s=2.0, waiting=3.0)
     async with prometheus() as fake:
-        twice = [{**one, "metric": {**one["metric"], "job": "other"}} for one in pod("a", age_s=9.0, waiting=3.0)]
-        fake.answer = success(*twice, *pod("a", age_s=2.0, waiting=3.0))
+        fake.answer = success(*twice, *newest) if older_first else success(*newest, *twice)
         sample = await read(fake, target("a"), clock=Fixed())
     assert sample.pods is not None
     assert sample.pods[0].waiting == 3.0
