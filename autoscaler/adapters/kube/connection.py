@@ -6,7 +6,9 @@ sessions, models and watches are not used. Client certificates, the CA included,
 """
 
 import asyncio
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -129,7 +131,7 @@ async def open_session(access: Access, connections: int) -> AsyncIterator[aiohtt
     spend more time on it than the cluster's network takes.
     """
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, ssl=access.tls),
+        connector=aiohttp.TCPConnector(limit=connections, ssl=access.tls, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
             "Accept": "application/json",
@@ -141,6 +143,18 @@ async def open_session(access: Access, connections: int) -> AsyncIterator[aiohtt
         read_bufsize=2**20,
     ) as session:
         yield session
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that forgets what it has not sent when it is closed.
+
+    Else the kernel goes on sending a request that was given up, for minutes: a write of a leader that was cut off would
+    arrive when the network is back, under the next leader.
+    """
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return made
 
 
 def _tls(settings: Any, source: object) -> ssl.SSLContext | bool:
