@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.lease_object import Holder
-from autoscaler.adapters.kube.objects import Lease, LeaseSpec
 from autoscaler.runtime.clock import WallClock
 from tests.kube.apis import Apis, Ill, Reply, serving
 from tests.kube.machines import FATES, LATE_S, LEASE, Blow, Contest, Net
@@ -336,22 +335,12 @@ async def test_a_claim_that_is_answered_with_the_lease_of_another_is_no_lead() -
 
 
 @virtual
-async def test_a_notice_of_a_release_is_taken_up_at_once_and_of_a_renewal_is_not() -> None:
-    contest = Contest(2, lease=FREE)
-    first, second = elector(contest), elector(contest, 1, "pod-b", renew_s=5.0, deadline_s=7.0)
-    await first.campaign()
-    async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(second.campaign())
-        await asyncio.sleep(0.1)
-        asked = len(contest.apis.asked)
-        second.notice(Lease(spec=LeaseSpec(holder_identity="pod-a")))
-        await asyncio.sleep(0.1)
-        assert len(contest.apis.asked) == asked
-        assert await first.release()
-        second.notice(Lease())
-        await asyncio.sleep(0.05)
-        assert waiting.done()
-        assert second.may_write()
+async def test_an_elector_that_has_led_claims_the_lease_no_more() -> None:
+    candidate = elector(Contest(1, lease=FREE))
+    await candidate.campaign()
+    await candidate.release()
+    with pytest.raises(ValueError, match="has led before"):
+        await candidate.campaign()
 
 
 @virtual

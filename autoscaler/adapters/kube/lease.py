@@ -10,7 +10,6 @@ leader that has not noticed: it is made without a holder and then waited for lik
 somebody erased.
 """
 
-import asyncio
 import math
 import zlib
 from typing import Final
@@ -62,7 +61,6 @@ class Elector:
         self._renew_s = renew_s
         self._deadline_s = deadline_s
         self._rng = np.random.default_rng(zlib.crc32(identity.encode()))
-        self._bell = asyncio.Event()
         self._until_s = -math.inf
         self._ended = False
         self._since_s = 0.0
@@ -93,15 +91,14 @@ class Elector:
         """Seconds of the lead that are certain; 0 for everybody else. No write may be waited for longer."""
         return max(0.0, self._until_s - self._clock.monotonic())
 
-    def notice(self, lease: Lease | None) -> None:
-        """Say what an informer saw of the Lease (None: deleted), so that a release is taken up at once."""
-        if lease is None or not lease.spec.holder_identity:
-            self._bell.set()
-
     async def campaign(self) -> None:
-        """Return once this process leads. Whatever the server does, it goes on asking; `error` says what it did."""
+        """Return once this process leads. Whatever the server does, it goes on asking; `error` says what it did.
+
+        Raises ValueError where this elector has led before: another is needed.
+        """
+        if self._ended:
+            raise ValueError("this elector has led before, and the lead is taken once only")
         while True:
-            self._bell.clear()
             asked_s = 0.0
             try:
                 led = await self._run()
@@ -110,8 +107,8 @@ class Elector:
                     return
             except KubeError as error:
                 self.error, asked_s = error, min(error.retry_after_s or 0.0, MOST_ASKED_S)
-            pause_s = asked_s + self._drawn(0.5)
-            await self._clock.sleep_until(self._clock.monotonic() + pause_s, self._bell)
+            # Often enough for a released lead to be taken up within a second.
+            await self._clock.sleep_until(self._clock.monotonic() + asked_s + self._drawn(0.5))
 
     async def hold(self) -> None:
         """Renew the lead, and return when it is lost: taken by another, or not confirmed before the deadline."""
