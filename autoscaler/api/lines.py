@@ -67,6 +67,7 @@ class _Latency(msgspec.Struct, forbid_unknown_fields=True):
 class _Limits(msgspec.Struct, forbid_unknown_fields=True):
     quota_replicas: Count | None = None
     budget_replicas: Count | None = None
+    budget_words: Annotated[str, msgspec.Meta(max_length=512)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def _limits(given: _Limits | None) -> Limits:
     if given is None:
         return Limits()
     quota = _whole("limits.quota_replicas", given.quota_replicas)
-    return Limits(quota, _whole("limits.budget_replicas", given.budget_replicas))
+    return Limits(quota, _whole("limits.budget_replicas", given.budget_replicas), given.budget_words)
 
 
 def _whole(field: str, value: float | None) -> int | None:

@@ -181,7 +181,8 @@ def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
     if reason is Reason.QUOTA:
         return (("quota_replicas", given.quota_replicas),)
     if reason is Reason.BUDGET:
-        return (("budget_replicas", given.budget_replicas),)
+        words: Evidence = () if given.budget_words is None else (("budget_words", given.budget_words),)
+        return (("budget_replicas", given.budget_replicas), *words)
     return ()
 
 

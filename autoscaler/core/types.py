@@ -82,6 +82,8 @@ class Limits:
 
     quota_replicas: int | None = None
     budget_replicas: int | None = None
+    budget_words: str | None = field(default=None, compare=False)
+    """Why the budget is what it is, for people; other words alone make no other limits."""
 
 
 @dataclass(frozen=True, slots=True)

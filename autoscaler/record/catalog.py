@@ -42,6 +42,7 @@ FIGURES: Final = MappingProxyType(
         "max_replicas": "policy's maximum",
         "quota_replicas": "quota",
         "budget_replicas": "GPU budget",
+        "budget_words": "who has the GPUs",
         "now_s": "time of the reading",
     }
 )
@@ -162,7 +163,7 @@ SENTENCES: Final = MappingProxyType(
         Reason.FLOOR: ("{after}, not {before}: the policy's minimum", " is {min_replicas}"),
         Reason.MAX: ("{after}, not {before}: the policy's maximum", " is {max_replicas}", _PACE),
         Reason.QUOTA: ("{after}, not {before}: the namespace's quota", " is {quota_replicas}", _PACE),
-        Reason.BUDGET: ("{after}, not {before}: the GPU budget", " is {budget_replicas}", _PACE),
+        Reason.BUDGET: ("{after}, not {before}: the GPU budget", " is {budget_replicas}", _PACE, ": {budget_words}"),
         Reason.INFEASIBLE: ("{after}, not {before}: floors and ceilings contradict each other, mend the policy",),
         Reason.STEADY: ("{after} is right: capacity and need agree",),
         Reason.NO_SIGNAL: (

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.core.params import Params
-from autoscaler.core.types import Readings
+from autoscaler.core.types import Limits, Readings
 
 PREFIX: Final = b'{"kind":"inputs"'
 """How every inputs line begins, and no other line of an audit stream."""
@@ -35,6 +35,11 @@ def inputs_line(workload: str, params: Params, readings: Readings) -> bytes:
         "pods": readings.pods,
         "gateway": readings.gateway,
         "latency": readings.latency,
-        "limits": readings.limits,
+        "limits": _limits(readings.limits),
     }
     return msgspec.json.encode(record)
+
+
+def _limits(limits: Limits) -> dict[str, int | str | None]:
+    words = {} if limits.budget_words is None else {"budget_words": limits.budget_words}
+    return {"quota_replicas": limits.quota_replicas, "budget_replicas": limits.budget_replicas} | words

@@ -107,6 +107,17 @@ STORIES: dict[str, tuple[Sequence[Claim], Budgets, Mapping[str, int]]] = {
         (claim("p/a", 4, 4, rank=CRITICAL), claim("p/b", 1, 0, rank=SCAVENGER, gpus_per_replica=8)),
         Budgets(7), {"p/a": 4, "p/b": 0},
     ),
+    "between equals nothing moves for the last replica": (
+        (claim("p/a", 9, 3), claim("p/b", 9, 4)), Budgets(7), {"p/a": 3, "p/b": 4},
+    ),
+    "a limit that serves stays as it is": (
+        (claim("p/a", 4, 4, present=9), claim("p/b", 4, 4, present=4)), Budgets(20), {"p/a": 9, "p/b": 4},
+    ),
+    "a limit below the want does not": ((claim("p/a", 6, 4, present=4),), Budgets(20), {"p/a": 9}),
+    "a limit's room is taken back for somebody's want": (
+        (claim("p/a", 4, 4, present=9), claim("p/b", 10, 8, present=8, rank=SCAVENGER)),
+        Budgets(15), {"p/a": 5, "p/b": 10},
+    ),
     "a budget of nothing": ((claim("p/a", 3, 2, floor=1),), Budgets(0), {"p/a": 0}),
 }  # fmt: skip
 
@@ -154,13 +165,6 @@ def test_a_share_says_which_budget_cuts_it_and_who_has_the_rest(
     assert share(claims, budgets)[workload].cut == cut
 
 
-def test_at_most_three_of_those_who_give_way_are_named() -> None:
-    many = [claim(f"p/{i}", 4, 4, rank=SCAVENGER) for i in range(6)]
-    cut = share([*many, claim("p/x", 24, 0, rank=CRITICAL)], Budgets(24))["p/x"].cut
-    assert cut is not None
-    assert (cut.yielding, cut.yielding_gpus) == (("p/0", "p/1", "p/2"), 24)
-
-
 NAMES = [f"{namespace}/{letter}" for namespace in ("p", "q") for letter in "abcd"]
 GPUS = st.sampled_from([1, 1, 1, 2, 8])
 
@@ -178,6 +182,7 @@ def drawn(draw: st.DrawFn) -> tuple[list[Claim], Budgets]:
             rank=draw(st.integers(0, 2)),
             gpus_per_replica=draw(GPUS),
             floor=draw(st.sampled_from([0, 0, 1, 4])),
+            present=draw(st.none() | small),
             gives_way=draw(st.sampled_from([True, True, True, False])),
         )
         for name in names
@@ -294,6 +299,15 @@ def test_a_share_is_explained_exactly_when_it_is_less_than_wanted_or_held(story:
         if given_share.cut is not None:
             assert given_share.cut.namespace in budgets.over(c.namespace)
             assert all(rank < c.rank for rank, _ in given_share.cut.gpus_by_rank)
+
+
+@given(drawn())
+@law
+def test_shared_again_with_the_limits_they_got_nobody_gets_another_limit(story: tuple[list[Claim], Budgets]) -> None:
+    claims, budgets = story
+    shares = share(claims, budgets)
+    again = [replace(c, present=shares[c.workload].limit) if c.workload in shares else c for c in claims]
+    assert share(again, budgets) == shares
 
 
 def moved(claims: Sequence[Claim], shares: Mapping[str, Share]) -> list[Claim]:

@@ -146,8 +146,8 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "10, not 12: the namespace's quota is 4, reached step by step",
     ),
     Reason.BUDGET: (
-        Step("bound", 12, 7, Reason.BUDGET, (("budget_replicas", 7),)),
-        "7, not 12: the GPU budget is 7",
+        Step("bound", 12, 7, Reason.BUDGET, (("budget_replicas", 7), ("budget_words", "namespace prod has 24 GPUs"))),
+        "7, not 12: the GPU budget is 7: namespace prod has 24 GPUs",
     ),
     Reason.INFEASIBLE: (
         Step("bound", 9, 6, Reason.INFEASIBLE),

@@ -50,7 +50,7 @@ STORIES = {
     ],
     "limits below what stands": [
         make_line(0, replicas={"desired": 9, "ready": 9}, limits={"quota_replicas": 8}),
-        make_line(5, replicas={"desired": 9, "ready": 9}, limits={"budget_replicas": 7}),
+        make_line(5, replicas={"desired": 9, "ready": 9}, limits={"budget_replicas": 7, "budget_words": "w"}),
         make_line(10, replicas={"desired": 9, "ready": 9}, policy={"max_replicas": 4}),
         make_line(15, replicas={"desired": 0, "ready": 0}, policy={"min_replicas": 3}),
     ],

@@ -1,10 +1,11 @@
 """Inputs lines: what a decision was made from comes back through `decide`, to the same decision."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
+from autoscaler.api.lines import read_line
 from autoscaler.api.policy import Policy
 from autoscaler.cli.stream import DecideStream
 from autoscaler.core.params import KnownEvent, Params, Slo
@@ -51,6 +52,13 @@ GOLDEN = (
     '"requests_total":200.0},"latency":{"queue_s_p90":null,"ttft_s_p90":1.5,"tpot_s_p90":null},"limits":'
     '{"quota_replicas":null,"budget_replicas":12}}'
 )
+
+
+def test_the_words_of_a_budget_are_written_where_there_are_any_and_read_again() -> None:
+    told = replace(READINGS, limits=Limits(budget_replicas=12, budget_words="namespace prod has 24 GPUs"))
+    line = inputs_line("prod/chat", PARAMS, told)
+    assert line.endswith(b'"budget_replicas":12,"budget_words":"namespace prod has 24 GPUs"}}')
+    assert read_line(line).limits.budget_words == "namespace prod has 24 GPUs"
 
 
 def test_the_bytes_of_version_1_stay_as_they_are() -> None:

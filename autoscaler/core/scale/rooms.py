@@ -26,6 +26,11 @@ class Member(Protocol):
         """1 or more."""
         ...
 
+    @property
+    def held(self) -> int:
+        """Replicas it has already: it keeps them before an equal gets as many, so that nothing moves for a tie."""
+        ...
+
 
 @dataclass(slots=True)
 class Rooms:
@@ -43,25 +48,26 @@ class Rooms:
         return tuple(key for key in member.keys if self.gpus[key] < member.gpus_per_replica)
 
     def fill(self, members: Sequence[Member], have: Sequence[int], goals: Sequence[int]) -> list[int]:
-        """Raise each count from `have` to its goal one replica at a time, first whoever then holds the fewest GPUs.
+        """Raise each count from `have` to its goal one replica at a time, first whoever then has the fewest GPUs.
 
-        Who comes first among equals is the earlier member's luck. A goal below what one has is reached already.
+        Among equals a replica that is held comes first, then the earlier member's. A goal below what one has is reached
+        already.
         """
         counts = list(have)
         asking = [i for i in range(len(members)) if counts[i] < goals[i]]
         if self._takes_all([(members[i], goals[i] - counts[i]) for i in asking]):
             return [max(count, goal) for count, goal in zip(counts, goals, strict=True)]
-        line = [((counts[i] + 1) * members[i].gpus_per_replica, i) for i in asking]
+        line = [(*_turn(members[i], counts[i] + 1), i) for i in asking]
         heapq.heapify(line)
         while line:
-            level_gpus, i = line[0]
+            i = line[0][-1]
             if self.refusing(members[i]):
                 heapq.heappop(line)
                 continue
             self.take(members[i], 1)
             counts[i] += 1
             if counts[i] < goals[i]:
-                heapq.heapreplace(line, (level_gpus + members[i].gpus_per_replica, i))
+                heapq.heapreplace(line, (*_turn(members[i], counts[i] + 1), i))
             else:
                 heapq.heappop(line)
         return counts
@@ -75,3 +81,8 @@ class Rooms:
             return False
         self.gpus = left.gpus
         return True
+
+
+def _turn(member: Member, replicas: int) -> tuple[int, bool]:
+    """When a member's next replica comes: by the GPUs it then has, and after those that are held."""
+    return replicas * member.gpus_per_replica, replicas > member.held

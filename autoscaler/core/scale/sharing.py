@@ -8,18 +8,15 @@ Where nobody was refused, what is still free is handed out as room above the wan
 next small growth need not ask. It knows no time and no names of importance; only what claims hold counts as held.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from autoscaler.core.scale.rooms import Key, Rooms
 
-ROOM_RATIO = 0.5
-"""Room above a want, as a share of it, at least one replica: a rise of half within one round of sharing (a guess)."""
-
-NAMED = 3
-"""Workloads that give way, named in an explanation."""
+ROOM_PART = 2
+"""Room above a want is half of it, at least one replica: growth that need not wait for a round of sharing (a guess)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,8 @@ class Claim:
     """Before any budget; None while its demand is unknown: then it keeps what it has."""
     held: int
     """The count that stands, orders on their way included."""
+    present: int | None = None
+    """The limit it has now; it is kept where that costs nobody a want, so that limits change only where they must."""
     gives_way: bool = True
     """False where nobody may take replicas from it: it keeps them even beyond the budget."""
 
@@ -73,7 +72,7 @@ class Cut:
     yielding_gpus: int
     """GPUs that come free when those who give way have done so."""
     yielding: tuple[str, ...]
-    """Some of those who give way, most important first."""
+    """Those who give way, most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def share(claims: Sequence[Claim], budgets: Budgets) -> dict[str, Share]:
     cases.sort(key=lambda case: (case.claim.rank, case.claim.workload))
     free = Rooms(budgets.gpus())
     for case in cases:
-        free.take(case, case.claim.held)
+        free.take(case, case.held)
     _settle(cases, Rooms(budgets.gpus()), frozenset(key for key, gpus in free.gpus.items() if gpus < 0))
     blocked = _grow(cases, free)
     _hand_out(cases, free, blocked)
@@ -121,6 +120,10 @@ class _Case:
     def gpus_per_replica(self) -> int:
         return self.claim.gpus_per_replica
 
+    @property
+    def held(self) -> int:
+        return self.claim.held
+
     @classmethod
     def of(cls, claim: Claim, keys: tuple[Key, ...]) -> "_Case":
         return cls(claim, keys, max(claim.floor, claim.held if claim.wanted is None else claim.wanted))
@@ -128,6 +131,11 @@ class _Case:
     def refused(self, rooms: Rooms) -> None:
         """Remember which budgets have no room for another replica."""
         self.refused_by += tuple(key for key in rooms.refusing(self) if key not in self.refused_by)
+
+    def roomy(self) -> int:
+        """The limit it should have where there is room: its present one unless that is below its want."""
+        present = self.claim.present
+        return present if present is not None and present >= self.want else self.want + max(1, self.want // ROOM_PART)
 
     def goal(self, stage: str) -> int:
         """The count that a stage brings it to at most."""
@@ -153,7 +161,7 @@ def _settle(cases: list[_Case], rooms: Rooms, exceeded: frozenset[Key]) -> None:
 def _grow(cases: list[_Case], free: Rooms) -> dict[Key, int]:
     """Grant growth out of what is free; return the most important rank that each budget refused something."""
     for case in cases:
-        case.limit = min(case.due, case.claim.held)
+        case.limit = min(case.due, case.held)
     blocked: dict[Key, int] = {}
     for stage in ("floor", "want"):
         for peers in _by_rank(cases):
@@ -175,7 +183,7 @@ def _hand_out(cases: list[_Case], free: Rooms, blocked: Mapping[Key, int]) -> No
     for peers in _by_rank(cases):
         sated = [case for case in peers if case.claim.wanted is not None and case.limit >= case.want]
         able = [case for case in sated if blocked.keys().isdisjoint(case.keys)]
-        goals = [case.want + max(1, int(ROOM_RATIO * case.want)) for case in able]
+        goals = [case.roomy() for case in able]
         for case, limit in zip(able, free.fill(able, [c.limit for c in able], goals), strict=True):
             case.limit = limit
 
@@ -192,25 +200,28 @@ class _Under:
 
     due_gpus: Counter[int] = field(default_factory=Counter)
     workloads: Counter[int] = field(default_factory=Counter)
-    yielding: list[str] = field(default_factory=list)
+    yielding: tuple[str, ...] = ()
     yielding_gpus: int = 0
 
 
 def _under(cases: Sequence[_Case]) -> dict[Key, _Under]:
-    under: dict[Key, _Under] = {}
+    under: defaultdict[Key, _Under] = defaultdict(_Under)
+    yielding: defaultdict[Key, list[str]] = defaultdict(list)
     for case in cases:
         for key in case.keys:
-            found = under.setdefault(key, _Under())
+            found = under[key]
             found.due_gpus[case.claim.rank] += case.due * case.gpus_per_replica
             found.workloads[case.claim.rank] += 1
-            if case.limit < case.claim.held:
-                found.yielding.append(case.claim.workload)
-                found.yielding_gpus += (case.claim.held - case.limit) * case.gpus_per_replica
+            if case.limit < case.held:
+                yielding[key].append(case.claim.workload)
+                found.yielding_gpus += (case.held - case.limit) * case.gpus_per_replica
+    for key, names in yielding.items():
+        under[key].yielding = tuple(names)
     return under
 
 
 def _cut(case: _Case, budgets: Budgets, under: Mapping[Key, _Under], blocked: Mapping[Key, int]) -> Cut | None:
-    if case.limit >= max(case.want, case.claim.held):
+    if case.limit >= max(case.want, case.held):
         return None
     key = (case.refused_by or tuple(key for key in case.keys if key in blocked))[0]
     found, rank = under[key], case.claim.rank
@@ -220,5 +231,5 @@ def _cut(case: _Case, budgets: Budgets, under: Mapping[Key, _Under], blocked: Ma
         gpus_by_rank=tuple((r, gpus) for r, gpus in sorted(found.due_gpus.items()) if r < rank and gpus > 0),
         peers=found.workloads[rank],
         yielding_gpus=found.yielding_gpus,
-        yielding=tuple(found.yielding[:NAMED]),
+        yielding=found.yielding,
     )
