@@ -5,7 +5,7 @@ from memory.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from autoscaler.app.standing import conditions
 from autoscaler.app.workloads import Workloads
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process
-from autoscaler.record.status import About
+from autoscaler.record.status import About, Rejected
 from autoscaler.runtime.supervisor import Runtime
 from autoscaler.settings.model import Settings
 
@@ -91,8 +91,17 @@ class Facts:
         return tuple(why)
 
     def workloads(self) -> Mapping[str, About]:
-        """All that are to be scaled."""
-        return {key: self._about(key, claim) for key, claim in self._workloads.driven.items()}
+        """All that are to be scaled; each is put together when it is asked for, as a gateway asks for one at a time."""
+        return _Lazily(self._workloads.driven, self._about)
+
+    def rejected(self) -> Sequence[Rejected]:
+        """Who asks to be scaled in vain."""
+        return [
+            Rejected(
+                one.namespace, one.kind if not one.policy else "ScalingPolicy", one.name, one.reject.value, one.message
+            )
+            for one in self._cluster.rejections
+        ]
 
     def _about(self, key: str, claim: Claim) -> About:
         spec, mode = claim.spec, self._workloads.mode(claim)
@@ -126,3 +135,20 @@ class Facts:
         silent = tuple(f"{one.pod}: {one.fault.value}: {one.message}" for one in report.silent[:5])
         more = len(report.silent) - len(silent)
         return tuple(report.names.values()), missing, silent + ((f"and {more} more",) if more > 0 else ())
+
+
+class _Lazily(Mapping[str, About]):
+    """A view of claims as what is told of them."""
+
+    def __init__(self, claims: Mapping[str, Claim], about: Callable[[str, Claim], About]) -> None:
+        self._claims = claims
+        self._about = about
+
+    def __getitem__(self, key: str) -> About:
+        return self._about(key, self._claims[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._claims)
+
+    def __len__(self) -> int:
+        return len(self._claims)

@@ -215,7 +215,9 @@ class Live:
             pulse=self._pulse,
         )
         snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
-        return LiveFacts(self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot)
+        return LiveFacts(
+            self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected
+        )
 
     async def run(self, stop: asyncio.Event) -> int:
         """Follow, campaign, lead; the exit code once `stop` is set or the lead is lost."""

@@ -121,6 +121,7 @@ class Publisher:
         claim = self._knowledge.claim(workload)
         if claim is None:
             self._board.forget(workload)
+            self._hub.forget(workload)
             self._gists.pop(workload, None)
             self._scaled_s.pop(workload, None)
         elif self._knowledge.leading:
@@ -148,7 +149,9 @@ class Publisher:
         if isinstance(entry, Stepped):
             spec = claim.spec
             mode = self._knowledge.mode(claim)
-            aim = Aim(_slack_s(claim), spec.min_replicas, spec.max_replicas, spec.tick_s, mode.value)
+            aim = Aim(
+                _slack_s(claim), spec.min_replicas, spec.max_replicas, spec.tick_s, mode.value, spec.gpus_per_replica
+            )
             frames[workload] = self._board.stepped(entry, aim, self._clock.now())
         self._status(workload, claim)
 

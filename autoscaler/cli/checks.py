@@ -16,7 +16,7 @@ import msgspec
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cluster import FREEZE_KEY, GROUP, VERSION
-from autoscaler.adapters.kube.lease_object import LeaseObject, epoch_s
+from autoscaler.adapters.kube.lease_object import LeaseObject
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.cli.leader import AskError, ask_pod
@@ -160,8 +160,8 @@ async def _lease(patient: Patient) -> AsyncIterator[Finding]:
         words = "does not exist" if found is None else "is held by nobody"
         yield Finding("lease", State.FAIL, f"{where} {words}: no replica leads", remedy)
         return
-    renewed_s = epoch_s(found.spec.renew_time)
-    age_s = None if renewed_s is None else patient.clock.now() - renewed_s
+    renewed = found.spec.renew_time
+    age_s = None if renewed is None else patient.clock.now() - renewed.timestamp()
     held = f"{found.spec.holder_identity} leads, {found.spec.lease_transitions or 0} changes so far"
     if age_s is None or age_s > settings.lease.duration_s + SKEW_S:
         age = "never" if age_s is None else f"{duration(age_s)} ago"
@@ -201,6 +201,9 @@ async def _controller(patient: Patient) -> AsyncIterator[Finding]:
     for row in told.workloads:
         for finding in of_workload(row):
             yield finding
+    for one in told.rejected:
+        remedy = "mend the object; its status and events say the same"
+        yield Finding(f"{one.namespace}/{one.name}", State.FAIL, f"{one.kind} is not served: {one.message}", remedy)
     if told.next is not None:
         words = f"only {len(told.workloads)} of {told.total} were looked at"
         yield Finding("workloads", State.WARN, words, "headroom status NAMESPACE/ shows the others")

@@ -76,7 +76,7 @@ def _print(told: "Status") -> None:
             for cell, width, name in zip(row, widths, _NAMES, strict=True)
         ]
         typer.echo("   ".join(padded).rstrip()[:most])
-    for line in _troubles(told.workloads):
+    for line in (*_troubles(told.workloads), *_in_vain(told)):
         typer.echo(line)
 
 
@@ -132,3 +132,11 @@ def _troubles(rows: "tuple[WorkloadStatus, ...]") -> Iterator[str]:
         if row.act is not None and row.act.message is not None:
             wrong.append(f"last act {row.act.words}: {row.act.message}")
         yield from (f"{row.workload}: {words}" for words in wrong)
+
+
+def _in_vain(told: "Status") -> Iterator[str]:
+    """Who asks to be scaled and is not, a line each."""
+    for one in told.rejected:
+        yield f"not scaled: {one.kind} {one.namespace}/{one.name}: {one.reason}: {one.message}"
+    if told.rejected_total > len(told.rejected):
+        yield f"not scaled: {told.rejected_total - len(told.rejected)} more"

@@ -50,6 +50,17 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """An object that asks to be scaled and is not: its kind and name, a code, and what is wrong with it."""
+
+    namespace: str
+    kind: str
+    name: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActRecord:
     """What was done about the last decision to scale. `outcome` is a code, `words` says it, `message` is the port's."""
 

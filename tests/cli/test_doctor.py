@@ -16,7 +16,7 @@ from autoscaler.api.claims import Kind
 from autoscaler.cli.checks import of_workload
 from autoscaler.cli.main import app
 from autoscaler.cli.rights import Right, rights
-from autoscaler.record.status import About, WorkloadStatus
+from autoscaler.record.status import About, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
 from autoscaler.settings.model import Settings
 from tests.cli.plane import FREEZE, LEASE, OWN, POD, Plane, config, lease, plane
@@ -109,6 +109,10 @@ FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
         "headroom-0_1 is not ready: pods was not heard for 130 s",
     ),
     "nothing to scale": (lambda c: setattr(c.controller, "workloads", {}), 0, "workloads", "nobody asks to be scaled"),
+    "a policy that cannot be read": (
+        lambda c: setattr(c.controller, "rejected", (Rejected("prod", "ScalingPolicy", "x", "Invalid", "spec: bad"),)),
+        1, "prod/x", "ScalingPolicy is not served: spec: bad",
+    ),
     "a workload never decided on": (
         lambda c: setattr(c.controller, "workloads", {"prod/new": CHAT}), 1, "prod/new", "not decided on yet",
     ),

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
-from autoscaler.record.status import About
+from autoscaler.record.status import About, Rejected
 from tests.cli.plane import LEASE, OWN, POD, Plane, lease, plane
 from tests.record.test_board import AIM, act, step
 from tests.web.test_live import CHAT, FOLLOWING, Controller
@@ -93,6 +93,14 @@ def test_a_freeze_and_a_follower_are_said_before_anything_else(cluster: Plane) -
         "FROZEN: everything is decided and recorded, nothing is acted upon",
         "not ready: pods was not heard for 130 s",
     ]
+
+
+def test_who_asks_in_vain_is_named_below_the_table(cluster: Plane) -> None:
+    one = Rejected("prod", "ScalingPolicy", "new", "Invalid", "spec.maxReplicas: 0 is out of range")
+    cluster.controller.rejected = (one,) * 101
+    lines = asked("status", "--server", cluster.url)[1].splitlines()
+    assert "not scaled: ScalingPolicy prod/new: Invalid: spec.maxReplicas: 0 is out of range" in lines
+    assert lines[-1] == "not scaled: 1 more"
 
 
 STATES = {

@@ -10,15 +10,17 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from autoscaler.adapters.web.asked import MOST_ROWS
-from autoscaler.adapters.web.hub import Hub, Standing
+from autoscaler.adapters.web import server
+from autoscaler.adapters.web.asked import MOST_REJECTED, MOST_ROWS
+from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import STUCK_S, LiveFacts, live_application, serving_live
 from autoscaler.errors import InputError
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process
-from autoscaler.record.status import About
+from autoscaler.record.status import About, Rejected
 from tests.record.test_board import AIM, act, step
 from tests.web.builders import frame
+from tests.web.test_server import event
 
 Client = TestClient[Any, Any]
 
@@ -57,6 +59,7 @@ class Controller:
     workloads: Mapping[str, About] = field(default_factory=lambda: {"prod/chat": CHAT, "prod/code": CODE})
     not_ready: tuple[str, ...] = ()
     snapshot: bytes | None = b"\x00learnt"
+    rejected: tuple[Rejected, ...] = ()
 
     def facts(self) -> LiveFacts:
         return LiveFacts(
@@ -66,6 +69,7 @@ class Controller:
             workloads=lambda: self.workloads,
             not_ready=lambda: self.not_ready,
             snapshot=lambda: self.snapshot,
+            rejected=lambda: self.rejected,
         )
 
 
@@ -278,14 +282,36 @@ async def test_the_page_answers_to_no_foreign_name_and_the_rest_to_the_api_serve
 
 
 async def test_the_page_is_served_with_what_this_replica_is(client: Client, controller: Controller) -> None:
-    controller.hub.stand(Standing(leading=False, holder="headroom-1_2"))
+    controller.process = FOLLOWING
     controller.hub.publish(frame())
     assert (await client.get("/")).content_type == "text/html"
     async with client.get("/events") as stream:
         text = (await stream.content.readuntil(b"\n\n")) + (await stream.content.readuntil(b"\n\n"))
     content = json.loads(text.split(b"data: ", 1)[1])
-    assert content["standing"] == {"leading": False, "holder": "headroom-1_2", "frozen": False}
+    assert content["standing"] == {"leading": False, "holder": "headroom-0_1", "frozen": False}
     assert [row["workload"] for row in content["rows"]] == ["demo/chat"]
+
+
+async def test_a_page_hears_within_a_beat_that_the_replica_leads_now(
+    client: Client, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "BEAT_S", 0.02)
+    controller.process = FOLLOWING
+    async with client.get("/events") as stream:
+        kind, content = await event(stream)
+        assert (kind, content["standing"]["leading"]) == ("snapshot", False)
+        controller.process = replace(LEADING, frozen=True)
+        while kind != "standing":
+            kind, content = await event(stream)
+    assert content == {"leading": True, "holder": "headroom-0_1", "frozen": True}
+
+
+async def test_who_asks_in_vain_is_told_with_the_reason_and_the_number(client: Client, controller: Controller) -> None:
+    one = Rejected("prod", "ScalingPolicy", "chat", "Invalid", "spec.maxReplicas: 0 is out of range")
+    controller.rejected = tuple(replace(one, name=f"chat-{number}") for number in range(250))
+    told = await asked(client, "/api/status")
+    assert (told["rejected_total"], len(told["rejected"])) == (250, MOST_REJECTED)
+    assert told["rejected"][0]["message"] == "spec.maxReplicas: 0 is out of range"
 
 
 async def test_it_listens_where_it_is_told_and_says_why_it_cannot(controller: Controller) -> None:

@@ -5,7 +5,7 @@ is wrong and what to do. A replica that does not lead knows no figures: it answe
 the rest with the leader's name, because nothing is not the same as zero.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -13,10 +13,20 @@ from autoscaler.errors import HeadroomError
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board, Explanation
 from autoscaler.record.metrics import Process
-from autoscaler.record.status import About, OverloadStatus, WorkloadStatus, overload_status, workload_status
+from autoscaler.record.status import (
+    About,
+    OverloadStatus,
+    Rejected,
+    WorkloadStatus,
+    overload_status,
+    workload_status,
+)
 
 MOST_ROWS: Final = 1000
 """Workloads in one answer, half a megabyte; the rest is asked for with `after`."""
+
+MOST_REJECTED: Final = 100
+"""Objects that ask in vain, in one answer; their number is always told."""
 
 
 class RefusedError(HeadroomError):
@@ -58,6 +68,9 @@ class Status:
     total: int
     workloads: tuple[WorkloadStatus, ...]
     next: str | None
+    rejected_total: int
+    rejected: tuple[Rejected, ...]
+    """Who asks to be scaled in vain, as many as fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +94,20 @@ class Asked:
 
     def __init__(
         self,
+        *,
         clock: Clock,
         board: Board,
         process: Callable[[], Process],
         workloads: Callable[[], Mapping[str, About]],
         not_ready: Callable[[], tuple[str, ...]],
+        rejected: Callable[[], Sequence[Rejected]],
     ) -> None:
         self._clock = clock
         self._board = board
         self._process = process
         self._workloads = workloads
         self._not_ready = not_ready
+        self._rejected = rejected
 
     def status(self, query: Mapping[str, str]) -> Status:
         """What every workload needs, has and is getting; `limit`, `after` and `namespace` may narrow it."""
@@ -110,7 +126,9 @@ class Asked:
             frozen=process.frozen,
             not_ready=self._not_ready(),
         )
-        return Status(now_s, replica, chosen.total, rows, chosen.next)
+        rejected = self._rejected()
+        told = tuple(rejected[:MOST_REJECTED])
+        return Status(now_s, replica, chosen.total, rows, chosen.next, len(rejected), told)
 
     def explain(self, workload: str) -> Explanation:
         """Why a workload stands where it stands."""

@@ -9,7 +9,7 @@ cannot be checked for the others, because the API server's proxy passes its own.
 import asyncio
 import gzip
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from autoscaler.adapters.web.asked import Asked, RefusedError
-from autoscaler.adapters.web.hub import Hub
+from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.metrics import exposition
 from autoscaler.adapters.web.server import add_page, harden, names_this_machine, running, why_not
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process, families
-from autoscaler.record.status import About
+from autoscaler.record.status import About, Rejected
 
 STUCK_S = 120.0
 """A driver that has not looked for work for so long is stuck: its longest sleep is a minute."""
@@ -47,19 +47,28 @@ class LiveFacts:
     board: Board
     process: Callable[[], Process]
     workloads: Callable[[], Mapping[str, About]]
-    """All that are to be scaled, decided on or not."""
+    """All that are to be scaled, decided on or not; asked for by name, so that it may be put together when it is."""
     not_ready: Callable[[], tuple[str, ...]]
     """Why the replica cannot do its part yet or any more, in words; empty when it can."""
     snapshot: Callable[[], bytes | None]
     """What a follower keeps to take over; None while this replica does not lead."""
+    rejected: Callable[[], Sequence[Rejected]]
+    """Who asks to be scaled in vain."""
 
 
 def live_application(facts: LiveFacts, hub: Hub) -> web.Application:
     """The application: the page, `/metrics`, `/healthz`, `/readyz` and `/api/…`."""
     app = web.Application(middlewares=[_in_json, _own_page])
     app.on_response_prepare.append(harden)
-    add_page(app, hub)
-    asked = Asked(facts.clock, facts.board, facts.process, facts.workloads, facts.not_ready)
+    add_page(app, hub, lambda: _standing(facts.process()))
+    asked = Asked(
+        clock=facts.clock,
+        board=facts.board,
+        process=facts.process,
+        workloads=facts.workloads,
+        not_ready=facts.not_ready,
+        rejected=facts.rejected,
+    )
     app.router.add_get("/metrics", _metrics(facts))
     app.router.add_get("/healthz", _health(facts))
     app.router.add_get("/readyz", _ready(facts))
@@ -116,6 +125,10 @@ async def _own_page(request: web.Request, handler: Handler) -> web.StreamRespons
     if request.path in _PAGE and not names_this_machine(request.host):
         raise web.HTTPForbidden(text="the page answers to an address or to localhost: use kubectl port-forward")
     return await handler(request)
+
+
+def _standing(process: Process) -> Standing:
+    return Standing(process.leading is not False, process.holder, bool(process.frozen))
 
 
 def _said(status: int, content: object) -> web.Response:

@@ -9,14 +9,15 @@ import errno
 import ipaddress
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from autoscaler.adapters.web.assets import page
-from autoscaler.adapters.web.hub import Hub, Reader
+from autoscaler.adapters.web.hub import Hub, Reader, Standing
 from autoscaler.errors import InputError
 
 LOOPBACK = "127.0.0.1"
@@ -30,7 +31,16 @@ MAX_READERS = 64
 MAX_SHOWN = 12
 """Workloads that one page may ask for whole."""
 
-_HUB = web.AppKey("hub", Hub)
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the page is drawn from."""
+
+    hub: Hub
+    standing: Callable[[], Standing]
+
+
+_SOURCE = web.AppKey("source", _Source)
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -57,9 +67,12 @@ def application(hub: Hub) -> web.Application:
     return app
 
 
-def add_page(app: web.Application, hub: Hub) -> None:
-    """Let `app` serve the page of a hub; who may ask is for its middlewares to say."""
-    app[_HUB] = hub
+def add_page(app: web.Application, hub: Hub, standing: Callable[[], Standing] = Standing) -> None:
+    """Let `app` serve the page of a hub; who may ask is for its middlewares to say.
+
+    `standing` is asked, whenever a page is told something and at every beat, what the replica is.
+    """
+    app[_SOURCE] = _Source(hub, standing)
     app.router.add_get("/", _page)
     app.router.add_get("/events", _events, allow_head=False)
 
@@ -143,12 +156,13 @@ async def _page(_request: web.Request) -> web.Response:
 
 
 async def _health(request: web.Request) -> web.Response:
-    hub = request.app[_HUB]
+    hub = request.app[_SOURCE].hub
     return web.json_response({"status": "ok", "workloads": hub.frames, "readers": hub.readers})
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
-    hub = request.app[_HUB]
+    source = request.app[_SOURCE]
+    hub = source.hub
     if hub.readers >= MAX_READERS:
         raise web.HTTPServiceUnavailable(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
     shown = request.query.getall("show", None)
@@ -160,14 +174,16 @@ async def _events(request: web.Request) -> web.StreamResponse:
     try:
         await response.write(b"retry: %d\n\n" % RETRY_MS)
         with hub.reader(focus) as reader:
-            await _tell(reader, hub, response)
+            await _tell(reader, source, response)
     except ConnectionError:
         pass  # the page was closed; its reader is gone with the block above
     return response
 
 
-async def _tell(reader: Reader, hub: Hub, response: web.StreamResponse) -> None:
+async def _tell(reader: Reader, source: _Source, response: web.StreamResponse) -> None:
+    hub = source.hub
     while True:
+        hub.stand(source.standing())
         try:
             async with asyncio.timeout(BEAT_S):
                 message = await reader.message(hub)
