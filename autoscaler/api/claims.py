@@ -52,6 +52,8 @@ class Kind:
 class Way(Enum):
     """The way in by which a workload is claimed; an earlier one is heard before a later one."""
 
+    SCALED_OBJECT = "ScaledObject"
+    """KEDA asks and KEDA acts: such a workload is decided on and never patched by Headroom."""
     SCALING_POLICY = "ScalingPolicy"
     ANNOTATION = "annotation"
 
@@ -77,7 +79,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One target that shall be scaled. `policy` is the ScalingPolicy's name, None for an annotation; `generation` is
+    """One target that shall be scaled. `policy` is the ScalingPolicy's name, None for another way in; `generation` is
     that of the object which holds the policy."""
 
     ref: TargetRef
@@ -88,6 +90,8 @@ class Claim:
     obstacle: Obstacle | None = None
     remarks: tuple[str, ...] = ()
     """What a person should know and what stops nothing: a VPA on the same target, a claim that lost to this one."""
+    scaled_object: str | None = None
+    """The name of the ScaledObject by which KEDA asks, None for another way in."""
 
 
 class Reject(Enum):
@@ -104,7 +108,8 @@ class Reject(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An object that asks for scaling and is not served: a ScalingPolicy by `policy`, else the annotated target."""
+    """An object that asks for scaling and is not served: a ScalingPolicy by `policy`, else what `kind` says: a
+    ScaledObject or the annotated target."""
 
     namespace: str
     name: str

@@ -51,7 +51,7 @@ class Keda(Part):
     addresses: Annotated[tuple[HostAndPort, ...], Field(max_length=100)] = ()
     """Further spellings of scalerAddress that mean us, where the Service's own names are not used."""
     hold_s: Annotated[float, Field(ge=10, le=3600), NO_SWITCH] = 120.0
-    """How long the last good count is told while metrics cannot be read; after that KEDA's own fallback has its turn."""
+    """How long the last good count is told while metrics cannot be read; then KEDA's own fallback has its turn."""
     max_streams: Annotated[int, Field(ge=1, le=100_000), NO_SWITCH] = 4096
     """Streams of external-push triggers at once, two for each; 10 kB of memory per stream."""
 

@@ -42,6 +42,8 @@ class Scope:
     namespaces: tuple[str, ...]
     own_namespace: str
     freeze_config_map: str
+    keda_addresses: frozenset[str] = frozenset()
+    """The scalerAddresses of ScaledObjects that mean us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Cluster:
         self._api = api
         self._clock = clock
         self._scope = scope
-        self._discovery = Discovery(scope.kinds)
+        self._discovery = Discovery(scope.kinds, scope.keda_addresses)
         self._resolutions: dict[str, Resolution] = {}
         self.members = Membership()
         self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod)
@@ -79,7 +81,7 @@ class Cluster:
         )
         self._others = [
             *self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_other("HPA")),
-            *self._follow("/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_other("ScaledObject")),
+            *self._follow("/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_scaled_object),
             *self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_other("Vpa")),
         ]
         self._quotas = self._follow("/api/v1", "resourcequotas", Quota, self._on_limits)
@@ -208,6 +210,9 @@ class Cluster:
 
     def _on_policy(self, change: Change[ScalingPolicyObject]) -> None:
         self._resolve(self._discovery.policy(change.key, change.new))
+
+    def _on_scaled_object(self, change: Change[ScaledObject]) -> None:
+        self._resolve(self._discovery.scaled_object(change.key, change.new))
 
     def _on_other(self, kind: str) -> Callable[[Change[Any]], None]:
         def heard(change: Change[Any]) -> None:

@@ -1,29 +1,28 @@
 """Who claims which workload: every way in, weighed against the others and against whoever else sets replicas.
 
 Enters: changes of targets, ScalingPolicies, HPAs, ScaledObjects and VPAs. Leaves: for each ``namespace/name`` one claim
-or none, and the objects that ask in vain with the reason. A ScalingPolicy is heard before an annotation, and an older
-policy before a younger one. It reads nothing by itself and acts on nothing.
+or none, and the objects that ask in vain with the reason. A ScaledObject whose trigger points here is heard before a
+ScalingPolicy, that before an annotation, and an older object before a younger one. It reads nothing by itself and acts
+on nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from autoscaler.adapters.kube.asked import POLICY_KIND, Asked, annotated, policied, rejection, spoken_of, triggered
 from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
 from autoscaler.adapters.kube.scaling import Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
-from autoscaler.api.annotations import PREFIX, read_annotations
+from autoscaler.api.annotations import PREFIX
 from autoscaler.api.claims import Block, Claim, Kind, Obstacle, Reject, Rejection, TargetRef, Way
-from autoscaler.api.scaling_policy import ScalingPolicySpec, read_scaling_policy
-from autoscaler.errors import InputError
-
-POLICY_KIND: Final = "ScalingPolicy"
 
 OWNERS: Final = frozenset({"InferenceService", "LLMInferenceService"})
 """KServe's kinds; their controller writes the replicas of what they own (kserve/kserve, reconcilers of deployments)."""
 
+
 KEDA_LABEL: Final = "scaledobject.keda.sh/name"
-"""KEDA puts it on the HPA that it makes, so that such an HPA is not told twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +33,19 @@ class Resolution:
     rejections: tuple[Rejection, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A ScalingPolicy or an annotated target: its policy, or why it cannot be read."""
-
-    meta: Meta
-    ref: ObjectRef
-    spec: ScalingPolicySpec | None
-    fault: str = ""
-
-
 class Discovery:
-    """The books of who asks for what. Feed it changes; `resolve` answers for one workload at a time."""
+    """The books of who asks for what. Feed it changes; `resolve` answers for one workload at a time.
 
-    def __init__(self, kinds: Sequence[Kind]) -> None:
+    `keda_addresses` are the scalerAddresses that mean us.
+    """
+
+    def __init__(self, kinds: Sequence[Kind], keda_addresses: frozenset[str] = frozenset()) -> None:
         self._kinds = {(k.group, k.kind): k for k in kinds}
-        self._targets: dict[str, dict[tuple[str, str], _Asked | Meta]] = defaultdict(dict)
-        self._policies: dict[str, dict[str, _Asked]] = defaultdict(dict)
+        self._keda_addresses = keda_addresses
+        self._objects: dict[str, dict[str, Asked]] = defaultdict(dict)
+        self._object_keys: dict[str, str] = {}
+        self._targets: dict[str, dict[tuple[str, str], Asked | Meta]] = defaultdict(dict)
+        self._policies: dict[str, dict[str, Asked]] = defaultdict(dict)
         self._policy_keys: dict[str, str] = {}
         self._others: dict[str, dict[tuple[str, str], tuple[ObjectRef, str]]] = defaultdict(dict)
         self._other_keys: dict[tuple[str, str], str] = {}
@@ -62,26 +57,22 @@ class Discovery:
             self._targets[key].pop(place, None)
             return key
         before = self._targets[key].get(place)
-        if isinstance(before, _Asked) and _ours(before.meta) == _ours(new.metadata):
+        if isinstance(before, Asked) and _ours(before.meta) == _ours(new.metadata):
             self._targets[key][place] = replace(before, meta=new.metadata)
         else:
-            self._targets[key][place] = _annotated(kind, new.metadata)
+            self._targets[key][place] = annotated(kind, new.metadata) or new.metadata
         return key
 
     def policy(self, key: str, new: ScalingPolicyObject | None) -> set[str]:
         """Note a ScalingPolicy; the keys of the workloads to resolve again."""
-        touched = set()
-        if key in self._policy_keys:
-            old = self._policy_keys.pop(key)
-            self._policies[old].pop(key)
-            touched.add(old)
-        if new is not None:
-            asked = _policied(new)
-            aimed = f"{new.metadata.namespace}/{asked.ref.name}"
-            self._policies[aimed][key] = asked
-            self._policy_keys[key] = aimed
-            touched.add(aimed)
-        return touched
+        return _note(self._policies, self._policy_keys, key, None if new is None else policied(new))
+
+    def scaled_object(self, key: str, new: ScaledObject | None) -> set[str]:
+        """Note a ScaledObject, ours or another's; the keys of the workloads to resolve again."""
+        is_ours = new is not None and bool(ours(new, self._keda_addresses))
+        asked = triggered(new, self._keda_addresses) if new is not None and is_ours else None
+        touched = _note(self._objects, self._object_keys, key, asked)
+        return touched | self.other(key, None if is_ours else new, SCALED_OBJECT)
 
     def other(self, key: str, new: Hpa | ScaledObject | Vpa | None, kind: str) -> set[str]:
         """Note another object that touches targets, of `kind`; the keys of the workloads to resolve again."""
@@ -91,7 +82,7 @@ class Discovery:
             old = self._other_keys.pop(place)
             self._others[old].pop(place)
             touched.add(old)
-        if new is not None and not (isinstance(new, Hpa) and KEDA_LABEL in new.metadata.labels):
+        if new is not None and not (isinstance(new, Hpa) and _is_kedas(new)):
             ref = new.spec.target_ref if isinstance(new, Vpa) else new.spec.scale_target_ref
             aimed = f"{new.metadata.namespace}/{ref.name}"
             mode = new.spec.update_policy.update_mode if isinstance(new, Vpa) and new.spec.update_policy else None
@@ -100,66 +91,64 @@ class Discovery:
             touched.add(aimed)
         return touched
 
-    def workloads(self) -> Iterator[str]:
-        """Every workload that anybody asks for."""
-        yield from {
-            key for key, by_kind in self._targets.items() if any(isinstance(t, _Asked) for t in by_kind.values())
-        }
-        yield from {key for key, asked in self._policies.items() if asked} - self._targets.keys()
-
     def resolve(self, key: str) -> Resolution:
         """The claim on one workload, and who asks for it in vain."""
         targets = self._targets.get(key, {})
-        claims: list[Claim] = []
-        rejections: list[Rejection] = []
-        for name, asked in sorted(self._policies.get(key, {}).items(), key=lambda item: _age(item[1].meta, item[0])):
-            made = self._claim_of_policy(name, asked, targets)
-            (claims if isinstance(made, Claim) else rejections).append(made)  # type: ignore[arg-type]
-        for place, found in targets.items():
-            if isinstance(found, _Asked):
-                made = self._claim_of_annotation(place, found)
-                (claims if isinstance(made, Claim) else rejections).append(made)  # type: ignore[arg-type]
+        made: list[Claim | Rejection] = []
+        for kind, book in ((SCALED_OBJECT, self._objects), (POLICY_KIND, self._policies)):
+            for name, asked in sorted(book.get(key, {}).items(), key=lambda item: _age(item[1].meta, item[0])):
+                made.append(self._claim_of_object(kind, name, asked, targets))
+        made += [self._claim_of_annotation(place, t) for place, t in targets.items() if isinstance(t, Asked)]
+        claims = [claim for claim in made if isinstance(claim, Claim)]
+        rejections = tuple(refused for refused in made if isinstance(refused, Rejection))
         if not claims:
-            return Resolution(None, tuple(rejections))
+            return Resolution(None, rejections)
         first, *lost = claims
         meta = _meta(targets[first.ref.group, first.ref.kind])
-        first = replace(first, obstacle=self._obstacle(first.ref, meta), remarks=self._remarks(first.ref, lost))
-        return Resolution(first, (*rejections, *(_outranked(claim, first, self._asked(claim)) for claim in lost)))
+        told = first.remarks + self._remarks(first.ref, lost)
+        first = replace(first, obstacle=self._obstacle(first.ref, meta), remarks=told)
+        return Resolution(first, rejections + tuple(self._outranked(claim, first) for claim in lost))
 
-    def _claim_of_policy(
-        self, key: str, asked: _Asked, targets: Mapping[tuple[str, str], "_Asked | Meta"]
+    def _claim_of_object(
+        self, asks: str, key: str, asked: Asked, targets: Mapping[tuple[str, str], Asked | Meta]
     ) -> Claim | Rejection:
         group = asked.ref.api_version.rpartition("/")[0]
         kind = self._kinds.get((group, asked.ref.kind))
         target = targets.get((group, asked.ref.kind))
         if asked.spec is None:
-            return _rejection(asked, POLICY_KIND, Reject.INVALID, asked.fault)
+            return rejection(asked, asks, Reject.INVALID, asked.fault)
         if kind is None:
             legal = ", ".join(k.kind for k in self._kinds.values())
             words = (
                 f"{asked.ref.kind} of {asked.ref.api_version} is not a kind Headroom may scale here; listed: {legal}"
             )
-            return _rejection(asked, POLICY_KIND, Reject.KIND_REFUSED, words)
+            return rejection(asked, asks, Reject.KIND_REFUSED, words)
         if target is None:
             words = f"there is no {kind.kind} {asked.ref.name} in namespace {asked.meta.namespace}"
-            return _rejection(asked, POLICY_KIND, Reject.NO_TARGET, words)
-        name = key.partition("/")[2]
-        return Claim(_ref(kind, _meta(target)), asked.spec, Way.SCALING_POLICY, name, asked.meta.generation)
+            return rejection(asked, asks, Reject.NO_TARGET, words)
+        ref, name, generation = _ref(kind, _meta(target)), key.partition("/")[2], asked.meta.generation
+        if asks == SCALED_OBJECT:
+            way = Way.SCALED_OBJECT
+            return Claim(ref, asked.spec, way, None, generation, remarks=asked.remarks, scaled_object=name)
+        return Claim(ref, asked.spec, Way.SCALING_POLICY, name, generation)
 
-    def _claim_of_annotation(self, place: tuple[str, str], asked: _Asked) -> Claim | Rejection:
+    def _claim_of_annotation(self, place: tuple[str, str], asked: Asked) -> Claim | Rejection:
         kind = self._kinds[place]
         if asked.spec is None:
-            return _rejection(asked, kind.kind, Reject.INVALID, asked.fault)
+            return rejection(asked, kind.kind, Reject.INVALID, asked.fault)
         return Claim(_ref(kind, asked.meta), asked.spec, Way.ANNOTATION, None, asked.meta.generation)
 
-    def _asked(self, claim: Claim) -> _Asked:
-        """What a claim was made from."""
-        key = claim.ref.workload
+    def _outranked(self, claim: Claim, winner: Claim) -> Rejection:
+        key, words = claim.ref.workload, f"{spoken_of(winner)} claims {winner.ref.workload} already"
+        if claim.scaled_object is not None:
+            asked = self._objects[key][f"{claim.ref.namespace}/{claim.scaled_object}"]
+            return rejection(asked, SCALED_OBJECT, Reject.OUTRANKED, words)
         if claim.policy is not None:
-            return self._policies[key][f"{claim.ref.namespace}/{claim.policy}"]
+            asked = self._policies[key][f"{claim.ref.namespace}/{claim.policy}"]
+            return rejection(asked, POLICY_KIND, Reject.OUTRANKED, words)
         found = self._targets[key][claim.ref.group, claim.ref.kind]
-        assert isinstance(found, _Asked)
-        return found
+        assert isinstance(found, Asked)
+        return rejection(found, claim.ref.kind, Reject.OUTRANKED, words)
 
     def _obstacle(self, ref: TargetRef, meta: Meta) -> Obstacle | None:
         for owner in meta.owner_references:
@@ -170,9 +159,13 @@ class Discovery:
             if kind == "Vpa" or not _same(aimed, ref):
                 continue
             name = key.partition("/")[2]
-            block = Block.SCALED_OBJECT if kind == "ScaledObject" else Block.HPA
+            block = Block.SCALED_OBJECT if kind == SCALED_OBJECT else Block.HPA
             words = f"{block.value} {name} sets its replicas too; delete one of the two, or leave Headroom in Shadow"
             return Obstacle(block, words)
+        for key, asked in sorted(self._objects.get(ref.workload, {}).items()):
+            if asked.spec is None and _same(asked.ref, ref):
+                words = f"ScaledObject {key.partition('/')[2]} points at Headroom and cannot be read: {asked.fault}"
+                return Obstacle(Block.SCALED_OBJECT, words)
         return None
 
     def _remarks(self, ref: TargetRef, lost: Sequence[Claim]) -> tuple[str, ...]:
@@ -183,32 +176,35 @@ class Discovery:
             if kind == "Vpa" and _same(aimed, ref) and mode != "Off"
         ]
         remarks += [
-            f"{claim.way.value} {claim.policy or claim.ref.kind} asks for it too and is not heard" for claim in lost
+            f"{claim.way.value} {claim.scaled_object or claim.policy or claim.ref.kind} asks too and is not heard"
+            for claim in lost
         ]
         return tuple(remarks)
 
 
-def _annotated(kind: Kind, meta: Meta) -> "_Asked | Meta":
-    ref = ObjectRef(f"{kind.group}/{kind.version}" if kind.group else kind.version, kind.kind, meta.name)
-    try:
-        spec = read_annotations(meta.annotations)
-    except InputError as error:
-        return _Asked(meta, ref, None, str(error))
-    return meta if spec is None else _Asked(meta, ref, spec)
+def _note(book: dict[str, dict[str, Asked]], places: dict[str, str], key: str, asked: Asked | None) -> set[str]:
+    """Enter an object in its book, or take it out; the keys of the workloads to resolve again."""
+    touched = set()
+    if key in places:
+        old = places.pop(key)
+        book[old].pop(key)
+        touched.add(old)
+    if asked is not None:
+        aimed = f"{asked.meta.namespace}/{asked.ref.name}"
+        book[aimed][key] = asked
+        places[key] = aimed
+        touched.add(aimed)
+    return touched
 
 
-def _policied(found: ScalingPolicyObject) -> _Asked:
-    try:
-        spec = read_scaling_policy(bytes(found.spec))
-    except InputError as error:
-        return _Asked(found.metadata, ObjectRef(), None, str(error))
-    assert spec.target_ref is not None
-    ref = spec.target_ref
-    return _Asked(found.metadata, ObjectRef(ref.api_version, ref.kind, ref.name), spec)
+def _is_kedas(hpa: Hpa) -> bool:
+    """Whether KEDA made it for a ScaledObject, which is told itself; the label can be excluded, the owner cannot."""
+    meta = hpa.metadata
+    return KEDA_LABEL in meta.labels or any(owner.kind == SCALED_OBJECT for owner in meta.owner_references)
 
 
-def _meta(found: "_Asked | Meta") -> Meta:
-    return found.meta if isinstance(found, _Asked) else found
+def _meta(found: Asked | Meta) -> Meta:
+    return found.meta if isinstance(found, Asked) else found
 
 
 def _ours(meta: Meta) -> dict[str, str]:
@@ -228,19 +224,3 @@ def _same(aimed: ObjectRef, ref: TargetRef) -> bool:
     kind = aimed.kind or "Deployment"
     group = aimed.api_version.rpartition("/")[0] if aimed.api_version else "apps"
     return kind == ref.kind and group == ref.group
-
-
-def _rejection(asked: _Asked, kind: str, reject: Reject, message: str) -> Rejection:
-    meta, policy = asked.meta, kind == POLICY_KIND
-    version = "headroom.dev/v1alpha1" if policy else asked.ref.api_version
-    return Rejection(meta.namespace, meta.name, policy, kind, version, meta.uid, meta.generation, reject, message)
-
-
-def _outranked(claim: Claim, winner: Claim, asked: _Asked) -> Rejection:
-    by = (
-        f"{winner.way.value} {winner.policy}"
-        if winner.policy
-        else f"the annotations of {winner.ref.kind} {winner.ref.name}"
-    )
-    kind = POLICY_KIND if claim.policy else claim.ref.kind
-    return _rejection(asked, kind, Reject.OUTRANKED, f"{by} claims {winner.ref.workload} already")

@@ -76,11 +76,19 @@ class Hpa(msgspec.Struct, frozen=True, gc=False):
     spec: HpaSpec = HpaSpec()
 
 
-class Trigger(msgspec.Struct, frozen=True, gc=False):
-    """One trigger of a ScaledObject."""
+class Trigger(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One trigger of a ScaledObject; without a metric type its number is an AverageValue."""
 
     type: str = ""
     metadata: dict[str, str] = {}
+    metric_type: str = ""
+    use_cached_metrics: bool = False
+
+
+class Fallback(msgspec.Struct, frozen=True, gc=False):
+    """What KEDA sets when a trigger has failed several times."""
+
+    replicas: int = 0
 
 
 class ScaledObjectSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -88,6 +96,10 @@ class ScaledObjectSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     scale_target_ref: ObjectRef = ObjectRef()
     triggers: tuple[Trigger, ...] = ()
+    min_replica_count: int | None = None
+    max_replica_count: int | None = None
+    idle_replica_count: int | None = None
+    fallback: Fallback | None = None
 
 
 class ScaledObject(msgspec.Struct, frozen=True, gc=False):

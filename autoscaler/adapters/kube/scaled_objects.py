@@ -1,0 +1,80 @@
+"""ScaledObjects that ask Headroom: which of their triggers points here, and the policy that it holds.
+
+Enters: a ScaledObject and the addresses that mean us. Leaves: the policy, or an InputError naming field, value and
+remedy; and what a person should know of the rest of the object. Other ScaledObjects are others' business.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from autoscaler.adapters.kube.scaling import ObjectRef, ScaledObject, Trigger
+from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.api.trigger import ADDRESS, read_trigger
+from autoscaler.errors import InputError
+
+SCALED_OBJECT: Final = "ScaledObject"
+API_VERSION: Final = "keda.sh/v1alpha1"
+
+TYPES: Final = frozenset({"external", "external-push"})
+
+DEFAULT_MAX: Final = 100
+"""KEDA's maxReplicaCount where none is given."""
+
+PAUSES: Final = tuple(
+    f"autoscaling.keda.sh/{name}" for name in ("paused", "paused-replicas", "paused-scale-in", "paused-scale-out")
+)
+
+
+def ours(found: ScaledObject, addresses: frozenset[str]) -> tuple[Trigger, ...]:
+    """Its triggers that point here."""
+    return tuple(
+        trigger
+        for trigger in found.spec.triggers
+        if trigger.type in TYPES and trigger.metadata.get(ADDRESS, "").removeprefix("dns:///") in addresses
+    )
+
+
+def target_of(found: ScaledObject) -> ObjectRef:
+    """What it scales, with KEDA's defaults filled in."""
+    ref = found.spec.scale_target_ref
+    return ObjectRef(ref.api_version or "apps/v1", ref.kind or "Deployment", ref.name)
+
+
+def read_scaled_object(found: ScaledObject, addresses: frozenset[str]) -> ScalingPolicySpec:
+    """The policy in its trigger that points here, within its own bounds. Raises InputError."""
+    spec = found.spec
+    trigger, *more = ours(found, addresses)
+    if more:
+        raise InputError(f"{1 + len(more)} triggers point at Headroom; keep one, for a workload has one policy")
+    if trigger.metric_type not in {"", "AverageValue"}:
+        raise InputError(
+            f"metricType: {trigger.metric_type} counts ready pods, and none while none is ready "
+            "(kubernetes/kubernetes#130130); leave it out"
+        )
+    least = spec.min_replica_count or 0
+    most = DEFAULT_MAX if spec.max_replica_count is None else spec.max_replica_count
+    return read_trigger(
+        trigger.metadata,
+        minimum=least if spec.idle_replica_count is None else min(spec.idle_replica_count, least),
+        maximum=most,
+    )
+
+
+def remarks(found: ScaledObject, addresses: frozenset[str]) -> tuple[str, ...]:
+    """What of it changes what becomes of our number."""
+    return tuple(_remarks(found, ours(found, addresses)))
+
+
+def _remarks(found: ScaledObject, mine: tuple[Trigger, ...]) -> Iterator[str]:
+    spec = found.spec
+    others = len(spec.triggers) - len(mine)
+    if others > 0:
+        yield f"{others} more {'trigger' if others == 1 else 'triggers'} in it: KEDA takes the largest count of all"
+    for trigger in mine:
+        if trigger.use_cached_metrics:
+            yield "useCachedMetrics: HPA is told what was decided up to one pollingInterval ago; leave it out"
+    if spec.fallback is not None and spec.fallback.replicas == 0 and not spec.min_replica_count:
+        yield "fallback.replicas is 0: while Headroom cannot be asked, KEDA scales to zero; give a count that serves"
+    for name in PAUSES:
+        if name in found.metadata.annotations:
+            yield f"{name} is set: KEDA does not act on all that is decided"
