@@ -37,7 +37,7 @@ class _Source:
     """What the page is drawn from."""
 
     hub: Hub
-    standing: Callable[[], Standing]
+    standing: Callable[[], Standing] | None
 
 
 _SOURCE = web.AppKey("source", _Source)
@@ -67,10 +67,11 @@ def application(hub: Hub) -> web.Application:
     return app
 
 
-def add_page(app: web.Application, hub: Hub, standing: Callable[[], Standing] = Standing) -> None:
+def add_page(app: web.Application, hub: Hub, standing: Callable[[], Standing] | None = None) -> None:
     """Let `app` serve the page of a hub; who may ask is for its middlewares to say.
 
-    `standing` is asked, whenever a page is told something and at every beat, what the replica is.
+    `standing` is asked, whenever a page is told something and at every beat, what the replica is; without it the hub
+    says what it was told.
     """
     app[_SOURCE] = _Source(hub, standing)
     app.router.add_get("/", _page)
@@ -183,7 +184,8 @@ async def _events(request: web.Request) -> web.StreamResponse:
 async def _tell(reader: Reader, source: _Source, response: web.StreamResponse) -> None:
     hub = source.hub
     while True:
-        hub.stand(source.standing())
+        if source.standing is not None:
+            hub.stand(source.standing())
         try:
             async with asyncio.timeout(BEAT_S):
                 message = await reader.message(hub)
