@@ -78,6 +78,19 @@ def test_before_saturation_the_best_minute_is_proven_and_may_grow_slowly() -> No
     assert first.rps[0] < later.rps[0] <= 1.2 * first.rps[0]
 
 
+def test_an_idle_fleet_is_not_taken_for_full() -> None:
+    """0.5 requests/s on two pods that hold 0.2 requests each: one by one, a pod would do 0.5 / 0.2 = 2.5 a second."""
+    result = learned([unsaturated(10.0 * i, 0.5, running=0.4) for i in range(12)])
+    assert result.term[0] == Term.PROVEN
+    assert result.rps[0] == pytest.approx(2.5, rel=0.05)
+
+
+def test_a_fleet_with_many_requests_in_flight_is_worth_what_it_was_seen_to_do() -> None:
+    """Ten in flight at 0.5 requests/s is 20 s each: one by one says less than what was proven."""
+    result = learned([unsaturated(10.0 * i, 0.5, running=20.0) for i in range(12)])
+    assert result.rps[0] == pytest.approx(0.5, rel=0.05)
+
+
 def test_a_queue_voids_the_minute_that_would_have_proven_a_rate() -> None:
     minute = [unsaturated(10.0 * i, 1.5) for i in range(5)]
     brief = served(50.0, saturated_done=5.0, saturated_pod_s=5.0)

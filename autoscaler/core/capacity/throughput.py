@@ -3,7 +3,9 @@
 Three terms, the smallest that is known binds: *throughput* (completions while requests waited), *token time* (the
 batch size at which the time per output token meets its SLO, by Little's law) and *memory* (an upper bound: what the
 KV cache would hold). Before a replica was ever saturated, the highest rate it served without a queue is *proven*; it
-is a lower bound, so it is allowed to grow slowly, or a fleet that opens too large could never learn that it is.
+is a lower bound, so it is allowed to grow slowly, or a fleet that opens too large could never learn that it is. Another
+lower bound is what a replica does that serves one request after the other: a fleet with less than one request in flight
+per replica is idle part of the time, and must not be taken for full.
 """
 
 from dataclasses import dataclass
@@ -116,7 +118,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
     proven = columns.proven_rps[rows]
     grown = proven * (1.0 + PROVEN_GROWTH_PER_S * np.maximum(served.now_s - columns.proven_at_s[rows], 0.0))
-    rps = np.where(seen, np.fmax(measured, proven), grown)
+    one_by_one = 1.0 / np.where(columns.residence_s[rows] > 0, columns.residence_s[rows], np.nan)
+    rps = np.where(seen, np.fmax(measured, proven), np.where(np.isfinite(grown), np.fmax(grown, one_by_one), grown))
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
     share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
     rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
