@@ -32,12 +32,24 @@ class RefusedError(Exception):
 
 
 class Plane:
-    """One control plane in `folder`; a context manager. `audit` holds the API server's audit log."""
+    """One control plane in `folder`; a context manager. `audit` holds the API server's audit log.
 
-    def __init__(self, folder: Path, *, nodes: int = 4, gpus: int = 8) -> None:
+    `aggregates` lets others serve API groups through it; `manager_flags` are for the controller-manager.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        nodes: int = 4,
+        gpus: int = 8,
+        aggregates: bool = False,
+        manager_flags: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         self.audit = folder / "audit.log"
         self._nodes, self._gpus = nodes, gpus
+        self._aggregates, self._manager_flags = aggregates, manager_flags
         self._etcd_port, self._peer_port, self._port = free_port(), free_port(), free_port()
         self.url = f"https://127.0.0.1:{self._port}"
         self._others: list[Process] = []
@@ -65,6 +77,7 @@ class Plane:
             "--bind-address=127.0.0.1", "--secure-port", str(free_port()), "--cert-dir", self.folder / "kcm",
             "--controllers", "deployment,replicaset,statefulset,serviceaccount,serviceaccount-token,namespace,"
             "garbagecollector,horizontalpodautoscaling,resourcequota,disruption,nodelifecycle",
+            *self._manager_flags,
         )  # fmt: skip
         self._start(
             _tool("kube-scheduler"), "--kubeconfig", config, "--leader-elect=false",
@@ -186,7 +199,19 @@ class Plane:
             "--authorization-mode=Node,RBAC", "--token-auth-file", self.folder / "tokens.csv",
             "--audit-log-path", self.audit, "--audit-policy-file", self.folder / "audit.yaml",
             "--service-cluster-ip-range=10.0.0.0/24", "--watch-cache=true",
+            *(self._front_proxy_flags() if self._aggregates else ()),
         ], self.folder / "apiserver.log")  # fmt: skip
+
+    def _front_proxy_flags(self) -> list[str | Path]:
+        """How the API server shows others on whose behalf it asks."""
+        return [
+            "--requestheader-client-ca-file", self.folder / "front-proxy.crt",
+            "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--proxy-client-cert-file", self.folder / "front-proxy.crt",
+            "--proxy-client-key-file", self.folder / "front-proxy.key",
+        ]  # fmt: skip
 
     def _start(self, program: Path, *arguments: str | Path) -> None:
         self._others.append(Process([program, *arguments], self.folder / f"{program.name}.log").start())
@@ -208,6 +233,11 @@ class Plane:
         key, public = self.folder / "sa.key", self.folder / "sa.pub"
         _quietly([openssl, "genrsa", "-out", key, "2048"])
         _quietly([openssl, "rsa", "-in", key, "-pubout", "-out", public])
+        if self._aggregates:
+            _quietly([
+                openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=front-proxy",
+                "-keyout", self.folder / "front-proxy.key", "-out", self.folder / "front-proxy.crt",
+            ])  # fmt: skip
         (self.folder / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n')
         (self.folder / "audit.yaml").write_text(AUDIT)
 
