@@ -4,8 +4,10 @@ A test that needs a part asks for it, `@pytest.mark.needs("shared-data")`. Where
 row of the case table at the end of the run, with the remedy; nothing is skipped without a row.
 """
 
+import asyncio
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,11 @@ from typing import Any, Final
 import pytest
 
 from tests.real import parts
+
+if sys.version_info < (3, 12):
+    # Python before 3.12 makes a loop for whoever asks for the current one; pytest-asyncio asks before its first test and
+    # nobody closes what it gets, which the suite's rule that warnings are errors then reports in some other test.
+    asyncio.set_event_loop(None)
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SHARED_DATA: Final = ROOT.parent / "shared" / "data"
