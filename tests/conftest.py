@@ -18,8 +18,8 @@ import pytest
 from tests.real import parts
 
 if sys.version_info < (3, 12):
-    # Python before 3.12 makes a loop for whoever asks for the current one; pytest-asyncio asks before its first test and
-    # nobody closes what it gets, which the suite's rule that warnings are errors then reports in some other test.
+    # Python before 3.12 makes a loop for whoever asks for the current one; pytest-asyncio asks before its first test,
+    # and nobody closes what it gets, which the rule that warnings are errors then reports in some other test.
     asyncio.set_event_loop(None)
 
 ROOT: Final = Path(__file__).resolve().parent.parent
