@@ -61,6 +61,8 @@ class Acts:
         if isinstance(act, Bug):
             act = self._actuator.report(decision, Outcome.UNKNOWN, act.message)
         self._recorder.put(act)
+        if act.outcome is Outcome.APPLIED:
+            lane.applied = (act.seen_replicas, act.replicas)
         if act.outcome is Outcome.UNKNOWN:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:

@@ -47,6 +47,8 @@ class Lane:
     edits: Edits = field(default_factory=Edits)
     ordered: int | None = None
     """The count of the last patch that was sent."""
+    applied: tuple[int, int] | None = None
+    """The counts before and after the last patch that was applied."""
 
     def earliest_s(self, now_s: float) -> float:
         """When it may be looked at next."""

@@ -261,8 +261,11 @@ class Loop:
         after = readings.replicas.desired
         if after in {before.desired, assumed.decision.replicas, lane.ordered}:
             return
-        if lane.edits.note(self._clock.monotonic(), before.desired, after):
-            message = f"somebody else set {before.desired}→{after}; not worked against for {lane.edits.hold_s:g} s"
+        last = before.desired
+        if lane.applied is not None and lane.applied[0] == last:
+            last = lane.applied[1]  # nobody has looked since our own patch, which is what was edited
+        if lane.edits.note(self._clock.monotonic(), last, after):
+            message = f"somebody else set {last}→{after}; not worked against for {lane.edits.hold_s:g} s"
             self._recorder.note(Event.COUNT_EDITED, message, lane.target.name)
 
     def _note_faults(self, lane: Lane, gathered: Gathered) -> None:

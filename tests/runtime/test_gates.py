@@ -119,3 +119,15 @@ async def test_a_count_set_by_hand_is_noted_once_and_not_worked_against_for_two_
     held = [act["message"] for act in bench.told("act") if act["outcome"] == "left as somebody else set it"]
     assert held
     assert "somebody else set 6→3" in held[0]
+
+
+async def test_an_edit_that_follows_a_patch_at_once_is_an_edit_of_what_was_patched() -> None:
+    """2→6 was patched and 6→4 set by hand before anybody looked again: not a raise from 2, so 4→6 would be a fight."""
+    async with running(WANTS_SIX) as bench:
+        await bench.until(0.1)
+        assert bench.scale.patches == [(0.0, A, 2, 6)]
+        bench.scale.replicas[A] = 4
+        await bench.until(60.0)
+    assert len(bench.scale.patches) == 1
+    notes = [n["message"] for n in bench.told("note") if n["event"] == "count set by somebody else"]
+    assert notes == ["somebody else set 6→4; not worked against for 120 s"]
