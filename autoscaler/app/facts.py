@@ -5,6 +5,7 @@ from memory.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ import msgspec
 
 from autoscaler import __version__
 from autoscaler.adapters.engines.scraper import Scraper
+from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.web.pulse import Pulse
@@ -45,6 +47,7 @@ class Facts:
         board: Board,
         fetched: Fetched,
         pulse: Pulse,
+        apis: tuple[KubeApi, ...],
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -55,6 +58,7 @@ class Facts:
         self._board = board
         self._fetched = fetched
         self._pulse = pulse
+        self._apis = apis
         self._follower_scrapes = settings.scrape.follower_scrapes
         self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
 
@@ -74,6 +78,7 @@ class Facts:
             snapshot_age_s=None if leading else self._fetched.age_s,
             watch_staleness_s={resource: age_s for resource, age_s, _ in self._cluster.health()},
             scrape_targets=self._scraper.states(),
+            api_requests=sum((api.answers for api in self._apis), Counter()),
             lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
             waiting={"audit": recorder.audit.waiting, "journal": recorder.journal.waiting},
             version=__version__,

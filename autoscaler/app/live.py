@@ -135,6 +135,7 @@ class Live:
         self._elector = _elector(settings, outside, self._identity)
         self._board = Board()
         self._pulse = Pulse(clock)
+        self._apis = (outside.api, outside.lease_api)
         news = News()
         self._scraper = Scraper(
             clock=clock,
@@ -213,6 +214,7 @@ class Live:
             board=self._board,
             fetched=self._fetched,
             pulse=self._pulse,
+            apis=self._apis,
         )
         snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(

@@ -6,6 +6,7 @@ retries nothing, decodes nothing and knows no resource.
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,8 @@ class KubeApi:
         self._access = access
         self._credentials = Credentials(access, clock)
         self._bucket = bucket
+        self.answers: Counter[tuple[str, str]] = Counter()
+        """Requests that ended, by method and what came: 2xx, 4xx, 429, 5xx, or the fault where nothing did."""
 
     @classmethod
     @asynccontextmanager
@@ -74,13 +77,16 @@ class KubeApi:
         Raises KubeError. After a TIMEOUT or UNAVAILABLE without a status, a write may have been done or may still be.
         """
         call = f"{method} {path}"
-        with translated(call, timeout_s):
-            async with asyncio.timeout(timeout_s):
-                response = await self._send(method, path, query, body, content_type)
-                async with response:
-                    answer = Answer(response.status, await response.read(), response.headers)
-        if not 200 <= answer.status < 300:
-            raise self._refusal(call, answer)
+        try:
+            with translated(call, timeout_s):
+                async with asyncio.timeout(timeout_s):
+                    response = await self._send(method, path, query, body, content_type)
+                    async with response:
+                        answer = self._accepted(call, Answer(response.status, await response.read(), response.headers))
+        except KubeError as error:
+            self.answers[method, _class(error)] += 1
+            raise
+        self.answers[method, "2xx"] += 1
         return answer
 
     @asynccontextmanager
@@ -129,6 +135,11 @@ class KubeApi:
             server_hostname=self._access.tls_name,
         )
 
+    def _accepted(self, call: str, answer: Answer) -> Answer:
+        if not 200 <= answer.status < 300:
+            raise self._refusal(call, answer)
+        return answer
+
     def _refusal(self, call: str, answer: Answer) -> KubeError:
         error = refusal(call, answer.status, answer.headers, answer.body)
         if answer.status != 401:
@@ -139,6 +150,12 @@ class KubeApi:
         return KubeError(
             error.fault, f"{error}; credentials: {self._credentials.problem}", status=error.status, reason=error.reason
         )
+
+
+def _class(error: KubeError) -> str:
+    if error.status is None:
+        return error.fault.value
+    return "429" if error.status == 429 else f"{error.status // 100}xx"
 
 
 async def _lines(call: str, content: aiohttp.StreamReader, idle_s: float) -> AsyncGenerator[bytes, None]:
