@@ -58,8 +58,8 @@ async def test_a_hundred_services_are_a_line_each_and_one_that_is_opened_draws_i
     page: Page, width: int
 ) -> None:
     hub = Hub()
-    for tick in range(60):
-        tell(hub, EVENING_S - 300.0 + 5.0 * tick)
+    for tick in range(20):
+        tell(hub, EVENING_S - 100.0 + 5.0 * tick)
     async with serving(hub) as url:
         await page.open(url, width=width)
         await page.until(f"{LINES} === 100")
