@@ -147,6 +147,10 @@ class Board:
         """The newest frame of every workload, as they stand now."""
         return {name: row.frame for name, row in self._rows.items()}
 
+    def step_age_s(self, now_s: float) -> float | None:
+        """Seconds since the newest readings that anything was decided from; None while nothing was."""
+        return min((max(0.0, now_s - row.frame.now_s) for row in self._rows.values()), default=None)
+
     def frame(self, workload: str) -> WorkloadFrame | None:
         """The newest frame, None before the first step."""
         row = self._rows.get(workload)

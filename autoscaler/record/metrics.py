@@ -64,8 +64,6 @@ class Process:
     lease_transitions: int | None = None
     loop_lag_s: float | None = None
     """How late the event loop came round to a timer, at worst, of late."""
-    step_age_s: float | None = None
-    """Since the driver last came round to look for work."""
     snapshot_age_s: float | None = None
     """Of the leader's snapshot that a follower holds."""
     watch_staleness_s: Mapping[str, float] = field(default_factory=dict)
@@ -179,7 +177,7 @@ _LEADER: Final = Metric("headroom_leader", Kind.GAUGE, "1 while this replica lea
 _FROZEN: Final = Metric("headroom_frozen", Kind.GAUGE, "1 while all action is stopped in the whole cluster.")
 _TRANSITIONS: Final = Metric("headroom_lease_transitions_total", Kind.COUNTER, "Changes of the leader.")
 _LOOP_LAG: Final = Metric("headroom_loop_lag_seconds", Kind.GAUGE, "How late the event loop came round, at worst.")
-_STEP_AGE: Final = Metric("headroom_step_age_seconds", Kind.GAUGE, "Since the driver last looked for work.")
+_STEP_AGE: Final = Metric("headroom_step_age_seconds", Kind.GAUGE, "Since anything was decided.")
 _SNAPSHOT: Final = Metric("headroom_snapshot_age_seconds", Kind.GAUGE, "Age of the snapshot that a follower holds.")
 _WATCH: Final = Metric(
     "headroom_watch_staleness_seconds", Kind.GAUGE, "Since the server was last heard on a resource.", ("resource",)
@@ -223,6 +221,7 @@ def _of_frames(frames: Mapping[str, WorkloadFrame], now_s: float) -> Iterator[Fa
     late = {name: max(0.0, now_s - frame.now_s) for name, frame in frames.items()}
     yield Family(_MODE, {(*owners[name], frame.mode): 1.0 for name, frame in frames.items()})
     yield Family(_DECISION_AGE, {owners[name]: late_s for name, late_s in late.items()})
+    yield Family(_STEP_AGE, {(): min(late.values())} if late else {})
     signals = [(name, signal) for name, frame in frames.items() for signal in frame.signals]
     ages: dict[Labels, float] = {
         (*owners[name], s.signal): s.age_s + late[name] for name, s in signals if s.age_s is not None
@@ -246,7 +245,6 @@ def _of_process(process: Process, workloads: int) -> Iterator[Family]:
         _FROZEN: _truth(process.frozen),
         _TRANSITIONS: process.lease_transitions,
         _LOOP_LAG: process.loop_lag_s,
-        _STEP_AGE: process.step_age_s,
         _SNAPSHOT: process.snapshot_age_s,
     }
     for metric, value in plain.items():

@@ -15,7 +15,7 @@ SHORT = Overload(
     deficit_replicas=3, admissible_rps=16.0, shed_ratio=0.25, wait_s=4.0, retry_after_s=45.0, expires_s=10.0
 )
 PROCESS = Process(
-    leading=True, frozen=False, lease_transitions=2, loop_lag_s=0.01, step_age_s=0.1, snapshot_age_s=0.0,
+    leading=True, frozen=False, lease_transitions=2, loop_lag_s=0.01, snapshot_age_s=0.0,
     watch_staleness_s={"pods": 1.0, "nodes": float("inf")}, scrape_targets={"up": 900, "down": 100},
     api_requests={("GET", "2xx"): 5, ("PATCH", "timeout"): 1}, lost={"audit": 0, "events": 4}, waiting={"audit": 7},
     version="0.1.0", config_hash="3f2a",
@@ -84,6 +84,7 @@ def test_ages_go_on_growing_while_nothing_is_decided() -> None:
     told = made(workload(100.0, signals=rows), now_s=130.0)
     assert told["headroom_input_age_seconds"].values == {("demo", "chat", "queue"): 31.0}
     assert told["headroom_decision_age_seconds"].values == {("demo", "chat"): 30.0}
+    assert told["headroom_step_age_seconds"].values == {(): 30.0}
     assert told["headroom_signal_state"].values == {("demo", "chat", "queue"): 1, ("demo", "chat", "kv"): 0}
 
 

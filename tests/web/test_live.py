@@ -207,14 +207,22 @@ async def test_the_leaders_snapshot_is_handed_out_and_a_followers_is_not(
 
 
 @pytest.mark.parametrize(
-    ("age_s", "status", "said"), [(None, 200, "ok"), (1.0, 200, "ok"), (STUCK_S + 1, 503, "stuck")]
+    ("process", "age_s", "status", "said"),
+    [(LEADING, 2.0, 200, "ok"), (LEADING, STUCK_S + 1, 503, "stuck"), (FOLLOWING, STUCK_S + 1, 200, "ok")],
+    ids=["it decides", "it has decided nothing for long", "a follower decides nothing"],
 )
-async def test_health_is_that_the_driver_still_looks_for_work(
-    client: Client, controller: Controller, age_s: float | None, status: int, said: str
+async def test_health_is_that_a_leader_still_decides(
+    client: Client, controller: Controller, process: Process, age_s: float, status: int, said: str
 ) -> None:
-    controller.process = replace(LEADING, step_age_s=age_s)
+    controller.process, controller.clock.now_s = process, 100.0 + age_s
     response = await client.get("/healthz")
-    assert (response.status, (await response.json())["status"]) == (status, said)
+    assert (response.status, await response.json()) == (status, {"status": said, "step_age_s": age_s})
+
+
+async def test_a_leader_without_a_workload_is_well(client: Client, controller: Controller) -> None:
+    controller.board.forget("prod/chat")
+    response = await client.get("/healthz")
+    assert (response.status, await response.json()) == (200, {"status": "ok", "step_age_s": None})
 
 
 async def test_readiness_says_what_it_waits_for(client: Client, controller: Controller) -> None:

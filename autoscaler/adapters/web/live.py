@@ -27,8 +27,8 @@ from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process, families
 from autoscaler.record.status import About, Rejected
 
-STUCK_S = 120.0
-"""A driver that has not looked for work for so long is stuck: its longest sleep is a minute."""
+STUCK_S = 900.0
+"""A leader that has decided nothing at all for so long is stuck: the longest tick is five minutes."""
 
 _PAGE = frozenset({"/", "/events"})
 _SERVED = (
@@ -165,8 +165,8 @@ def _metrics(facts: LiveFacts) -> Handler:
 
 def _health(facts: LiveFacts) -> Handler:
     async def handle(_request: web.Request) -> web.Response:
-        age_s = facts.process().step_age_s
-        stuck = age_s is not None and age_s > STUCK_S
+        age_s = facts.board.step_age_s(facts.clock.now())
+        stuck = facts.process().leading is True and age_s is not None and age_s > STUCK_S
         return _said(503 if stuck else 200, {"status": "stuck" if stuck else "ok", "step_age_s": age_s})
 
     return handle
