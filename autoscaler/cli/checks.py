@@ -20,7 +20,7 @@ from autoscaler.adapters.kube.lease_object import LeaseObject
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.cli.leader import AskError, ask_pod
-from autoscaler.cli.rights import Right, rights
+from autoscaler.cli.rights import Own, Right, rights
 from autoscaler.cli.status import state
 from autoscaler.errors import HeadroomError
 from autoscaler.ports import Clock
@@ -129,7 +129,8 @@ async def _kinds(patient: Patient) -> AsyncIterator[Finding]:
 async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     settings = patient.settings
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
-    needed = rights(kinds, settings.watch_namespaces, settings.namespace, settings.lease.name)
+    own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
+    needed = rights(kinds, settings.watch_namespaces, own)
     who, account = "you", patient.account
     if account is not None:
         who = f"system:serviceaccount:{settings.namespace}:{account}"

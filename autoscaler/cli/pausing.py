@@ -122,7 +122,7 @@ async def _find(api: "KubeApi", settings: "Settings", namespace: str, name: str,
     if not found:
         raise InputError(
             f"{namespace}/{name}: no ScalingPolicy names it and no such target has {SCALE}; `headroom status` lists "
-            "what is scaled"
+            "what is scaled. A ScaledObject is paused by KEDA's own annotation, autoscaling.keda.sh/paused"
         )
     if len(found) > 1:
         raise InputError(f"{namespace}/{name}: several: {', '.join(one.words for one in found)}; give --kind")

@@ -41,10 +41,19 @@ class Right:
         return f"{self.verb} {f'{self.group}/' if self.group else ''}{self.resource}{where}"
 
 
-def rights(kinds: Iterable[Kind], namespaces: Iterable[str], own: str, lease: str) -> tuple[Right, ...]:
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Headroom's own namespace, and the names of what is always there."""
+
+    namespace: str
+    lease: str
+    freeze: str
+
+
+def rights(kinds: Iterable[Kind], namespaces: Iterable[str], own: Own) -> tuple[Right, ...]:
     """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one."""
     everywhere = tuple(namespaces) or (None,)
-    return (*_wide(tuple(kinds), everywhere), *_own(own, lease))
+    return (*_wide(tuple(kinds), everywhere), *_own(own))
 
 
 def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterator[Right]:
@@ -62,9 +71,11 @@ def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterat
             yield Right("", "events", verb, "tell of changes and refusals", namespace)
 
 
-def _own(namespace: str, lease: str) -> Iterator[Right]:
-    for verb in ("get", "update", "patch"):
-        yield Right("coordination.k8s.io", "leases", verb, "lead", namespace, lease)
-    yield Right("coordination.k8s.io", "leases", "create", "lead", namespace)
-    for verb in ("get", "list", "watch", "create", "update", "delete"):
-        yield Right("", "configmaps", verb, "keep checkpoints and see a freeze", namespace)
+def _own(own: Own) -> Iterator[Right]:
+    for verb in ("get", "patch"):
+        yield Right("coordination.k8s.io", "leases", verb, "lead", own.namespace, own.lease)
+    yield Right("coordination.k8s.io", "leases", "create", "lead", own.namespace)
+    for verb in ("list", "watch"):
+        yield Right("", "configmaps", verb, "see a freeze", own.namespace, own.freeze)
+    for verb in ("get", "create", "update", "delete"):
+        yield Right("", "configmaps", verb, "keep checkpoints", own.namespace)

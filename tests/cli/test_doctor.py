@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from autoscaler.api.claims import Kind
 from autoscaler.cli.checks import of_workload
 from autoscaler.cli.main import app
-from autoscaler.cli.rights import Right, rights
+from autoscaler.cli.rights import Own, Right, rights
 from autoscaler.record.status import About, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
 from autoscaler.settings.model import Settings
@@ -63,7 +63,7 @@ def test_a_cluster_that_is_well_is_all_ok_and_nothing_is_written(cluster: Plane)
         "API server", "clock", "ScalingPolicy", "Deployment", "StatefulSet", "LeaderWorkerSet", "rights", "lease",
         "freeze", "controller", "prod/chat",
     ]  # fmt: skip
-    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 41 things that are needed") in rows(found, "ok")
+    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 40 things that are needed") in rows(found, "ok")
     assert cluster.written == []
 
 
@@ -172,13 +172,15 @@ def granted(folder: Path) -> set[tuple[str, str, str, str | None, str | None]]:
 def test_the_rights_that_are_looked_at_are_exactly_those_that_the_roles_grant() -> None:
     settings = Settings()
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
-    needed = rights(kinds, settings.watch_namespaces, settings.namespace, settings.lease.name)
+    own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
+    needed = rights(kinds, settings.watch_namespaces, own)
     assert len(set(needed)) == len(needed)
     assert {(r.group, r.resource, r.verb, r.namespace, r.name) for r in needed} == granted(ROOT / "config" / "rbac")
 
 
 def test_where_only_some_namespaces_are_watched_rights_are_asked_for_there() -> None:
-    needed = rights([Kind("apps", "v1", "deployments", "Deployment")], ["prod", "test"], "ops", "headroom")
+    own = Own("ops", "headroom", "headroom-freeze")
+    needed = rights([Kind("apps", "v1", "deployments", "Deployment")], ["prod", "test"], own)
     assert Right("apps", "deployments/scale", "patch", "change replica counts", "test") in needed
     assert {right.resource for right in needed if right.namespace is None} == {"nodes"}
     assert needed[-1].words == "delete configmaps in ops"
