@@ -112,24 +112,26 @@ class Keda:
 
     def _manifests(self) -> list[dict[str, Any]]:
         authority = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
-        name = "keda-metrics-apiserver"
-        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "keda-external-metrics"}}
+        name, rbac = "keda-metrics-apiserver", "rbac.authorization.k8s.io"
+        role = {"apiVersion": f"{rbac}/v1", "metadata": {"name": "external-metrics"}}
         return [
             {
                 "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": NAMESPACE},
                 "spec": {"type": "ExternalName", "externalName": "localhost"},
             },
             {
-                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": f"v1beta1.{GROUP}"},
+                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": f"v1beta1.{GROUP}"},
                 "spec": {
                     "group": GROUP, "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
-                    "service": {"name": name, "namespace": NAMESPACE, "port": self._adapter_port}, "caBundle": authority,
+                    "service": {"name": name, "namespace": NAMESPACE, "port": self._adapter_port},
+                    "caBundle": authority,
                 },
             },
             role | {"kind": "ClusterRole", "rules": [{"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}]},
             role | {
                 "kind": "ClusterRoleBinding",
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "keda-external-metrics"},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "external-metrics"},
                 "subjects": [{
                     "kind": "ServiceAccount", "name": "horizontal-pod-autoscaler", "namespace": "kube-system",
                 }],

@@ -1,0 +1,309 @@
+"""KEDA's real operator, adapter and HPA against our external scaler: what they make of every kind of answer.
+
+The answers are the test's own, so that each count and each refusal comes at a known instant; `test_keda_live` has the
+whole controller behind them. HPA pulls every 2 s here and KEDA polls every 2 s, instead of 15 s and 30 s.
+"""
+
+import base64
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from autoscaler.adapters.keda.answers import Refusal, Refused, Served
+from autoscaler.adapters.keda.certificates import Tls
+from tests.cluster.keda import Keda, scaled_object
+from tests.cluster.manifests import deployment
+from tests.cluster.plane import Plane
+from tests.cluster.processes import wait_for
+from tests.cluster.scaler import Scaler
+from tests.keda.certs import Authority
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("keda"), pytest.mark.timeout(240)]
+
+SILENT = Refused(Refusal.NOT_READY, "the metrics could not be read for 130 s")
+FALLBACK = {"failureThreshold": 2, "replicas": 6}
+SOON_S = 20.0
+
+
+class Target:
+    """A Deployment that KEDA scales, and the ScaledObject for it."""
+
+    def __init__(self, keda: Keda, scaler: Scaler, namespace: str, name: str = "chat") -> None:
+        self.keda, self.scaler, self.namespace, self.name = keda, scaler, namespace, name
+        self.plane = keda.plane
+
+    def make(self, replicas: int, answer: Served | Refused | int, **options: Any) -> None:
+        self.say(answer, replicas)
+        self.plane.apply(deployment(self.namespace, self.name, 8000, replicas=replicas, gpus=0))
+        self.plane.apply(scaled_object(self.namespace, self.name, self.scaler.address, **options))
+
+    def say(self, answer: Served | Refused | int, standing: int | None = None) -> None:
+        self.scaler.say(self.namespace, self.name, answer, standing)
+
+    def replicas(self) -> int:
+        path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{self.name}"
+        return int(self.plane.call("GET", path)["spec"]["replicas"])
+
+    def reaches(self, replicas: int, seconds: float = SOON_S) -> float:
+        """Seconds until it stands at `replicas`."""
+        begun_s = time.monotonic()
+        wait_for(lambda: self.replicas() == replicas, seconds, f"{replicas} replicas, not {self.replicas()}", 0.02)
+        return time.monotonic() - begun_s
+
+    def stays(self, replicas: int, seconds: float = 10.0) -> None:
+        """Several pulls and polls change nothing."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            assert self.replicas() == replicas
+            time.sleep(0.1)
+
+    def status(self) -> dict[str, Any]:
+        path = f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects/{self.name}"
+        found: dict[str, Any] = self.plane.call("GET", path).get("status", {})
+        return found
+
+    def condition(self, kind: str) -> str:
+        return next((str(c["status"]) for c in self.status().get("conditions", ()) if c["type"] == kind), "")
+
+    def annotate(self, **annotations: str | None) -> None:
+        changes = {f"autoscaling.keda.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        path = f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects/{self.name}"
+        self.plane.call("PATCH", path, {"metadata": {"annotations": changes}}, "application/merge-patch+json")
+
+    def events(self) -> str:
+        return self.plane.kubectl("-n", self.namespace, "get", "events", "-o", "wide")
+
+
+@pytest.fixture(scope="module")
+def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keda]:
+    """One control plane with KEDA for all tests of this file."""
+    flags = ("--horizontal-pod-autoscaler-sync-period=2s",)
+    with (
+        Plane(tmp_path_factory.mktemp("plane"), aggregates=True, manager_flags=flags) as plane,
+        Keda(plane) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def namespace(keda: Keda) -> Iterator[str]:
+    name = f"t-{uuid4().hex[:8]}"
+    keda.plane.kubectl("create", "namespace", name)
+    yield name
+    keda.plane.kubectl("-n", name, "delete", "scaledobject", "--all", "--timeout=20s")
+    keda.plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def scaler() -> Iterator[Scaler]:
+    with Scaler() as made:
+        yield made
+
+
+@pytest.fixture
+def chat(keda: Keda, scaler: Scaler, namespace: str) -> Target:
+    return Target(keda, scaler, namespace)
+
+
+def test_from_zero_to_one_to_n_up_down_and_to_zero_hpa_has_exactly_what_was_told(chat: Target) -> None:
+    chat.make(0, 0)
+    for replicas in (5, 19, 20, 18, 3, 4):
+        chat.say(replicas)
+        chat.reaches(replicas)
+        assert chat.keda.value(chat.namespace, "chat") == replicas
+    chat.say(0)
+    chat.reaches(0)
+    chat.stays(0, 5)
+
+
+def test_demand_is_divided_back_into_the_count(chat: Target) -> None:
+    chat.make(1, Served(5, 1, 37), metadata={"value": "demand", "perReplica": "8"})
+    chat.reaches(5)
+    assert chat.keda.value(chat.namespace, "chat", "s0-headroom-demand") == 37
+    chat.say(Served(7, 5, 400))
+    chat.reaches(7)
+    assert chat.keda.value(chat.namespace, "chat", "s0-headroom-demand") == 56
+
+
+def test_a_push_wakes_from_zero_at_once_and_hpas_next_pull_brings_the_rest(chat: Target) -> None:
+    chat.make(0, 0, push=True, pollingInterval=3600)
+    wait_for(lambda: chat.status().get("externalMetricNames"), SOON_S, "KEDA to set it up")
+    wait_for(lambda: chat.scaler.book.counts.streams >= 1, SOON_S, "KEDA to open its stream")
+    chat.say(6, 0)
+    assert chat.reaches(1, 3) < 1.0
+    chat.reaches(6)
+
+
+def test_a_push_that_keda_drops_is_said_again(chat: Target) -> None:
+    # The workload is wanted from the first second: KEDA's stream opens before it has noted the metric's name.
+    chat.make(0, Served(3, 0), push=True, pollingInterval=3600)
+    chat.reaches(3)
+
+
+def test_without_a_fallback_a_refusal_changes_nothing_however_long(chat: Target) -> None:
+    chat.make(8, 8)
+    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 8, SOON_S, "the first value")
+    chat.say(SILENT)
+    chat.stays(8, 15)
+    assert chat.condition("Ready") == "False"
+    assert "the metrics could not be read for 130 s" in chat.events()
+    chat.say(9)
+    chat.reaches(9)
+
+
+def test_a_refusal_brings_kedas_fallback_and_an_answer_ends_it(chat: Target) -> None:
+    chat.make(3, 3, fallback=FALLBACK)
+    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 3, SOON_S, "the first value")
+    chat.say(SILENT)
+    chat.reaches(6)
+    assert chat.condition("Fallback") == "True"
+    chat.say(4)
+    chat.reaches(4)
+    wait_for(lambda: chat.condition("Fallback") == "False", SOON_S, "the fallback to end")
+
+
+def test_a_server_that_is_gone_shrinks_nothing_and_its_return_is_noticed(chat: Target) -> None:
+    # Edge case 2: what cannot be reached at GetMetricSpec counts as no failure, so no fallback fires either
+    # (kedacore/keda#8056). A replica that answers UNAVAILABLE does better than none.
+    chat.make(5, 5, push=True, fallback=FALLBACK)
+    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    chat.scaler.stop()
+    chat.stays(5, 20)
+    assert chat.condition("Fallback") != "True"
+    chat.scaler.start()
+    chat.say(7)
+    chat.reaches(7, 30)
+
+
+def test_at_zero_an_unreachable_server_leaves_it_at_zero_and_a_refusal_wakes_it_where_a_fallback_says_so(
+    chat: Target,
+) -> None:
+    # Edge case 34: kedacore/keda#7239, #7411, #7244.
+    chat.make(0, 0, fallback=FALLBACK)
+    wait_for(lambda: chat.condition("Ready") == "True", SOON_S, "KEDA to set it up")
+    chat.scaler.stop()
+    chat.stays(0, 10)
+    chat.scaler.start()
+    chat.say(SILENT)
+    chat.reaches(6, 30)
+
+
+def test_at_zero_a_refusal_without_a_fallback_leaves_it_at_zero(chat: Target) -> None:
+    chat.make(0, 0)
+    wait_for(lambda: chat.condition("Ready") == "True", SOON_S, "KEDA to set it up")
+    chat.say(SILENT)
+    chat.stays(0, 10)
+    chat.say(2)
+    chat.reaches(2)
+
+
+def test_a_server_that_is_started_again_within_two_seconds_is_not_missed(chat: Target) -> None:
+    chat.make(5, 5, push=True)
+    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    for _ in range(3):
+        chat.scaler.stop()
+        chat.scaler.start()
+        chat.stays(5, 3)
+    chat.say(6)
+    chat.reaches(6)
+
+
+def test_an_operator_that_is_killed_and_started_again_changes_nothing(chat: Target) -> None:
+    chat.make(5, 5, push=True)
+    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    chat.keda.restart_operator()
+    chat.stays(5, 10)
+    chat.say(8)
+    chat.reaches(8, 40)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "up", "down"),
+    [("paused", 5, 5), ("paused_scale_in", 8, 5), ("paused_scale_out", 5, 2)],
+)
+def test_kedas_own_pauses_are_kept(chat: Target, annotation: str, up: int, down: int) -> None:
+    chat.make(5, 5)
+    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    chat.annotate(**{annotation: "true"})
+    time.sleep(5)
+    for told, expected in ((2, down), (8, up)):
+        chat.say(told)
+        chat.reaches(expected)
+        chat.stays(expected, 5)
+        chat.say(5)
+        chat.annotate(**{annotation: None})
+        chat.reaches(5)
+        chat.annotate(**{annotation: "true"})
+        time.sleep(5)
+
+
+def test_beside_another_trigger_each_is_right_at_hpa_and_the_larger_one_counts(chat: Target) -> None:
+    # Edge case 17: kedacore/http-add-on#1659.
+    always = {"timezone": "UTC", "start": "0 0 1 1 *", "end": "59 23 31 12 *", "desiredReplicas": "3"}
+    object_ = scaled_object(chat.namespace, "chat", chat.scaler.address)
+    object_["spec"]["triggers"].append({"type": "cron", "metadata": always})
+    chat.say(7)
+    chat.plane.apply(deployment(chat.namespace, "chat", 8000, replicas=1, gpus=0))
+    chat.plane.apply(object_)
+    chat.reaches(7)
+    chat.say(2)
+    chat.reaches(3)
+    assert chat.keda.value(chat.namespace, "chat") == 2
+
+
+def test_beside_another_trigger_our_refusal_lets_nothing_shrink(chat: Target) -> None:
+    # The spec is still given, so HPA keeps our metric; one metric that fails forbids to shrink.
+    always = {"timezone": "UTC", "start": "0 0 1 1 *", "end": "59 23 31 12 *", "desiredReplicas": "3"}
+    object_ = scaled_object(chat.namespace, "chat", chat.scaler.address)
+    object_["spec"]["triggers"].append({"type": "cron", "metadata": always})
+    chat.say(7)
+    chat.plane.apply(deployment(chat.namespace, "chat", 8000, replicas=1, gpus=0))
+    chat.plane.apply(object_)
+    chat.reaches(7)
+    chat.say(Refused(Refusal.INVALID, "metadata.perReplca: unknown key; did you mean metadata.perReplica?"))
+    chat.annotate(changed="yes")
+    chat.stays(7, 12)
+    assert "did you mean metadata.perReplica?" in chat.events()
+
+
+def test_two_namespaces_with_the_same_names_are_told_apart(keda: Keda, scaler: Scaler, namespace: str) -> None:
+    other = f"{namespace}-b"
+    keda.plane.kubectl("create", "namespace", other)
+    first, second = Target(keda, scaler, namespace), Target(keda, scaler, other)
+    first.make(1, 3)
+    second.make(1, 9)
+    first.reaches(3)
+    second.reaches(9)
+    keda.plane.kubectl("-n", other, "delete", "scaledobject", "--all", "--timeout=20s")
+
+
+def test_over_tls_with_both_sides_certificates_from_a_secret(keda: Keda, namespace: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    server = authority.sign("headroom", "IP:127.0.0.1")
+    caller = authority.sign("keda-operator", "DNS:keda-operator.keda")
+    tls = Tls(server.cert, server.key, authority.cert, frozenset({"keda-operator.keda"}))
+    files = {"ca.crt": authority.cert, "tls.crt": caller.cert, "tls.key": caller.key}
+    keda.plane.apply({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "headroom-client", "namespace": namespace},
+        "data": {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()},
+    })  # fmt: skip
+    keda.plane.apply({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "TriggerAuthentication",
+        "metadata": {"name": "headroom", "namespace": namespace},
+        "spec": {"secretTargetRef": [
+            {"parameter": parameter, "name": "headroom-client", "key": key}
+            for parameter, key in (("caCert", "ca.crt"), ("tlsClientCert", "tls.crt"), ("tlsClientKey", "tls.key"))
+        ]},
+    })  # fmt: skip
+    with Scaler(tls=tls) as scaler:
+        chat = Target(keda, scaler, namespace)
+        chat.make(0, 4, push=True, authentication="headroom")
+        chat.reaches(4)
+        assert scaler.book.counts.calls["GetMetrics", "OK"] > 0
+        unknown = Target(keda, scaler, namespace, "stranger")
+        unknown.make(1, 4)
+        unknown.stays(1, 8)
