@@ -75,6 +75,8 @@ def _own(own: Own) -> Iterator[Right]:
     for verb in ("get", "patch"):
         yield Right("coordination.k8s.io", "leases", verb, "lead", own.namespace, own.lease)
     yield Right("coordination.k8s.io", "leases", "create", "lead", own.namespace)
+    for verb in ("list", "patch"):
+        yield Right("", "pods", verb, "label the leader, so that KEDA's Service finds it", own.namespace)
     for verb in ("list", "watch"):
         yield Right("", "configmaps", verb, "see a freeze", own.namespace, own.freeze)
     for verb in ("get", "create", "update", "delete"):
