@@ -93,7 +93,14 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     share = np.where((seen.serving == 0) & (seen.queue > 0), 1.0, share)
     budget.spend(table.budget, rows, seen.dt_s, seen.arrivals, share)
     age_s = episodes.follow(table.episodes, rows, seen.now_s, now_rps, rps * (seen.serving + seen.starting))
-    chance = episodes.outlives(table.episodes, rows, seen.now_s, np.nan_to_num(age_s), seen.lead50_s)
+    chance = episodes.outlives(
+        table.episodes,
+        rows,
+        seen.now_s,
+        np.nan_to_num(age_s),
+        lead_s=seen.lead50_s,
+        recurring=table.forecaster.out.recurring[rows],
+    )
     works = seen.queue + np.nan_to_num(seen.running) + np.nan_to_num(seen.arrivals, nan=0.0)
     loading = (seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0)
     idle_s = peaks.note_work(table.peaks, rows, seen.now_s, np.where(loading, 1.0, works))
@@ -220,7 +227,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         idle, 0, np.maximum(wanted, np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64)) + wanted)
     )
     bounds.note_starts(table.bounds, rows, seen.now_s, seen.finished, seen.failed)
-    limits = gather.limits(table, rows, seen, idle)
+    limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
     bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired)
     limits = limits.with_exact(np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0), unknown)
     soft = bounds.soft(table.bounds, rows, wanted, limits)

@@ -13,7 +13,7 @@ from autoscaler.core.observe import pods
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
 from autoscaler.core.params import Feature
-from autoscaler.core.scale.bounds import BoundInputs
+from autoscaler.core.scale.bounds import YOUNG_S, BoundInputs
 from autoscaler.core.state import Table, Track
 from autoscaler.core.types import Readings
 
@@ -133,8 +133,8 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
     )
 
 
-def limits(table: Table, rows: I64, seen: Batch, idle: Bools) -> Bounded:
-    """Gather the bounds of each row at this moment."""
+def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools) -> Bounded:
+    """Gather the bounds of each row at this moment; `measured` says that the capacity of a replica is no guess."""
     tracks = [table.track(row) for row in rows.tolist()]
     events = [_events(t, r.now_s) for t, r in zip(tracks, seen.readings, strict=True)]
     given = [r.limits for r in seen.readings]
@@ -144,6 +144,7 @@ def limits(table: Table, rows: I64, seen: Batch, idle: Bools) -> Bounded:
         exact=np.zeros(len(rows)),
         lead_s=np.where(table.lacks(rows, Feature.HOLD), 0.0, seen.lead50_s),
         shrinkable=seen.shrinkable,
+        young=(seen.now_s - table.budget.since_s[rows] < YOUNG_S) & measured & ~table.lacks(rows, Feature.HOLD),
         unready=seen.ready < 0.5 * seen.desired,
         loading=(seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0),
         zero_allowed=np.array([t.zero_signal for t in tracks], dtype=np.bool_),

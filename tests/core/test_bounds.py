@@ -94,6 +94,10 @@ TABLE: dict[str, tuple[Reason | None, Case]] = {
     "a minute later it shrinks on": (Reason.RATE_DOWN, Case(0, paced(50), paced(paced(50)), [(90.0, 0, 50)])),
     "a higher need of a moment ago holds": (Reason.STABILISATION, Case(40, 50, 50, STEADY_50)),
     "a higher need of long ago does not": (None, Case(47, 50, 47, [(1900.0, 50, 50)])),
+    "in its first hour a workload is held for longer": (
+        Reason.STABILISATION, Case(47, 50, 50, [(250.0, 50, 50)], given={"young": True}),
+    ),
+    "later it is not": (None, Case(47, 50, 47, [(250.0, 50, 50)])),
     "the hold never raises": (None, Case(3, 3, 3, [(30.0, 60, 3)])),
     "a need just below the smaller count stays": (Reason.DEADBAND, Case(4, 5, 5, given={"exact": 3.95})),
     "a need clearly below it goes": (None, Case(4, 5, 4, given={"exact": 2.9})),

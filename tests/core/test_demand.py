@@ -98,8 +98,9 @@ def lived(*durations_s: float, gap_s: float = 600.0) -> tuple[EpisodeColumns, fl
     return columns, now_s
 
 
-def chance(columns: EpisodeColumns, now_s: float, age_s: float, lead_s: float) -> float:
-    return float(episodes.outlives(columns, ROW, one(now_s), one(age_s), one(lead_s))[0])
+def chance(columns: EpisodeColumns, now_s: float, age_s: float, lead_s: float, *, recurring: bool = False) -> float:
+    told = episodes.outlives(columns, ROW, one(now_s), one(age_s), lead_s=one(lead_s), recurring=np.array([recurring]))
+    return float(told[0])
 
 
 def test_the_first_excess_of_all_is_bought() -> None:
@@ -111,6 +112,13 @@ def test_after_many_short_spikes_the_next_one_is_noise_until_it_lasts() -> None:
     columns, now_s = lived(*[30.0] * 8)
     assert episodes.is_noise(one(chance(columns, now_s, 0.0, 120.0)), one(0.0))[0]
     assert not episodes.is_noise(one(chance(columns, now_s, 60.0, 120.0)), one(60.0))[0], "none lasted that long"
+
+
+def test_above_recurring_bursts_an_excess_like_none_before_is_noise_and_one_like_others_is_judged_by_them() -> None:
+    columns, now_s = lived()
+    assert episodes.is_noise(one(chance(columns, now_s, 10.0, 120.0, recurring=True)), one(10.0))[0]
+    columns, now_s = lived(*[1200.0] * 5)
+    assert not episodes.is_noise(one(chance(columns, now_s, 10.0, 120.0, recurring=True)), one(10.0))[0]
 
 
 def test_after_long_excesses_the_next_one_is_bought_at_once() -> None:

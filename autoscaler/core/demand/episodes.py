@@ -50,13 +50,17 @@ def follow(columns: EpisodeColumns, rows: I64, now_s: F64, load_rps: F64, capaci
     return now_s - began
 
 
-def outlives(columns: EpisodeColumns, rows: I64, now_s: F64, age_s: F64, lead_s: F64) -> F64:
-    """Return the chance that an episode of this age lasts past `lead_s` more seconds, shape (B,)."""
+def outlives(columns: EpisodeColumns, rows: I64, now_s: F64, age_s: F64, *, lead_s: F64, recurring: Bools) -> F64:
+    """Return the chance that an episode of this age lasts past `lead_s` more seconds, shape (B,).
+
+    Where bursts are `recurring`, what is usual was provided for: an excess that nothing before compares to will end.
+    """
+    prior = np.where(recurring, 0.0, PRIOR_OUTLIVES)
     recent = now_s[:, None] - columns.ended_s[rows] <= MEMORY_S
     duration = np.where(recent, columns.duration_s[rows], np.nan)
     reached = (duration > age_s[:, None]).sum(axis=1)
     stayed = (duration > (age_s + lead_s)[:, None]).sum(axis=1)
-    return np.asarray((PRIOR_OUTLIVES + stayed) / (1.0 + reached))
+    return np.asarray((prior + stayed) / (1.0 + reached))
 
 
 def is_noise(chance: F64, age_s: F64) -> Bools:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column
-from autoscaler.core.forecast import conformal, features, models, pending, scoring
+from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.forecast import conformal, features, models, pending, recurring, scoring
 from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model
+from autoscaler.core.params import BIN_S
 
 SCALE_FLOOR = 0.3
 """The scale of a score is at least this share of the recent rate, or scores explode after near-zero load."""
@@ -37,6 +38,8 @@ class ForecastColumns(Columns):
     """Usual relative error of the level over the last hour."""
     leading: I64 = column(fill=0, dtype=np.int64)
     at_s: F64 = column()
+    recurring: Bools = column(fill=False, dtype=np.bool_)
+    """Bursts come back faster than a replica starts: the bound is what they need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +98,25 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     _score(stage, rows, inputs)
     newest = np.where(inputs.cover_s[:, 0] > 0, inputs.count[:, 0] / np.maximum(inputs.cover_s[:, 0], 1e-9), np.nan)
     models.holt_step(stage.holt, rows, newest)
+    habit = recurring.look(inputs.need_rps, BIN_S * inputs.horizon_bins.astype(np.float64))
     base, reference = _bases(stage, rows, inputs, fitted)
+    base[habit.over, Model.PEAK] = np.nan
     common = _scale(stage, rows, base, reference, inputs.horizon_bins)
     level = conformal.adapted(stage.conformal, rows, inputs.level)
     bounds = base + conformal.quantile(stage.conformal, rows, level) * common[:, None]
     middle = base + conformal.quantile(stage.conformal, rows, np.full(len(rows), 0.5)) * common[:, None]
     weight = scoring.weights(stage.scores, rows, np.isfinite(bounds))
     upper = np.maximum(np.nansum(np.where(weight > 0, weight * bounds, 0.0), axis=1), 0.0)
+    recurs = np.isfinite(habit.need_rps)
+    upper = np.where(recurs, habit.need_rps, upper)
     known = np.isfinite(bounds[:, Model.LAST])
     median = np.maximum(np.nansum(np.where(weight > 0, weight * middle, 0.0), axis=1), 0.0)
     held = np.maximum(upper, inputs.least_ratio * median)
     stage.out.upper_rps[rows] = np.where(known, held, stage.out.upper_rps[rows])
     stage.out.median_rps[rows] = np.where(known, median, stage.out.median_rps[rows])
-    stage.out.level[rows] = level
-    stage.out.leading[rows] = weight.argmax(axis=1)
+    stage.out.recurring[rows] = recurs
+    stage.out.level[rows] = np.where(recurs, recurring.LEVEL, level)
+    stage.out.leading[rows] = np.where(recurs, Model.PEAK, weight.argmax(axis=1))
     stage.out.at_s[rows] = inputs.now_s
     ahead = np.minimum(inputs.horizon_bins, pending.MAX_HORIZON_BINS)
     made = pending.Made(inputs.head + ahead, base, common, bounds, upper, inputs.level)

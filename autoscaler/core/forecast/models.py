@@ -2,8 +2,8 @@
 
 *last* carries the last minute's need forward; *level* smooths it (simple exponential smoothing); *holt* adds a damped
 trend (Gardner and McKenzie, "Forecasting trends in time series", 1985); *ridge* and *trees* are fitted elsewhere and
-evaluated here from arrays; *peak* is the highest need of the last hour, which wins where the load comes and goes faster
-than anything can start.
+evaluated here from arrays; *peak* is the highest need of the last hour, and where bursts come back faster than anything
+can start it is what they usually need, and stands alone.
 """
 
 from dataclasses import dataclass

@@ -34,6 +34,10 @@ STABILISE_LEADS = 0.25
 """A replica is held through gaps of a quarter of its lead time. The ski-rental break-even (all of it) cost 6 % more on
 ServeGen days at ten minutes: the bound already looks one lead time ahead."""
 
+YOUNG_S = 3600.0
+STABILISE_YOUNG_S = 300.0
+"""In its first hour a workload has shown few of its gaps: a replica is held for five minutes, HPA's default."""
+
 BACK_OFF_AFTER = 3
 BACK_OFF_S = 60.0
 BACK_OFF_MOST_S = 960.0
@@ -62,6 +66,8 @@ class BoundInputs:
     lead_s: F64
     shrinkable: Bools
     """False while any expected signal is not fresh."""
+    young: Bools
+    """Known for less than `YOUNG_S`, with a measured capacity: a count that rests on a guess is not held for longer."""
     unready: Bools
     """Less than half of what was ordered is ready."""
     loading: Bools
@@ -160,13 +166,14 @@ def pace_floor(high: I64) -> I64:
     return np.asarray(high - np.maximum(1, np.floor(high * RATE_DOWN_RATIO)).astype(np.int64))
 
 
-def hold_s(lead_s: F64, unready: Bools) -> F64:
+def hold_s(lead_s: F64, unready: Bools, young: Bools) -> F64:
     """Return how long a replica is held through lower need.
 
     While most of an order is not ready it is held for a whole lead time: what was ordered for a burst is judged by the
     burst, not by the moment the burst looks smaller (knative/serving#3153).
     """
-    return np.clip(np.where(unready, 1.0, STABILISE_LEADS) * lead_s, STABILISE_MIN_S, STABILISE_MAX_S)
+    least = np.where(young, STABILISE_YOUNG_S, STABILISE_MIN_S)
+    return np.clip(np.where(unready, 1.0, STABILISE_LEADS) * lead_s, least, STABILISE_MAX_S)
 
 
 class _Chain:
@@ -194,6 +201,6 @@ def _ordered(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64
 def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
     number = np.floor(b.now_s / BIN_S).astype(np.int64)
     age_s = (number[:, None] - columns.bin[rows]) * BIN_S
-    recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s, b.unready)[:, None])
+    recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s, b.unready, b.young)[:, None])
     highest: I64 = np.where(recent, columns.wanted[rows], 0).max(axis=1)
     return highest

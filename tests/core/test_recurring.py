@@ -1,0 +1,98 @@
+"""Bursts that come back: when the hour shows a habit, what it asks for, and when the habit is over."""
+
+import numpy as np
+import pytest
+
+from autoscaler.core.forecast import recurring
+from autoscaler.core.params import Params
+from tests.core.toy import Story, Toy
+
+HOUR_BINS = 360
+
+
+def hour(*spells: tuple[float, float]) -> list[float]:
+    """Needs of an hour in time order, told by its last spells of (seconds, need); the hour before them was quiet."""
+    told = [need for seconds, need in spells for _ in range(int(seconds / 10))]
+    return ([0.0] * HOUR_BINS + told)[-HOUR_BINS:]
+
+
+def expected(needs: list[float], lead_s: float = 60.0) -> float:
+    """What is provided for at the end of the hour, requests/s; NaN without a habit."""
+    return float(recurring.look(np.array([needs[::-1]]), np.array([lead_s])).need_rps[0])
+
+
+HABIT = ((60.0, 20.0), (120.0, 0.0)) * 8
+
+
+@pytest.mark.parametrize(
+    ("needs", "lead_s", "told"),
+    [
+        (hour(*HABIT), 60.0, 20.0),
+        (hour(*HABIT, (60.0, 20.0)), 60.0, 20.0),
+        (hour(*HABIT, (60.0, 20.0)), 600.0, 20.0),
+        (hour(*HABIT, (120.0, 0.0)), 60.0, 20.0),
+        (hour(*HABIT, (60.0, 300.0)), 60.0, 20.0),
+        (hour(*HABIT[:4]), 60.0, np.nan),
+        (hour(*HABIT, (3000.0, 8.0)), 60.0, np.nan),
+        (hour(*HABIT, (180.0, 0.0)), 60.0, np.nan),
+        (hour(*HABIT, (150.0, 20.0)), 60.0, np.nan),
+        (hour(*HABIT), 2.0, np.nan),
+        (hour((3600.0, 20.0)), 60.0, np.nan),
+        (hour(*((60.0, 20.0), (120.0, 12.0)) * 8), 60.0, 20.0 * np.nan),
+        (hour(), 60.0, np.nan),
+        ([np.nan] * HOUR_BINS, 60.0, np.nan),
+        ([np.nan] * 180 + hour(*HABIT)[180:], 60.0, 20.0),
+    ],
+    ids=[
+        "a minute in three", "during a burst", "whatever the lead", "a gap no longer than twice the others",
+        "a burst that towers above all", "two bursts only", "long since something else", "a gap that is too long",
+        "a burst that is too long", "a start is quicker than it matters", "steady", "never below half",
+        "silence", "nothing measured", "half of it measured",
+    ],
+)  # fmt: skip
+def test_a_habit_is_seen_and_ends(needs: list[float], lead_s: float, told: float) -> None:
+    assert expected(needs, lead_s) == pytest.approx(told, nan_ok=True)
+
+
+def test_what_is_needed_for_less_than_a_twentieth_of_the_hour_is_not_provided_for() -> None:
+    bursts = hour(*HABIT)
+    for rare, told in ((15, 20.0), (20, 35.0)):
+        high = list(bursts)
+        on = [i for i, need in enumerate(bursts) if need > 0][:rare]
+        for i in on:
+            high[i] = 35.0
+        assert expected(high) == told
+
+
+def test_a_row_says_the_same_alone_and_beside_others() -> None:
+    rows = [hour(*HABIT), hour((3600.0, 5.0)), hour(*HABIT, (180.0, 0.0)), hour(*HABIT, (60.0, 30.0))]
+    together = recurring.look(np.array([needs[::-1] for needs in rows]), np.full(4, 60.0)).need_rps
+    assert together.tolist() == pytest.approx([expected(needs) for needs in rows], nan_ok=True)
+
+
+def bursting(seconds: float, **params: object) -> Story:
+    """Two replicas' worth for two minutes of every six; a start takes two minutes."""
+    story = Story(
+        Toy.of(2, lambda t: 16.0 if t % 360.0 < 120.0 else 0.2, queue=30.0),
+        Params(**{"tick_s": 10.0, "warmup_prior_s": 120.0, "max_replicas": 60} | params),  # type: ignore[arg-type]
+    )
+    story.run(seconds)
+    return story
+
+
+def test_what_the_bursts_need_is_kept_through_the_gaps() -> None:
+    story = bursting(3600.0)
+    gaps = [d for d in story.run(1800.0) if d.now_s % 360.0 > 180.0]
+    assert {d.replicas for d in gaps} <= {8, 9, 10}
+
+
+def test_when_the_bursts_stay_away_the_replicas_go() -> None:
+    story = bursting(3600.0)
+    story.toy.load = lambda _s: 0.2
+    assert story.run(1500.0)[-1].replicas == 1
+
+
+def test_a_load_that_stays_is_followed_beyond_the_habit() -> None:
+    story = bursting(3600.0)
+    story.toy.load = lambda _s: 60.0
+    assert story.run(900.0)[-1].replicas >= 30
