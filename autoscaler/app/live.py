@@ -30,9 +30,10 @@ from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts, serving_live
 from autoscaler.adapters.web.peer import Peer, peers
 from autoscaler.adapters.web.pulse import Pulse
-from autoscaler.api.claims import Claim, Kind, Rejection
+from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.facts import Facts
+from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.publishing import Publisher
 from autoscaler.app.snapshots import Fetched, Kept
 from autoscaler.app.workloads import Choices, Workloads
@@ -91,6 +92,7 @@ async def run(settings: Settings) -> int:
             peer=await enter(peers()),
         )
         live = Live(settings, outside)
+        await enter(live.keda.serving())
         await enter(serving_live(live.facts(), live.hub, settings.http.host, settings.http.port))
         return await live.run(stop)
 
@@ -169,10 +171,11 @@ class Live:
             knowledge=self,
             clock=clock,
         )
+        self.keda = KedaSide(settings, api, self, clock)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, self._leader_address)
 
-    # What the publisher asks.
+    # What the publisher and KEDA's side ask.
 
     def claim(self, workload: str) -> Claim | None:
         """The claim in force."""
@@ -185,6 +188,11 @@ class Live:
     def mode(self, claim: Claim) -> Mode:
         """The mode in force."""
         return self._workloads.mode(claim)
+
+    def standing(self, ref: TargetRef) -> int | None:
+        """The target's count as it was last seen; None where it does not say."""
+        target = self._cluster.target(ref)
+        return None if target is None else target.spec.replicas
 
     def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """The status that a ScalingPolicy shows; None where it is not followed."""
@@ -201,6 +209,12 @@ class Live:
         """Whether this process may speak for the controller."""
         return self._elector.may_write()
 
+    @property
+    def leader(self) -> str:
+        """Who else leads; empty while nobody does."""
+        holder = self._elector.holder
+        return "" if holder is None or holder.identity == self._identity else holder.identity
+
     def facts(self) -> LiveFacts:
         """What the HTTP server asks."""
         told = Facts(
@@ -215,6 +229,7 @@ class Live:
             fetched=self._fetched,
             pulse=self._pulse,
             apis=self._apis,
+            keda=self.keda,
         )
         snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(
@@ -231,6 +246,7 @@ class Live:
                 cluster=self._cluster.run(hooks),
                 workloads=workloads.run(),
                 pulse=self._pulse.run(),
+                **self.keda.works(),
             )
             if self._settings.scrape.follower_scrapes:
                 following += _begin(group, scraper=self._scraper.run())
@@ -244,6 +260,7 @@ class Live:
         won = await _before(stop, self._elector.campaign())
         _end(fetching)
         if not won:
+            await self._elector.release()  # a claim on its way may have been taken
             return
         LOG.info("leading", term=self._elector.term)
         holding = group.create_task(self._elector.hold(), name="lease")
@@ -251,6 +268,7 @@ class Live:
         await asyncio.wait({holding, leading}, return_when=asyncio.FIRST_COMPLETED)
         if not leading.done():
             await self._give_up(stop, leading)
+        await self.keda.hand_over()
         holding.cancel()
         released = await self._elector.release()
         LOG.info("stopped", released=released)
@@ -259,12 +277,13 @@ class Live:
         """Decide and act until `stop`. What was followed before may be behind what the last leader wrote: list anew."""
         self._runtime.restore_from(self._fetched.checkpoints)
         async with asyncio.TaskGroup() as group:
-            with self._runtime.recorder.feed() as feed:
+            with self._runtime.recorder.feed() as feed, self._runtime.recorder.feed() as steps:
                 telling = _begin(group, events=self._events.run(), status=self._statuses.run(), kept=self._kept.run())
                 if not self._settings.scrape.follower_scrapes:
                     telling += _begin(group, scraper=self._scraper.run())
                 publishing = group.create_task(self._publisher.run(feed), name="publisher")
                 if await _before(stop, self._catch_up()):
+                    telling += _begin(group, keda=self.keda.lead(steps))
                     await self._runtime.run(stop)
                     await publishing
                 publishing.cancel()
@@ -288,6 +307,7 @@ class Live:
             self._scale.forget(workload)
         self._workloads.on_claim(workload)
         self._publisher.on_claim(workload)
+        self.keda.answers.on_claim(workload)
 
     def _freeze(self) -> None:
         why = self._cluster.frozen
@@ -319,6 +339,7 @@ def _scope(settings: Settings) -> Scope:
         namespaces=settings.watch_namespaces,
         own_namespace=settings.namespace,
         freeze_config_map=settings.freeze_config_map,
+        keda_addresses=settings.keda_addresses,
     )
 
 
