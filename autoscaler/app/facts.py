@@ -76,7 +76,7 @@ class Facts:
             lease_transitions=self._elector.term,
             loop_lag_s=self._pulse.lag_s,
             snapshot_age_s=None if leading else self._fetched.age_s,
-            watch_staleness_s={resource: age_s for resource, age_s, _ in self._cluster.health()},
+            watch_staleness_s=self._cluster.staleness_s(),
             scrape_targets=self._scraper.states(),
             api_requests=sum((api.answers for api in self._apis), Counter()),
             lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
@@ -87,10 +87,7 @@ class Facts:
 
     def not_ready(self) -> tuple[str, ...]:
         """Why this replica cannot do its part; empty when it can. A follower is ready when it could take over."""
-        why = []
-        for resource, age_s, fault in self._cluster.health():
-            if age_s > STALE_S:
-                why.append(f"{resource} was not heard for {age_s:.0f} s{f': {fault}' if fault else ''}")
+        why = list(self._cluster.silent(STALE_S))
         if self._elector.holder is None and not self._elector.may_write():
             why.append(f"nobody leads{f': {self._elector.error}' if self._elector.error else ''}")
         return tuple(why)
@@ -122,10 +119,10 @@ class Facts:
             engine=spec.engine.value,
             conditions=conditions(claim, mode, self._cluster.frozen, frame, act),
             obstacle=None if claim.obstacle is None else claim.obstacle.message,
-            remarks=claim.remarks,
+            remarks=claim.remarks + tuple(f"done without: {denial}" for denial in self._cluster.denials),
             found=found,
             missing=missing,
-            problems=problems,
+            problems=self._cluster.problems(claim.ref) + problems,
         )
 
     def _pages(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -13,7 +13,7 @@ from autoscaler.runtime.clock import WallClock
 
 @asynccontextmanager
 async def client(
-    url: str, *, clock: Clock | None = None, qps: float = 1e6, burst: int = 1000
+    url: str, *, clock: Clock | None = None, qps: float = 1e6, burst: int = 1000, connections: int = 10
 ) -> AsyncIterator[KubeApi]:
     """A client of the server at `url`, without credentials and in effect without a limit."""
 
@@ -22,7 +22,7 @@ async def client(
 
     clock = clock or WallClock()
     access = Access(url, None, nothing)
-    async with open_session(access, 10) as session:
+    async with open_session(access, connections) as session:
         yield KubeApi(session, access, clock, TokenBucket(clock, qps, burst))
 
 

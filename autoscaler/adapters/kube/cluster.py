@@ -5,6 +5,7 @@ decides nothing and writes nothing. While a resource cannot be read it says for 
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.ports import Clock
+from autoscaler.record.explain import duration
 
 GROUP: Final = "headroom.dev"
 VERSION: Final = "v1alpha1"
@@ -28,6 +30,9 @@ VERSION: Final = "v1alpha1"
 FREEZE_KEY: Final = "freeze"
 """The entry of the freeze ConfigMap; any text but "false" and "" freezes, and is the reason that people read."""
 
+
+LOOK_S: Final = 0.02
+"""Between two looks whether everything is listed."""
 
 TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
 """A tick after the server answers again everything is followed again. There is one of us per cluster: a dozen watches
@@ -103,17 +108,23 @@ class Cluster:
                 group.create_task(informer.run(), name="informer")
 
     async def wait_synced(self) -> None:
-        """Return once every resource was listed, or is known not to be served."""
-        for informer in self._all():
-            await informer.wait_synced()
+        """Return once every resource was listed, or is known not to be served, or may be done without."""
+        while any(not informer.synced and not self._spared(informer) for informer in self._all()):
+            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
-    async def relist(self, every_s: float = 0.02) -> None:
-        """Read everything anew, and return when what is held is what the server had after this call."""
+    async def relist(self) -> None:
+        """Read everything anew, and return when what is held is what the server had after this call.
+
+        What may be done without is not waited for.
+        """
         wanted = {informer: informer.lists for informer in self._all() if not informer.absent}
         for informer in wanted:
             informer.relist()
-        while any(informer.lists <= lists and not informer.absent for informer, lists in wanted.items()):
-            await self._clock.sleep_until(self._clock.monotonic() + every_s)
+        while any(
+            informer.lists <= lists and not informer.absent and not self._spared(informer)
+            for informer, lists in wanted.items()
+        ):
+            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
     @property
     def claims(self) -> Iterator[Claim]:
@@ -154,8 +165,16 @@ class Cluster:
 
     def cut_off_s(self, ref: TargetRef) -> float:
         """For how long the target or its pods could not be followed; 0 while they are."""
-        informers = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
-        return max(informer.cut_off_s() for informer in (*informers, *self._pods))
+        return max(informer.cut_off_s() for informer in self._behind(ref))
+
+    def problems(self, ref: TargetRef) -> tuple[str, ...]:
+        """Why the target or its pods cannot be followed now; nothing while they are."""
+        return tuple(_silence(informer) for informer in self._behind(ref) if informer.cut_off_s() > 0)
+
+    @property
+    def denials(self) -> tuple[str, ...]:
+        """What we may not read and go on without; it might change what is decided."""
+        return tuple(str(informer.error) for informer in self._all() if self._spared(informer))
 
     def limits_of(self, namespace: str) -> tuple[list[Quota], list[LimitRange]]:
         """The quotas and limit ranges of a namespace."""
@@ -180,17 +199,32 @@ class Cluster:
                 return words
         return None
 
-    def health(self) -> Iterator[tuple[str, float, str]]:
-        """Each resource with the seconds since it was last heard and what is wrong with it ("" when nothing is)."""
-        for informer in self._all():
-            absent = "not served" if informer.absent else ""
-            yield informer.path, informer.staleness_s(), str(informer.error or absent)
+    def staleness_s(self) -> dict[str, float]:
+        """By resource, the seconds since it was last heard."""
+        return {informer.path: informer.staleness_s() for informer in self._all()}
+
+    def silent(self, beyond_s: float) -> tuple[str, ...]:
+        """Resources that were not heard for longer and cannot be done without, with why."""
+        return tuple(
+            _silence(informer)
+            for informer in self._all()
+            if informer.staleness_s() > beyond_s and not self._spared(informer)
+        )
 
     def _follow(
         self, root: str, plural: str, kind: type[Any], heard: Callable[[Change[Any]], None]
     ) -> list[Informer[Any]]:
         paths = [f"{root}/namespaces/{n}/{plural}" for n in self._scope.namespaces] or [f"{root}/{plural}"]
         return [Informer(self._api, Resource(path, kind), self._clock, heard, times=TIMES) for path in paths]
+
+    def _behind(self, ref: TargetRef) -> Sequence[Informer[Any]]:
+        """The informers that show a target and its pods."""
+        targets = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
+        return (*targets, *self._pods)
+
+    def _spared(self, informer: Informer[Any]) -> bool:
+        """Whether it may not be read and others can be served without it: not pods, and not the freeze."""
+        return informer.denied and informer not in (*self._pods, *self._freezes)
 
     def _all(self) -> Sequence[Informer[Any]]:
         targets = [informer for some in self._targets.values() for informer in some]
@@ -241,6 +275,13 @@ class Cluster:
 
 def _root(group: str, version: str) -> str:
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _silence(informer: Informer[Any]) -> str:
+    """For how long a resource was not heard, and why."""
+    gone_s = informer.staleness_s()
+    since = f"not heard for {duration(round(gone_s))}" if math.isfinite(gone_s) else "not read yet"
+    return f"{since}: {informer.error or informer.path}"
 
 
 def _unheard(_: Change[Any]) -> None:

@@ -26,6 +26,7 @@ GONE = 410
 """The server no longer knows the version from which a watch or a page is asked for."""
 
 ABSENT = 404
+FORBIDDEN = 403
 
 
 class Informer(Generic[T]):
@@ -83,6 +84,11 @@ class Informer(Generic[T]):
     def error(self) -> KubeError | None:
         """Why `items` may not be up to date: the server does not answer, or objects that cannot be read."""
         return self._fault or self._unread_error()
+
+    @property
+    def denied(self) -> bool:
+        """The server does not let us read this resource; it is asked again, for rights may be granted any time."""
+        return self._fault is not None and self._fault.status == FORBIDDEN
 
     async def wait_synced(self) -> None:
         """Return once `synced`."""

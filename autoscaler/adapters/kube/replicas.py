@@ -54,7 +54,7 @@ class ClusterScale:
             return self._sample(ref, seen.replicas)
         gone_s = self._cluster.cut_off_s(ref)
         if gone_s > CUT_OFF_S:
-            raise PortError(Fault.OUTDATED, f"{workload} could not be followed for {gone_s:.0f} s")
+            raise PortError(Fault.OUTDATED, f"{workload}: {'; '.join(self._cluster.problems(ref))}")
         target = self._cluster.target(ref)
         if target is None:
             raise PortError(Fault.UNAVAILABLE, f"there is no {ref.kind} {workload} any more")

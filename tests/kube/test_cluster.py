@@ -1,0 +1,119 @@
+"""A followed cluster whose server lets us read less than everything: what is waited for, done without, and told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
+from autoscaler.adapters.kube.replicas import ClusterScale
+from autoscaler.api.claims import Kind
+from autoscaler.ports import Fault, PortError
+from autoscaler.runtime.clock import WallClock
+from tests.kube.clients import client, until
+from tests.kube.fakeserver import PODS, Connection, FakeServer, Request, status
+
+DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
+HPAS: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
+FREEZE: Final = "/api/v1/namespaces/headroom-system/configmaps"
+SCOPE: Final = Scope((Kind("apps", "v1", "deployments", "Deployment"),), (), "headroom-system", "headroom-freeze")
+ASKS: Final = {"annotations": {"headroom.dev/scale": "true"}}
+
+
+class Scene:
+    """A cluster that is followed. `refused` maps a path to the status of every answer there."""
+
+    def __init__(self, server: FakeServer, cluster: Cluster, scale: ClusterScale) -> None:
+        self.server, self.cluster, self.scale = server, cluster, scale
+        self.refused: dict[str, int] = {}
+        server.always = self._answer
+
+    async def _answer(self, request: Request, connection: Connection) -> None:
+        code = self.refused.get(request.path)
+        if code is None:
+            await self.server.honest(request, connection)
+        else:
+            words = f"User headroom cannot list resource {request.path.rpartition('/')[2]}"
+            await status(code, "Forbidden" if code == 403 else "Unwell", words)(request, connection)
+
+
+@asynccontextmanager
+async def following(**refused: int) -> AsyncIterator[Scene]:
+    """A cluster with one annotated Deployment; `refused` by the last word of the path."""
+    clock = WallClock()
+    async with FakeServer() as server, client(server.url, clock=clock, connections=50) as api:
+        for path in (DEPLOYMENTS, HPAS, FREEZE):
+            server.objects[path] = {}
+        server.put("chat", path=DEPLOYMENTS, metadata=ASKS, spec={"replicas": 2})
+        cluster = Cluster(api, clock, SCOPE)
+        scale = ClusterScale(api, cluster, clock, may_write=lambda: True, remaining_s=lambda: 10.0)
+        scene = Scene(server, cluster, scale)
+        scene.refused = {path: refused[name] for path in server.objects if (name := path.rpartition("/")[2]) in refused}
+        hooks = Hooks(_unheard, _unheard, _unheard, lambda: None, _unheard)
+        task = asyncio.create_task(cluster.run(hooks))
+        try:
+            yield scene
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _unheard(_: Any) -> None: ...
+
+
+async def test_what_may_not_be_read_is_done_without_and_told_until_the_right_is_there() -> None:
+    async with following(horizontalpodautoscalers=403) as scene:
+        async with asyncio.timeout(2.0):
+            await scene.cluster.wait_synced()
+            await scene.cluster.relist()
+        (claim,) = scene.cluster.claims
+        assert claim.ref.workload == "prod/chat"
+        (denial,) = scene.cluster.denials
+        assert "cannot list resource horizontalpodautoscalers" in denial
+        assert scene.cluster.silent(0.5) == (), "who may be done without makes nobody unready"
+        scene.refused.clear()
+        await until(lambda: not scene.cluster.denials, 6.0)
+
+
+@pytest.mark.parametrize("refused", [{"pods": 403}, {"configmaps": 403}, {"horizontalpodautoscalers": 500}], ids=str)
+async def test_pods_the_freeze_and_whoever_only_fails_are_waited_for(refused: dict[str, int]) -> None:
+    async with following(**refused) as scene:
+        waiting = asyncio.create_task(scene.cluster.wait_synced())
+        await until(lambda: any("Unwell" in words or "403" in words for words in scene.cluster.silent(60.0)))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        scene.refused.clear()
+        async with asyncio.timeout(6.0):
+            await waiting
+        assert scene.cluster.silent(60.0) == ()
+
+
+async def test_a_target_whose_pods_cannot_be_followed_says_why_and_since_when() -> None:
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        (claim,) = scene.cluster.claims
+        assert scene.cluster.problems(claim.ref) == ()
+        assert (await scene.scale.read("prod/chat")).replicas.desired == 2
+        scene.refused[PODS] = 500
+        scene.server.cut()
+        told = "not heard for 0 s: GET /api/v1/pods: 500 Unwell: User headroom cannot list resource pods"
+        await until(lambda: scene.cluster.problems(claim.ref) == (told,))
+
+
+async def test_a_count_not_followed_for_long_is_not_read_and_the_reason_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.replicas.CUT_OFF_S", 0.1)
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        scene.refused[DEPLOYMENTS] = 500
+        scene.server.cut()
+        (claim,) = scene.cluster.claims
+        why = "GET /apis/apps/v1/deployments: 500 Unwell"
+        await until(lambda: any(why in problem for problem in scene.cluster.problems(claim.ref)), 6.0)
+        assert scene.cluster.cut_off_s(claim.ref) > 0.1
+        with pytest.raises(PortError, match=rf"^prod/chat: not heard for \d s: {why}") as caught:
+            await scene.scale.read("prod/chat")
+        assert caught.value.fault is Fault.OUTDATED
