@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from tests.cluster.plane import Plane
 from tests.cluster.processes import free_port
@@ -35,6 +36,8 @@ class Rule:
     """With status 0: this line is put into the stream before what the server sends."""
     cut_after_bytes: int = -1
     """With status 0: the answer is cut after so many bytes."""
+    query: dict[str, str] = field(default_factory=dict)
+    """With status 0: what the server is asked instead of what the controller asks."""
     times: int = 1_000_000
     hits: int = 0
 
@@ -126,7 +129,15 @@ class Proxy:
         rule = self._rule(request)
         if rule is not None and rule.status:
             return web.Response(status=rule.status, body=rule.body, headers=rule.headers)
-        return await self._forward(request, rule)
+        response = web.StreamResponse()
+        try:
+            await self._forward(request, rule, response)
+        except ConnectionError:
+            if not response.prepared:
+                raise
+            if isinstance(request.transport, asyncio.Transport):  # one side hung up in the middle: so does this one
+                request.transport.abort()
+        return response
 
     def _rule(self, request: web.Request) -> Rule | None:
         for rule in self.rules:
@@ -135,14 +146,16 @@ class Proxy:
                 return rule
         return None
 
-    async def _forward(self, request: web.Request, rule: Rule | None) -> web.StreamResponse:
+    async def _forward(self, request: web.Request, rule: Rule | None, response: web.StreamResponse) -> None:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
-        url = self._plane.url + request.path_qs
+        url = URL(self._plane.url + request.raw_path, encoded=True)
+        if rule is not None and rule.query:
+            url = url.update_query(rule.query)
         async with self._session.request(
             request.method, url, headers=headers, data=await request.read() or None, allow_redirects=False
         ) as answer:
-            kept = {name: value for name, value in answer.headers.items() if name.lower() not in HOP}
-            response = web.StreamResponse(status=answer.status, headers=kept)
+            response.set_status(answer.status)
+            response.headers.update({name: value for name, value in answer.headers.items() if name.lower() not in HOP})
             await response.prepare(request)
             if rule is not None and rule.line:
                 await response.write(rule.line + b"\n")
@@ -156,4 +169,3 @@ class Proxy:
                     break
                 left -= len(chunk) if left >= 0 else 0
                 await response.write(chunk)
-            return response

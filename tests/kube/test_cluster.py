@@ -113,7 +113,7 @@ async def test_a_count_not_followed_for_long_is_not_read_and_the_reason_is_given
         (claim,) = scene.cluster.claims
         why = "GET /apis/apps/v1/deployments: 500 Unwell"
         await until(lambda: any(why in problem for problem in scene.cluster.problems(claim.ref)), 6.0)
-        assert scene.cluster.cut_off_s(claim.ref) > 0.1
+        await until(lambda: scene.cluster.cut_off_s(claim.ref) > 0.1)
         with pytest.raises(PortError, match=rf"^prod/chat: not heard for \d s: {why}") as caught:
             await scene.scale.read("prod/chat")
         assert caught.value.fault is Fault.OUTDATED

@@ -1,0 +1,148 @@
+"""HTTP between the controller and the API server fails in every way that servers and proxies know, with a burst on.
+
+One controller reaches the server through a proxy. A fault is put in its way, then a burst begins, then the fault ends.
+Lease renewals pass: without them the process would rightly end, which is test_leadership's subject.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests.cluster.plane import Plane
+from tests.cluster.processes import wait_for
+from tests.cluster.proxy import Proxy, Rule
+from tests.cluster.scene import QUEUE, WITHIN_S, Scene
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
+
+LASTS_S: Final = 5.0
+"""How long a fault goes on after it was told."""
+
+PASSED: Final = r"^(?!.*/leases/)"
+"""What a fault of everything leaves alone."""
+
+
+def _said(code: int, reason: str, words: str) -> bytes:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
+    return json.dumps({**status, "message": words}).encode()
+
+
+def _refuse(method: str, pattern: str, status: int, body: bytes, **headers: str) -> Rule:
+    named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+    return Rule(method, pattern, status=status, body=body, headers=named)
+
+
+def _too_many() -> list[Rule]:
+    body = _said(429, "TooManyRequests", "the server has received too many requests")
+    return [_refuse(m, PASSED, 429, body, retry_after="1", content_type="application/json") for m in ("GET", "PATCH")]
+
+
+def _html() -> list[Rule]:
+    body = b"<html><head><title>Oops</title></head><body>Internal error of a gateway</body></html>"
+    return [_refuse(method, PASSED, 500, body, content_type="text/html") for method in ("GET", "PATCH")]
+
+
+def _cut_in_mid_line() -> list[Rule]:
+    return [Rule("GET", r"watch=true", cut_after_bytes=200)]
+
+
+def _old_version() -> list[Rule]:
+    return [_refuse("GET", r"watch=true", 410, _said(410, "Expired", "too old resource version"))]
+
+
+def _old_version_in_the_stream() -> list[Rule]:
+    gone = json.loads(_said(410, "Expired", "too old resource version"))
+    return [Rule("GET", r"watch=true", line=json.dumps({"type": "ERROR", "object": gone}).encode())]
+
+
+def _old_page() -> list[Rule]:
+    """Lists are asked for because watches are refused, in pages of one object, and no second page is to be had."""
+    return [
+        _refuse("GET", r"continue=", 410, _said(410, "Expired", "the continue parameter is too old")),
+        Rule("GET", r"(pods|deployments)\?limit=", query={"limit": "1"}),
+        *_old_version(),
+    ]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Its rules, the words by which a person learns of it, and whether nothing can be written while it lasts."""
+
+    rules: Callable[[], list[Rule]]
+    words: str
+    blocks: bool = False
+
+
+FAULTS: Final = {
+    "429-with-retry-after": Fault(_too_many, "429 TooManyRequests", blocks=True),
+    "500-with-html": Fault(_html, "an HTML page", blocks=True),
+    "watch-cut-in-mid-line": Fault(_cut_in_mid_line, "stream"),
+    "410-for-a-watch": Fault(_old_version, "410 Expired"),
+    "410-in-a-watch": Fault(_old_version_in_the_stream, "410 Expired"),
+    "410-for-a-page": Fault(_old_page, "410 Expired"),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(plane: Plane) -> Iterator[Proxy]:
+    with Proxy(plane) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scene(plane: Plane, proxy: Proxy) -> Iterator[Scene]:
+    with Scene.begin(plane, "http", server=proxy.url) as made:
+        yield made
+
+
+@contextmanager
+def harm(proxy: Proxy, rules: list[Rule]) -> Iterator[None]:
+    """Let rules hold for the block; what was opened before them, or under them, is closed."""
+    try:
+        _rule(proxy, rules)
+        yield
+    finally:
+        _rule(proxy, [])
+
+
+def _rule(proxy: Proxy, rules: list[Rule]) -> None:
+    proxy.rules = rules
+    proxy.cut()
+    proxy.mend()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_burst_under_a_fault_is_served_once_it_ends_and_told_meanwhile(scene: Scene, proxy: Proxy, name: str) -> None:
+    fault = FAULTS[name]
+    service, ips = scene.serve(name, max_replicas="6")
+    rules = fault.rules()
+    with harm(proxy, rules):
+        scene.engines.of_all(ips, **QUEUE)
+        wait_for(lambda: fault.words in scene.told(service), 30, f"a word about {name}", every_s=0.2)
+        time.sleep(LASTS_S)
+        assert all(rule.hits for rule in rules)
+        assert scene.controller.returncode is None
+        assert not fault.blocks or service.replicas() == 2
+    wait_for(lambda: service.replicas() > 2, WITHIN_S, "growth after the fault")
+    wait_for(lambda: fault.words not in scene.told(service), 30, "no more word of it", every_s=0.2)
+    assert not service.shrinks()
+
+
+def test_an_event_of_five_megabytes_is_read_like_any_other(scene: Scene, proxy: Proxy) -> None:
+    service, ips = scene.serve("large-event", max_replicas="6")
+    large = scene.plane.call("GET", service.path)
+    large["metadata"]["annotations"] |= {"note": "x" * 5_000_000, "headroom.dev/max-replicas": "3"}
+    large["metadata"]["resourceVersion"] = "1"
+    line = json.dumps({"type": "MODIFIED", "object": large}).encode()
+    with harm(proxy, [Rule("GET", r"deployments\?.*watch=true", line=line)]):
+        wait_for(lambda: scene.row(service).get("max_replicas") == 3, 20, "the policy that came with it")
+        scene.engines.of_all(ips, **QUEUE)
+        wait_for(lambda: service.replicas() == 3, WITHIN_S, "growth up to what the event says")
+    wait_for(lambda: service.replicas() == 6, 30, "growth up to what the object says")
+    assert not service.shrinks()
+    assert scene.controller.returncode is None
