@@ -18,6 +18,7 @@ from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
+from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.snapshots import Fetched
 from autoscaler.app.standing import conditions
 from autoscaler.app.workloads import Workloads
@@ -48,6 +49,7 @@ class Facts:
         fetched: Fetched,
         pulse: Pulse,
         apis: tuple[KubeApi, ...],
+        keda: KedaSide,
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -59,6 +61,7 @@ class Facts:
         self._fetched = fetched
         self._pulse = pulse
         self._apis = apis
+        self._keda = keda
         self._follower_scrapes = settings.scrape.follower_scrapes
         self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
 
@@ -81,6 +84,7 @@ class Facts:
             api_requests=sum((api.answers for api in self._apis), Counter()),
             lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
             waiting={"audit": recorder.audit.waiting, "journal": recorder.journal.waiting},
+            keda=self._keda.figures(),
             version=__version__,
             config_hash=self._config_hash,
         )
@@ -112,7 +116,7 @@ class Facts:
         return About(
             kind=claim.ref.kind,
             way=claim.way.value,
-            policy=claim.policy,
+            policy=claim.policy or claim.scaled_object,
             mode=mode.value,
             mode_until_s=spec.mode_until_s,
             tier=spec.tier.value,

@@ -69,6 +69,8 @@ def _active(claim: Claim, mode: Mode, frozen: str | None, act: ActRecord | None)
         return _made(ConditionType.ACTIVE, False, "Frozen", f"the whole cluster is frozen: {frozen}")
     if mode in {Mode.SHADOW, Mode.PAUSED}:
         return _made(ConditionType.ACTIVE, False, mode.value, _MODES[mode])
+    if claim.scaled_object is not None:
+        return _made(ConditionType.ACTIVE, True, "Told", f"KEDA is told what is decided, and acts ({mode.value})")
     if act is not None and act.outcome in FAILED:
         said = f": {act.message}" if act.message else ""
         return _made(ConditionType.ACTIVE, False, _camel(act.outcome), f"{act.words}{said}")

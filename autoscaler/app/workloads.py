@@ -18,7 +18,7 @@ from autoscaler.adapters.kube.pods import Pod, PodSpec
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.selectors import matches
 from autoscaler.adapters.kube.shapes import gpus, metrics_port, quota_replicas
-from autoscaler.api.claims import Claim
+from autoscaler.api.claims import Claim, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.policy import compile_params
 from autoscaler.core.types import Limits
@@ -193,6 +193,7 @@ class Workloads:
                 Limits(quota_replicas=self._quota(claim, shape)),
                 tier=claim.spec.tier,
                 gpus_per_replica=held if held is not None else 1,
+                told=claim.way is Way.SCALED_OBJECT,
             )
         )
 

@@ -49,6 +49,19 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
+class KedaFigures:
+    """What the server that KEDA asks has done since it started."""
+
+    calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By method and gRPC status code, such as ("GetMetrics", "OK")."""
+    streams: int = 0
+    pushed: int = 0
+    held: int = 0
+    certificates: int = 0
+    plaintext: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """The replica that answers, and its figures; one that is None, or empty, is not exposed."""
 
@@ -76,6 +89,8 @@ class Process:
     """Lines, events and entries given up so far, by stream, such as audit."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Lines that a sink has not taken yet, by stream."""
+    keda: KedaFigures | None = None
+    """None where KEDA is not answered."""
     version: str = ""
     config_hash: str = ""
 
@@ -190,13 +205,27 @@ _LOST: Final = Metric(
     "headroom_record_lost_total", Kind.COUNTER, "Records given up before they were kept.", ("stream",)
 )
 _WAITING: Final = Metric("headroom_record_waiting", Kind.GAUGE, "Records that a sink has not taken yet.", ("stream",))
+_KEDA_CALLS: Final = Metric(
+    "headroom_keda_calls_total", Kind.COUNTER, "Calls of KEDA's external scaler that ended.", ("method", "code")
+)
+_KEDA_STREAMS: Final = Metric("headroom_keda_streams", Kind.GAUGE, "Streams that KEDA has open.")
+_KEDA_PUSHED: Final = Metric("headroom_keda_pushed_total", Kind.COUNTER, "Messages pushed to KEDA.")
+_KEDA_HELD: Final = Metric(
+    "headroom_keda_held_total", Kind.COUNTER, "Values told that were the last good ones, for want of metrics."
+)
+_KEDA_CERTIFICATES: Final = Metric(
+    "headroom_keda_certificates_total", Kind.COUNTER, "Times that the certificates were read."
+)
+_KEDA_PLAINTEXT: Final = Metric(
+    "headroom_keda_plaintext", Kind.GAUGE, "1 while KEDA is answered without encryption: whoever reaches it may ask."
+)
 _BUILD: Final = Metric("headroom_build_info", Kind.GAUGE, "Always 1, with the version that runs.", ("version",))
 _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a hash of the settings.", ("hash",))
 
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
-    _BUILD, _CONFIG,
+    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_PLAINTEXT, _BUILD, _CONFIG,
 )  # fmt: skip
 """Every metric there is."""
 
@@ -260,3 +289,14 @@ def _of_process(process: Process, workloads: int) -> Iterator[Family]:
     for metric, values in by_code.items():
         yield Family(metric, {(code,): float(value) for code, value in values.items()})
     yield Family(_REQUESTS, {labels: float(count) for labels, count in process.api_requests.items()})
+    if process.keda is not None:
+        yield from _of_keda(process.keda)
+
+
+def _of_keda(keda: KedaFigures) -> Iterator[Family]:
+    yield Family(_KEDA_CALLS, {labels: float(count) for labels, count in keda.calls.items()})
+    yield Family(_KEDA_STREAMS, {(): keda.streams})
+    yield Family(_KEDA_PUSHED, {(): keda.pushed})
+    yield Family(_KEDA_HELD, {(): keda.held})
+    yield Family(_KEDA_CERTIFICATES, {(): keda.certificates})
+    yield Family(_KEDA_PLAINTEXT, {(): float(keda.plaintext)})

@@ -28,9 +28,9 @@ class About:
     kind: str
     """Of the target, such as Deployment."""
     way: str
-    """How it was asked for: ScalingPolicy or annotation."""
+    """How it was asked for: ScaledObject, ScalingPolicy or annotation."""
     policy: str | None = None
-    """The name of the ScalingPolicy, in the workload's namespace."""
+    """The name of the ScaledObject or ScalingPolicy, in the workload's namespace."""
     mode: str = "Active"
     """The mode in force."""
     mode_until_s: float | None = None

@@ -19,3 +19,5 @@ class Target:
     """Who gives way when GPUs are short."""
     gpus_per_replica: int = 1
     """GPUs that one replica holds; 0 for one without."""
+    told: bool = False
+    """Whether KEDA asks for the count and acts on it, so that nobody else may."""

@@ -1,0 +1,209 @@
+"""What KEDA is answered: claims by ScaledObject, and the last decision of each, with a word when there is none.
+
+Enters: claims, modes, the driver's steps. Leaves: an external scaler's `Answers`. In a mode that does not act, and
+while everything is frozen, the number is what stands already, so that KEDA leaves it alone. A decision that was made
+blind is told for a while as what it is, a held one; then nothing is told, and KEDA's own fallback has its turn.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from autoscaler.adapters.keda.answers import Refusal, Refused, Served
+from autoscaler.adapters.keda.pushes import Bells
+from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef
+from autoscaler.api.modes import Mode
+from autoscaler.core.types import Readings
+from autoscaler.ports import Clock
+from autoscaler.runtime.actuator import Act, Outcome
+from autoscaler.runtime.records import Entry, Feed, Stepped
+
+DEMAND: Final = ("arrivals", "queue")
+"""Signals of which one at least must be read for a count to mean anything."""
+
+LATE_TICKS: Final = 3.0
+LATE_MIN_S: Final = 15.0
+"""A decision whose successor is so late is nobody's any more: as long as the core holds a reading."""
+
+
+class Books(Protocol):
+    """What is known of workloads besides their steps."""
+
+    def claim(self, workload: str) -> Claim | None:
+        """The claim in force."""
+        ...
+
+    def rejections(self, workload: str) -> Iterable[Rejection]:
+        """Who asks for the workload in vain."""
+        ...
+
+    def mode(self, claim: Claim) -> Mode:
+        """The mode in force."""
+        ...
+
+    def standing(self, ref: TargetRef) -> int | None:
+        """The target's count as it was last seen; None where it does not say."""
+        ...
+
+    @property
+    def frozen(self) -> str | None:
+        """Why nothing is acted upon, None while it is."""
+        ...
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may speak for the controller."""
+        ...
+
+    @property
+    def leader(self) -> str:
+        """Who else leads; empty while nobody does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is kept of a step; `at_s` is monotonic."""
+
+    at_s: float
+    seen: int
+    replicas: int
+    demand: int | None
+    blind_s: float
+    """Since demand was read, at the time of the step; infinite where it never was."""
+
+
+class KedaAnswers:
+    """Answers for the ScaledObjects that ask us."""
+
+    def __init__(self, books: Books, bells: Bells, clock: Clock, *, hold_s: float) -> None:
+        self._books = books
+        self._bells = bells
+        self._clock = clock
+        self._hold_s = hold_s
+        self._synced = False
+        self._steps: dict[str, _Step] = {}
+        self._asking: dict[tuple[str, str], str | Rejection] = {}
+        """ScaledObject -> the workload that it claims, or why it claims none."""
+        self._askers: dict[str, set[tuple[str, str]]] = {}
+        """Workload -> the ScaledObjects that aim at it."""
+
+    def ready(self) -> bool:
+        """Whether this replica leads and knows its cluster."""
+        return self._synced and self._books.leading
+
+    def on_claim(self, workload: str) -> None:
+        """The claim on a workload, or who asks for it in vain, changed."""
+        for key in self._askers.pop(workload, ()):
+            del self._asking[key]
+        claim = self._books.claim(workload)
+        asking: dict[tuple[str, str], str | Rejection] = {
+            (refused.namespace, refused.name): refused
+            for refused in self._books.rejections(workload)
+            if refused.kind == "ScaledObject"
+        }
+        if claim is not None and claim.scaled_object is not None:
+            asking[claim.ref.namespace, claim.scaled_object] = workload
+        else:
+            self._steps.pop(workload, None)
+        if asking:
+            self._askers[workload] = set(asking)
+            self._asking |= asking
+        for key in asking:
+            self._bells.tell(*key)
+
+    async def run(self, feed: Feed) -> None:
+        """Take steps from the feed until it ends. Begin it once the cluster is known."""
+        self._synced = True
+        async for entry in feed:
+            self.note(entry)
+
+    def note(self, entry: Entry) -> None:
+        """Take an entry of the driver's record."""
+        if isinstance(entry, Act):
+            self._limit(entry)
+        if not isinstance(entry, Stepped):
+            return
+        decision = entry.decision
+        claim = self._books.claim(decision.workload)
+        if claim is None or claim.scaled_object is None:
+            return
+        self._steps[decision.workload] = _Step(
+            self._clock.monotonic(),
+            decision.seen_replicas,
+            decision.replicas,
+            _demand(entry.readings, gateway=claim.spec.gateway is not None),
+            _blind_s(entry.view.signals),
+        )
+        self._bells.tell(claim.ref.namespace, claim.scaled_object)
+
+    def _limit(self, act: Act) -> None:
+        """Tell no more than what stands where limits were lowered between a decision and its act."""
+        step = self._steps.get(act.workload)
+        if step is not None and act.outcome is Outcome.LIMITED and act.replicas == step.replicas:
+            self._steps[act.workload] = replace(step, replicas=min(step.replicas, act.seen_replicas))
+
+    def served(self, namespace: str, name: str) -> Served | Refused:
+        """The number for a ScaledObject."""
+        if not self._books.leading:
+            return Refused(Refusal.NOT_LEADING, f"{self._books.leader or 'nobody'} leads; this replica does not answer")
+        if not self._synced:
+            return Refused(Refusal.NOT_READY, "the cluster is not known yet; ask again in some seconds")
+        found = self._asking.get((namespace, name))
+        if found is None:
+            words = f"no ScaledObject {namespace}/{name} with a trigger that points here is known"
+            return Refused(Refusal.UNKNOWN, words)
+        if isinstance(found, Rejection):
+            missing = found.reject is Reject.NO_TARGET
+            return Refused(Refusal.UNKNOWN if missing else Refusal.INVALID, found.message)
+        claim, step = self._books.claim(found), self._steps.get(found)
+        if claim is None or step is None:
+            return Refused(Refusal.NOT_READY, f"{found} has not been decided on yet; ask again in some seconds")
+        return self._told(claim, step)
+
+    def _told(self, claim: Claim, step: _Step) -> Served | Refused:
+        age_s = self._clock.monotonic() - step.at_s
+        if age_s > max(LATE_MIN_S, LATE_TICKS * claim.spec.tick_s):
+            return Refused(Refusal.NOT_READY, f"the last decision on {claim.ref.workload} is {age_s:.0f} s old")
+        if math.isinf(step.blind_s):
+            words = (
+                f"this leader has read no metric of {claim.ref.workload} yet; `headroom doctor` says what is missing"
+            )
+            return Refused(Refusal.NOT_READY, words)
+        blind_s = step.blind_s + age_s if step.blind_s else 0.0
+        if blind_s > self._hold_s:
+            words = f"the metrics of {claim.ref.workload} could not be read for {blind_s:.0f} s"
+            return Refused(Refusal.NOT_READY, words)
+        standing = self._books.standing(claim.ref)
+        if standing is None:
+            standing = step.seen
+        mode = Mode.PAUSED if self._books.frozen is not None else self._books.mode(claim)
+        acts = mode.allows(standing, step.replicas)
+        replicas, demand = (step.replicas, step.demand) if acts else (standing, None)
+        return Served(replicas, standing, demand, max(age_s, blind_s), held=blind_s > 0)
+
+
+def _blind_s(signals: Iterable[tuple[str, str, float | None]]) -> float:
+    """Seconds since any signal of demand was read: 0 while one is."""
+    known = [(state, age_s) for signal, state, age_s in signals if signal in DEMAND and age_s is not None]
+    if any(state == "fresh" for state, _ in known):
+        return 0.0
+    return min((age_s for _, age_s in known), default=math.inf)
+
+
+def _demand(readings: Readings, *, gateway: bool) -> int | None:
+    """Requests in flight and waiting, whole; None while a part of them is not known."""
+    total = 0.0
+    if gateway:
+        queued = None if readings.gateway is None else readings.gateway.queued
+        if queued is None:
+            return None
+        total += queued
+    if readings.pods is None:
+        return None
+    for pod in readings.pods:
+        if pod.waiting is None or pod.running is None:
+            return None
+        total += pod.waiting + pod.running
+    return math.ceil(total)

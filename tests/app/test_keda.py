@@ -1,0 +1,296 @@
+"""What KEDA is answered for a workload: from its claim, its mode and its last decision, or why there is no number."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from autoscaler.adapters.keda.answers import Refusal, Refused, Served
+from autoscaler.adapters.keda.pushes import Bells
+from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
+from autoscaler.api.modes import Mode
+from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.app.keda import KedaAnswers
+from autoscaler.core.params import Params
+from autoscaler.core.reasons import Reason
+from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading, Verdict
+from autoscaler.core.view import View
+from autoscaler.runtime.actuator import Act, Outcome
+from autoscaler.runtime.records import Stepped
+from autoscaler.runtime.triggers import Cause
+
+CHAT = "prod/chat"
+KEY = ("prod", "chat-so")
+FRESH = (("arrivals", "fresh", 0.0), ("queue", "fresh", 0.0))
+NEVER = (("arrivals", "absent", None), ("queue", "absent", None))
+HOLD_S = 120.0
+
+
+class Hands:
+    """A clock that a test sets."""
+
+    at_s = 1000.0
+
+    def now(self) -> float:
+        return self.at_s
+
+    def monotonic(self) -> float:
+        return self.at_s
+
+
+def claim(**spec: Any) -> Claim:
+    ref = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "u1")
+    return Claim(ref, ScalingPolicySpec(**spec), Way.SCALED_OBJECT, None, 1, scaled_object="chat-so")
+
+
+@dataclass
+class Known:
+    """The books, as a test writes them."""
+
+    claims: dict[str, Claim] = field(default_factory=lambda: {CHAT: claim()})
+    rejected: dict[str, tuple[Rejection, ...]] = field(default_factory=dict)
+    in_mode: Mode = Mode.ACTIVE
+    stands: int | None = None
+    frozen: str | None = None
+    leading: bool = True
+    leader: str = "headroom-1"
+
+    def claim(self, workload: str) -> Claim | None:
+        return self.claims.get(workload)
+
+    def rejections(self, workload: str) -> tuple[Rejection, ...]:
+        return self.rejected.get(workload, ())
+
+    def mode(self, claim: Claim) -> Mode:
+        return self.in_mode
+
+    def standing(self, ref: TargetRef) -> int | None:
+        return self.stands
+
+
+@dataclass
+class Bench:
+    known: Known = field(default_factory=Known)
+    clock: Hands = field(default_factory=Hands)
+    bells: Bells = field(default_factory=Bells)
+
+    def __post_init__(self) -> None:
+        self.answers = KedaAnswers(self.known, self.bells, self.clock, hold_s=HOLD_S)  # type: ignore[arg-type]
+        self.answers._synced = True
+        self.answers.on_claim(CHAT)
+
+    def step(
+        self,
+        replicas: int,
+        *,
+        seen: int = 3,
+        signals: tuple[tuple[str, str, float | None], ...] = FRESH,
+        pods: tuple[PodReading, ...] | None = (),
+        gateway: GatewayReading | None = None,
+    ) -> None:
+        verdict = Verdict.HOLD if replicas == seen else Verdict.SCALE
+        now_s = self.clock.at_s
+        decision = Decision(CHAT, now_s, seen, replicas, verdict, Reason.FORECAST, (), now_s + 5)
+        readings = Readings(now_s, ReplicaReading(seen, seen), pods, gateway)
+        view = View(
+            CHAT, now_s, 12.0, 3.0, seen, 0, replicas, 4.0, "proven", 60.0, 90.0, 3, 19.0, 15.0, "last", 0.97, 0.96, (),
+            (), 0.1, 0.0, signals, None,
+        )  # fmt: skip
+        self.answers.note(Stepped(decision, readings, view, Cause.DUE, Params()))
+
+    def told(self) -> Served | Refused:
+        return self.answers.served(*KEY)
+
+    def number(self) -> int:
+        told = self.told()
+        assert isinstance(told, Served), told
+        return told.replicas
+
+    def refusal(self) -> tuple[Refusal, str]:
+        told = self.told()
+        assert isinstance(told, Refused), told
+        return told.refusal, told.message
+
+
+def test_the_count_that_was_decided_is_told_with_what_stands() -> None:
+    bench = Bench()
+    bench.step(5, seen=3)
+    assert bench.told() == Served(5, 3, 0)
+    bench.known.stands = 4
+    assert bench.told() == Served(5, 4, 0)
+
+
+def test_calls_before_the_first_sync_are_unavailable() -> None:
+    bench = Bench()
+    bench.answers._synced = False
+    assert bench.refusal()[0] is Refusal.NOT_READY
+    assert not bench.answers.ready()
+
+
+def test_a_replica_that_does_not_lead_says_who_does() -> None:
+    bench = Bench()
+    bench.step(5)
+    bench.known.leading = False
+    assert bench.refusal() == (Refusal.NOT_LEADING, "headroom-1 leads; this replica does not answer")
+    assert not bench.answers.ready()
+
+
+def test_a_scaledobject_that_nobody_has_seen_is_not_found() -> None:
+    refusal, words = Bench().answers.served("prod", "other"), "no ScaledObject prod/other"
+    assert isinstance(refusal, Refused)
+    assert refusal.refusal is Refusal.UNKNOWN
+    assert refusal.message.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("reject", "refusal"),
+    [
+        (Reject.INVALID, Refusal.INVALID),
+        (Reject.OUTRANKED, Refusal.INVALID),
+        (Reject.KIND_REFUSED, Refusal.INVALID),
+        (Reject.NO_TARGET, Refusal.UNKNOWN),
+    ],
+)
+def test_one_that_asks_in_vain_is_told_why(reject: Reject, refusal: Refusal) -> None:
+    bench = Bench(Known(claims={}))
+    why = Rejection("prod", "chat-so", False, "ScaledObject", "keda.sh/v1alpha1", "u", 1, reject, "metadata.x: unknown")
+    bench.known.rejected[CHAT] = (why,)
+    bench.answers.on_claim(CHAT)
+    assert bench.refusal() == (refusal, "metadata.x: unknown")
+
+
+def test_before_the_first_decision_there_is_no_number() -> None:
+    assert Bench().refusal()[0] is Refusal.NOT_READY
+
+
+def test_a_workload_whose_metrics_were_never_read_has_no_number() -> None:
+    bench = Bench()
+    bench.step(3, signals=NEVER)
+    assert bench.refusal() == (
+        Refusal.NOT_READY, "this leader has read no metric of prod/chat yet; `headroom doctor` says what is missing",
+    )  # fmt: skip
+
+
+def test_an_outage_of_metrics_is_held_then_refused_and_never_a_smaller_number() -> None:
+    # Edge case 5, as KEDA sees it: ten minutes without metrics under load.
+    bench = Bench()
+    bench.step(8, seen=8)
+    begun_s = bench.clock.at_s
+    told: list[int | Refusal] = []
+    for second in range(0, 601, 5):
+        bench.clock.at_s = begun_s + second
+        state = "fresh" if second == 0 else "held" if second <= 15 else "unknown"
+        bench.step(8, seen=8, signals=tuple((name, state, float(second)) for name in ("arrivals", "queue")))
+        answer = bench.told()
+        told.append(answer.replicas if isinstance(answer, Served) else answer.refusal)
+        if isinstance(answer, Served):
+            assert answer.held == (second > 0)
+            assert answer.age_s == second
+    assert told == [8] * 25 + [Refusal.NOT_READY] * 96
+
+
+def test_one_signal_of_demand_that_is_read_is_enough() -> None:
+    bench = Bench()
+    bench.step(5, signals=(("arrivals", "unknown", 600.0), ("queue", "fresh", 0.0)))
+    told = bench.told()
+    assert isinstance(told, Served)
+    assert not told.held
+
+
+@pytest.mark.parametrize(("tick_s", "late_s"), [(5.0, 15.0), (60.0, 180.0)])
+def test_a_decision_without_successor_is_nobodys_after_three_ticks(tick_s: float, late_s: float) -> None:
+    bench = Bench(Known(claims={CHAT: claim(tick_s=tick_s)}))
+    bench.step(5)
+    bench.clock.at_s += late_s
+    assert bench.number() == 5
+    bench.clock.at_s += 0.1
+    assert bench.refusal()[0] is Refusal.NOT_READY
+
+
+@pytest.mark.parametrize(
+    ("mode", "up", "down"),
+    [
+        (Mode.ACTIVE, 9, 2),
+        (Mode.SHADOW, 4, 4),
+        (Mode.PAUSED, 4, 4),
+        (Mode.PAUSED_SCALE_IN, 9, 4),
+        (Mode.PAUSED_SCALE_OUT, 4, 2),
+    ],
+)
+def test_a_mode_that_does_not_act_tells_what_stands_so_that_keda_leaves_it_alone(
+    mode: Mode, up: int, down: int
+) -> None:
+    bench = Bench(Known(in_mode=mode, stands=4))
+    bench.step(9, seen=4)
+    assert bench.number() == up
+    bench.step(2, seen=4)
+    assert bench.number() == down
+
+
+def test_while_everything_is_frozen_what_stands_is_told() -> None:
+    bench = Bench(Known(stands=4, frozen="incident 7"))
+    bench.step(9, seen=4)
+    assert bench.number() == 4
+
+
+def test_limits_that_were_lowered_after_a_decision_take_it_back() -> None:
+    bench = Bench(Known(stands=3))
+    bench.step(9, seen=3)
+    bench.answers.note(Act(CHAT, bench.clock.at_s, bench.clock.at_s, 3, 9, Outcome.LIMITED))
+    assert bench.number() == 3
+    bench.step(5, seen=3)
+    bench.answers.note(Act(CHAT, bench.clock.at_s, bench.clock.at_s, 3, 5, Outcome.TOLD))
+    assert bench.number() == 5
+
+
+def pod(waiting: float | None, running: float | None) -> PodReading:
+    return PodReading(f"p{waiting}{running}", waiting=waiting, running=running)
+
+
+@pytest.mark.parametrize(
+    ("pods", "queued", "gateway", "demand"),
+    [
+        pytest.param((pod(2, 8), pod(0, 5)), None, None, 15, id="pods alone"),
+        pytest.param((pod(2, 8), pod(0, 5)), 4.0, "main", 19, id="with a gateway's queue"),
+        pytest.param((pod(0.4, 8),), None, None, 9, id="rounded up to whole requests"),
+        pytest.param((), None, None, 0, id="no pod and no gateway"),
+        pytest.param((pod(2, None),), None, None, None, id="a pod that does not say"),
+        pytest.param(None, None, None, None, id="pods that could not be read"),
+        pytest.param((pod(2, 8),), None, "main", None, id="a gateway that does not say"),
+    ],
+)
+def test_demand_is_counted_whole_or_not_at_all(
+    pods: tuple[PodReading, ...] | None, queued: float | None, gateway: str | None, demand: int | None
+) -> None:
+    bench = Bench(Known(claims={CHAT: claim(gateway=gateway)}))
+    bench.step(3, pods=pods, gateway=None if queued is None else GatewayReading(queued))
+    told = bench.told()
+    assert isinstance(told, Served)
+    assert told.demand == demand
+
+
+def test_a_scaledobject_that_goes_or_is_aimed_elsewhere_takes_its_answer_with_it() -> None:
+    bench = Bench()
+    bench.step(5)
+    bench.known.claims[CHAT] = replace(claim(), scaled_object="renamed")
+    bench.answers.on_claim(CHAT)
+    assert bench.refusal()[0] is Refusal.UNKNOWN
+    assert bench.answers.served("prod", "renamed") == Served(5, 3, 0)
+    del bench.known.claims[CHAT]
+    bench.answers.on_claim(CHAT)
+    assert isinstance(bench.answers.served("prod", "renamed"), Refused)
+    assert not bench.answers._steps
+    assert not bench.answers._asking
+
+
+def test_a_step_rings_whoever_waits_for_its_scaledobject() -> None:
+    bench = Bench()
+    with bench.bells.listening(*KEY) as bell, bench.bells.listening("prod", "other") as another:
+        bench.step(5)
+        assert (bell.is_set(), another.is_set()) == (True, False)
+
+
+def test_workloads_that_keda_does_not_ask_for_are_not_kept() -> None:
+    bench = Bench(Known(claims={CHAT: replace(claim(), way=Way.ANNOTATION, scaled_object=None)}))
+    bench.step(5)
+    assert not bench.answers._steps
