@@ -120,7 +120,9 @@ def state(row: "WorkloadStatus") -> str:
         return "late"
     if "held" in signals:
         return "metrics held"
-    return "starting" if row.getting else "fits"
+    if row.getting:
+        return "starting"
+    return "learning" if row.overload == "unknown" else "fits"
 
 
 def _troubles(rows: "tuple[WorkloadStatus, ...]") -> Iterator[str]:

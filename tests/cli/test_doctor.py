@@ -194,6 +194,7 @@ BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
     ("row", "told"),
     [
         (WELL, [("ok", "mode Active, fits")]),
+        (replace(WELL, overload="unknown"), [("ok", "mode Active, learning")]),
         (replace(WELL, about=replace(CHAT, found=("a", "b"))), [("ok", "2 metrics found, mode Active, fits")]),
         (replace(WELL, signals=BLIND), [("fail", "there are no metrics: replicas stay as they are")]),
         (
@@ -210,7 +211,7 @@ BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
             [("warn", "HPA chat scales it"), ("warn", "a VPA is there")],
         ),
     ],
-    ids=["well", "well with names", "blind", "no page", "one page", "names missing", "aliens"],
+    ids=["well", "learning", "well with names", "blind", "no page", "one page", "names missing", "aliens"],
 )
 def test_what_is_wrong_with_a_workload_is_told(row: WorkloadStatus, told: list[tuple[str, str]]) -> None:
     assert [(finding.state.value, finding.words) for finding in of_workload(row)] == told

@@ -98,6 +98,15 @@ async def test_latency_that_is_silent_because_nothing_is_served_alarms_nobody(pa
         assert "latency unknown 95 s" in await page.ask("document.querySelector('.signals').innerText")
 
 
+async def test_before_anything_is_learnt_nothing_is_called_well(page: Page) -> None:
+    hub = Hub()
+    hub.publish(frame(0.0, workload(0.0, replica_rps=None, capacity_rps=None, wait_s=None)))
+    async with serving(hub) as url:
+        await page.open(url, width=1400)
+        await page.until("(document.querySelector('.status')?.innerText ?? '').includes('not known yet')")
+        assert "capacity not known yet" in await page.ask("document.querySelector('[data-figure=wait]').innerText")
+
+
 async def test_when_the_controller_ends_the_page_says_so_and_keeps_table_and_last_state(page: Page) -> None:
     hub = Hub()
     fill(hub)

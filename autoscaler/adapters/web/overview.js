@@ -12,7 +12,7 @@ const Overview = (() => {
     if (row.wait_s !== null && row.wait_s > row.slo_wait_s) return ["bad", "late"];
     if (link.state === "held") return ["warn", `silent ${span(link.age)}`];
     if (row.blind === 1) return ["warn", "metrics held"];
-    return ["", row.desired > row.ready ? "starting" : "fits"];
+    return ["", row.desired > row.ready ? "starting" : row.overload === "unknown" ? "learning" : "fits"];
   }
 
   class Line {

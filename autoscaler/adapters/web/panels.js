@@ -143,7 +143,7 @@ const Panels = (() => {
       this.drawFigure("load", "arrivals", figure(f.load_rps), f.capacity_rps === null ? "capacity not known yet" : `of ${figure(f.capacity_rps)} that is ready`, link);
       const queueState = this.drawFigure("queue", "queue", figure(f.queue), f.late_ratio === null ? "" : `${percent(f.late_ratio)} of arrivals late`, link);
       const unsure = f.wait_s === null && queueState !== "unknown";
-      this.drawFigure("wait", "queue", unsure ? "–" : span(f.wait_s), unsure ? "nothing ready serves it" : `objective ${span(f.slo_wait_s)}`, link);
+      this.drawFigure("wait", "queue", unsure ? "–" : span(f.wait_s), unsure ? (f.ready && f.replica_rps === null ? "capacity not known yet" : "nothing ready serves it") : `objective ${span(f.slo_wait_s)}`, link);
       this.meter("wait", queueState === "unknown" || f.wait_s === null ? 0 : f.wait_s / f.slo_wait_s, 0.5, 1);
       this.drawBudget(link);
       const held = f.coverage_ratio === null ? "not scored yet" : `held ${percent(f.coverage_ratio, 1)}`;
@@ -189,7 +189,8 @@ const Panels = (() => {
         this.parts.sentence.title = decision.text;
       }
       const needed = signals.filter((s) => s.blocking && s.state !== "absent"), states = needed.map((s) => s.state);
-      let text = "All that is needed is fresh; nothing is overloaded.", tone = "";
+      const learnt = this.frame.replica_rps !== null;
+      let text = learnt ? "All that is needed is fresh; nothing is overloaded." : "All that is needed is fresh; what one replica carries is not known yet.", tone = "";
       if (link.state !== "live" && !link.ended) [text, tone] = [link.text, link.state === "lost" ? "bad" : "warn"];
       else if (worst(states) === "unknown") [text, tone] = [`No metrics for ${span(Math.max(...needed.map((s) => s.age_s ?? 0)))}: figures are unknown, nothing shrinks. The sentence rests on older readings.`, "bad"];
       else if (worst(states) === "held") [text, tone] = ["Metrics are late: the last figures are held.", "warn"];
