@@ -21,6 +21,11 @@ def column(*shape: int, fill: float = np.nan, dtype: type = np.float64, keep: bo
     return field(metadata={"shape": shape, "fill": fill, "dtype": dtype, "keep": keep})
 
 
+def filled(values: F64, otherwise: float = 0.0) -> F64:
+    """Return `values` with `otherwise` in place of NaN; infinities stay, and nobody looks for them."""
+    return np.where(np.isnan(values), otherwise, values)
+
+
 @dataclass(slots=True)
 class Columns:
     """Base of a group of columns; subclasses only declare fields."""

@@ -12,7 +12,7 @@ import numpy as np
 from autoscaler.core import inputs as gather
 from autoscaler.core import traces
 from autoscaler.core.capacity import throughput
-from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.columns import F64, I64, Bools, filled
 from autoscaler.core.demand import budget, episodes, peaks
 from autoscaler.core.forecast import features, forecaster, onset, pending, training, young
 from autoscaler.core.forecast.models import FittedModel
@@ -97,11 +97,11 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
         table.episodes,
         rows,
         seen.now_s,
-        np.nan_to_num(age_s),
+        filled(age_s),
         lead_s=seen.lead50_s,
         recurring=table.forecaster.out.recurring[rows],
     )
-    works = seen.queue + np.nan_to_num(seen.running) + np.nan_to_num(seen.arrivals, nan=0.0)
+    works = seen.queue + filled(seen.running) + filled(seen.arrivals)
     loading = (seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0)
     idle_s = peaks.note_work(table.peaks, rows, seen.now_s, np.where(loading, 1.0, works))
     tail = budget.tail(
@@ -205,7 +205,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         rps=capacity.rps,
         slots=capacity.slots,
         slack_s=table.policy.slack_s[rows],
-        queue=np.nan_to_num(seen.queue),
+        queue=filled(seen.queue),
         running=capacity.running,
         kv_used=capacity.kv_used,
         now_rps=load.now_rps,

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column
+from autoscaler.core.columns import F64, I64, Columns, column, filled
 
 SATURATED_MIN_POD_S = 20.0
 """Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
@@ -130,8 +130,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         np.where(rps > 0, rps, np.nan),
         np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64),
         slots,
-        np.nan_to_num(columns.running[rows]),
-        np.nan_to_num(columns.kv_used[rows]),
+        filled(columns.running[rows]),
+        filled(columns.kv_used[rows]),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column
+from autoscaler.core.columns import F64, I64, Columns, column, filled
 
 WINDOW_S = 24 * 3600.0
 """The budget is that of one day."""
@@ -52,8 +52,8 @@ def late_share(wait_s: F64, slack_s: F64, latency_ratio: F64) -> F64:
     `wait_s` is the queue over the capacity that serves it, `latency_ratio` a measured p90 over its objective. Both are
     ramps around the objective instead of steps, so that a wait that hovers there counts in part.
     """
-    queued = np.clip((np.nan_to_num(wait_s, nan=0.0) / np.maximum(slack_s, 1e-9) - 0.9) / 0.2, 0.0, 1.0)
-    measured = np.clip((np.nan_to_num(latency_ratio, nan=0.0) - 0.9) / 0.4, 0.0, 1.0)
+    queued = np.clip((filled(wait_s) / np.maximum(slack_s, 1e-9) - 0.9) / 0.2, 0.0, 1.0)
+    measured = np.clip((filled(latency_ratio) - 0.9) / 0.4, 0.0, 1.0)
     return np.maximum(queued, measured)
 
 
@@ -69,7 +69,7 @@ def spend(columns: BudgetColumns, rows: I64, dt_s: F64, arrivals: F64, share: F6
 def tail(columns: BudgetColumns, rows: I64, now_s: F64, *, rate_rps: F64, target_ratio: F64, lead_s: F64) -> F64:
     """Return the tail probability to ask of the forecast, shape (B,)."""
     columns.since_s[rows] = np.fmin(columns.since_s[rows], now_s)
-    expected = columns.total[rows] + np.nan_to_num(rate_rps) * ADVANCE_S
+    expected = columns.total[rows] + filled(rate_rps) * ADVANCE_S
     allowed = (1.0 - target_ratio) * SPEND_RATIO * expected
     left = np.where(allowed > 0, 1.0 - columns.late[rows] / np.maximum(allowed, 1e-9), 1.0)
     left = np.clip(left, 0.0, 1.0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column
+from autoscaler.core.columns import F64, I64, Columns, column, filled
 
 HOURS = 25
 HOUR_S = 3600.0
@@ -42,7 +42,7 @@ def ceiling_rps(columns: PeakColumns, rows: I64, now_s: F64, *, present_rps: F64
     """
     fresh = np.floor(now_s / HOUR_S)[:, None] - columns.hour[rows] < HOURS
     highest = np.where(fresh, columns.need_rps[rows], 0.0).max(axis=1)
-    highest = np.fmax(highest, np.nan_to_num(present_rps))
+    highest = np.fmax(highest, filled(present_rps))
     return np.where(highest > 0, np.maximum(CEILING, least_ratio) * highest, np.inf)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column, filled
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.params import BIN_S
 
@@ -84,7 +84,7 @@ def learn(
     columns.weight[rows] *= forget
     if shock is not None:
         scores = np.where(shock, np.minimum(scores, SHOCK_UNITS), scores)
-    cell = np.clip(np.searchsorted(EDGES, np.nan_to_num(scores), side="right") - 1, 0, CELLS - 1)
+    cell = np.clip(np.searchsorted(EDGES, filled(scores), side="right") - 1, 0, CELLS - 1)
     worth = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
     for model in range(MODELS):
         known = np.isfinite(scores[:, model])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 from autoscaler.core.forecast import conformal, features, models, pending, recurring, scoring
 from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model
 from autoscaler.core.params import BIN_S
@@ -160,7 +160,7 @@ def _scale(stage: Forecaster, rows: I64, base: F64, reference: F64, horizon_bins
     unrest = np.where(np.isfinite(unrest), unrest, 0.05 * (1.0 + np.sqrt(horizon_bins / 18.0)))
     stage.out.unrest_ratio[rows] = unrest
     share, fixed, least = UNREST_MIX
-    load = np.maximum(np.nan_to_num(base[:, Model.LEVEL]), SCALE_FLOOR * reference)
+    load = np.maximum(filled(base[:, Model.LEVEL]), SCALE_FLOOR * reference)
     return np.where(load > LEAST_RPS, load * (share * fixed + (1.0 - share) * unrest + least), np.nan)
 
 
@@ -179,4 +179,4 @@ def _bases(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitted
         if model.trees is not None:
             base[position, Model.TREES] = models.trees_ahead(model.trees, built[position], float(reference[position]))
     base[:, Model.LAST] = np.where(np.isfinite(base[:, Model.LAST]), base[:, Model.LAST], base[:, Model.HOLT])
-    return base, np.nan_to_num(reference)
+    return base, filled(reference)

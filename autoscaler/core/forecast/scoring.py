@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.params import BIN_S
 
@@ -68,7 +68,7 @@ def weights(columns: ScoreColumns, rows: I64, present: Bools) -> F64:
     tried = columns.count[rows] >= TRIAL
     usable = present & tried & ~columns.off[rows]
     usable[:, Model.LAST] = True
-    ratio = np.where(usable, np.nan_to_num(skill(columns, rows), nan=1.0), np.inf)
+    ratio = np.where(usable, filled(skill(columns, rows), 1.0), np.inf)
     best = ratio.min(axis=1, keepdims=True)
     raw = np.where(usable, np.exp(-SHARPNESS * (np.minimum(ratio, 1e6) - best)), 0.0)
     return np.asarray(raw / raw.sum(axis=1, keepdims=True))

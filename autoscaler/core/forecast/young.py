@@ -6,7 +6,7 @@ scales with the root of time. The allowance fades as the workload's own errors t
 
 import numpy as np
 
-from autoscaler.core.columns import F64
+from autoscaler.core.columns import F64, filled
 
 GROWTH_RATIO = 0.7
 """Growth in ten minutes to allow for."""
@@ -19,5 +19,5 @@ FADES_S = 5400.0
 
 def floor_ratio(since_s: F64, now_s: F64, lead_s: F64) -> F64:
     """Return the least ratio of bound to median for workloads known since `since_s`, arrays of shape (B,)."""
-    age_s = np.maximum(np.nan_to_num(now_s - since_s), 0.0)
+    age_s = np.maximum(filled(now_s - since_s), 0.0)
     return np.asarray(1.0 + GROWTH_RATIO * np.sqrt(lead_s / GROWTH_S) * np.exp(-age_s / FADES_S))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 from autoscaler.core.params import BIN_S
 from autoscaler.core.reasons import Reason
 
@@ -133,7 +133,7 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
     small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
-    paused = b.now_s < np.nan_to_num(columns.back_off_until_s[rows], nan=-np.inf)
+    paused = b.now_s < filled(columns.back_off_until_s[rows], -np.inf)
     chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
     chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
     kept = (chain.n == 0) & (b.desired > 0)
