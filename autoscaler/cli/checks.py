@@ -4,12 +4,11 @@ Enters: a client for the cluster and the installation's settings. Leaves: findin
 too. Nothing is changed: the only things created are access reviews, which the API server does not keep.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,9 +19,9 @@ from autoscaler.adapters.kube.lease_object import LeaseObject
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.cli.leader import AskError, ask_pod
-from autoscaler.cli.rights import Own, Right, rights
+from autoscaler.cli.reviews import decoded, reviewed, served
+from autoscaler.cli.rights import Own, rights
 from autoscaler.cli.status import state
-from autoscaler.errors import HeadroomError
 from autoscaler.ports import Clock
 from autoscaler.record.explain import duration
 from autoscaler.record.status import WorkloadStatus
@@ -30,8 +29,6 @@ from autoscaler.settings.model import Settings
 
 SKEW_S: Final = 5.0
 """Beyond this the ages that people read are wrong; decisions go by durations and are not."""
-
-REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 
 class State(Enum):
@@ -82,7 +79,7 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
 async def _api_server(patient: Patient) -> tuple[bool, Finding]:
     name = "API server"
     try:
-        version = _decoded(await patient.api.request("GET", "/version")).get("gitVersion", "of unknown version")
+        version = decoded(await patient.api.request("GET", "/version")).get("gitVersion", "of unknown version")
     except KubeError as error:
         remedy = "give --kubeconfig and --context, and check the network and your credentials"
         return False, Finding(name, State.FAIL, str(error), remedy)
@@ -107,7 +104,7 @@ async def _clock_skew(patient: Patient) -> AsyncIterator[Finding]:
 
 
 async def _definition(patient: Patient) -> AsyncIterator[Finding]:
-    if "scalingpolicies" in await _served(patient.api, f"/apis/{GROUP}/{VERSION}"):
+    if "scalingpolicies" in await served(patient.api, f"/apis/{GROUP}/{VERSION}"):
         yield Finding("ScalingPolicy", State.OK, f"{GROUP}/{VERSION} is served")
     else:
         words = "the custom resource is not installed: policies cannot be written, annotations work"
@@ -117,10 +114,10 @@ async def _definition(patient: Patient) -> AsyncIterator[Finding]:
 async def _kinds(patient: Patient) -> AsyncIterator[Finding]:
     for kind in patient.settings.kinds:
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-        served = await _served(patient.api, root)
-        if kind.resource not in served:
+        names = await served(patient.api, root)
+        if kind.resource not in names:
             yield Finding(kind.kind, State.OK, f"{root} has none: there is nothing of this kind to scale")
-        elif f"{kind.resource}/scale" not in served:
+        elif f"{kind.resource}/scale" not in names:
             yield Finding(kind.kind, State.FAIL, "serves no /scale", "take it off the settings' kinds")
         else:
             yield Finding(kind.kind, State.OK, "serves /scale")
@@ -135,7 +132,7 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     if account is not None:
         who = f"system:serviceaccount:{settings.namespace}:{account}"
         try:
-            allowed = await _reviewed(patient.api, needed, who)
+            allowed = await reviewed(patient.api, needed, who)
         except KubeError as error:
             if error.status != 403:
                 raise
@@ -143,7 +140,7 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
             yield Finding("rights", State.WARN, words, "ask somebody who may create subjectaccessreviews")
             who, account = "you", None
     if account is None:
-        allowed = await _reviewed(patient.api, needed, None)
+        allowed = await reviewed(patient.api, needed, None)
     denied = [right for right, may in zip(needed, allowed, strict=True) if not may]
     for right in denied:
         remedy = f"kubectl apply -f config/rbac, or grant it to {who}"
@@ -175,7 +172,7 @@ async def _freeze(patient: Patient) -> AsyncIterator[Finding]:
     settings = patient.settings
     path = f"/api/v1/namespaces/{settings.namespace}/configmaps/{settings.freeze_config_map}"
     try:
-        reason = (_decoded(await patient.api.request("GET", path)).get("data") or {}).get(FREEZE_KEY, "")
+        reason = (decoded(await patient.api.request("GET", path)).get("data") or {}).get(FREEZE_KEY, "")
     except KubeError as error:
         if error.status != 404:
             raise
@@ -236,53 +233,3 @@ def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
     if well:
         names = f"{len(about.found)} metrics found, " if about.found else ""
         yield Finding(row.workload, State.OK, f"{names}mode {about.mode}, {state(row)}")
-
-
-async def _served(api: KubeApi, root: str) -> frozenset[str]:
-    """The resources of a group and version, subresources among them; none where it is not served."""
-    try:
-        listed = _decoded(await api.request("GET", root)).get("resources", ())
-    except KubeError as error:
-        if error.status == 404:
-            return frozenset()
-        raise
-    return frozenset(str(one.get("name")) for one in listed)
-
-
-async def _reviewed(api: KubeApi, needed: Iterable[Right], user: str | None) -> list[bool]:
-    """Whether each right is there, for `user` or for whoever asks. Raises KubeError."""
-    results: dict[int, bool] = {}
-
-    async def one(place: int, right: Right) -> None:
-        results[place] = await _may(api, right, user)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for place, right in enumerate(needed):
-                group.create_task(one(place, right), name=f"review {right.words}")
-    except* KubeError as errors:
-        raise errors.exceptions[0] from None
-    return [results[place] for place in sorted(results)]
-
-
-async def _may(api: KubeApi, right: Right, user: str | None) -> bool:
-    resource, _, subresource = right.resource.partition("/")
-    asked = {
-        "group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb,
-        "namespace": right.namespace or "", "name": right.name or "",
-    }  # fmt: skip
-    spec: dict[str, Any] = {"resourceAttributes": asked}
-    name = "SelfSubjectAccessReview"
-    if user is not None:
-        name = "SubjectAccessReview"
-        spec |= {"user": user, "groups": ["system:serviceaccounts", "system:authenticated"]}
-    body = msgspec.json.encode({"apiVersion": "authorization.k8s.io/v1", "kind": name, "spec": spec})
-    answer = await api.request("POST", f"{REVIEWS}/{name.lower()}s", body=body, timeout_s=30.0)
-    return bool((_decoded(answer).get("status") or {}).get("allowed"))
-
-
-def _decoded(answer: Any) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(answer.body, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise HeadroomError(f"the API server's answer is no JSON object: {error}") from error
