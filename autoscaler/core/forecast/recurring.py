@@ -49,14 +49,17 @@ def look(needs: F64, lead_s: F64) -> Habit:
     ranked = np.sort(np.where(known, needs, np.inf), axis=1)
     place = np.maximum(np.ceil(LEVEL * known.sum(axis=1)).astype(np.int64) - 1, 0)
     expected = np.take_along_axis(ranked, place[:, None], axis=1)[:, 0]
-    on, off = _spells(needs, expected)
-    onsets = (on[:, :-1] & off[:, 1:]).sum(axis=1)
-    missed = onsets * lead_s >= LATE_RATIO * BIN_S * on.sum(axis=1)
-    bursts = (expected > 0) & (onsets >= LEAST_ONSETS) & missed
-    over = np.zeros(len(needs), dtype=np.bool_)
-    if bursts.any():
-        over[bursts] = ~(_usual(off[bursts]) & _usual(on[bursts]))
-    return Habit(np.where(bursts & ~over, expected, np.nan), over)
+    habit, over = np.full(len(needs), np.nan), np.zeros(len(needs), dtype=np.bool_)
+    # Most loads are never away: only the others are worth a closer look.
+    at = np.flatnonzero((expected > 0) & (ranked[:, 0] < OFF_RATIO * expected))
+    if len(at):
+        on, off = _spells(needs[at], expected[at])
+        onsets = (on[:, :-1] & off[:, 1:]).sum(axis=1)
+        bursts = (onsets >= LEAST_ONSETS) & (onsets * lead_s[at] >= LATE_RATIO * BIN_S * on.sum(axis=1))
+        usual = _usual(on) & _usual(off)
+        habit[at] = np.where(bursts & usual, expected[at], np.nan)
+        over[at] = bursts & ~usual
+    return Habit(habit, over)
 
 
 def _spells(needs: F64, expected: F64) -> tuple[Bools, Bools]:
