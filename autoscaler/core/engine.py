@@ -221,11 +221,12 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     wanted = proposals.capped.max(axis=1)
     silent = (load.now_rps == 0) & (seen.queue == 0)
     unknown = ~(np.isfinite(capacity.rps) | silent) | ~np.isfinite(load.now_rps)
-    wanted = np.where(unknown, np.maximum(wanted, seen.desired), wanted)
     idle = load.idle_s >= table.policy.idle_after_s[rows]
-    wanted = np.where(
-        idle, 0, np.maximum(wanted, np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64)) + wanted)
-    )
+    again = np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64))
+    # Where need is not known, what stands is kept: late starts must not be ordered again on top of their own order.
+    again = np.where(unknown & (seen.starting > 0), 0, again)
+    wanted = np.where(unknown, np.maximum(wanted + again, seen.desired), wanted + again)
+    wanted = np.where(idle, 0, wanted)
     bounds.note_starts(table.bounds, rows, seen.now_s, seen.finished, seen.failed)
     limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
     bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired)

@@ -99,6 +99,20 @@ def test_a_start_far_beyond_its_measured_warm_up_is_late_and_ordered_again() -> 
     assert all(step.after > step.before and dict(step.evidence)["late_starts"] for step in late)
 
 
+def test_late_starts_of_a_replica_whose_capacity_is_not_known_are_not_ordered_without_end() -> None:
+    """Nothing but a queue is known, and an image that never becomes ready: 25 % more at every tick came to 1,000."""
+
+    def only_a_queue(readings: Readings) -> Readings:
+        pods = tuple(PodReading(p.name, p.ready_since_s, p.waiting) for p in readings.pods or ())
+        return replace(readings, pods=pods, gateway=None)
+
+    story = Story(Toy.of(2, 20.0, queue=60.0), Params(max_replicas=1000, warmup_prior_s=30.0))
+    story.toy.slow_s = 1e6
+    told = story.run(900.0, only_a_queue)
+    assert Reason.LATE_START in {step.reason for step in steps_of(told)}
+    assert max(counts(told)) <= 5, "half as many again as are ready and one more, and a quarter of that for the late"
+
+
 # 11, 12 ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("least", [0, 1, 3])
 def test_an_idle_service_goes_to_its_minimum_and_never_panics(least: int) -> None:
