@@ -7,6 +7,7 @@ NAMES = {
     "core_step": "one decision step of the core over a table of 10,000 workloads",
     "failover": "from the end of a leader to the other replica's first decision, on a real API server",
     "following": "listing and decoding 5,000 pods",
+    "keda": "KEDA's calls: calls a second beside a bare echo, latency at 200 a second, memory",
     "loop_lag": "how late the event loop turns while the live driver steps 1,000 workloads",
     "reaction": "from a pod's page to the patch of /scale, 1,000 pods on a real API server",
     "scrape": "reading the metrics pages of 1,000 pods once a second",

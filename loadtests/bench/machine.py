@@ -41,3 +41,11 @@ def peak_rss_mib() -> float:
     """The largest resident memory this process ever had, in MiB."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(most / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def rss_mib() -> float:
+    """The resident memory of this process now, in MiB; where the system does not tell, the most it ever had."""
+    listed = Path("/proc/self/statm")
+    if not listed.exists():
+        return peak_rss_mib()
+    return int(listed.read_text().split()[1]) * resource.getpagesize() / 2**20

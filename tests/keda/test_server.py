@@ -4,7 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 import grpc
@@ -129,19 +129,26 @@ async def test_one_stream_too_many_is_refused_and_calls_still_find_room() -> Non
         assert (await client.StreamIsActive(ref()).read()).result
 
 
-async def test_a_caller_that_never_reads_its_stream_costs_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The transport takes what fits into its window; nothing piles up behind it, and others are told as ever.
+async def test_a_caller_that_never_reads_its_stream_has_one_message_waiting_and_costs_nobody_else() -> None:
     book = Book({CHAT: Served(1, 1)})
+    # Its transport takes what fits into its window by itself: 1 KiB, some 150 messages.
     small = (("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0))
     async with serving(book) as port, calling(port, small) as deaf, calling(port) as client:
         silent = deaf.StreamIsActive(ref())
         heard = client.StreamIsActive(ref())
         assert (await heard.read()).result
-        for count in range(300):
+        for count in range(1001):
             book.say(count % 2)
             assert (await heard.read()).result is bool(count % 2)
-        assert (await client.IsActive(ref())).result
-        silent.cancel()
+        assert book.counts.pushed < 1002 + 400
+        assert (await client.IsActive(ref())).result is False
+        # What changed meanwhile is not told one by one; the last word is.
+        words = []
+        with suppress(TimeoutError):
+            while True:
+                words.append((await asyncio.wait_for(silent.read(), 0.5)).result)
+        assert len(words) < 400
+        assert words[-1] is False
 
 
 async def test_the_activity_that_changes_is_pushed_within_a_second() -> None:

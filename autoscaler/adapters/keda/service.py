@@ -6,7 +6,6 @@ without it KEDA would take our metric out of the HPA and let the other triggers 
 value reach the ScaledObject's events while those of a refused spec do not.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,9 +28,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 STREAM_LASTS_S: Final = 300.0
 """A stream ends in good order after so long and is opened again at once; on a connection that is given up for its age
 none is left when its grace ends (see `server`)."""
-
-WRITE_S: Final = 10.0
-"""A caller that takes nothing for longer is given up."""
 
 AGE_KEY: Final = "headroom-age-seconds"
 HELD_KEY: Final = "headroom-held"
@@ -113,13 +109,13 @@ class ExternalScaler(ExternalScalerServicer):
                 async for word in said:
                     if isinstance(word, Refused):
                         await self._refuse("StreamIsActive", word, context)
-                    await self._write("StreamIsActive", pb.IsActiveResponse(result=word), context)
+                    await self._write(pb.IsActiveResponse(result=word), context)
 
     async def StreamMetricSpec(self, request: pb.ScaledObjectRef, context: Context) -> None:
         """The spec once: it follows from the trigger, and a changed trigger opens another stream."""
         async with self._stream("StreamMetricSpec", request, context):
             measure = await self._measure("StreamMetricSpec", request, context)
-            await self._write("StreamMetricSpec", _spec(measure), context)
+            await self._write(_spec(measure), context)
             end_s = self._clock.monotonic() + STREAM_LASTS_S
             with self._bells.listening(request.namespace, request.name) as bell:
                 while not self._bells.closed and self._clock.monotonic() < end_s:
@@ -159,13 +155,13 @@ class ExternalScaler(ExternalScalerServicer):
         finally:
             self._counts.streams -= 1
 
-    async def _write(self, method: str, message: object, context: Context) -> None:
-        try:
-            async with asyncio.timeout(WRITE_S):
-                await context.write(message)
-        except TimeoutError:
-            self._counts.calls[method, grpc.StatusCode.DEADLINE_EXCEEDED.name] += 1
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"nothing was read for {WRITE_S:g} s")
+    async def _write(self, message: object, context: Context) -> None:
+        """Wait for the caller to take a message: one that never reads has this one waiting for it, and no more.
+
+        A write that is given up leaves gRPC unable to end the stream, so it is not bounded here: keepalive notices a
+        caller that is gone, and the connection's age ends one that is deaf.
+        """
+        await context.write(message)
         self._counts.pushed += 1
 
     async def _refuse(self, method: str, refused: Refused, context: Context) -> NoReturn:
