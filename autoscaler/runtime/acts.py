@@ -10,6 +10,7 @@ from collections.abc import Callable
 from autoscaler.core.types import Decision
 from autoscaler.ports import Clock
 from autoscaler.runtime.actuator import Actuator, Outcome
+from autoscaler.runtime.budgets import Shares
 from autoscaler.runtime.isolation import Bug, Shield
 from autoscaler.runtime.lanes import Lane
 from autoscaler.runtime.records import Recorder
@@ -25,6 +26,7 @@ class Acts:
         actuator: Actuator,
         recorder: Recorder,
         shield: Shield,
+        shares: Shares,
         clock: Clock,
         wake: Callable[[str, Cause], None],
     ) -> None:
@@ -32,6 +34,7 @@ class Acts:
         self._actuator = actuator
         self._recorder = recorder
         self._shield = shield
+        self._shares = shares
         self._clock = clock
         self._wake = wake
 
@@ -53,6 +56,7 @@ class Acts:
             self._recorder.put(self._actuator.report(decision, Outcome.EDITED, edited))
             return
         lane.ordered = decision.replicas
+        self._shares.ordered(decision)
         try:
             act = await self._shield.wait(self._actuator.act(decision))
         except asyncio.CancelledError:
@@ -60,6 +64,7 @@ class Acts:
             raise
         if isinstance(act, Bug):
             act = self._actuator.report(decision, Outcome.UNKNOWN, act.message)
+        self._shares.acted(act)
         self._recorder.put(act)
         if act.outcome is Outcome.APPLIED:
             lane.applied = (act.seen_replicas, act.replicas)

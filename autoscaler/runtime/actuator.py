@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from autoscaler.core.types import Decision, Verdict
+from autoscaler.core.types import Decision, Limits, Verdict
 from autoscaler.ports import Clock, Patch, PortError, RefusedError, ScaleClient
 from autoscaler.runtime.target import Target
 
@@ -29,6 +29,8 @@ class Outcome(Enum):
     FROZEN = "not acted upon while everything is frozen"
     EDITED = "left as somebody else set it"
     NOT_LEADING = "not acted upon by one that does not lead"
+    LIMITED = "more than its limits allow by now"
+    TOLD = "told to KEDA, which acts"
     EXPIRED = "too old to act upon"
     UNREADABLE = "the target could not be read"
     BLOCKED = "an earlier patch of unknown outcome was not read back yet"
@@ -59,16 +61,26 @@ class Act:
 class Actuator:
     """Patches targets, one patch at a time for each. `timeout_s` is real time.
 
-    `may_write` says whether this process may write at this very moment, to anything.
+    `may_write` says whether this process may write at this very moment, to anything; `admits` whether the GPU budgets
+    have a place for a decision.
     """
 
-    def __init__(self, scale: ScaleClient, clock: Clock, timeout_s: float, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        scale: ScaleClient,
+        clock: Clock,
+        timeout_s: float,
+        *,
+        may_write: Callable[[], bool],
+        admits: Callable[[Decision], bool],
+    ) -> None:
         self.frozen: str | None = None
         """Why nothing may be touched, or None."""
         self._scale = scale
         self._clock = clock
         self._timeout_s = timeout_s
         self._may_write = may_write
+        self._admits = admits
         self._busy: set[str] = set()
         self._unknown: set[str] = set()
 
@@ -89,6 +101,10 @@ class Actuator:
             return Outcome.FROZEN
         if not self._may_write():
             return Outcome.NOT_LEADING
+        if not self._admits(decision) or _beyond(target.limits, decision):
+            return Outcome.LIMITED
+        if target.told:
+            return Outcome.TOLD
         if not target_readable:
             return Outcome.UNREADABLE
         if target.name in self._busy:
@@ -130,3 +146,9 @@ class Actuator:
             outcome,
             message,
         )
+
+
+def _beyond(limits: Limits, decision: Decision) -> bool:
+    """Whether a decision grows beyond limits that were lowered after its readings."""
+    hard = [limit for limit in (limits.quota_replicas, limits.budget_replicas) if limit is not None]
+    return decision.replicas > decision.seen_replicas and any(decision.replicas > limit for limit in hard)

@@ -18,6 +18,7 @@ from autoscaler.ports import Clock, PortError, Watch
 from autoscaler.runtime.acts import Acts, track
 from autoscaler.runtime.actuator import Actuator
 from autoscaler.runtime.agenda import EARLY_S, Agenda
+from autoscaler.runtime.budgets import Shares
 from autoscaler.runtime.clock import breathe
 from autoscaler.runtime.gather import Gathered, Gatherer, Known
 from autoscaler.runtime.isolation import Bug, Isolation, Shield
@@ -56,18 +57,22 @@ class Loop:
         actuator: Actuator,
         recorder: Recorder,
         shield: Shield,
+        shares: Shares,
         restore: Callable[[str], None],
         ask_fit: Callable[[FitRequest], None],
     ) -> None:
         self.table = table
         self.looking: set[asyncio.Task[None]] = set()
         """Looks on their way, for whoever stops them."""
-        self.acts = Acts(actuator=actuator, recorder=recorder, shield=shield, clock=clock, wake=self.wake)
+        self.acts = Acts(
+            actuator=actuator, recorder=recorder, shield=shield, shares=shares, clock=clock, wake=self.wake
+        )
         self._clock = clock
         self._gatherer = gatherer
         self._actuator = actuator
         self._recorder = recorder
         self._shield = shield
+        self._shares = shares
         self._isolation = Isolation(table, shield, clock)
         self._restore = restore
         self._ask_fit = ask_fit
@@ -84,9 +89,11 @@ class Loop:
             now_s = self._clock.monotonic()
             self._lanes[target.name] = Lane(target, due_s=now_s)
             self._agenda.plan(target.name, now_s)
-        elif lane.target != target:
-            lane.target = target
-            self.wake(target.name, Cause.EDITED)
+        else:
+            edited = lane.target != target
+            lane.target = target  # words of a limit may differ where nothing else does
+            if edited:
+                self.wake(target.name, Cause.EDITED)
 
     def remove(self, name: str) -> None:
         """Forget a workload. A patch on its way is finished. Raises KeyError for an unknown name."""
@@ -227,7 +234,9 @@ class Loop:
         seen = view(self.table, decision.workload)
         assert readings is not None
         assert seen is not None
-        self._recorder.put(Stepped(decision, readings, seen, arrival.cause, lane.target.params))
+        stepped = Stepped(decision, readings, seen, arrival.cause, lane.target.params)
+        self._recorder.put(stepped)
+        self._shares.stepped(stepped)
         lane.assumed = Assumed(decision, readings)
         lane.known = Known(readings.now_s, readings.replicas)
         lane.due_s = self._due_s(lane, decision)

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from autoscaler.core.scale.sharing import Budgets
 from autoscaler.core.state import Table
 from autoscaler.ports import Clock, MetricSource, ModelFitter, RecordSink, ScaleClient, StateStore, Watch
 from autoscaler.runtime.actuator import Actuator
+from autoscaler.runtime.budgets import Shares
 from autoscaler.runtime.checkpoints import Checkpoints
 from autoscaler.runtime.gather import Gatherer
 from autoscaler.runtime.isolation import Bug
@@ -81,10 +83,16 @@ class Runtime:
     """The live driver. Make it, `put` targets at any time, and `run` it once.
 
     `may_write` says whether this process may write at this very moment: it leads, and its lease has not run out.
+    `budgets` bound the GPUs that all targets hold together.
     """
 
     def __init__(
-        self, ports: Ports, bounds: Bounds | None = None, *, may_write: Callable[[], bool] = lambda: True
+        self,
+        ports: Ports,
+        bounds: Bounds | None = None,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+        budgets: Budgets | None = None,
     ) -> None:
         self._bounds = bounds if bounds is not None else Bounds()
         self._ports = ports
@@ -97,7 +105,8 @@ class Runtime:
         self._refit = Refit(
             table=self.table, fitter=ports.fitter, clock=clock, recorder=self.recorder, timeout_s=limit.fit_s
         )
-        self._actuator = Actuator(ports.scale, clock, limit.patch_s, may_write)
+        self._shares = Shares(budgets=budgets or Budgets(), table=self.table, clock=clock, put=self._limit)
+        self._actuator = Actuator(ports.scale, clock, limit.patch_s, may_write=may_write, admits=self._shares.admits)
         self._loop = Loop(
             table=self.table,
             clock=clock,
@@ -105,6 +114,7 @@ class Runtime:
             actuator=self._actuator,
             recorder=self.recorder,
             shield=Catching(),
+            shares=self._shares,
             restore=self._restore,
             ask_fit=self._refit.ask,
         )
@@ -115,11 +125,12 @@ class Runtime:
         """Add a workload or change it; it is stepped at once, or as soon as `run` starts."""
         self._targets[target.name] = target
         if self._running:
-            self._loop.put(target)
+            self._loop.put(self._shares.limited(target))
 
     def remove(self, name: str) -> None:
         """Forget a workload. Raises KeyError for an unknown name."""
         del self._targets[name]
+        self._shares.remove(name)
         if self._running:
             self._loop.remove(name)
 
@@ -145,7 +156,7 @@ class Runtime:
         await self._checkpoints.load()
         self._running = True
         for target in self._targets.values():
-            self._loop.put(target)
+            self._loop.put(self._shares.limited(target))
         try:
             async with asyncio.TaskGroup() as group:
                 await self._supervise(group, stop)
@@ -157,6 +168,10 @@ class Runtime:
             for writer in (self.recorder.audit, self.recorder.journal):
                 await _bounded(writer.flush(), self._bounds.flush_s)
             self.recorder.end_feeds()
+
+    def _limit(self, target: Target) -> None:
+        """Put a target whose share of the budgets changed."""
+        self._loop.put(target)
 
     def _restore(self, name: str) -> None:
         """What a workload is given before its first look."""
@@ -172,6 +187,7 @@ class Runtime:
                 "schedule": lambda: loop.schedule(group),
                 "step": lambda: loop.step(group),
                 "checkpoint": self._checkpoints.run,
+                "share": self._shares.run,
             },
         )
         fitting = _start(group, {"refit": self._refit.run})

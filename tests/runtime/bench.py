@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoscaler.core.params import Params
+from autoscaler.core.scale.sharing import Budgets
 from autoscaler.ports import ModelFitter, Watch
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Entry, Stepped
@@ -21,7 +22,7 @@ B = "prod/code"
 
 def target(name: str = A, **given: Any) -> Target:
     """A target with a tick of 5 s that is content with its 2 replicas, unless given otherwise."""
-    outside = {key: given.pop(key) for key in ("mode", "limits") if key in given}
+    outside = {key: given.pop(key) for key in ("mode", "limits", "tier", "gpus_per_replica") if key in given}
     return Target(name, Params(**({"min_replicas": 2, "max_replicas": 20, "tick_s": 5.0} | given)), **outside)
 
 
@@ -74,13 +75,16 @@ async def running(
     bounds: Bounds | None = None,
     may_write: Callable[[], bool] = lambda: True,
     heard: Mapping[str, dict[str, Any]] | None = None,
+    budgets: Budgets | None = None,
 ) -> AsyncIterator[Bench]:
     """The driver at work; it is stopped, and has shut down, when the block ends."""
     clock = ScaledClock(1.0)
     scale, pushes, audit, journal = Scale(clock), Pushes(), Lines(), Lines()
     source, kept = Source(clock, scale), store or Store()
     ports = Ports(clock, source, scale, watch or pushes, audit, journal, kept, fitter or NoFits())
-    bench = Bench(clock, Runtime(ports, bounds, may_write=may_write), source, scale, pushes, audit, journal, kept)
+    bench = Bench(
+        clock, Runtime(ports, bounds, may_write=may_write, budgets=budgets), source, scale, pushes, audit, journal, kept
+    )
     bench.runtime.restore_from(heard or {})
     for each in targets:
         bench.runtime.put(each)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autoscaler.api.modes import Tier
 from autoscaler.core.params import Params
+from autoscaler.core.scale.sharing import Budgets
 from autoscaler.fitting.fit import fit
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Entry, Stepped
@@ -43,6 +45,8 @@ class Embedded:
     params: Params
     store: Store = field(default_factory=Store)
     entries: list[Entry] = field(default_factory=list)
+    budgets: Budgets = field(default_factory=Budgets)
+    tiers: dict[str, Tier] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -63,9 +67,9 @@ class Embedded:
             self.store,
             InlineFitter(fit),
         )
-        runtime, stop = Runtime(ports), asyncio.Event()
+        runtime, stop = Runtime(ports, budgets=self.budgets), asyncio.Event()
         for name in names or (NAME,):
-            runtime.put(Target(name, self.params))
+            runtime.put(Target(name, self.params, tier=self.tiers.get(name, Tier.NORMAL)))
 
         async def listen() -> None:
             with runtime.recorder.feed() as feed:
