@@ -20,6 +20,7 @@ from tests.cluster.manifests import deployment
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.scaler import Scaler
+from tests.conftest import ROOT
 from tests.keda.certs import Authority
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("keda"), pytest.mark.timeout(240)]
@@ -307,3 +308,9 @@ def test_over_tls_with_both_sides_certificates_from_a_secret(keda: Keda, namespa
         unknown = Target(keda, scaler, namespace, "stranger")
         unknown.make(1, 4)
         unknown.stays(1, 8)
+
+
+@pytest.mark.parametrize("sample", sorted((ROOT / "config/samples").glob("keda-*.yaml")), ids=lambda path: path.stem)
+def test_the_samples_are_taken_by_the_api_server(keda: Keda, sample: Path) -> None:
+    taken = keda.plane.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", sample)
+    assert "scaledobject.keda.sh/" in taken

@@ -1,0 +1,51 @@
+"""The samples that people copy: read by us as they mean it, and taken by the API server with KEDA's definitions."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.leader_label import LABEL
+from autoscaler.adapters.kube.scaled_objects import read_scaled_object, remarks
+from autoscaler.adapters.kube.scaling import ScaledObject
+from autoscaler.api.modes import Mode
+from autoscaler.api.trigger import Measure, Style, read_measure
+from autoscaler.settings.keda import Keda
+from autoscaler.settings.model import Settings
+from tests.conftest import ROOT
+
+SAMPLES = sorted((ROOT / "config/samples").glob("keda-*.yaml"))
+OURS = Settings(keda=Keda(enabled=True, plaintext=True)).keda_addresses
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [msgspec.yaml.decode(text) for text in path.read_text().split("\n---\n")]
+
+
+def scaled_object(path: Path) -> ScaledObject:
+    (found,) = (d for d in documents(path) if d["kind"] == "ScaledObject")
+    return msgspec.convert(found, type=ScaledObject)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_each_sample_is_a_policy_that_acts_at_the_services_own_address(path: Path) -> None:
+    found = scaled_object(path)
+    assert read_scaled_object(found, OURS).mode is Mode.ACTIVE
+    assert remarks(found, OURS) == ()
+
+
+def test_the_samples_say_what_their_comments_say() -> None:
+    by_name = {path.stem: scaled_object(path) for path in SAMPLES}
+    assert set(by_name) == {"keda-vllm", "keda-sglang-tls", "keda-queue-worker"}
+    worker, sglang = by_name["keda-queue-worker"], by_name["keda-sglang-tls"]
+    assert read_measure(worker.spec.triggers[0].metadata) == Measure(Style.DEMAND, 16)
+    assert read_scaled_object(sglang, OURS).min_replicas == 0
+
+
+def test_the_service_selects_the_leader_at_the_port_of_the_settings() -> None:
+    (service,) = documents(ROOT / "config/keda/service.yaml")
+    settings = Settings()
+    assert service["metadata"] == {"name": settings.keda.service, "namespace": settings.namespace}
+    assert service["spec"]["selector"][LABEL] == "true"
+    assert [port["port"] for port in service["spec"]["ports"]] == [settings.keda.port]
