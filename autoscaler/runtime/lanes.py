@@ -21,6 +21,10 @@ MIN_GAP_S = 0.2
 CROWD = 64
 """From this many workloads on, what would fall into one instant for all of them is spread."""
 
+SLICE = 16
+"""Most looks begun, and most workloads stepped, in one turn of the event loop. Between turns scrapes, watches and
+answers have theirs. Of 16 a turn takes some 7 ms; of a thousand it took 160 (`loadtests/bench/loop_lag.py`)."""
+
 NEVER_S = float("-inf")
 
 

@@ -185,7 +185,7 @@ class Runtime:
             {
                 "watch": lambda: loop.watch(self._ports.watch),
                 "schedule": lambda: loop.schedule(group),
-                "step": lambda: loop.step(group),
+                "step": lambda: loop.steps.run(group),
                 "checkpoint": self._checkpoints.run,
                 "share": self._shares.run,
             },

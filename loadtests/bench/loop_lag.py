@@ -22,8 +22,9 @@ from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Params
 from autoscaler.core.types import GatewayReading, PodReading, ReplicaReading
 from autoscaler.ports import Clock, Fault, MetricSample, Patch, PortError, ReplicaSample
-from autoscaler.runtime import loop as driver
+from autoscaler.runtime import loop, steps
 from autoscaler.runtime.clock import WallClock
+from autoscaler.runtime.lanes import SLICE
 from autoscaler.runtime.records import Stepped
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.runtime.target import Target
@@ -165,11 +166,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--slice",
         type=int,
-        default=getattr(driver, "SLICE", 0),
+        default=SLICE,
         help="most looks taken up in one turn of the event loop",
     )
     given = parser.parse_args(arguments)
-    driver.SLICE = given.slice
+    loop.SLICE = steps.SLICE = given.slice  # type: ignore[attr-defined]  # their own name for what lanes define
     figures = asyncio.run(measured(given.workloads, given.seconds, given.tick))
     report = {
         "bench": "loop_lag",

@@ -8,11 +8,10 @@ import pytest
 
 from autoscaler.core.forecast.training import REFIT_S
 from autoscaler.ports import MetricSample
-from autoscaler.runtime import loop as driver
 from autoscaler.runtime.checkpoints import AT_ONCE
 from autoscaler.runtime.isolation import Isolation
-from autoscaler.runtime.lanes import CROWD, MIN_GAP_S, on_grid_s, phase_ratio
-from autoscaler.runtime.loop import SLICE
+from autoscaler.runtime.lanes import CROWD, MIN_GAP_S, SLICE, on_grid_s, phase_ratio
+from autoscaler.runtime.steps import Arrival
 from autoscaler.runtime.triggers import Cause
 from tests.runtime.bench import Bench, running, target
 from tests.runtime.fakes import Source, Store
@@ -159,8 +158,8 @@ async def test_new_readings_replace_those_that_wait_for_their_slice(monkeypatch:
         assert old.readings is not None
         assert new.readings is not None
         batches = sizes(monkeypatch)
-        loop._arrive(driver._Arrival(lane, old, Cause.EDITED))
-        loop._arrive(driver._Arrival(lane, new, Cause.DUE))
+        loop.steps.arrive(Arrival(lane, old, Cause.EDITED))
+        loop.steps.arrive(Arrival(lane, new, Cause.DUE))
         await bench.until(2.1)
     assert batches == [1]
     assert bench.steps(FEW[0])[-1] == (2.0, "EDITED"), "the newest readings, and why they were wanted first"

@@ -19,10 +19,10 @@ from autoscaler.core.scale import bounds
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading
 from autoscaler.ports import MetricSample, Patch
-from autoscaler.runtime import loop as driver
+from autoscaler.runtime import steps
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.isolation import BatchResult, Bug, Isolation
-from autoscaler.runtime.loop import QUARANTINE_S
+from autoscaler.runtime.steps import QUARANTINE_S, Arrival
 from autoscaler.runtime.supervisor import Catching
 from autoscaler.runtime.triggers import Cause
 from tests.runtime.bench import A, B, running, target
@@ -95,8 +95,8 @@ async def test_readings_that_were_on_their_way_when_it_raised_are_not_stepped() 
         loop = bench.runtime._loop
         lane = loop._lanes[BAD]
         gathered = await loop._gatherer.look(lane.target, lane.known)
-        loop._quarantine(lane, Bug("KeyError: 'x'"))
-        loop._arrive(driver._Arrival(lane, gathered, Cause.EDITED))
+        loop.steps.quarantine(lane, Bug("KeyError: 'x'"))
+        loop.steps.arrive(Arrival(lane, gathered, Cause.EDITED))
         await bench.until(2.0)
     assert [at_s for at_s, _ in bench.steps(BAD)] == [0.0]
 
@@ -118,7 +118,7 @@ async def test_a_culprit_that_does_not_raise_again_is_found_at_its_next_step(mon
 
 
 async def test_a_decision_that_cannot_be_recorded_is_not_acted_upon(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, driver, "view", when=lambda _table, name: name == BAD)
+    plant(monkeypatch, steps, "view", when=lambda _table, name: name == BAD)
     async with running(target(BAD, min_replicas=6), target(A, min_replicas=6)) as bench:
         await bench.until(3.0)
     assert [patch[1] for patch in bench.scale.patches] == [A]
