@@ -7,7 +7,7 @@ from autoscaler.adapters.engines.facts import Facts, PageReader
 from autoscaler.adapters.engines.fetch import Trouble
 from autoscaler.adapters.engines.profiles import Fact
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
-from autoscaler.adapters.engines.workload import WorkloadBook
+from autoscaler.adapters.engines.workload import WorkloadBook, useless
 from autoscaler.core.observe.freshness import Freshness, FreshnessTrack
 from autoscaler.core.types import PodReading, Readings, ReplicaReading
 from autoscaler.ports import Fault, PortError
@@ -245,6 +245,17 @@ def test_without_flow_control_there_is_no_queue_and_that_is_not_an_empty_one() -
     reading = scene.sample(1.0).gateway
     assert reading is not None
     assert (reading.queued, reading.requests_total) == (None, 9)
+
+
+def test_a_picker_that_has_sent_nothing_on_yet_shows_its_queue() -> None:
+    """It started while there was no pod: its counter of requests sent on does not exist before the first one."""
+    page = READ_GATEWAY.facts(b"llm_d_epp_flow_control_queue_size 3\n")
+    assert useless(page, LLM_D_EPP) is None
+    scene = Scene(gateways="a")
+    assert scene.gateway("a", 1.0, page), "the first request waits: news"
+    reading = scene.sample(1.0).gateway
+    assert reading is not None
+    assert (reading.queued, reading.requests_total) == (3, None)
 
 
 def test_the_report_names_what_was_found_what_was_not_and_who_is_silent() -> None:

@@ -127,7 +127,8 @@ LLM_D_EPP: Final = Profile(
         ),
         Fact.TURNED_AWAY: (Series("llm_d_epp_flow_control_requests_total", unless=_AWAY),),
     },
-    needed=(Fact.DISPATCHED,),
+    # A picker that has just started and found no pod shows a queue and has sent nothing on yet: that is what wakes.
+    needed=(Fact.QUEUED, Fact.DISPATCHED),
 )
 
 PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
