@@ -1,8 +1,10 @@
 """A followed cluster whose server lets us read less than everything: what is waited for, done without, and told."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -17,8 +19,8 @@ from tests.kube.fakeserver import PODS, Connection, FakeServer, Request, status
 
 DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
 HPAS: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
-FREEZE: Final = "/api/v1/namespaces/headroom-system/configmaps"
 SCOPE: Final = Scope((Kind("apps", "v1", "deployments", "Deployment"),), (), "headroom-system", "headroom-freeze")
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 ASKS: Final = {"annotations": {"headroom.dev/scale": "true"}}
 
 
@@ -40,14 +42,15 @@ class Scene:
 
 
 @asynccontextmanager
-async def following(**refused: int) -> AsyncIterator[Scene]:
+async def following(refused: Mapping[str, int] = NOTHING, scope: Scope = SCOPE) -> AsyncIterator[Scene]:
     """A cluster with one annotated Deployment; `refused` by the last word of the path."""
     clock = WallClock()
     async with FakeServer() as server, client(server.url, clock=clock, connections=50) as api:
-        for path in (DEPLOYMENTS, HPAS, FREEZE):
+        cluster = Cluster(api, clock, scope)
+        for path in (*cluster.staleness_s(), HPAS):
             server.objects[path] = {}
-        server.put("chat", path=DEPLOYMENTS, metadata=ASKS, spec={"replicas": 2})
-        cluster = Cluster(api, clock, SCOPE)
+        (deployments, *_) = (path for path in server.objects if path.endswith("/deployments"))
+        server.put("chat", path=deployments, metadata=ASKS, spec={"replicas": 2})
         scale = ClusterScale(api, cluster, clock, may_write=lambda: True, remaining_s=lambda: 10.0)
         scene = Scene(server, cluster, scale)
         scene.refused = {path: refused[name] for path in server.objects if (name := path.rpartition("/")[2]) in refused}
@@ -64,7 +67,7 @@ def _unheard(_: Any) -> None: ...
 
 
 async def test_what_may_not_be_read_is_done_without_and_told_until_the_right_is_there() -> None:
-    async with following(horizontalpodautoscalers=403) as scene:
+    async with following({"horizontalpodautoscalers": 403}) as scene:
         async with asyncio.timeout(2.0):
             await scene.cluster.wait_synced()
             await scene.cluster.relist()
@@ -79,7 +82,7 @@ async def test_what_may_not_be_read_is_done_without_and_told_until_the_right_is_
 
 @pytest.mark.parametrize("refused", [{"pods": 403}, {"configmaps": 403}, {"horizontalpodautoscalers": 500}], ids=str)
 async def test_pods_the_freeze_and_whoever_only_fails_are_waited_for(refused: dict[str, int]) -> None:
-    async with following(**refused) as scene:
+    async with following(refused) as scene:
         waiting = asyncio.create_task(scene.cluster.wait_synced())
         await until(lambda: any("Unwell" in words or "403" in words for words in scene.cluster.silent(60.0)))
         await asyncio.sleep(0.2)
@@ -117,3 +120,25 @@ async def test_a_count_not_followed_for_long_is_not_read_and_the_reason_is_given
         with pytest.raises(PortError, match=rf"^prod/chat: not heard for \d s: {why}") as caught:
             await scene.scale.read("prod/chat")
         assert caught.value.fault is Fault.OUTDATED
+
+
+async def test_pods_of_a_gateway_are_followed_where_only_some_namespaces_are() -> None:
+    """Without it a gateway elsewhere would never be asked, and its workloads never be woken from zero."""
+    scope = replace(SCOPE, namespaces=("prod",), gateway_namespaces=("edge", "prod"))
+    followed = Cluster(None, WallClock(), scope).staleness_s()  # type: ignore[arg-type] # nothing is asked here
+    assert {path for path in followed if path.endswith("/pods")} == {
+        "/api/v1/namespaces/prod/pods",
+        "/api/v1/namespaces/edge/pods",
+    }
+    everywhere = Cluster(None, WallClock(), replace(scope, namespaces=())).staleness_s()  # type: ignore[arg-type]
+    assert {path for path in everywhere if path.endswith("/pods")} == {"/api/v1/pods"}
+
+
+async def test_what_fails_in_another_namespace_is_no_problem_here() -> None:
+    async with following(scope=replace(SCOPE, namespaces=("prod", "test"))) as scene:
+        await scene.cluster.wait_synced()
+        (claim,) = scene.cluster.claims
+        scene.refused["/api/v1/namespaces/test/pods"] = 500
+        scene.server.cut()
+        await until(lambda: any("namespaces/test/pods: 500" in words for words in scene.cluster.silent(0.0)))
+        await until(lambda: scene.cluster.problems(claim.ref) == (), 6.0)

@@ -47,6 +47,8 @@ class Scope:
     namespaces: tuple[str, ...]
     own_namespace: str
     freeze_config_map: str
+    gateway_namespaces: tuple[str, ...] = ()
+    """Where gateways' pods are, which are followed besides."""
     keda_addresses: frozenset[str] = frozenset()
     """The scalerAddresses of ScaledObjects that mean us."""
 
@@ -76,7 +78,7 @@ class Cluster:
         self._discovery = Discovery(scope.kinds, scope.keda_addresses)
         self._resolutions: dict[str, Resolution] = {}
         self.members = Membership()
-        self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod)
+        self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod, scope.gateway_namespaces)
         self._targets = {
             kind: self._follow(_root(kind.group, kind.version), kind.resource, Target, partial(self._on_target, kind))
             for kind in scope.kinds
@@ -212,15 +214,17 @@ class Cluster:
         )
 
     def _follow(
-        self, root: str, plural: str, kind: type[Any], heard: Callable[[Change[Any]], None]
+        self, root: str, plural: str, kind: type[Any], heard: Callable[[Change[Any]], None], also: Iterable[str] = ()
     ) -> list[Informer[Any]]:
-        paths = [f"{root}/namespaces/{n}/{plural}" for n in self._scope.namespaces] or [f"{root}/{plural}"]
+        namespaces = dict.fromkeys((*self._scope.namespaces, *also)) if self._scope.namespaces else ()
+        paths = [f"{root}/namespaces/{n}/{plural}" for n in namespaces] or [f"{root}/{plural}"]
         return [Informer(self._api, Resource(path, kind), self._clock, heard, times=TIMES) for path in paths]
 
     def _behind(self, ref: TargetRef) -> Sequence[Informer[Any]]:
         """The informers that show a target and its pods."""
         targets = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
-        return (*targets, *self._pods)
+        own = f"/namespaces/{ref.namespace}/"
+        return [i for i in (*targets, *self._pods) if own in i.path or "/namespaces/" not in i.path]
 
     def _spared(self, informer: Informer[Any]) -> bool:
         """Whether it may not be read and others can be served without it: not pods, and not the freeze."""
