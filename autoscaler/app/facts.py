@@ -19,6 +19,8 @@ from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app.keda_side import KedaSide
+from autoscaler.app.remarks import remarks
+from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched
 from autoscaler.app.standing import conditions
 from autoscaler.app.workloads import Workloads
@@ -45,6 +47,7 @@ class Facts:
         elector: Elector,
         runtime: Runtime,
         scraper: Scraper,
+        signals: Signals,
         board: Board,
         fetched: Fetched,
         pulse: Pulse,
@@ -57,6 +60,8 @@ class Facts:
         self._elector = elector
         self._runtime = runtime
         self._scraper = scraper
+        self._signals = signals
+        self._settings = settings
         self._board = board
         self._fetched = fetched
         self._pulse = pulse
@@ -123,11 +128,14 @@ class Facts:
             engine=spec.engine.value,
             conditions=conditions(claim, mode, self._cluster.frozen, frame, act),
             obstacle=None if claim.obstacle is None else claim.obstacle.message,
-            remarks=claim.remarks + tuple(f"done without: {denial}" for denial in self._cluster.denials),
+            remarks=(*claim.remarks, *remarks(claim, self._settings), *self._denials()),
             found=found,
             missing=missing,
-            problems=self._cluster.problems(claim.ref) + problems,
+            problems=(*self._cluster.problems(claim.ref), *problems, *filter(None, [self._signals.problem(key)])),
         )
+
+    def _denials(self) -> Iterator[str]:
+        return (f"done without: {denial}" for denial in self._cluster.denials)
 
     def _pages(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Names found and missing on the pages of a workload, and the pages that cannot be read."""

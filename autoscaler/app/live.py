@@ -25,6 +25,9 @@ from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.replicas import ClusterScale, News
 from autoscaler.adapters.kube.status import StatusWriter
 from autoscaler.adapters.kube.store import ConfigMapStore
+from autoscaler.adapters.prometheus.endpoints import Endpoint
+from autoscaler.adapters.prometheus.live import LivePrometheus, querying
+from autoscaler.adapters.prometheus.source import PrometheusSource
 from autoscaler.adapters.store.files import RotatedFiles
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts, serving_live
@@ -35,6 +38,7 @@ from autoscaler.api.modes import Mode
 from autoscaler.app.facts import Facts
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.publishing import Publisher
+from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched, Kept
 from autoscaler.app.workloads import Choices, Workloads
 from autoscaler.errors import InputError
@@ -90,6 +94,7 @@ async def run(settings: Settings) -> int:
             audit=await _sink(settings, "audit", stack),
             journal=await _sink(settings, "journal", stack),
             peer=await enter(peers()),
+            prometheus=await enter(querying(_endpoints(settings))),
         )
         live = Live(settings, outside)
         await enter(live.keda.serving())
@@ -123,6 +128,7 @@ class Outside:
     audit: RecordSink
     journal: RecordSink
     peer: Peer
+    prometheus: LivePrometheus
 
 
 class Live:
@@ -147,16 +153,20 @@ class Live:
             cap_bytes=settings.scrape.max_bytes,
             allow_loopback=settings.allow_loopback_targets,
         )
+        prometheus = outside.prometheus
+        self._signals = Signals(
+            self._scraper, {name: PrometheusSource(prometheus, name, clock) for name in prometheus.endpoints}
+        )
         self._cluster = Cluster(api, clock, _scope(settings))
         may_write, remaining_s = self._elector.may_write, self._elector.remaining_s
         self._scale = ClusterScale(api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s)
         store = ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write)
-        ports = Ports(clock, self._scraper, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
+        ports = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
         self._runtime = Runtime(ports, may_write=may_write)
         self._workloads = Workloads(
             cluster=self._cluster,
             driver=self._runtime,
-            pages=self._scraper,
+            pages=self._signals,
             clock=clock,
             choices=Choices(settings.default_mode, settings.gpu_resource_names, settings.gateways),
             news=news,
@@ -225,6 +235,7 @@ class Live:
             elector=self._elector,
             runtime=self._runtime,
             scraper=self._scraper,
+            signals=self._signals,
             board=self._board,
             fetched=self._fetched,
             pulse=self._pulse,
@@ -318,6 +329,10 @@ class Live:
         return "" if holder is None or holder.identity == self._identity else holder.address
 
 
+def _endpoints(settings: Settings) -> dict[str, Endpoint]:
+    return {name: Endpoint(one.url, one.bearer_token_file) for name, one in settings.prometheus.items()}
+
+
 def _elector(settings: Settings, outside: Outside, identity: str) -> Elector:
     lease, http = settings.lease, settings.http
     return Elector(
@@ -339,6 +354,7 @@ def _scope(settings: Settings) -> Scope:
         namespaces=settings.watch_namespaces,
         own_namespace=settings.namespace,
         freeze_config_map=settings.freeze_config_map,
+        gateway_namespaces=tuple(gateway.namespace for gateway in settings.gateways.values()),
         keda_addresses=settings.keda_addresses,
     )
 

@@ -18,6 +18,9 @@ LIMITING: Final = frozenset(
 )
 """Reasons that keep a count from what the load needs."""
 
+ZERO_REFUSED: Final = "ZERO_REFUSED"
+"""The one of them that keeps a count up."""
+
 FAILED: Final = frozenset({"REFUSED", "UNKNOWN", "UNREADABLE", "EDITED"})
 """Outcomes that a person should look at; the others are by design or pass by themselves."""
 
@@ -99,7 +102,7 @@ def _limited(frame: WorkloadFrame | None) -> Condition:
         return _told(ConditionType.SCALING_LIMITED, Truth.UNKNOWN, "NothingDecided", "nothing was decided yet")
     binding: StepFrame | None = None
     for step in frame.decision.trace:
-        if step.reason in LIMITING and step.after < step.before:
+        if step.reason in LIMITING and (step.after < step.before or step.reason == ZERO_REFUSED):
             binding = step
     if binding is None:
         return _made(ConditionType.SCALING_LIMITED, False, "Free", "no limit keeps it from what the load needs")

@@ -56,6 +56,10 @@ class Pages(Protocol):
         """Know a profile from now on."""
         ...
 
+    def stand_behind(self, workload: str, endpoint: str | None) -> None:
+        """Ask this Prometheus, if the settings name it, when the workload's pods cannot be asked."""
+        ...
+
     def drop(self, uid: str) -> None:
         """Ask it no more."""
         ...
@@ -124,6 +128,7 @@ class Workloads:
             self._leave(key, before.spec.gateway)
         if claim.spec.gateway is not None and claim.spec.gateway in self._choices.gateways:
             self._front(key, claim.spec.gateway)
+        self._pages.stand_behind(key, claim.spec.prometheus)
         self._aim(key, claim)
         self._ask(key, claim)
 

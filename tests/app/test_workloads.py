@@ -102,9 +102,13 @@ class Asked:
     def __init__(self) -> None:
         self.targets: dict[str, ScrapeTarget | GatewayTarget] = {}
         self.profiles: dict[str, Profile] = {}
+        self.endpoints: dict[str, str | None] = {}
 
     def put(self, target: ScrapeTarget | GatewayTarget) -> None:
         self.targets[target.uid] = target
+
+    def stand_behind(self, workload: str, endpoint: str | None) -> None:
+        self.endpoints[workload] = endpoint
 
     def learn(self, profile: Profile) -> None:
         self.profiles[profile.name] = profile
@@ -260,3 +264,11 @@ async def test_a_target_made_anew_begins_afresh() -> None:
 async def test_a_gateway_whose_selector_cannot_be_read_is_refused_at_the_start() -> None:
     with pytest.raises(InputError, match="label selector"):
         Scene(edge=Gateway(namespace="edge", selector="app in (a)", port=1))
+
+
+async def test_the_prometheus_that_a_policy_names_stands_behind_its_pods_and_follows_its_edits() -> None:
+    scene = Scene()
+    scene.claimed(claim(prometheus="main"))
+    assert scene.pages.endpoints == {KEY: "main"}
+    scene.claimed(claim())
+    assert scene.pages.endpoints == {KEY: None}
