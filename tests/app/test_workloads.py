@@ -170,6 +170,14 @@ async def test_an_obstacle_leaves_nothing_but_watching() -> None:
     assert scene.target.mode is Mode.SHADOW
 
 
+async def test_what_keda_asks_for_is_driven_in_its_mode_and_never_patched() -> None:
+    scene = Scene()
+    scene.claimed(claim(mode="Active"))
+    assert not scene.target.told
+    scene.claimed(replace(claim(mode="Active"), way=Way.SCALED_OBJECT, scaled_object="chat"))
+    assert (scene.target.told, scene.target.mode) == (True, Mode.ACTIVE)
+
+
 async def test_the_default_mode_holds_where_the_policy_gives_none() -> None:
     scene = Scene(Mode.SHADOW)
     scene.claimed(claim())

@@ -1,5 +1,7 @@
 """What becomes of decisions: conflicts, refusals, silence, cancellation and modes, on virtual time."""
 
+from dataclasses import replace
+
 import pytest
 
 from autoscaler.api.modes import Mode
@@ -134,6 +136,14 @@ async def test_each_mode_decides_and_records_and_acts_as_far_as_it_may(mode: Mod
         assert [e.decision.verdict.name for e in bench.stepped()] == ["SCALE"]
         assert len(bench.scale.patches) == allowed
         assert bench.told("act")[0]["outcome"] == ("applied" if allowed else "not acted upon in this mode")
+
+
+async def test_what_keda_acts_on_is_decided_and_recorded_and_never_patched() -> None:
+    async with running(replace(target(min_replicas=6), told=True)) as bench:
+        await bench.until(0.1)
+    assert [e.decision.verdict.name for e in bench.stepped()] == ["SCALE"]
+    assert bench.scale.patches == []
+    assert bench.told("act")[0]["outcome"] == "told to KEDA, which acts"
 
 
 def test_every_mode_is_in_the_table() -> None:
