@@ -215,6 +215,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         floor_replicas=_floor(table, rows, capacity.rps),
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
+        settling=bounds.raised_within(table.bounds, rows, seen.now_s, seen.desired, propose.UNCALIBRATED_SETTLE_S),
     )
     situation = _leave_out(table, rows, situation)
     proposals = propose.propose(situation)

@@ -11,7 +11,7 @@ import pytest
 
 from autoscaler.core.params import Params, Slo
 from autoscaler.core.reasons import Reason
-from autoscaler.core.types import Decision, PodReading, Readings
+from autoscaler.core.types import Decision, PodReading, Readings, Verdict
 from tests.core.toy import HOUR_S, Story, Tamper, Toy, calibrated, counts, cut, stepped, steps_of
 
 
@@ -111,6 +111,20 @@ def test_late_starts_of_a_replica_whose_capacity_is_not_known_are_not_ordered_wi
     told = story.run(900.0, only_a_queue)
     assert Reason.LATE_START in {step.reason for step in steps_of(told)}
     assert max(counts(told)) <= 5, "half as many again as are ready and one more, and a quarter of that for the late"
+
+
+def test_pods_that_start_at_once_do_not_multiply_while_nobody_knows_what_they_do_to_the_queue() -> None:
+    """A queue of 500 that no counter explains, and starts of one second: growth waits half a minute each time."""
+
+    def only_a_queue(readings: Readings) -> Readings:
+        pods = tuple(PodReading(p.name, p.ready_since_s, p.waiting) for p in readings.pods or ())
+        return replace(readings, pods=pods, gateway=None)
+
+    toy = Toy.of(10, 20.0, queue=500.0, warmup_s=1.0, replica_rps=0.001)
+    told = Story(toy, Params(max_replicas=100, warmup_prior_s=30.0, tick_s=1.0)).run(60.0, only_a_queue)
+    grew_s = [d.now_s for d in told if d.verdict is Verdict.SCALE]
+    assert len(grew_s) >= 2
+    assert min(later - earlier for earlier, later in itertools.pairwise(grew_s)) >= 20.0
 
 
 # 11, 12 ----------------------------------------------------------------------------------------------------------
