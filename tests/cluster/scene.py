@@ -18,7 +18,10 @@ QUIET: Final = {"waiting": 0.0, "running": 1.0, "rps": 1.0}
 """Far below what a replica can serve."""
 
 QUEUE: Final = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
-"""More than the replicas there are can serve."""
+"""Requests wait, and nothing is known yet of what a replica can serve."""
+
+FLOOD: Final = {"waiting": 300.0, "running": 8.0, "rps": 5.0}
+"""More than such replicas clear within the objective, known or not."""
 
 WITHIN_S: Final = 5.0 + 5.0
 """The promise is one interval after a fault's end; the rest is room for a loaded machine."""
@@ -49,8 +52,15 @@ class Scene:
     def serve(
         self, name: str, replicas: int = 2, *, namespace: str | None = None, read: bool = True, **given: Any
     ) -> tuple[Service, list[str]]:
-        """A workload with little to do, whose pages were read, and the addresses of its pods."""
+        """A workload with little to do, whose pages were read, and the addresses of its pods.
+
+        What `stages` hold holds later pods only.
+        """
         service = Service(self.plane, self.engines, namespace or self.namespace, name, replicas=replicas, **given)
+        if "hold" in given.get("stages", {}):
+            wait_for(lambda: len(service.pods()) == replicas, 20, f"the pods of {name}")
+            where = ("-n", service.namespace, "-l", f"app={name}")
+            self.plane.kubectl("annotate", "pods", *where, "stage.headroom.dev/hold-")
         ips = service.wait_ready(replicas)
         self.engines.of_all(ips, **QUIET)
         if read:
