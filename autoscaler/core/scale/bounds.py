@@ -123,8 +123,7 @@ def raised_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, se
     """Return whether the standing count was ordered, from a lower one, within the last `seconds` (to a bin)."""
     age_s = (np.floor(now_s / BIN_S).astype(np.int64)[:, None] - columns.bin[rows]) * BIN_S
     lately = (columns.bin[rows] >= 0) & (age_s < seconds)
-    raised: Bools = (lately & (columns.ordered_low[rows] < desired[:, None])).any(axis=1)
-    return raised
+    return np.asarray((lately & (columns.ordered_low[rows] < desired[:, None])).any(axis=1))
 
 
 def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[Change]:
