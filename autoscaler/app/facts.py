@@ -18,6 +18,7 @@ from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
+from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.remarks import remarks
 from autoscaler.app.signals import Signals
@@ -53,6 +54,7 @@ class Facts:
         pulse: Pulse,
         apis: tuple[KubeApi, ...],
         keda: KedaSide,
+        gpus: GpuVeto,
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -67,6 +69,7 @@ class Facts:
         self._pulse = pulse
         self._apis = apis
         self._keda = keda
+        self._gpus = gpus
         self._follower_scrapes = settings.scrape.follower_scrapes
         self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
 
@@ -131,11 +134,24 @@ class Facts:
             remarks=(*claim.remarks, *remarks(claim, self._settings), *self._denials()),
             found=found,
             missing=missing,
-            problems=(*self._cluster.problems(claim.ref), *problems, *filter(None, [self._signals.problem(key)])),
+            problems=(
+                *self._cluster.problems(claim.ref),
+                *problems,
+                *filter(None, [self._signals.problem(key)]),
+                *self._failed_gpus(claim),
+            ),
         )
 
     def _denials(self) -> Iterator[str]:
         return (f"done without: {denial}" for denial in self._cluster.denials)
+
+    def _failed_gpus(self, claim: Claim) -> list[str]:
+        told = []
+        for pod in self._cluster.members.pods(claim.ref):
+            health = self._gpus.failure(pod)
+            if health is not None:
+                told.append(f"{pod} on {health.node}: GPU error {health.xid}, it serves nobody: drain the node")
+        return told
 
     def _pages(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Names found and missing on the pages of a workload, and the pages that cannot be read."""

@@ -21,7 +21,9 @@ from autoscaler.adapters.engines.scraper import Scraper
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
 from autoscaler.adapters.kube.events import EventWriter
+from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.lease import Elector
+from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.replicas import ClusterScale, News
 from autoscaler.adapters.kube.status import StatusWriter
 from autoscaler.adapters.kube.store import ConfigMapStore
@@ -36,6 +38,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.facts import Facts
+from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.publishing import Publisher
 from autoscaler.app.signals import Signals
@@ -158,8 +161,11 @@ class Live:
             self._scraper, {name: PrometheusSource(prometheus, name, clock) for name in prometheus.endpoints}
         )
         self._cluster = Cluster(api, clock, _scope(settings))
+        self._gpus = GpuVeto(settings.gpu_exporter, clock, self._on_gpu, allow_loopback=settings.allow_loopback_targets)
         may_write, remaining_s = self._elector.may_write, self._elector.remaining_s
-        self._scale = ClusterScale(api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s)
+        self._scale = ClusterScale(
+            api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s, failed=self._gpus.failed
+        )
         store = ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write)
         ports = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
         self._runtime = Runtime(ports, may_write=may_write)
@@ -241,6 +247,7 @@ class Live:
             pulse=self._pulse,
             apis=self._apis,
             keda=self.keda,
+            gpus=self._gpus,
         )
         snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(
@@ -250,13 +257,14 @@ class Live:
     async def run(self, stop: asyncio.Event) -> int:
         """Follow, campaign, lead; the exit code once `stop` is set or the lead is lost."""
         workloads = self._workloads
-        hooks = Hooks(self._on_claim, workloads.on_pods, workloads.on_limits, self._freeze, workloads.on_gateway)
+        hooks = Hooks(self._on_claim, workloads.on_pods, workloads.on_limits, self._freeze, self._on_other_pod)
         async with asyncio.TaskGroup() as group:
             following = _begin(
                 group,
                 cluster=self._cluster.run(hooks),
                 workloads=workloads.run(),
                 pulse=self._pulse.run(),
+                gpus=self._gpus.run(),
                 **self.keda.works(),
             )
             if self._settings.scrape.follower_scrapes:
@@ -320,6 +328,16 @@ class Live:
         self._publisher.on_claim(workload)
         self.keda.answers.on_claim(workload)
 
+    def _on_other_pod(self, change: Change[Pod]) -> None:
+        self._workloads.on_gateway(change)
+        self._gpus.on_pod(change)
+
+    def _on_gpu(self, pod: str) -> None:
+        LOG.warning("a GPU has failed", pod=pod, health=str(self._gpus.failure(pod)))
+        workload = self._cluster.workload_of(pod)
+        if workload is not None:
+            self._workloads.on_pods(workload)
+
     def _freeze(self) -> None:
         why = self._cluster.frozen
         self._runtime.freeze(why is not None, why or "")
@@ -354,7 +372,9 @@ def _scope(settings: Settings) -> Scope:
         namespaces=settings.watch_namespaces,
         own_namespace=settings.namespace,
         freeze_config_map=settings.freeze_config_map,
-        gateway_namespaces=tuple(gateway.namespace for gateway in settings.gateways.values()),
+        gateway_namespaces=tuple(
+            part.namespace for part in (*settings.gateways.values(), settings.gpu_exporter) if part is not None
+        ),
         keda_addresses=settings.keda_addresses,
     )
 

@@ -13,6 +13,7 @@ from autoscaler.settings.parts import (
     Audit,
     Budgets,
     Gateway,
+    GpuExporter,
     Http,
     Kube,
     Label,
@@ -100,6 +101,8 @@ class Settings(BaseSettings):
     budgets: Budgets = Budgets()
     gateways: Annotated[dict[Label, Gateway], Field(max_length=1000)] = {}
     """Gateways by the names that policies use."""
+    gpu_exporter: GpuExporter | None = None
+    """Where GPUs' errors are read; none: a failed GPU is seen only by what its pod no longer does."""
     prometheus: Annotated[dict[Label, Prometheus], Field(max_length=100)] = {}
     """Prometheus endpoints by the names that policies use."""
 

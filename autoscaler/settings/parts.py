@@ -203,6 +203,16 @@ class Gateway(Part):
     """The inference pool whose numbers are meant, where the gateway serves several; none: all of them."""
 
 
+class GpuExporter(Part):
+    """NVIDIA's DCGM exporter: its pods say when a GPU under a serving pod has failed."""
+
+    namespace: Label = "gpu-operator"
+    selector: Annotated[str, Field(min_length=1, max_length=1024)] = "app=nvidia-dcgm-exporter"
+    """Label selector of the exporter's pods; the default is what the GPU operator sets."""
+    port: Port = 9400
+    path: PagePath = "/metrics"
+
+
 def _endpoint(value: object) -> object:
     """A base URL, or ValueError; a password that was written into it is not repeated."""
     if not isinstance(value, str) or len(value) > 2048:

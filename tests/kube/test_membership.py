@@ -115,3 +115,9 @@ def test_the_same_name_in_another_namespace_is_another_target() -> None:
 def test_a_pod_going_away_serves_no_longer() -> None:
     assert serving_since_s(pod("a", READY)) == NOON.timestamp()
     assert serving_since_s(pod("a", READY, going=True)) is None
+
+
+def test_a_pod_whose_gpu_has_failed_is_no_replica_that_serves() -> None:
+    known = members(pod("a", READY), pod("b", READY))
+    reading = known.reading(CHAT, 2, lambda key: key == "prod/b")
+    assert (reading.desired, reading.ready, reading.starting) == (2, 1, ())

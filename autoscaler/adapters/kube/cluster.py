@@ -15,7 +15,7 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.limits import LimitRange, Quota
-from autoscaler.adapters.kube.membership import Membership
+from autoscaler.adapters.kube.membership import Membership, owner_of
 from autoscaler.adapters.kube.objects import ConfigMap
 from autoscaler.adapters.kube.pods import Node, Pod
 from autoscaler.adapters.kube.retry import BackoffBounds
@@ -48,7 +48,7 @@ class Scope:
     own_namespace: str
     freeze_config_map: str
     gateway_namespaces: tuple[str, ...] = ()
-    """Where gateways' pods are, which are followed besides."""
+    """Where the pods of gateways and of the GPU exporter are, which are followed besides."""
     keda_addresses: frozenset[str] = frozenset()
     """The scalerAddresses of ScaledObjects that mean us."""
 
@@ -65,7 +65,7 @@ class Hooks:
     """Quotas or limit ranges of a namespace changed."""
     freeze: Callable[[], None]
     gateway: Callable[[Change[Pod]], None]
-    """A pod changed that may be a gateway's."""
+    """A pod changed that may be a gateway's or the GPU exporter's."""
 
 
 class Cluster:
@@ -177,6 +177,15 @@ class Cluster:
     def denials(self) -> tuple[str, ...]:
         """What we may not read and go on without; it might change what is decided."""
         return tuple(str(informer.error) for informer in self._all() if self._spared(informer))
+
+    def workload_of(self, pod: str) -> str | None:
+        """The claimed workload that ``namespace/name`` is a replica of."""
+        for informer in self._pods:
+            found = informer.items.get(pod)
+            owned = None if found is None else owner_of(found)
+            if owned is not None and owned.workload in self._resolutions:
+                return owned.workload
+        return None
 
     def limits_of(self, namespace: str) -> tuple[list[Quota], list[LimitRange]]:
         """The quotas and limit ranges of a namespace."""

@@ -6,7 +6,7 @@ selector alone would let any pod of the namespace pose as a replica and be asked
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -92,16 +92,17 @@ class Membership:
         """The target's pods by key, those that are going away included."""
         return self._pods.get(Owned(ref.kind, ref.workload), NO_PODS)
 
-    def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
+    def reading(self, ref: TargetRef, desired: int, failed: Callable[[str], bool] = lambda _: False) -> ReplicaReading:
         """The target's replicas: ready ones, and those under way with the instant each pod was made.
 
-        A pod that was ready and is not is neither: what it will take to come back is not a warm-up.
+        A pod that was ready and is not is neither: what it will take to come back is not a warm-up. Nor is one that
+        has `failed` (asked by ``namespace/name``), whatever its probes say.
         """
         ready = 0
         starting: list[StartingReplica] = []
-        for pod in self.pods(ref).values():
+        for key, pod in self.pods(ref).items():
             meta = pod.metadata
-            if meta.deletion_timestamp is not None or pod.status.phase in OVER:
+            if meta.deletion_timestamp is not None or pod.status.phase in OVER or failed(key):
                 continue
             if serving_since_s(pod) is not None:
                 ready += 1

@@ -25,7 +25,8 @@ PATCH_S: Final = 5.0
 
 
 class ClusterScale:
-    """A ScaleClient over a followed cluster. `may_write` and `remaining_s` are the lead's."""
+    """A ScaleClient over a followed cluster. `may_write` and `remaining_s` are the lead's; a pod that has `failed`
+    (asked by ``namespace/name``) is no replica that serves."""
 
     def __init__(
         self,
@@ -35,12 +36,14 @@ class ClusterScale:
         *,
         may_write: Callable[[], bool],
         remaining_s: Callable[[], float],
+        failed: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._api = api
         self._cluster = cluster
         self._clock = clock
         self._may_write = may_write
         self._remaining_s = remaining_s
+        self._failed = failed
         self._unsure: set[str] = set()
         self._written: dict[str, tuple[str, int]] = {}
         """Workload -> the version in memory when the count was written, and the count: memory lags the answer."""
@@ -99,7 +102,7 @@ class ClusterScale:
         return claim.ref
 
     def _sample(self, ref: TargetRef, desired: int) -> ReplicaSample:
-        return ReplicaSample(self._clock.now(), self._cluster.members.reading(ref, desired))
+        return ReplicaSample(self._clock.now(), self._cluster.members.reading(ref, desired, self._failed))
 
 
 class News:
