@@ -23,7 +23,7 @@ CROWD = 64
 
 SLICE = 16
 """Most looks begun, and most workloads stepped, in one turn of the event loop. Between turns scrapes, watches and
-answers have theirs. Of 16 a turn takes some 7 ms; of a thousand it took 160 (`loadtests/bench/loop_lag.py`)."""
+answers have theirs. Of 16 a turn takes some 15 ms; of a thousand it took 150 (`loadtests/bench/loop_lag.py`)."""
 
 NEVER_S = float("-inf")
 
