@@ -24,6 +24,7 @@ from autoscaler.app.remarks import remarks
 from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched
 from autoscaler.app.standing import conditions
+from autoscaler.app.warmups import WarmUps
 from autoscaler.app.workloads import Workloads
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process
@@ -55,6 +56,7 @@ class Facts:
         apis: tuple[KubeApi, ...],
         keda: KedaSide,
         gpus: GpuVeto,
+        warmups: WarmUps,
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -70,6 +72,7 @@ class Facts:
         self._apis = apis
         self._keda = keda
         self._gpus = gpus
+        self._warmups = warmups
         self._follower_scrapes = settings.scrape.follower_scrapes
         self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
 
@@ -131,7 +134,12 @@ class Facts:
             engine=spec.engine.value,
             conditions=conditions(claim, mode, self._cluster.frozen, frame, act),
             obstacle=None if claim.obstacle is None else claim.obstacle.message,
-            remarks=(*claim.remarks, *remarks(claim, self._settings), *self._denials()),
+            remarks=(
+                *claim.remarks,
+                *remarks(claim, self._settings),
+                *self._denials(),
+                *self._warmups.measured(self._cluster.members.pods(claim.ref)),
+            ),
             found=found,
             missing=missing,
             problems=(
@@ -139,6 +147,7 @@ class Facts:
                 *problems,
                 *filter(None, [self._signals.problem(key)]),
                 *self._failed_gpus(claim),
+                *self._warmups.stuck(self._cluster.members.pods(claim.ref)),
             ),
         )
 

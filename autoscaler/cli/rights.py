@@ -69,6 +69,8 @@ def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterat
         yield Right("headroom.dev", "scalingpolicies/status", "patch", "write conditions", namespace)
         for verb in ("create", "patch"):
             yield Right("", "events", verb, "tell of changes and refusals", namespace)
+        for verb in ("list", "watch"):
+            yield Right("", "events", verb, "measure how long images take", namespace)
 
 
 def _own(own: Own) -> Iterator[Right]:

@@ -63,7 +63,7 @@ def test_a_cluster_that_is_well_is_all_ok_and_nothing_is_written(cluster: Plane)
         "API server", "clock", "ScalingPolicy", "Deployment", "StatefulSet", "LeaderWorkerSet", "rights", "lease",
         "freeze", "controller", "prod/chat",
     ]  # fmt: skip
-    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 42 things that are needed") in rows(found, "ok")
+    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 44 things that are needed") in rows(found, "ok")
     assert cluster.written == []
 
 

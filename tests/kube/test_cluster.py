@@ -54,7 +54,7 @@ async def following(refused: Mapping[str, int] = NOTHING, scope: Scope = SCOPE) 
         scale = ClusterScale(api, cluster, clock, may_write=lambda: True, remaining_s=lambda: 10.0)
         scene = Scene(server, cluster, scale)
         scene.refused = {path: refused[name] for path in server.objects if (name := path.rpartition("/")[2]) in refused}
-        hooks = Hooks(_unheard, _unheard, _unheard, lambda: None, _unheard)
+        hooks = Hooks(_unheard, _unheard, _unheard, lambda: None, _unheard, _unheard)
         task = asyncio.create_task(cluster.run(hooks))
         try:
             yield scene

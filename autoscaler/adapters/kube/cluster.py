@@ -18,6 +18,7 @@ from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.membership import Membership, owner_of
 from autoscaler.adapters.kube.objects import ConfigMap
 from autoscaler.adapters.kube.pods import Node, Pod
+from autoscaler.adapters.kube.pulls import SELECTOR, Pull, PulledEvent, pull_of
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
@@ -64,8 +65,10 @@ class Hooks:
     limits: Callable[[str], None]
     """Quotas or limit ranges of a namespace changed."""
     freeze: Callable[[], None]
-    gateway: Callable[[Change[Pod]], None]
-    """A pod changed that may be a gateway's or the GPU exporter's."""
+    pod: Callable[[Change[Pod]], None]
+    """A pod changed, whoever's it is."""
+    pull: Callable[[Pull], None]
+    """A pod's image is on its node."""
 
 
 class Cluster:
@@ -78,7 +81,7 @@ class Cluster:
         self._discovery = Discovery(scope.kinds, scope.keda_addresses)
         self._resolutions: dict[str, Resolution] = {}
         self.members = Membership()
-        self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod, scope.gateway_namespaces)
+        self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod, also=scope.gateway_namespaces)
         self._targets = {
             kind: self._follow(_root(kind.group, kind.version), kind.resource, Target, partial(self._on_target, kind))
             for kind in scope.kinds
@@ -93,6 +96,7 @@ class Cluster:
         ]
         self._quotas = self._follow("/api/v1", "resourcequotas", Quota, self._on_limits)
         self._ranges = self._follow("/api/v1", "limitranges", LimitRange, self._on_limits)
+        self._pulls = self._follow("/api/v1", "events", PulledEvent, self._on_pulled, selector=SELECTOR)
         self._nodes = [Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard, times=TIMES)]
         freeze = Resource(
             f"/api/v1/namespaces/{scope.own_namespace}/configmaps",
@@ -223,11 +227,19 @@ class Cluster:
         )
 
     def _follow(
-        self, root: str, plural: str, kind: type[Any], heard: Callable[[Change[Any]], None], also: Iterable[str] = ()
+        self,
+        root: str,
+        plural: str,
+        kind: type[Any],
+        heard: Callable[[Change[Any]], None],
+        *,
+        also: Iterable[str] = (),
+        selector: str = "",
     ) -> list[Informer[Any]]:
         namespaces = dict.fromkeys((*self._scope.namespaces, *also)) if self._scope.namespaces else ()
         paths = [f"{root}/namespaces/{n}/{plural}" for n in namespaces] or [f"{root}/{plural}"]
-        return [Informer(self._api, Resource(path, kind), self._clock, heard, times=TIMES) for path in paths]
+        resources = [Resource(path, kind, field_selector=selector) for path in paths]
+        return [Informer(self._api, resource, self._clock, heard, times=TIMES) for resource in resources]
 
     def _behind(self, ref: TargetRef) -> Sequence[Informer[Any]]:
         """The informers that show a target and its pods."""
@@ -241,14 +253,14 @@ class Cluster:
 
     def _all(self) -> Sequence[Informer[Any]]:
         targets = [informer for some in self._targets.values() for informer in some]
-        rest = (self._policies, self._others, self._quotas, self._ranges, self._nodes, self._freezes)
+        rest = (self._policies, self._others, self._quotas, self._ranges, self._nodes, self._freezes, self._pulls)
         return [*self._pods, *targets, *(informer for some in rest for informer in some)]
 
     def _on_pod(self, change: Change[Pod]) -> None:
         for owned in self.members.note(change):
             if owned.workload in self._resolutions:
                 self._told().pods(owned.workload)
-        self._told().gateway(change)
+        self._told().pod(change)
 
     def _on_target(self, kind: Kind, change: Change[Target]) -> None:
         self._resolve({self._discovery.target(kind, change.key, change.new)})
@@ -266,6 +278,11 @@ class Cluster:
             self._resolve(self._discovery.other(change.key, change.new, kind))
 
         return heard
+
+    def _on_pulled(self, change: Change[PulledEvent]) -> None:
+        pull = None if change.new is None else pull_of(change.new)
+        if pull is not None:
+            self._told().pull(pull)
 
     def _on_limits(self, change: Change[Any]) -> None:
         self._told().limits(change.key.partition("/")[0])

@@ -1,0 +1,85 @@
+"""What one replica of the controller talks to, made from settings and closed in order.
+
+Enters: settings. Leaves: clients, sinks and the fitting child; none of them speaks to anybody by itself.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.prometheus.endpoints import Endpoint
+from autoscaler.adapters.prometheus.live import LivePrometheus, querying
+from autoscaler.adapters.store.files import RotatedFiles
+from autoscaler.adapters.web.peer import Peer, peers
+from autoscaler.errors import InputError
+from autoscaler.ports import Clock, ModelFitter, RecordSink
+from autoscaler.runtime.clock import WallClock
+from autoscaler.runtime.fit_process import ProcessFitter
+from autoscaler.runtime.unkept import Nowhere
+from autoscaler.settings.model import Settings
+
+LEASE_CONNECTIONS: Final = 2
+"""Renewals have a client of their own, so that a pool full of watches or a spent limit cannot starve them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What one replica of the controller talks to."""
+
+    clock: Clock
+    api: KubeApi
+    lease_api: KubeApi
+    fitter: ModelFitter
+    audit: RecordSink
+    journal: RecordSink
+    peer: Peer
+    prometheus: LivePrometheus
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Outside]:
+    """Everything outside, for the length of the block. Raises InputError for settings that cannot be used."""
+    clock, kube = WallClock(), settings.kube
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        api = await enter(
+            KubeApi.connect(
+                kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, qps=kube.qps, burst=kube.burst
+            )
+        )
+        lease_api = await enter(
+            KubeApi.connect(
+                kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, connections=LEASE_CONNECTIONS
+            )
+        )
+        yield Outside(
+            clock=clock,
+            api=api,
+            lease_api=lease_api,
+            fitter=await enter(ProcessFitter()),
+            audit=await _sink(settings, "audit", stack),
+            journal=await _sink(settings, "journal", stack),
+            peer=await enter(peers()),
+            prometheus=await enter(querying(_endpoints(settings))),
+        )
+
+
+async def _sink(settings: Settings, name: str, stack: AsyncExitStack) -> RecordSink:
+    """Where lines of the record go."""
+    chosen = settings.audit
+    if chosen.directory is None:
+        return Nowhere()
+    try:
+        chosen.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"audit.directory: {chosen.directory} cannot be made ({error.strerror}); name another"
+        ) from error
+    files = RotatedFiles(chosen.directory, name, max_bytes=chosen.max_bytes, keep=chosen.keep)
+    return await stack.enter_async_context(files)
+
+
+def _endpoints(settings: Settings) -> dict[str, Endpoint]:
+    return {name: Endpoint(one.url, one.bearer_token_file) for name, one in settings.prometheus.items()}

@@ -1,0 +1,314 @@
+"""One replica of the controller: what it follows, how it comes to lead, what it does while it leads.
+
+Enters: settings and everything outside. Leaves: a process that follows the cluster at once, decides and acts while it
+leads, and ends when it is told to or has lost the lead. It wires rooms that must not know each other, and decides
+nothing.
+"""
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+import structlog
+
+from autoscaler.adapters.engines.scraper import Scraper
+from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
+from autoscaler.adapters.kube.events import EventWriter
+from autoscaler.adapters.kube.informer import Change
+from autoscaler.adapters.kube.lease import Elector
+from autoscaler.adapters.kube.pods import Pod
+from autoscaler.adapters.kube.replicas import ClusterScale, News
+from autoscaler.adapters.kube.status import StatusWriter
+from autoscaler.adapters.kube.store import ConfigMapStore
+from autoscaler.adapters.prometheus.source import PrometheusSource
+from autoscaler.adapters.web.hub import Hub
+from autoscaler.adapters.web.live import LiveFacts
+from autoscaler.adapters.web.pulse import Pulse
+from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
+from autoscaler.api.modes import Mode
+from autoscaler.app.facts import Facts
+from autoscaler.app.health import GpuVeto
+from autoscaler.app.keda_side import KedaSide
+from autoscaler.app.outside import Outside
+from autoscaler.app.publishing import Publisher
+from autoscaler.app.signals import Signals
+from autoscaler.app.snapshots import Fetched, Kept
+from autoscaler.app.tasks import before, begin, end
+from autoscaler.app.warmups import WarmUps
+from autoscaler.app.workloads import Choices, Workloads
+from autoscaler.core.scale.sharing import Budgets
+from autoscaler.record.board import Board
+from autoscaler.runtime.supervisor import Ports, Runtime
+from autoscaler.settings.model import Settings
+
+LOST: Final = 3
+"""Exit code of a process that lost the lead."""
+
+LAST_WORDS_S: Final = 1.0
+"""For the record of a process that lost the lead; it writes nothing else any more."""
+
+COMPONENT: Final = "headroom"
+CHECKPOINTS: Final = "headroom-checkpoint"
+WARM_UPS: Final = "headroom-warmup"
+
+LOG: Final = structlog.get_logger(COMPONENT)
+
+
+class Live:
+    """One replica of the controller. `run` it once."""
+
+    def __init__(self, settings: Settings, outside: Outside) -> None:
+        clock, api = outside.clock, outside.api
+        self.hub = Hub()
+        self._settings = settings
+        self._clock = clock
+        self._identity = f"{settings.identity or socket.gethostname()}_{uuid.uuid4().hex[:12]}"
+        self._elector = _elector(settings, outside, self._identity)
+        self._board = Board()
+        self._pulse = Pulse(clock)
+        self._apis = (outside.api, outside.lease_api)
+        news = News()
+        self._scraper = Scraper(
+            clock=clock,
+            on_news=news.tell,
+            interval_s=settings.scrape.interval_s,
+            timeout_s=settings.scrape.timeout_s,
+            cap_bytes=settings.scrape.max_bytes,
+            allow_loopback=settings.allow_loopback_targets,
+        )
+        prometheus = outside.prometheus
+        self._signals = Signals(
+            self._scraper, {name: PrometheusSource(prometheus, name, clock) for name in prometheus.endpoints}
+        )
+        self._cluster = Cluster(api, clock, _scope(settings))
+        self._gpus = GpuVeto(settings.gpu_exporter, clock, self._on_gpu, allow_loopback=settings.allow_loopback_targets)
+        may_write, remaining_s = self._elector.may_write, self._elector.remaining_s
+        self._scale = ClusterScale(
+            api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s, failed=self._gpus.failed
+        )
+        store = ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write)
+        ports = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
+        budgets = Budgets(settings.budgets.cluster_gpus, settings.budgets.namespaces)
+        self._runtime = Runtime(ports, may_write=may_write, budgets=budgets)
+        self._workloads = Workloads(
+            cluster=self._cluster,
+            driver=self._runtime,
+            pages=self._signals,
+            clock=clock,
+            choices=Choices(settings.default_mode, settings.gpu_resource_names, settings.gateways),
+            news=news,
+        )
+        self._warmups = WarmUps(
+            cluster=self._cluster,
+            clock=clock,
+            store=ConfigMapStore(api, settings.namespace, WARM_UPS, may_write),
+            gpu_resources=settings.gpu_resource_names,
+            claimed=lambda workload: workload in self._workloads.driven,
+            sample=self._scraper.sample,
+            leading=may_write,
+        )
+        self._events = EventWriter(api, clock, COMPONENT, self._identity)
+        self._statuses = StatusWriter(api, clock, may_write=may_write)
+        self._publisher = Publisher(
+            board=self._board,
+            hub=self.hub,
+            statuses=self._statuses,
+            events=self._events,
+            knowledge=self,
+            clock=clock,
+        )
+        self.keda = KedaSide(settings, api, self, clock)
+        self._kept = Kept(self._runtime, clock)
+        self._fetched = Fetched(outside.peer, clock, self._leader_address)
+
+    # What the publisher and KEDA's side ask.
+
+    def claim(self, workload: str) -> Claim | None:
+        """The claim in force."""
+        return self._workloads.driven.get(workload)
+
+    def rejections(self, workload: str) -> tuple[Rejection, ...]:
+        """Who asks for the workload in vain."""
+        return self._cluster.resolution(workload).rejections
+
+    def mode(self, claim: Claim) -> Mode:
+        """The mode in force."""
+        return self._workloads.mode(claim)
+
+    def standing(self, ref: TargetRef) -> int | None:
+        """The target's count as it was last seen; None where it does not say."""
+        target = self._cluster.target(ref)
+        return None if target is None else target.spec.replicas
+
+    def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The status that a ScalingPolicy shows; None where it is not followed."""
+        found = self._cluster.policy(namespace, name)
+        return None if found is None else msgspec.json.decode(found.status, type=dict[str, Any])
+
+    @property
+    def frozen(self) -> str | None:
+        """Why nothing is acted upon, None while it is."""
+        return self._cluster.frozen
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may speak for the controller."""
+        return self._elector.may_write()
+
+    @property
+    def leader(self) -> str:
+        """Who else leads; empty while nobody does."""
+        holder = self._elector.holder
+        return "" if holder is None or holder.identity == self._identity else holder.identity
+
+    def facts(self) -> LiveFacts:
+        """What the HTTP server asks."""
+        told = Facts(
+            settings=self._settings,
+            identity=self._identity,
+            cluster=self._cluster,
+            workloads=self._workloads,
+            elector=self._elector,
+            runtime=self._runtime,
+            scraper=self._scraper,
+            signals=self._signals,
+            board=self._board,
+            fetched=self._fetched,
+            pulse=self._pulse,
+            apis=self._apis,
+            keda=self.keda,
+            gpus=self._gpus,
+            warmups=self._warmups,
+        )
+        snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
+        return LiveFacts(
+            self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected
+        )
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Follow, campaign, lead; the exit code once `stop` is set or the lead is lost."""
+        workloads = self._workloads
+        hooks = Hooks(
+            self._on_claim, workloads.on_pods, workloads.on_limits, self._freeze, self._on_pod, self._warmups.on_pull
+        )
+        async with asyncio.TaskGroup() as group:
+            following = begin(
+                group,
+                cluster=self._cluster.run(hooks),
+                workloads=workloads.run(),
+                pulse=self._pulse.run(),
+                gpus=self._gpus.run(),
+                warmups=self._warmups.run(),
+                **self.keda.works(),
+            )
+            if self._settings.scrape.follower_scrapes:
+                following += begin(group, scraper=self._scraper.run())
+            await self._campaign(group, stop)
+            end(following)
+        return 0
+
+    async def _campaign(self, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        LOG.info("waiting for the lead", lease=self._settings.lease.name, identity=self._identity)
+        fetching = begin(group, snapshot=self._fetched.run())
+        won = await before(stop, self._elector.campaign())
+        end(fetching)
+        if not won:
+            await self._elector.release()  # a claim on its way may have been taken
+            return
+        LOG.info("leading", term=self._elector.term)
+        holding = group.create_task(self._elector.hold(), name="lease")
+        leading = group.create_task(self._lead(stop), name="lead")
+        await asyncio.wait({holding, leading}, return_when=asyncio.FIRST_COMPLETED)
+        if not leading.done():
+            await self._give_up(stop, leading)
+        await self.keda.hand_over()
+        holding.cancel()
+        released = await self._elector.release()
+        LOG.info("stopped", released=released)
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """Decide and act until `stop`. What was followed before may be behind what the last leader wrote: list anew."""
+        self._runtime.restore_from(self._fetched.checkpoints)
+        async with asyncio.TaskGroup() as group:
+            with self._runtime.recorder.feed() as feed, self._runtime.recorder.feed() as steps:
+                telling = begin(group, events=self._events.run(), status=self._statuses.run(), kept=self._kept.run())
+                if not self._settings.scrape.follower_scrapes:
+                    telling += begin(group, scraper=self._scraper.run())
+                publishing = group.create_task(self._publisher.run(feed), name="publisher")
+                if await before(stop, self._catch_up()):
+                    telling += begin(group, keda=self.keda.lead(steps))
+                    await self._runtime.run(stop)
+                    await publishing
+                publishing.cancel()
+                end(telling)
+
+    async def _catch_up(self) -> None:
+        await self._cluster.wait_synced()
+        await self._cluster.relist()
+        self._freeze()
+        self._publisher.begin(sorted(self._cluster.workloads))
+
+    async def _give_up(self, stop: asyncio.Event, leading: asyncio.Task[None]) -> NoReturn:
+        """End at once: another may lead already, and cancelling tasks stops neither threads nor children."""
+        LOG.error("the lead is lost", why=str(self._elector.error or "another process holds the lease"))
+        stop.set()
+        await asyncio.wait({leading}, timeout=LAST_WORDS_S)
+        os._exit(LOST)
+
+    def _on_claim(self, workload: str) -> None:
+        if self._cluster.resolution(workload).claim is None:
+            self._scale.forget(workload)
+        self._workloads.on_claim(workload)
+        self._publisher.on_claim(workload)
+        self.keda.answers.on_claim(workload)
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        self._warmups.on_pod(change)
+        self._workloads.on_gateway(change)
+        self._gpus.on_pod(change)
+
+    def _on_gpu(self, pod: str) -> None:
+        LOG.warning("a GPU has failed", pod=pod, health=str(self._gpus.failure(pod)))
+        workload = self._cluster.workload_of(pod)
+        if workload is not None:
+            self._workloads.on_pods(workload)
+
+    def _freeze(self) -> None:
+        why = self._cluster.frozen
+        self._runtime.freeze(why is not None, why or "")
+
+    def _leader_address(self) -> str:
+        holder = self._elector.holder
+        return "" if holder is None or holder.identity == self._identity else holder.address
+
+
+def _elector(settings: Settings, outside: Outside, identity: str) -> Elector:
+    lease, http = settings.lease, settings.http
+    return Elector(
+        outside.lease_api,
+        namespace=settings.namespace,
+        name=lease.name,
+        identity=identity,
+        address=f"{http.advertised_host or socket.gethostname()}:{http.port}",
+        clock=outside.clock,
+        lease_s=lease.duration_s,
+        renew_s=lease.renew_s,
+        deadline_s=lease.deadline_s,
+    )
+
+
+def _scope(settings: Settings) -> Scope:
+    return Scope(
+        kinds=tuple(Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds),
+        namespaces=settings.watch_namespaces,
+        own_namespace=settings.namespace,
+        freeze_config_map=settings.freeze_config_map,
+        gateway_namespaces=tuple(
+            part.namespace for part in (*settings.gateways.values(), settings.gpu_exporter) if part is not None
+        ),
+        keda_addresses=settings.keda_addresses,
+    )

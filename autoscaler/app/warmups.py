@@ -1,0 +1,209 @@
+"""Feeds the stage clock with the lives of claimed pods, and keeps what it measured in the cluster.
+
+Enters: changes of pods, Pulled events, pages of pods that became ready. Leaves: what a cold start's stages take, in
+words, pods that are stuck, and a checkpoint. Both replicas measure; the one that leads keeps.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.adapters.kube.informer import Change
+from autoscaler.adapters.kube.membership import condition, owner_of, serving_since_s
+from autoscaler.adapters.kube.pods import Node, Pod
+from autoscaler.adapters.kube.pulls import Pull
+from autoscaler.adapters.kube.shapes import gpus
+from autoscaler.core.capacity.podtimes import Kind, PodTimes
+from autoscaler.core.capacity.stages import Row, StageClock
+from autoscaler.ports import Clock, MetricSample, PortError, StateStore
+from autoscaler.record.explain import duration
+
+KEEP_EVERY_S: Final = 60.0
+TOKENS_EVERY_S: Final = 1.0
+KEY: Final = "stages"
+
+NEW_NODE_S: Final = 60.0
+"""A node made up to so long before a pod was made for it: Karpenter launches for the pods of a batch window (10 s) and
+nodes take longer than that to register."""
+
+PRODUCT: Final = "nvidia.com/gpu.product"
+
+LOG: Final = structlog.get_logger("headroom")
+
+
+class WarmUps:
+    """The stage clock behind a followed cluster."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        clock: Clock,
+        store: StateStore,
+        gpu_resources: tuple[str, ...],
+        claimed: Callable[[str], bool],
+        sample: Callable[[str], MetricSample],
+        leading: Callable[[], bool],
+    ) -> None:
+        self._stages = StageClock()
+        self._cluster = cluster
+        self._clock = clock
+        self._store = store
+        self._gpu_resources = gpu_resources
+        self._claimed = claimed
+        self._sample = sample
+        self._leading = leading
+        self._pulls: dict[str, Pull] = {}
+        self._waiting: dict[str, tuple[str, PodTimes]] = {}
+        """Workload/pod -> the workload and the life of a pod that is ready and served no token yet."""
+        self._names: dict[str, str] = {}
+        """UID -> pod."""
+
+    async def run(self) -> None:
+        """Restore what was kept, then look for first tokens and keep, until cancelled."""
+        await self._restore()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tokens(), name="first tokens")
+            group.create_task(self._keep(), name="keep stages")
+
+    def on_pull(self, pull: Pull) -> None:
+        """An image is there. It is forgotten with its pod."""
+        self._pulls.setdefault(pull.uid, pull)
+
+    def on_pod(self, change: Change[Pod]) -> None:
+        """A pod changed that may be a claimed one."""
+        pod = change.new
+        if pod is None:
+            assert change.old is not None
+            uid = change.old.metadata.uid
+            self._stages.gone(uid)
+            self._pulls.pop(uid, None)
+            self._names.pop(uid, None)
+            self._waiting.pop(change.key, None)
+            return
+        owned = owner_of(pod)
+        times = None if owned is None or not self._claimed(owned.workload) else self._times(pod)
+        if owned is None or times is None:
+            return
+        self._names[times.uid] = change.key
+        first = change.old is None or serving_since_s(change.old) is None
+        self._stages.note(times)
+        if times.ready_s is not None and first:
+            self._waiting[change.key] = (owned.workload, times)
+
+    def measured(self, pods: Mapping[str, Pod]) -> tuple[str, ...]:
+        """What starts like those of `pods` took, a sentence per kind of start."""
+        kinds = {times.kind for pod in pods.values() if (times := self._times(pod)) is not None}
+        return tuple(_sentence(row) for row in self._stages.table() if row.kind in kinds)
+
+    def stuck(self, pods: Mapping[str, Pod]) -> tuple[str, ...]:
+        """Which of `pods` are in a stage for much longer than such starts were."""
+        now_s = self._clock.now()
+        return tuple(
+            f"{key} is not {found.stage.value} for {duration(now_s - found.since_s)}, much longer than such starts take"
+            for found in self._stages.stuck(now_s)
+            if (key := self._names.get(found.uid)) in pods
+        )
+
+    def _times(self, pod: Pod) -> PodTimes | None:
+        created = _epoch_s(pod.metadata.creation_timestamp)
+        if created is None:
+            return None
+        uid = pod.metadata.uid
+        pull, node = self._pulls.get(uid), self._cluster.node(pod.spec.node_name)
+        placed, _, placed_at = condition(pod, "PodScheduled")
+        started = [c.state.running.started_at for c in pod.status.container_statuses if c.state.running is not None]
+        begun = [at.timestamp() for at in started if at is not None]
+        all_run = len(begun) == len(pod.spec.containers) > 0
+        return PodTimes(
+            uid=uid,
+            kind=Kind(
+                _image(pod), self._shape(pod, node), _is_new(node, created), pull is not None and pull.was_present
+            ),
+            created_s=created,
+            scheduled_s=_epoch_s(placed_at) if placed else None,
+            pulled_s=None if pull is None else pull.at_s,
+            started_s=max(begun) if all_run else None,
+            ready_s=serving_since_s(pod),
+        )
+
+    def _shape(self, pod: Pod, node: Node | None) -> str:
+        product = "" if node is None else node.metadata.labels.get(PRODUCT, "")
+        return f"{gpus(pod.spec, self._gpu_resources)}x{product or 'GPU'}"
+
+    async def _tokens(self) -> None:
+        while True:
+            await self._clock.sleep_until(self._clock.monotonic() + TOKENS_EVERY_S)
+            for key, (workload, times) in list(self._waiting.items()):
+                at_s = self._first_token_s(workload, key.partition("/")[2])
+                if at_s is not None:
+                    del self._waiting[key]
+                    self._stages.note(_with_token(times, at_s))
+
+    def _first_token_s(self, workload: str, pod: str) -> float | None:
+        try:
+            sample = self._sample(workload)
+        except PortError:
+            return None
+        tokens = next((p.generation_tokens_total for p in sample.pods or () if p.name == pod), None)
+        return sample.at_s if tokens else None
+
+    async def _keep(self) -> None:
+        kept: dict[str, Any] = {}
+        while True:
+            await self._clock.sleep_until(self._clock.monotonic() + KEEP_EVERY_S)
+            packed = self._stages.pack()
+            if not self._leading() or packed == kept:
+                continue
+            try:
+                await self._store.save({KEY: packed})
+                kept = packed
+            except PortError as error:
+                LOG.warning("measured warm-ups not kept", why=str(error))
+
+    async def _restore(self) -> None:
+        try:
+            saved = (await self._store.load()).get(KEY)
+            if saved is not None:
+                self._stages = StageClock.unpack(saved)
+        except (PortError, ValueError) as error:
+            LOG.warning("measured warm-ups not restored", why=str(error))
+
+
+def _sentence(row: Row) -> str:
+    kind = row.kind
+    state = " on a new node" if kind.node_is_new else ""
+    state += ", image there" if kind.image_was_present else ""
+    stages = ", ".join(f"{stage.value} {duration(spread.p50_s)}" for stage, spread in row.stages.items())
+    total = row.total
+    return (
+        f"cold start, {kind.shape}{state} ({kind.model[:19]}): {duration(total.p50_s)} to ready, "
+        f"9 of 10 within {duration(total.p90_s)}, {total.samples} starts; in the middle {stages}"
+    )
+
+
+def _with_token(times: PodTimes, at_s: float) -> PodTimes:
+    return PodTimes(
+        times.uid, times.kind, times.created_s, times.scheduled_s, times.pulled_s, times.started_s, times.ready_s, at_s
+    )
+
+
+def _image(pod: Pod) -> str:
+    """The digest of the first container's image: two names of one image warm up alike."""
+    for status in pod.status.container_statuses:
+        if status.image_id:
+            return status.image_id.rpartition("@")[2]
+    return "unknown"
+
+
+def _is_new(node: Node | None, created_s: float) -> bool:
+    made = None if node is None else _epoch_s(node.metadata.creation_timestamp)
+    return made is not None and made > created_s - NEW_NODE_S
+
+
+def _epoch_s(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()

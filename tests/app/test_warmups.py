@@ -1,0 +1,188 @@
+"""The stages of a cold start, measured from what a followed cluster tells of pods."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from autoscaler.adapters.kube.cache import Change
+from autoscaler.adapters.kube.meta import Condition, Meta, Owner
+from autoscaler.adapters.kube.pods import (
+    Container,
+    ContainerState,
+    ContainerStatus,
+    Node,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Resources,
+    Running,
+)
+from autoscaler.adapters.kube.pulls import Involved, Pull, PulledEvent, pull_of
+from autoscaler.app.warmups import KEY, WarmUps
+from autoscaler.core.types import PodReading
+from autoscaler.ports import Fault, MetricSample, PortError
+from autoscaler.runtime.clock import ScaledClock
+from tests.runtime.fakes import Store
+
+pytestmark = pytest.mark.looptime(noop_cycles=1)
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+OWNER = Owner("apps/v1", "ReplicaSet", "chat-7d9", "rs", controller=True)
+ENGINE = Container("engine", resources=Resources({"nvidia.com/gpu": "8"}))
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def pod(
+    name: str, *, scheduled_s: float | None = None, started_s: float | None = None, ready_s: float | None = None
+) -> Pod:
+    meta = Meta(
+        name, "prod", f"uid-{name}", creation_timestamp=NOON, labels={"pod-template-hash": "7d9"},
+        owner_references=(OWNER,),
+    )  # fmt: skip
+    conditions = []
+    if scheduled_s is not None:
+        conditions.append(Condition("PodScheduled", "True", last_transition_time=at(scheduled_s)))
+    if ready_s is not None:
+        conditions.append(Condition("Ready", "True", last_transition_time=at(ready_s)))
+    running = None if started_s is None else Running(at(started_s))
+    status = ContainerStatus("engine", image_id="reg/vllm@sha256:abc", state=ContainerState(running=running))
+    spec = PodSpec("gpu-1" if scheduled_s is not None else "", (ENGINE,))
+    return Pod(meta, spec, PodStatus("Running", "127.0.0.5", tuple(conditions), (status,)))
+
+
+class Followed:
+    def __init__(self, made: datetime) -> None:
+        self.made = made
+
+    def node(self, name: str) -> Node | None:
+        labels = {"nvidia.com/gpu.product": "H100"}
+        return Node(Meta(name, creation_timestamp=self.made, labels=labels)) if name else None
+
+
+def sampled(workload: str) -> MetricSample:
+    raise PortError(Fault.UNAVAILABLE, f"{workload}: no page yet")
+
+
+def measuring(store: Store | None = None, made: datetime = NOON - timedelta(days=3), **given: Any) -> WarmUps:
+    outside: dict[str, Any] = {
+        "cluster": Followed(made), "clock": ScaledClock(1.0), "store": store or Store(), "sample": sampled,
+        "gpu_resources": ("nvidia.com/gpu",), "claimed": lambda workload: workload == "prod/chat",
+        "leading": lambda: True,
+    }  # fmt: skip
+    return WarmUps(**outside | given)
+
+
+def live(warmups: WarmUps, name: str, ready_s: float = 112.0) -> Pod:
+    """A pod that goes through its stages: 2 s to a node, 40 s to its image, 10 s to its process, the rest to ready."""
+    seen = [
+        pod(name),
+        pod(name, scheduled_s=2),
+        pod(name, scheduled_s=2, started_s=52),
+        pod(name, scheduled_s=2, started_s=52, ready_s=ready_s),
+    ]
+    before = None
+    for index, now in enumerate(seen):
+        if index == 2:
+            warmups.on_pull(Pull(f"uid-{name}", at(42).timestamp(), was_present=False))
+        warmups.on_pod(Change(f"prod/{name}", before, now))
+        before = now
+    return seen[-1]
+
+
+async def test_each_stage_is_told_of_starts_like_those_of_the_workload() -> None:
+    warmups = measuring()
+    pods = {f"prod/p{n}": live(warmups, f"p{n}", 112.0 + n) for n in range(10)}
+    (told,) = warmups.measured(pods)
+    assert "8xH100" in told
+    assert "10 starts" in told
+    assert "scheduled 2 s, pulled 40 s, started 10 s, ready 64 s" in told
+
+
+async def test_a_node_that_was_made_for_the_pod_is_another_kind_of_start() -> None:
+    old, new = measuring(), measuring(made=NOON + timedelta(seconds=30))
+    words = [warmups.measured({"prod/a": live(warmups, "a")})[0] for warmups in (old, new)]
+    assert ["on a new node" in said for said in words] == [False, True]
+
+
+async def test_the_first_token_is_when_a_page_first_shows_one() -> None:
+    tokens = 0.0
+
+    def sample(workload: str) -> MetricSample:
+        reading = PodReading("a", at(112).timestamp(), generation_tokens_total=tokens)
+        return MetricSample(at(112 + clock.now()).timestamp(), (reading,))
+
+    clock = ScaledClock(1.0)
+    warmups = measuring(sample=sample, clock=clock)
+    last = live(warmups, "a")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(warmups.run())
+        await clock.sleep_until(5.0)
+        tokens = 3.0
+        await clock.sleep_until(8.0)
+        running.cancel()
+    (told,) = warmups.measured({"prod/a": last})
+    assert "serving 6 s" in told or "serving 5 s" in told
+
+
+async def test_what_was_measured_outlives_the_process() -> None:
+    store, clock = Store(), ScaledClock(1.0)
+    first = measuring(store, clock=clock)
+    last = live(first, "a")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(first.run())
+        await clock.sleep_until(61.0)
+        running.cancel()
+    assert set(store.kept) == {KEY}
+    second = measuring(store, clock=clock)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(second.run())
+        await clock.sleep_until(62.0)
+        running.cancel()
+    assert second.measured({"prod/a": last}) == first.measured({"prod/a": last})
+
+
+async def test_a_pod_that_waits_for_a_node_for_half_an_hour_is_told() -> None:
+    warmups = measuring(clock=_at(NOON.timestamp() + 1800.0))
+    warmups.on_pod(Change("prod/a", None, pod("a")))
+    (told,) = warmups.stuck({"prod/a": pod("a")})
+    assert told == "prod/a is not scheduled for 30 min, much longer than such starts take"
+    assert warmups.stuck({"prod/b": pod("b")}) == ()
+
+
+async def test_pods_of_nobody_are_not_measured() -> None:
+    warmups = measuring(claimed=lambda _: False)
+    assert warmups.measured({"prod/a": live(warmups, "a")}) == ()
+
+
+@pytest.mark.parametrize(
+    ("event", "pull"),
+    [
+        pytest.param(
+            PulledEvent(Meta(), Involved("u"), 'Successfully pulled image "x" in 41s', None, at(3)),
+            Pull("u", at(3).timestamp(), was_present=False),
+            id="pulled",
+        ),
+        pytest.param(
+            PulledEvent(Meta(), Involved("u"), 'Container image "x" already present on machine', at(1)),
+            Pull("u", at(1).timestamp(), was_present=True),
+            id="was there",
+        ),
+        pytest.param(PulledEvent(Meta(), Involved("u")), None, id="without a time"),
+        pytest.param(PulledEvent(Meta(), Involved(), "", at(1)), None, id="about nobody"),
+    ],
+)
+def test_the_kubelets_word_about_an_image(event: PulledEvent, pull: Pull | None) -> None:
+    assert pull_of(event) == pull
+
+
+def _at(now_s: float) -> Any:
+    class Fixed(ScaledClock):
+        def now(self) -> float:
+            return now_s
+
+    return Fixed(1.0)
