@@ -13,7 +13,7 @@ from autoscaler.adapters.engines.profiles import Profile, custom
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.informer import Change
-from autoscaler.adapters.kube.membership import serving_since_s
+from autoscaler.adapters.kube.membership import ended, serving_since_s
 from autoscaler.adapters.kube.pods import Pod, PodSpec
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.selectors import matches
@@ -101,7 +101,7 @@ class Workloads:
         self._news = news
         self._driven: dict[str, Claim] = {}
         self._asked: dict[str, set[str]] = {}
-        """Workload -> UIDs of the serving pods whose pages are asked."""
+        """Workload -> UIDs of the pods whose pages are asked."""
         self._fronted: dict[str, set[str]] = {}
         """Gateway name -> the workloads behind it."""
         self._limited: dict[str, set[str]] = {}
@@ -216,15 +216,19 @@ class Workloads:
         return quota_replicas(shape, len(self._cluster.members.pods(claim.ref)), quotas, ranges)
 
     def _ask(self, key: str, claim: Claim) -> None:
-        """Ask the serving pods of a workload, and nobody else, for their metrics."""
-        asked: set[str] = set()
+        """Ask the serving pods of a workload for their metrics, and those that served and are not ready any more.
+
+        These are not left out: when a network splits, every pod behind it is soon not ready, and no pods at all would
+        read as no load at all. Where their pages cannot be had either, nothing is known.
+        """
+        before, asked = self._asked.get(key, set()), set[str]()
         profile = self._profile(key, claim)
         for pod in self._cluster.members.pods(claim.ref).values():
             since_s = serving_since_s(pod)
             port = claim.spec.metrics_port or metrics_port(pod.spec)
-            if since_s is None or port is None or not pod.status.pod_ip:
-                continue
             meta = pod.metadata
+            if ended(pod) or (since_s is None and meta.uid not in before) or port is None or not pod.status.pod_ip:
+                continue
             asked.add(meta.uid)
             self._pages.put(
                 ScrapeTarget(
@@ -232,7 +236,7 @@ class Workloads:
                     profile, since_s,
                 )
             )  # fmt: skip
-        for uid in self._asked.get(key, set()) - asked:
+        for uid in before - asked:
             self._pages.drop(uid)
         self._asked[key] = asked
 

@@ -214,6 +214,22 @@ async def test_only_ready_pods_of_the_target_are_asked_and_those_that_go_no_more
     assert scene.pages.targets == {}
 
 
+async def test_a_pod_that_served_is_asked_for_as_long_as_it_runs() -> None:
+    scene = Scene()
+    scene.cluster.add(pod("a", "127.0.0.5"), pod("b", "127.0.0.6", ready=False))
+    scene.claimed(claim())
+    scene.cluster.members.note(Change("prod/a", pod("a"), pod("a", "127.0.0.5", ready=False)))
+    scene.claimed(claim())
+    assert [(t.pod, t.ready_since_s) for t in scene.pages.targets.values() if isinstance(t, ScrapeTarget)] == [
+        ("a", None)
+    ], "b never served"
+    left = pod("a", ready=False)
+    over = Pod(left.metadata, left.spec, PodStatus("Failed", "127.0.0.5"))
+    scene.cluster.members.note(Change("prod/a", pod("a"), over))
+    scene.claimed(claim())
+    assert scene.pages.targets == {}
+
+
 async def test_a_thousand_changes_of_pods_are_one_look() -> None:
     scene = Scene()
     scene.claimed(claim())

@@ -107,6 +107,19 @@ def test_half_of_the_pods_falling_silent_never_makes_a_demand_signal_fresh_for_t
             assert fresh is (second < 20), (second, signal)
 
 
+@pytest.mark.parametrize("read", [True, False], ids=["read before", "known from following only"])
+def test_pods_that_served_and_can_neither_be_asked_nor_are_ready_tell_of_no_load_of_zero(read: bool) -> None:
+    """A network split: every pod behind it is not ready within a minute, and none of them can be asked."""
+    scene = Scene(pods=2)
+    for number in (0, 1):
+        if read:
+            scene.page(number, 0.0, 0, 8)
+        scene.put(number, None)
+        scene.miss(number, 40.0)
+    with pytest.raises(PortError, match="2 of 2 silent targets"):
+        scene.sample(40.0)
+
+
 def test_a_pod_that_went_away_is_no_silent_pod() -> None:
     scene = Scene(2)
     scene.page(0, 1.0, 2)

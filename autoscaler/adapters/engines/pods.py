@@ -33,6 +33,8 @@ class Pod:
     """It had a page once, and that is too old now."""
     announced: bool = False
     """Its first page since it became ready, or since it was lost, has been told as news."""
+    served: bool = False
+    """It was ready once."""
     histograms_s: float = float("-inf")
     impossible: int = 0
     """Values that could not be true, ever."""
@@ -62,9 +64,9 @@ class PodBook:
         """Add a pod, or change what is known of where it is."""
         pod = self.pods.get(target.uid)
         if pod is None:
-            self.pods[target.uid] = Pod(target)
-        else:
-            pod.target = target
+            pod = self.pods[target.uid] = Pod(target)
+        pod.target = target
+        pod.served = pod.served or target.ready_since_s is not None
 
     def drop(self, uid: str) -> None:
         """The pod is gone."""
@@ -97,7 +99,7 @@ class PodBook:
 
     def silent(self, mono_s: float) -> bool:
         """Whether there are pods that serve or have served, and none has a page that is not too old."""
-        serving = [pod for pod in self.pods.values() if pod.target.ready_since_s is not None or pod.facts is not None]
+        serving = [pod for pod in self.pods.values() if pod.served or pod.facts is not None]
         return bool(serving) and all(mono_s - pod.page_s > self.stale_s for pod in serving)
 
     def readings(self, mono_s: float) -> tuple[PodReading, ...]:

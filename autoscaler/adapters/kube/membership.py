@@ -63,6 +63,11 @@ def serving_since_s(pod: Pod) -> float | None:
     return since.timestamp()
 
 
+def ended(pod: Pod) -> bool:
+    """Whether the pod is going away, or has run to its end."""
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in OVER
+
+
 class Membership:
     """The pods of every target."""
 
@@ -102,7 +107,7 @@ class Membership:
         starting: list[StartingReplica] = []
         for key, pod in self.pods(ref).items():
             meta = pod.metadata
-            if meta.deletion_timestamp is not None or pod.status.phase in OVER or failed(key):
+            if ended(pod) or failed(key):
                 continue
             if serving_since_s(pod) is not None:
                 ready += 1
