@@ -213,7 +213,12 @@ class Workloads:
         quotas, ranges = self._cluster.limits_of(claim.ref.namespace)
         if shape is None or not (quotas or ranges):
             return None
-        return quota_replicas(shape, len(self._cluster.members.pods(claim.ref)), quotas, ranges)
+        most = quota_replicas(shape, len(self._cluster.members.pods(claim.ref)), quotas, ranges)
+        target = self._cluster.target(claim.ref)
+        asked = None if target is None else target.spec.replicas
+        # What is asked for already is never too much: pods and a quota's count of them come by two watches, and one of
+        # them being late would else order replicas away.
+        return most if most is None or asked is None else max(most, asked)
 
     def _ask(self, key: str, claim: Claim) -> None:
         """Ask the serving pods of a workload for their metrics, and those that served and are not ready any more.

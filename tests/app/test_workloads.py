@@ -257,6 +257,15 @@ async def test_a_quota_becomes_a_limit_and_goes_with_it() -> None:
     assert seen == [None, 4, None]
 
 
+async def test_a_quota_whose_count_is_ahead_of_the_pods_orders_no_replica_away() -> None:
+    scene = Scene()
+    scene.cluster.add(pod("a"))
+    hard = {"requests.nvidia.com/gpu": "4"}
+    scene.cluster.quotas = [Quota(Meta("q", "prod"), status=QuotaStatus(dict(hard), dict(hard)))]
+    scene.claimed(claim())
+    assert scene.target.limits.quota_replicas == 2, "both that are asked for, though one pod has not been seen yet"
+
+
 async def test_the_gateways_pods_are_asked_for_every_workload_behind_it() -> None:
     scene = Scene(edge=GATEWAY)
     scene.cluster.everything = [pod("g", "127.0.0.9", namespace="edge", app="epp"), pod("x", namespace="edge", app="y")]
