@@ -91,3 +91,12 @@ def test_a_selector_matches_as_kubectl_reads_it(selector: str, match: bool) -> N
 def test_a_selector_that_cannot_be_read_is_refused(selector: str) -> None:
     with pytest.raises(InputError, match="label selector"):
         matches(selector, {})
+
+
+@pytest.mark.parametrize("amount", ["1e308", "-8", "nonsense"])
+def test_amounts_that_only_a_custom_kind_lets_through_break_nothing(amount: str) -> None:
+    spec = PodSpec(containers=replica(amount).containers * 2)
+    assert 0 <= gpus(spec, (GPU,)) <= 1024
+    assert quota_replicas(spec, 4, [quota({f"requests.{GPU}": "16"}, {f"requests.{GPU}": "10"})], []) in {4, None}
+    tiny = replica("1n")
+    assert quota_replicas(tiny, 4, [quota({f"requests.{GPU}": "1e308"}, {f"requests.{GPU}": "0"})], []) == 1_000_004

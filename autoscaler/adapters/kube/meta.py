@@ -69,7 +69,7 @@ def quantity(amount: str | float) -> float:
     Raises InputError for anything else.
     """
     if not isinstance(amount, str):
-        return float(amount)
+        amount = str(amount)
     parts = _QUANTITY.fullmatch(amount)
     digits, suffix = (parts[1], parts[2] or "") if parts else ("nan", "")
     number = float(digits) * _FACTORS[suffix] if suffix in _FACTORS else float(digits + suffix)

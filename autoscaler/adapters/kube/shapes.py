@@ -12,20 +12,25 @@ from typing import Final
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.meta import quantity
 from autoscaler.adapters.kube.pods import PodSpec
+from autoscaler.api.scaling_policy import MOST_GPUS_PER_REPLICA
 from autoscaler.errors import InputError
 
 METRICS_PORTS: Final = ("metrics", "http")
 """Names of the container port with metrics, in the order in which they are looked for."""
 
 
+MOST_ROOM: Final = 1_000_000
+"""Replicas; custom kinds let amounts through that no cluster has and no integer holds."""
+
+
 def gpus(spec: PodSpec, names: Collection[str]) -> int:
-    """Whole GPUs that a pod holds, of all resource `names`; 0 for one without."""
+    """Whole GPUs that a pod holds, of all resource `names`, 0 for one without; within what a policy may say."""
     held = 0.0
     for container in spec.containers:
         for name in names:
             amount = container.resources.limits.get(name, container.resources.requests.get(name, 0))
             held += _number(amount) or 0.0
-    return math.ceil(held)
+    return math.ceil(min(max(held, 0.0), MOST_GPUS_PER_REPLICA))
 
 
 def metrics_port(spec: PodSpec) -> int | None:
@@ -48,7 +53,7 @@ def quota_replicas(spec: PodSpec, existing: int, quotas: Iterable[Quota], ranges
             used = _number(quota.status.used.get(name, 0))
             if need <= 0 or room is None or used is None:
                 continue
-            fits = existing + max(0, math.floor((room - used) / need + 1e-9))
+            fits = existing + math.floor(min(max((room - used) / need, 0.0), MOST_ROOM) + 1e-9)
             most = fits if most is None else min(most, fits)
     if any(_too_large(spec, found) for found in ranges):
         most = existing if most is None else min(most, existing)
