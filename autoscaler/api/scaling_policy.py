@@ -41,9 +41,10 @@ EndpointName = Annotated[
     Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63),
     Field(json_schema_extra={"legal": "a name from the administrator's settings (a-z, 0-9, -), never a URL"}),
 ]
+_LABEL: Final = r' *[a-zA-Z_][a-zA-Z0-9_]* *= *"[^"\\{}\n]*" *'
 MetricName = Annotated[
     str,
-    Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?$", max_length=256),
+    Field(pattern=rf"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{{({_LABEL},)*({_LABEL})?\}})?$", max_length=256),
     Field(json_schema_extra={"legal": 'a metric\'s name, or one with labels: my_queue{state="waiting"}'}),
 ]
 ApiVersion = Annotated[

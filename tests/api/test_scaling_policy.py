@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 
 from autoscaler.adapters.engines.profiles import custom
@@ -151,3 +153,20 @@ def test_a_spec_that_is_written_out_reads_the_same(given: dict[str, Any]) -> Non
     again = read(custom_resource(found))
     # Dates are written in whole seconds.
     assert again == found.model_copy(update={"mode_until_s": found.mode_until_s and float(int(found.mode_until_s))})
+
+
+@pytest.mark.parametrize(
+    "name", ["q{state=waiting}", "q{state}", 'q{a="b" c="d"}', 'q{a="\\"}', 'q{a="b"},', "q{ }", 'q{a="\n"}', "q{,}"]
+)
+def test_labels_that_no_page_can_be_read_by_are_refused_where_they_are_written(name: str) -> None:
+    given = {"targetRef": {"name": "chat"}, "engine": "custom", "metrics": {"waiting": name}}
+    with pytest.raises(InputError, match=r"spec\.metrics\.waiting"):
+        read_scaling_policy(json.dumps(given).encode())
+
+
+PATTERN = next(part["pattern"] for part in MetricNames.model_json_schema()["properties"]["waiting"]["anyOf"][:1])
+
+
+@drawn(st.from_regex(PATTERN, fullmatch=True))
+def test_whatever_name_of_a_metric_a_policy_may_give_pages_can_be_read_by_it(name: str) -> None:
+    assert custom("own", {"waiting": name}).needed
