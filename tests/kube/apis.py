@@ -188,7 +188,9 @@ class Direct:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_s: float = 10.0,
+        admit: Callable[[], bool] = lambda: True,
     ) -> Answer:
+        assert admit()
         call = f"{method} {path}"
         reply = self.apis.answer(method, path, content_type, body or b"")
         if reply.ill in {Ill.CLOSE, Ill.LATE_CLOSE}:

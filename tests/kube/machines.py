@@ -6,7 +6,7 @@ can be frozen: then nothing it waits for ends before it is thawed. On it runs on
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -84,7 +84,9 @@ class Machine:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_s: float = 10.0,
+        admit: Callable[[], bool] = lambda: True,
     ) -> Answer:
+        assert admit()
         self.calls += 1
         end_s = self._loop_s() + timeout_s
         call = f"{method} {path}"

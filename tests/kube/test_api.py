@@ -8,7 +8,9 @@ import pytest
 
 from autoscaler.adapters.kube.answers import MOST_WORDS
 from autoscaler.adapters.kube.api import KubeError
-from autoscaler.ports import Fault
+from autoscaler.adapters.kube.scale import patch_scale
+from autoscaler.api.claims import TargetRef
+from autoscaler.ports import Fault, RefusedError
 from tests.kube import fakeserver
 from tests.kube.clients import client
 from tests.kube.fakeserver import PODS, FakeServer, answer, half, hang, hang_up, lines, status
@@ -133,6 +135,29 @@ async def test_the_wait_for_the_own_limit_counts_against_the_deadline() -> None:
         with pytest.raises(KubeError) as caught:
             await api.request("GET", SCALE, timeout_s=0.05)
     assert caught.value.fault is Fault.TIMEOUT
+    assert len(server.requests) == 1
+
+
+async def test_what_is_allowed_no_more_when_its_turn_comes_does_not_leave() -> None:
+    async with FakeServer() as server, client(server.url, qps=20.0, burst=1) as api:
+        server.always = answer(200, b"{}")
+        await api.request("GET", SCALE)
+        until_s = asyncio.get_running_loop().time() + 0.02
+        with pytest.raises(KubeError, match="not sent: it was allowed no more") as caught:
+            await api.request("PATCH", SCALE, admit=lambda: asyncio.get_running_loop().time() < until_s)
+    assert not caught.value.sent
+    assert len(server.requests) == 1
+
+
+async def test_a_patch_that_waits_in_vain_for_its_turn_is_known_not_to_have_been_made() -> None:
+    ref = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "u1")
+    async with FakeServer() as server, client(server.url, qps=0.01, burst=1) as api:
+        server.always = answer(200, b"{}")
+        await api.request("GET", SCALE)
+        with pytest.raises(RefusedError, match=r"no answer within 0\.05 s"):
+            await patch_scale(
+                api, ref, seen_replicas=2, replicas=4, may_write=lambda: True, remaining_s=lambda: 9.0, timeout_s=0.05
+            )
     assert len(server.requests) == 1
 
 

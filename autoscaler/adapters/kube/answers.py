@@ -31,7 +31,8 @@ class KubeError(PortError):
     """The API server did not do what was asked; the message names the call and what the server said.
 
     `status` is the HTTP status (None without an answer), `reason` the ``Status.reason`` of Kubernetes ("" without one),
-    `retry_after_s` how long the server asks to be left alone in seconds (None when it does not say).
+    `retry_after_s` how long the server asks to be left alone in seconds (None when it does not say). `sent` is False
+    where it is certain that nothing left this process.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class KubeError(PortError):
         self.status = status
         self.reason = reason
         self.retry_after_s = retry_after_s
+        self.sent = True
 
 
 class _Details(msgspec.Struct, rename="camel"):

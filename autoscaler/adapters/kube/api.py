@@ -7,7 +7,7 @@ retries nothing, decodes nothing and knows no resource.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,10 @@ OPEN_S: Final = 10.0
 
 _PATH: Final = re.compile(r"(/(?!\.{1,2}(/|$))[\w.:~@!$&'()*+,;=-]+)+")
 """No dot segments and nothing to escape: a name taken from a user's object must not lead to another namespace."""
+
+
+def _always() -> bool:
+    return True
 
 
 class KubeApi:
@@ -71,19 +75,24 @@ class KubeApi:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_s: float = 10.0,
+        admit: Callable[[], bool] = _always,
     ) -> Answer:
         """The answer, if it is 2xx. Waiting for a token, connecting, sending and reading share `timeout_s`.
 
-        Raises KubeError. After a TIMEOUT or UNAVAILABLE without a status, a write may have been done or may still be.
+        `admit` is asked when the request is about to leave, after all waiting. Raises KubeError. After a TIMEOUT or
+        UNAVAILABLE without a status, a write that was `sent` may have been done or may still be.
         """
         call = f"{method} {path}"
+        sent = False
         try:
             with translated(call, timeout_s):
                 async with asyncio.timeout(timeout_s):
-                    response = await self._send(method, path, query, body, content_type)
-                    async with response:
+                    headers = await self._turn(call, path, body, content_type, admit)
+                    sent = True
+                    async with await self._send(method, path, query, body, headers) as response:
                         answer = self._accepted(call, Answer(response.status, await response.read(), response.headers))
         except KubeError as error:
+            error.sent = sent
             self.answers[method, _class(error)] += 1
             raise
         self.answers[method, "2xx"] += 1
@@ -102,7 +111,8 @@ class KubeApi:
         open_s = min(idle_s, OPEN_S)
         with translated(call, open_s):
             async with asyncio.timeout(open_s):
-                response = await self._send("GET", path, query, None, "application/json")
+                headers = await self._turn(call, path, None, "application/json", _always)
+                response = await self._send("GET", path, query, None, headers)
         try:
             if not 200 <= response.status < 300:
                 with translated(call, open_s):
@@ -114,16 +124,24 @@ class KubeApi:
         finally:
             response.close()
 
-    async def _send(
-        self, method: str, path: str, query: Sequence[tuple[str, str]], body: bytes | None, content_type: str
-    ) -> aiohttp.ClientResponse:
+    async def _turn(
+        self, call: str, path: str, body: bytes | None, content_type: str, admit: Callable[[], bool]
+    ) -> dict[str, str]:
+        """Wait until a request may be sent, and ask whether it still shall be; its headers."""
         if not _PATH.fullmatch(path):
-            raise KubeError(Fault.INVALID, f"{method} {path}: not the path of an object")
+            raise KubeError(Fault.INVALID, f"{call}: not the path of an object")
         await self._bucket.take()
         headers = {} if body is None else {"Content-Type": content_type}
         authorization = await self._credentials.header()
         if authorization:
             headers["Authorization"] = authorization
+        if not admit():
+            raise KubeError(Fault.DENIED, f"{call}: not sent: it was allowed no more when its turn came")
+        return headers
+
+    async def _send(
+        self, method: str, path: str, query: Sequence[tuple[str, str]], body: bytes | None, headers: dict[str, str]
+    ) -> aiohttp.ClientResponse:
         return await self._session.request(
             method,
             self.server + path,

@@ -91,7 +91,7 @@ async def patch_scale(
     call = f"PATCH {ref.path}/scale"
     within_s = min(timeout_s, remaining_s())
     if within_s <= 0 or not may_write():
-        raise RefusedError(Fault.DENIED, f"{call}: not sent: this process does not lead")
+        raise RefusedError(Fault.DENIED, f"{call}: not sent: this process does not lead, or all is frozen")
     try:
         answer = await api.request(
             "PATCH",
@@ -99,8 +99,11 @@ async def patch_scale(
             body=msgspec.json.encode(_operations(ref.uid, seen_replicas, replicas)),
             content_type=JSON_PATCH,
             timeout_s=within_s,
+            admit=may_write,
         )
     except KubeError as error:
+        if not error.sent:
+            raise _refusal(error) from error
         return await _after(error, api, ref, seen_replicas, timeout_s)
     kept = decoded(_scale, answer, call).spec.replicas
     if kept != replicas:

@@ -3,7 +3,7 @@
 The writers know `Requests` and not the client, so that the same code runs on virtual time against a server in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Protocol, TypeVar
 
@@ -30,8 +30,9 @@ class Requests(Protocol):
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_s: float = 10.0,
+        admit: Callable[[], bool] = lambda: True,
     ) -> Answer:
-        """The answer, if it is 2xx, within `timeout_s`. Raises KubeError."""
+        """The answer, if it is 2xx, within `timeout_s`; `admit` is asked just before it leaves. Raises KubeError."""
         ...
 
 
