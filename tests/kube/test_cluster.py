@@ -12,12 +12,13 @@ import pytest
 from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
 from autoscaler.adapters.kube.replicas import ClusterScale
 from autoscaler.api.claims import Kind
-from autoscaler.ports import Fault, PortError
+from autoscaler.ports import Fault, Patch, PortError, RefusedError
 from autoscaler.runtime.clock import WallClock
 from tests.kube.clients import client, until
-from tests.kube.fakeserver import PODS, Connection, FakeServer, Request, status
+from tests.kube.fakeserver import PODS, Connection, FakeServer, Handler, Request, answer, hang_up, status
 
 DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
+FREEZES: Final = "/api/v1/namespaces/headroom-system/configmaps"
 HPAS: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 SCOPE: Final = Scope((Kind("apps", "v1", "deployments", "Deployment"),), (), "headroom-system", "headroom-freeze")
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
@@ -120,6 +121,54 @@ async def test_a_count_not_followed_for_long_is_not_read_and_the_reason_is_given
         with pytest.raises(PortError, match=rf"^prod/chat: not heard for \d s: {why}") as caught:
             await scene.scale.read("prod/chat")
         assert caught.value.fault is Fault.OUTDATED
+
+
+def scaled_to(count: int) -> Handler:
+    return answer(200, {"kind": "Scale", "metadata": {}, "spec": {"replicas": count}})
+
+
+def deployment(scene: Scene, generation: int, replicas: int) -> None:
+    scene.server.put("chat", path=DEPLOYMENTS, metadata={**ASKS, "generation": generation}, spec={"replicas": replicas})
+
+
+async def counted(scene: Scene) -> int:
+    """The count that is read once memory has the target as the server shows it."""
+    (claim,) = scene.cluster.claims
+    newest = scene.server.objects[DEPLOYMENTS]["prod/chat"]["metadata"]["resourceVersion"]
+    await until(lambda: (found := scene.cluster.target(claim.ref)) and found.metadata.resource_version == newest)
+    return (await scene.scale.read("prod/chat")).replicas.desired
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["the patch is answered", "the count is read back"])
+async def test_a_count_that_the_server_told_stands_until_memory_has_caught_up(lost: bool) -> None:
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        deployment(scene, 1, 2)
+        assert await counted(scene) == 2
+        if lost:
+            scene.server.script += [hang_up, scaled_to(4)]
+            with pytest.raises(PortError):
+                await scene.scale.patch("prod/chat", 2, 4)
+        else:
+            scene.server.script.append(scaled_to(4))
+            assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+        assert await counted(scene) == 4
+        deployment(scene, 1, 2)
+        assert await counted(scene) == 4, "a status that was written before the patch"
+        deployment(scene, 2, 4)
+        assert await counted(scene) == 4
+        deployment(scene, 3, 3)
+        assert await counted(scene) == 3, "somebody's edit"
+
+
+async def test_while_all_is_frozen_no_patch_leaves_whoever_asks_for_it() -> None:
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        scene.server.put("headroom-freeze", path=FREEZES, data={"freeze": "incident 7"})
+        await until(lambda: scene.cluster.frozen)
+        with pytest.raises(RefusedError, match="not sent"):
+            await scene.scale.patch("prod/chat", 2, 4)
+    assert {request.method for request in scene.server.requests} == {"GET"}
 
 
 async def test_pods_of_a_gateway_are_followed_where_only_some_namespaces_are() -> None:

@@ -1,7 +1,9 @@
 """The ``/scale`` of claimed targets behind the driver's ports: counts from what is followed, patches on the server.
 
 Enters: a followed cluster, the lead. Leaves: replica samples, patches, and names of workloads with news. After a
-patch nobody knows the outcome of, a count is read from the server and not from memory until it answered.
+patch nobody knows the outcome of, a count is read from the server and not from memory until it answered. What the
+server told of a count stands until memory has caught up with it: a count that jumps back would pass for somebody's
+edit. A freeze counts until the moment in which a patch leaves.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ from typing import Final
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.scale import patch_scale, read_scale
+from autoscaler.adapters.kube.scaling import Target
 from autoscaler.api.claims import TargetRef
 from autoscaler.ports import Clock, Fault, Patch, PortError, RefusedError, ReplicaSample
 
@@ -21,7 +24,10 @@ a patch is conditional anyway."""
 READ_S: Final = 2.0
 """For one read of ``/scale``; a target that cannot be read costs a step, not the others' turns."""
 
-PATCH_S: Final = 5.0
+PATCH_S: Final = 4.0
+"""Less than the driver waits for a patch: what became of it is told by who knows, above all that it never left."""
+
+Version = int | str
 
 
 class ClusterScale:
@@ -45,15 +51,17 @@ class ClusterScale:
         self._remaining_s = remaining_s
         self._failed = failed
         self._unsure: set[str] = set()
-        self._written: dict[str, tuple[str, int]] = {}
-        """Workload -> the version in memory when the count was written, and the count: memory lags the answer."""
+        self._told: dict[str, tuple[Version, int]] = {}
+        """Workload -> the version in memory when the server told or took a count, and the count."""
 
     async def read(self, workload: str) -> ReplicaSample:
         """The target's replicas now. Raises PortError."""
         ref = self._ref(workload)
         if workload in self._unsure:
+            before = self._cluster.target(ref)
             seen = await read_scale(self._api, ref, READ_S)
             self._unsure.discard(workload)
+            self._note(workload, before, seen.replicas)
             return self._sample(ref, seen.replicas)
         gone_s = self._cluster.cut_off_s(ref)
         if gone_s > CUT_OFF_S:
@@ -61,10 +69,10 @@ class ClusterScale:
         target = self._cluster.target(ref)
         if target is None:
             raise PortError(Fault.UNAVAILABLE, f"there is no {ref.kind} {workload} any more")
-        version, count = self._written.get(workload, ("", 0))
-        if version == target.metadata.resource_version:
+        version, count = self._told.get(workload, ("", 0))
+        if version == _version(target):
             return self._sample(ref, count)
-        self._written.pop(workload, None)
+        self._told.pop(workload, None)
         if target.spec.replicas is None:
             # A kind that keeps its count elsewhere: only its /scale knows.
             return self._sample(ref, (await read_scale(self._api, ref, READ_S)).replicas)
@@ -78,22 +86,28 @@ class ClusterScale:
         try:
             outcome = await patch_scale(
                 self._api, ref, seen_replicas=seen_replicas, replicas=replicas,
-                may_write=self._may_write, remaining_s=self._remaining_s, timeout_s=PATCH_S,
+                may_write=self._may_act, remaining_s=self._remaining_s, timeout_s=PATCH_S,
             )  # fmt: skip
         except RefusedError:
             self._unsure.discard(workload)
             raise
         if outcome is Patch.APPLIED:
             self._unsure.discard(workload)
-            if before is not None:
-                self._written[workload] = (before.metadata.resource_version, replicas)
+            self._note(workload, before, replicas)
         # After a conflict memory is behind the server, so the next read asks it.
         return outcome
 
     def forget(self, workload: str) -> None:
         """A workload that is claimed no more."""
         self._unsure.discard(workload)
-        self._written.pop(workload, None)
+        self._told.pop(workload, None)
+
+    def _may_act(self) -> bool:
+        return self._may_write() and self._cluster.frozen is None
+
+    def _note(self, workload: str, before: Target | None, count: int) -> None:
+        if before is not None:
+            self._told[workload] = (_version(before), count)
 
     def _ref(self, workload: str) -> TargetRef:
         claim = self._cluster.resolution(workload).claim
@@ -103,6 +117,11 @@ class ClusterScale:
 
     def _sample(self, ref: TargetRef, desired: int) -> ReplicaSample:
         return ReplicaSample(self._clock.now(), self._cluster.members.reading(ref, desired, self._failed))
+
+
+def _version(target: Target) -> Version:
+    """What changes with the count and not with every status: the generation, where the kind has one."""
+    return target.metadata.generation or target.metadata.resource_version
 
 
 class News:
