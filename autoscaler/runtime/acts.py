@@ -67,7 +67,7 @@ class Acts:
         self._shares.acted(act)
         self._recorder.put(act)
         if act.outcome is Outcome.APPLIED:
-            lane.applied = (act.seen_replicas, act.replicas)
+            lane.applied = (self._clock.monotonic(), act.replicas)
         if act.outcome is Outcome.UNKNOWN:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:

@@ -51,8 +51,8 @@ class Lane:
     edits: Edits = field(default_factory=Edits)
     ordered: int | None = None
     """The count of the last patch that was sent."""
-    applied: tuple[int, int] | None = None
-    """The counts before and after the last patch that was applied."""
+    applied: tuple[float, int] | None = None
+    """When the last patch was applied and its count, until a look that began later has come back."""
 
     def earliest_s(self, now_s: float) -> float:
         """When it may be looked at next."""

@@ -180,12 +180,12 @@ class Loop:
         before, assumed, readings = lane.known.replicas, lane.assumed, gathered.readings
         if before is None or assumed is None or readings is None or not gathered.target_readable:
             return
-        after = readings.replicas.desired
-        if after in {before.desired, assumed.decision.replicas, lane.ordered}:
+        last, after = before.desired, readings.replicas.desired
+        if lane.applied is not None and lane.looked_s >= lane.applied[0]:
+            # The first look since our own patch: what was patched is what may have been edited, or put back.
+            last, lane.applied = lane.applied[1], None
+        if after in {last, assumed.decision.replicas, lane.ordered}:
             return
-        last = before.desired
-        if lane.applied is not None and lane.applied[0] == last:
-            last = lane.applied[1]  # nobody has looked since our own patch, which is what was edited
         if lane.edits.note(self._clock.monotonic(), last, after):
             message = f"somebody else set {last}→{after}; not worked against for {lane.edits.hold_s:g} s"
             self._recorder.note(Event.COUNT_EDITED, message, lane.target.name)

@@ -10,7 +10,8 @@ import pytest
 from tests.cluster.controller import ACCOUNT
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
-from tests.cluster.scene import QUEUE, QUIET, Scene
+from tests.cluster.scene import FLOOD, QUEUE, QUIET, Scene
+from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
 
@@ -56,8 +57,9 @@ def test_a_target_made_anew_is_scaled_and_the_old_one_is_not_written_to(scene: S
     service, ips = scene.serve("phoenix", max_replicas="8")
     old = scene.plane.call("GET", service.path)["metadata"]["uid"]
     scene.engines.of_all(ips, **QUEUE)
-    wait_for(lambda: service.replicas() > 4, 30, "growth of the first")
+    wait_for(lambda: service.replicas() > 2, 30, "growth of the first")
     scene.plane.kubectl("-n", service.namespace, "delete", service.kind.lower(), service.name, "--wait")
+    scene.engines.figures.clear()  # the new pods may be given the old ones' addresses
     made_anew_s = time.time()
     again, ips = scene.serve("phoenix", max_replicas="8")
     assert again.replicas() == 2, "nothing of the first one's need is carried over"
@@ -77,29 +79,29 @@ def test_a_target_made_anew_is_scaled_and_the_old_one_is_not_written_to(scene: S
 
 
 def test_a_hand_edit_is_noted_and_not_fought(scene: Scene) -> None:
-    service, ips = scene.serve("edited", max_replicas="6")
-    scene.engines.of_all(ips, **QUEUE)
-    wait_for(lambda: service.replicas() == 6, 30, "the policy's maximum")
+    service, ips = scene.serve("edited", max_replicas="4")
+    scene.engines.of_all(ips, **FLOOD)
+    wait_for(lambda: service.replicas() == 4, 30, "the policy's maximum")
     patched = len(service.counts())
-    service.edit(3)
-    wait_for(lambda: scene.condition(service, "Active") == ("False", "Edited"), 20, "a word about the edit")
+    service.edit(2)
+    wait_for(lambda: "somebody else set 4→2" in _noted(scene, service), 10, "a note of the edit")
+    wait_for(lambda: scene.condition(service, "Active") == ("False", "Edited"), 60, "a word about the edit")
+    assert "somebody else set 4→2" in scene.explained(service)
     time.sleep(10)
-    assert service.replicas() == 3
+    assert service.replicas() == 2
     assert len(service.counts()) == patched
-    assert "somebody else set 6→3" in scene.explained(service)
-    notes = [line for line in scene.controller.journal() if line.get("workload") == service.workload]
-    assert any("somebody else set 6→3" in str(note.get("message")) for note in notes)
 
 
 def test_a_quota_of_the_namespace_bounds_the_count(scene: Scene) -> None:
-    quota = {"hard": {"requests.nvidia.com/gpu": "4"}}
+    quota = {"hard": {"requests.nvidia.com/gpu": "3"}}
     scene.plane.apply(_object(scene.namespace, "v1", "ResourceQuota", "gpus", quota))
     service, ips = scene.serve("bounded", max_replicas="12", gpus=1)
-    scene.engines.of_all(ips, **QUEUE)
-    wait_for(lambda: scene.condition(service, "ScalingLimited") == ("True", "Quota"), 30, "a word about the quota")
-    wait_for(lambda: service.replicas() == 4, 10, "as many as the quota lets in")
+    scene.engines.of_all(ips, **FLOOD)
+    wait_for(lambda: service.replicas() == 3, 30, "as many as the quota lets in")
+    wait_for(lambda: scene.condition(service, "ScalingLimited") == ("True", "Quota"), 60, "a word about the quota")
+    assert service.replicas() == 3
     scene.plane.kubectl("-n", scene.namespace, "delete", "resourcequota", "gpus")
-    wait_for(lambda: service.replicas() > 4, 20, "growth without it")
+    wait_for(lambda: service.replicas() > 3, 60, "growth without it")
 
 
 def test_a_limit_range_that_admits_no_more_pods_stops_growth(scene: Scene) -> None:
@@ -107,11 +109,11 @@ def test_a_limit_range_that_admits_no_more_pods_stops_growth(scene: Scene) -> No
     service, ips = scene.serve("narrow", namespace=limited, max_replicas="12", gpus=2)
     limits = {"limits": [{"type": "Container", "max": {"nvidia.com/gpu": "1"}}]}
     scene.plane.apply(_object(limited, "v1", "LimitRange", "one-gpu", limits))
-    scene.engines.of_all(ips, **QUEUE)
+    scene.engines.of_all(ips, **FLOOD)
     wait_for(lambda: scene.condition(service, "ScalingLimited") == ("True", "Quota"), 30, "a word about the range")
     assert service.replicas() == 2
     scene.plane.kubectl("-n", limited, "delete", "limitrange", "one-gpu")
-    wait_for(lambda: service.replicas() > 2, 20, "growth without it")
+    wait_for(lambda: service.replicas() > 2, 60, "growth without it")
 
 
 HPA: Final = {"minReplicas": 2, "maxReplicas": 9}
@@ -146,7 +148,7 @@ def test_the_same_name_in_two_namespaces_is_two_workloads(scene: Scene) -> None:
     loaded, ips = scene.serve("twin", max_replicas="6")
     quiet, _ = scene.serve("twin", namespace=scene.others[1], max_replicas="6")
     scene.engines.of_all(ips, **QUEUE)
-    wait_for(lambda: loaded.replicas() == 6, 30, "growth of the loaded one")
+    wait_for(lambda: loaded.replicas() > 2, 30, "growth of the loaded one")
     assert quiet.counts() == []
     wait_for(lambda: scene.row(loaded)["queue"] >= 2 * QUEUE["waiting"], 20, "the queue of the loaded one")
     assert scene.row(quiet)["queue"] == QUIET["waiting"]
@@ -154,6 +156,11 @@ def test_the_same_name_in_two_namespaces_is_two_workloads(scene: Scene) -> None:
 
 def _object(namespace: str, version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def _noted(scene: Scene, service: Service) -> str:
+    lines = scene.controller.journal()
+    return "\n".join(str(line.get("message")) for line in lines if line.get("workload") == service.workload)
 
 
 def _instant_s(entry: dict[str, Any]) -> float:

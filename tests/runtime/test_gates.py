@@ -131,3 +131,14 @@ async def test_an_edit_that_follows_a_patch_at_once_is_an_edit_of_what_was_patch
     assert len(bench.scale.patches) == 1
     notes = [n["message"] for n in bench.told("note") if n["event"] == "count set by somebody else"]
     assert notes == ["somebody else set 6→4; not worked against for 120 s"]
+
+
+async def test_a_patch_that_somebody_puts_back_at_once_is_an_edit_too() -> None:
+    """2→6 was patched and 6→2 set by hand before anybody looked again: 2 is what was seen before, and yet not ours."""
+    async with running(WANTS_SIX) as bench:
+        await bench.until(0.1)
+        bench.scale.replicas[A] = 2
+        await bench.until(60.0)
+    assert bench.scale.patches == [(0.0, A, 2, 6)]
+    notes = [n["message"] for n in bench.told("note") if n["event"] == "count set by somebody else"]
+    assert notes == ["somebody else set 6→2; not worked against for 120 s"]
