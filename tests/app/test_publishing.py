@@ -1,0 +1,102 @@
+"""What becomes of a policy's status as policies are edited, change places, go and come back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from autoscaler.adapters.web.hub import Hub
+from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
+from autoscaler.api.modes import Mode
+from autoscaler.api.scaling_policy import ScalingPolicySpec, TargetReference
+from autoscaler.app.publishing import Publisher
+from autoscaler.record.board import Board
+from autoscaler.runtime.clock import ScaledClock
+
+KEY = "prod/chat"
+REF = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "t1")
+SPEC = ScalingPolicySpec(target_ref=TargetReference(name="chat"), mode=Mode.ACTIVE)
+
+
+class Cluster:
+    """What is known, and what was written: everything the publisher talks to."""
+
+    frozen = None
+    leading = True
+
+    def __init__(self) -> None:
+        self.policies: set[str] = set()
+        self.claimed: Claim | None = None
+        self.rejected: tuple[Rejection, ...] = ()
+        self.written: list[tuple[str, int, str]] = []
+        self.forgotten: list[str] = []
+        self.told: list[str] = []
+
+    def claim(self, workload: str) -> Claim | None:
+        return self.claimed
+
+    def rejections(self, workload: str) -> tuple[Rejection, ...]:
+        return self.rejected
+
+    def mode(self, claim: Claim) -> Mode:
+        return Mode.ACTIVE
+
+    def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        return {} if name in self.policies else None
+
+    def put(
+        self, namespace: str, name: str, status: Mapping[str, Any], *, seen: Mapping[str, Any] | None = None
+    ) -> None:
+        ready = next(c["status"] for c in status["conditions"] if c["type"] == "Ready")
+        self.written.append((name, status["observedGeneration"], ready))
+
+    def forget(self, namespace: str, name: str) -> None:
+        self.forgotten.append(name)
+
+    def note(self, ref: TargetRef, kind_type: str, reason: str, message: str) -> None:
+        self.told.append(reason)
+
+
+class Scene:
+    """A publisher over a cluster; `shows` is a change of the policies there are, the first of which claims."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.publisher = Publisher(
+            board=Board(), hub=Hub(), statuses=self.cluster, events=self.cluster, knowledge=self.cluster,
+            clock=ScaledClock(1.0),
+        )  # fmt: skip
+
+    def shows(self, *policies: tuple[str, int]) -> None:
+        self.cluster.policies = {name for name, _ in policies}
+        claims = [Claim(REF, SPEC, Way.SCALING_POLICY, name, generation) for name, generation in policies]
+        self.cluster.claimed = claims[0] if claims else None
+        self.cluster.rejected = tuple(
+            Rejection(
+                "prod", name, True, "ScalingPolicy", "headroom.dev/v1alpha1", "u", generation, Reject.OUTRANKED, "x"
+            )
+            for name, generation in policies[1:]
+        )
+        self.publisher.on_claim(KEY)
+
+
+async def test_an_edit_that_changes_no_figure_is_observed_all_the_same() -> None:
+    scene = Scene()
+    for generation in (1, 1, 2):
+        scene.shows(("a", generation))
+    assert scene.cluster.written == [("a", 1, "True"), ("a", 2, "True")]
+
+
+async def test_a_policy_that_takes_over_from_another_is_told_that_it_did() -> None:
+    scene = Scene()
+    scene.shows(("a", 1), ("b", 1))
+    scene.shows(("b", 1))
+    assert scene.cluster.written == [("a", 1, "True"), ("b", 1, "False"), ("b", 1, "True")]
+    assert scene.cluster.forgotten == ["a"]
+
+
+async def test_a_policy_made_anew_under_its_name_gets_a_status_of_its_own() -> None:
+    scene = Scene()
+    scene.shows(("a", 1))
+    scene.shows()
+    assert scene.cluster.forgotten == ["a"], "what the old object showed says nothing of the new one"
+    scene.shows(("a", 1))
+    assert scene.cluster.written == [("a", 1, "True")] * 2
