@@ -6,12 +6,11 @@ blind is told for a while as what it is, a held one; then nothing is told, and K
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from autoscaler.adapters.keda.answers import Refusal, Refused, Served
-from autoscaler.adapters.keda.pushes import Bells
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.core.types import Readings
@@ -75,11 +74,14 @@ class _Step:
 
 
 class KedaAnswers:
-    """Answers for the ScaledObjects that ask us."""
+    """Answers for the ScaledObjects that ask us. `tell` rings whoever waits for news of one.
 
-    def __init__(self, books: Books, bells: Bells, clock: Clock, *, hold_s: float) -> None:
+    `served` and `ready` may be called from another thread than the rest: what they read is replaced as a whole.
+    """
+
+    def __init__(self, books: Books, tell: Callable[[str, str], None], clock: Clock, *, hold_s: float) -> None:
         self._books = books
-        self._bells = bells
+        self._tell = tell
         self._clock = clock
         self._hold_s = hold_s
         self._synced = False
@@ -95,8 +97,7 @@ class KedaAnswers:
 
     def on_claim(self, workload: str) -> None:
         """The claim on a workload, or who asks for it in vain, changed."""
-        for key in self._askers.pop(workload, ()):
-            del self._asking[key]
+        gone = self._askers.pop(workload, set())
         claim = self._books.claim(workload)
         asking: dict[tuple[str, str], str | Rejection] = {
             (refused.namespace, refused.name): refused
@@ -109,9 +110,12 @@ class KedaAnswers:
             self._steps.pop(workload, None)
         if asking:
             self._askers[workload] = set(asking)
-            self._asking |= asking
+        for key, found in asking.items():
+            self._asking[key] = found
+        for key in gone - asking.keys():
+            del self._asking[key]
         for key in asking:
-            self._bells.tell(*key)
+            self._tell(*key)
 
     async def run(self, feed: Feed) -> None:
         """Take steps from the feed until it ends. Begin it once the cluster is known."""
@@ -136,7 +140,7 @@ class KedaAnswers:
             _demand(entry.readings, gateway=claim.spec.gateway is not None),
             _blind_s(entry.view.signals),
         )
-        self._bells.tell(claim.ref.namespace, claim.scaled_object)
+        self._tell(claim.ref.namespace, claim.scaled_object)
 
     def _limit(self, act: Act) -> None:
         """Tell no more than what stands where limits were lowered between a decision and its act."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import structlog
 
+from autoscaler.adapters.keda.beside import Beside
 from autoscaler.adapters.keda.certificates import Tls
 from autoscaler.adapters.keda.counts import Counts
-from autoscaler.adapters.keda.pushes import Bells
-from autoscaler.adapters.keda.server import Listen, serving_keda
+from autoscaler.adapters.keda.server import Listen
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.leader_label import LeaderLabel
 from autoscaler.adapters.kube.writing import Requests
@@ -32,10 +32,9 @@ class KedaSide:
 
     def __init__(self, settings: Settings, api: Requests, books: Books, clock: Clock) -> None:
         self._settings = settings.keda
-        self._clock = clock
-        self._bells = Bells()
         self._counts = Counts()
-        self.answers = KedaAnswers(books, self._bells, clock, hold_s=settings.keda.hold_s)
+        self._server = Beside(clock, self._counts)
+        self.answers = KedaAnswers(books, self._server.tell, clock, hold_s=settings.keda.hold_s)
         self._label = LeaderLabel(
             api,
             clock,
@@ -55,7 +54,7 @@ class KedaSide:
         if given is not None:
             files = Tls(given.cert_file, given.key_file, given.client_ca_file, frozenset(given.client_names))
         listen = Listen(keda.host, keda.port, files, keda.max_streams)
-        async with serving_keda(listen, self.answers, self._bells, self._clock, self._counts) as port:
+        async with self._server.serving(listen, self.answers) as port:
             LOG.info("KEDA is answered", host=keda.host, port=port, encrypted=files is not None)
             yield
 
@@ -71,7 +70,7 @@ class KedaSide:
         """Let go of the callers before the lead is given back: they ask the next leader."""
         if not self._settings.enabled:
             return
-        self._bells.close()
+        self._server.end_streams()
         try:
             await self._label.drop()
         except KubeError as error:

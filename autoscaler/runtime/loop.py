@@ -153,7 +153,7 @@ class Loop:
         self._note_faults(lane, gathered)
         if reads_back and gathered.target_readable:
             self._actuator.read_back(target.name)
-        if not reads_back:
+        if not reads_back and not target.told:  # what KEDA is told it sets in its own time, and as far as it may
             self._note_edit(lane, gathered)
         cause = self._cause(lane, gathered, forced)
         if cause is not None:

@@ -18,9 +18,9 @@ import grpc
 import msgspec
 
 from autoscaler.adapters.keda import externalscaler_pb2 as pb
+from autoscaler.adapters.keda.beside import Beside
 from autoscaler.adapters.keda.counts import Counts
-from autoscaler.adapters.keda.pushes import Bells
-from autoscaler.adapters.keda.server import SERVICE, Listen, serving_keda
+from autoscaler.adapters.keda.server import SERVICE, Listen
 from autoscaler.adapters.kube.discovery import Discovery
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaling import ScaledObject, Target
@@ -118,10 +118,11 @@ async def echo() -> None:
 
 async def ours(objects: int, stepping: int) -> None:
     """Serve `objects` ScaledObjects, of which `stepping` are stepped every five seconds and the others once."""
-    clock, bells, counts = WallClock(), Bells(), Counts()
+    clock, counts = WallClock(), Counts()
+    server = Beside(clock, counts)
     before_mib = rss_mib()
     known = Known(objects)
-    answers = KedaAnswers(known, bells, clock, hold_s=3600.0)
+    answers = KedaAnswers(known, server.tell, clock, hold_s=3600.0)
     for workload in known.claims:
         answers.on_claim(workload)
     memory = Memory(clock)
@@ -137,7 +138,7 @@ async def ours(objects: int, stepping: int) -> None:
             for workload in list(known.claims)[stepping:]:
                 answers.note(_moved(first, workload))
             listening = group.create_task(answers.run(feed))
-            async with serving_keda(Listen("127.0.0.1", 0, None), answers, bells, clock, counts) as port:
+            async with server.serving(Listen("127.0.0.1", 0, None), answers) as port:
                 print(json.dumps({"port": port, "objects_mib": round(claims_mib, 1)}), flush=True)
                 await _asked(lambda: {"rss_mib": round(rss_mib(), 1), "streams": counts.streams})
             stop.set()

@@ -75,7 +75,7 @@ class Bench:
     bells: Bells = field(default_factory=Bells)
 
     def __post_init__(self) -> None:
-        self.answers = KedaAnswers(self.known, self.bells, self.clock, hold_s=HOLD_S)  # type: ignore[arg-type]
+        self.answers = KedaAnswers(self.known, self.bells.tell, self.clock, hold_s=HOLD_S)  # type: ignore[arg-type]
         self.answers._synced = True
         self.answers.on_claim(CHAT)
 

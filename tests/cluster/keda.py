@@ -24,19 +24,24 @@ METRICS: Final = f"/apis/{GROUP}/v1beta1"
 class Keda:
     """The operator and the adapter; a context manager."""
 
+    operator: Process
+    adapter: Process
+
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
         self.folder = plane.folder / "keda"
-        self._service_port, self._adapter_port = free_port(), free_port()
 
     def __enter__(self) -> Self:
         self.folder.mkdir(exist_ok=True)
         self._write_certificates()
         self._install()
-        self.operator = self._operator().start()
-        self.adapter = self._adapter().start()
-        wait_for(self._serves_metrics, 60, f"{METRICS} ({self.adapter.log}, {self.operator.log})", every_s=0.2)
-        return self
+        for _ in range(3):
+            self._start()
+            wait_for(lambda: self._has_failed() or self._serves_metrics(), 60, f"{METRICS} ({self.adapter.log})", 0.2)
+            if not self._has_failed():
+                return self
+            self.__exit__(None, None, None)
+        raise AssertionError(f"KEDA does not start: {self.operator.words()[-2000:]} {self.adapter.words()[-2000:]}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -59,6 +64,17 @@ class Keda:
         (item,) = json.loads(answer)["items"]
         text = str(item["value"])
         return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+    def _start(self) -> None:
+        """Start both on ports that are free now; a busy machine may take one before they do."""
+        self._service_port, self._adapter_port = free_port(), free_port()
+        for manifest in self._manifests():
+            self.plane.apply(manifest)
+        self.operator = self._operator().start()
+        self.adapter = self._adapter().start()
+
+    def _has_failed(self) -> bool:
+        return self.operator.returncode is not None or self.adapter.returncode is not None
 
     def _serves_metrics(self) -> bool:
         return self.plane.kubectl("get", "--raw", METRICS, check=False).startswith("{")
@@ -107,8 +123,6 @@ class Keda:
         self.plane.kubectl("apply", "--server-side", *(a for crd in crds for a in ("-f", crd)))
         served = "/apis/keda.sh/v1alpha1/scaledobjects"
         wait_for(lambda: self.plane.kubectl("get", "--raw", served, check=False).startswith("{"), 30, served)
-        for manifest in self._manifests():
-            self.plane.apply(manifest)
 
     def _manifests(self) -> list[dict[str, Any]]:
         authority = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()

@@ -1,6 +1,7 @@
 """What stops every act at once: not leading, and a freeze. Decisions are made and recorded all the same."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -142,3 +143,13 @@ async def test_a_patch_that_somebody_puts_back_at_once_is_an_edit_too() -> None:
     assert bench.scale.patches == [(0.0, A, 2, 6)]
     notes = [n["message"] for n in bench.told("note") if n["event"] == "count set by somebody else"]
     assert notes == ["somebody else set 6→2; not worked against for 120 s"]
+
+
+async def test_a_count_that_keda_brings_about_in_steps_is_nobodys_edit() -> None:
+    """KEDA is told 6 and takes the target to 4 first, as HPA's own policies may have it."""
+    async with running(replace(WANTS_SIX, told=True)) as bench:
+        await bench.until(12.0)
+        bench.scale.replicas[A] = 4
+        await bench.until(26.0)
+    assert [n for n in bench.told("note") if n["event"] == "count set by somebody else"] == []
+    assert {outcome for _, outcome in bench.outcomes()} == {"told to KEDA, which acts"}

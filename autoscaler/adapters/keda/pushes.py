@@ -36,6 +36,10 @@ class Bells:
         """Whether streams are to end, in good order."""
         self._listening: defaultdict[tuple[str, str], set[asyncio.Event]] = defaultdict(set)
 
+    def heard(self, namespace: str, name: str) -> bool:
+        """Whether anybody listens; may be asked from another thread."""
+        return (namespace, name) in self._listening
+
     def tell(self, namespace: str, name: str) -> None:
         """There may be something new to say."""
         for bell in self._listening.get((namespace, name), ()):

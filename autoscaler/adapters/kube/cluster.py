@@ -208,7 +208,7 @@ class Cluster:
     @property
     def frozen(self) -> str | None:
         """Why everything is frozen, None while it is not."""
-        for found in self._freezes[0].items.values():
+        for found in list(self._freezes[0].items.values()):  # KEDA's thread asks too
             words = found.data.get(FREEZE_KEY, "").strip()
             if words and words.lower() != "false":
                 return words
