@@ -4,10 +4,12 @@ Enters: entries of the driver's record, claims. Leaves: frames on the board and 
 only, and word to the statuses of policies that something may have changed.
 """
 
+from functools import partial
 from typing import Final, Literal, Protocol
 
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.api.claims import Claim, Rejection, TargetRef
+from autoscaler.app.guard import Guard
 from autoscaler.app.policy_statuses import Knowledge, PolicyStatuses, Statuses
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board
@@ -31,7 +33,15 @@ class Publisher:
     """Takes entries and tells them on."""
 
     def __init__(
-        self, *, board: Board, hub: Hub, statuses: Statuses, events: Events, knowledge: Knowledge, clock: Clock
+        self,
+        *,
+        board: Board,
+        hub: Hub,
+        statuses: Statuses,
+        events: Events,
+        knowledge: Knowledge,
+        clock: Clock,
+        guard: Guard,
     ) -> None:
         self._board = board
         self._hub = hub
@@ -39,15 +49,16 @@ class Publisher:
         self._events = events
         self._knowledge = knowledge
         self._clock = clock
+        self._guard = guard
         self._scaled_s: dict[str, float] = {}
 
     async def run(self, feed: Feed) -> None:
         """Tell what comes on the feed until it ends."""
         async for entry in feed:
             frames: dict[str, WorkloadFrame] = {}
-            self._tell(entry, frames)
+            self._guard.run("an entry", partial(self._tell, entry, frames))
             while (more := feed.take()) is not None:
-                self._tell(more, frames)
+                self._guard.run("an entry", partial(self._tell, more, frames))
             if frames:
                 self._hub.publish(Frame(self._clock.now(), 1.0, tuple(frames.values())))
 

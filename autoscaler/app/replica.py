@@ -10,6 +10,7 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -31,6 +32,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.facts import Facts
+from autoscaler.app.guard import Guard
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.outside import Outside
@@ -71,6 +73,7 @@ class Live:
         self._board = Board()
         self._pulse = Pulse(clock)
         self._apis = (outside.api, outside.lease_api)
+        self._guard = Guard(clock)
         news = News()
         self._scraper = Scraper(
             clock=clock,
@@ -101,6 +104,7 @@ class Live:
             clock=clock,
             choices=Choices(settings.default_mode, settings.gpu_resource_names, settings.gateways),
             news=news,
+            guard=self._guard,
         )
         self._warmups = WarmUps(
             cluster=self._cluster,
@@ -120,6 +124,7 @@ class Live:
             events=self._events,
             knowledge=self,
             clock=clock,
+            guard=self._guard,
         )
         self.keda = KedaSide(settings, api, self, clock)
         self._kept = Kept(self._runtime, clock)
@@ -263,13 +268,12 @@ class Live:
         if self._cluster.resolution(workload).claim is None:
             self._scale.forget(workload)
         self._workloads.on_claim(workload)
-        self._publisher.on_claim(workload)
-        self.keda.answers.on_claim(workload)
+        self._guard.run(workload, partial(self._publisher.on_claim, workload))
+        self._guard.run(workload, partial(self.keda.answers.on_claim, workload))
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        self._warmups.on_pod(change)
-        self._workloads.on_gateway(change)
-        self._gpus.on_pod(change)
+        for hear in (self._warmups.on_pod, self._workloads.on_gateway, self._gpus.on_pod):
+            self._guard.run(change.key, partial(hear, change))
 
     def _on_gpu(self, pod: str) -> None:
         LOG.warning("a GPU has failed", pod=pod, health=str(self._gpus.failure(pod)))

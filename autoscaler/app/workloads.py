@@ -6,7 +6,9 @@ says is translated here and nowhere else; what is right is the core's.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from autoscaler.adapters.engines.profiles import Profile, custom
@@ -21,6 +23,7 @@ from autoscaler.adapters.kube.shapes import gpus, metrics_port, quota_replicas
 from autoscaler.api.claims import Claim, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.policy import compile_params
+from autoscaler.app.guard import Guard
 from autoscaler.core.types import Limits
 from autoscaler.ports import Clock
 from autoscaler.runtime.target import Target
@@ -90,6 +93,7 @@ class Workloads:
         clock: Clock,
         choices: Choices,
         news: News,
+        guard: Guard,
     ) -> None:
         for gateway in choices.gateways.values():
             matches(gateway.selector, {})  # a selector that cannot be read must not wait for the first pod to say so
@@ -99,6 +103,7 @@ class Workloads:
         self._clock = clock
         self._choices = choices
         self._news = news
+        self._guard = guard
         self._driven: dict[str, Claim] = {}
         self._asked: dict[str, set[str]] = {}
         """Workload -> UIDs of the pods whose pages are asked."""
@@ -115,7 +120,12 @@ class Workloads:
         return self._driven
 
     def on_claim(self, key: str) -> None:
-        """A claim came, changed or went."""
+        """A claim came, changed or went. One that cannot be taken is not acted upon, not even as it was before."""
+        if not self._guard.run(key, partial(self._take, key)) and key in self._driven:
+            with suppress(KeyError):  # it may never have come as far as the driver
+                self._forget(key, self._driven[key])
+
+    def _take(self, key: str) -> None:
         claim = self._cluster.resolution(key).claim
         before = self._driven.get(key)
         if before is not None and (claim is None or claim.ref.uid != before.ref.uid):
@@ -149,17 +159,20 @@ class Workloads:
             self._bell.clear()
             moved, self._moved = self._moved, {}
             for key in moved:
-                claim = self._driven.get(key)
-                if claim is not None:
-                    self._ask(key, claim)
-                    self._aim(key, claim)
-                    self._news.tell(key)
+                self._guard.run(key, partial(self._look, key))
             await self._clock.sleep_until(self._clock.monotonic() + GATHER_S)
+
+    def _look(self, key: str) -> None:
+        claim = self._driven.get(key)
+        if claim is not None:
+            self._ask(key, claim)
+            self._aim(key, claim)
+            self._news.tell(key)
 
     def on_limits(self, namespace: str) -> None:
         """What a namespace leaves room for changed."""
         for key in self._limited.get(namespace, ()):
-            self._aim(key, self._driven[key])
+            self._guard.run(key, partial(self._aim, key, self._driven[key]))
 
     def on_gateway(self, change: Change[Pod]) -> None:
         """A pod changed that may be a gateway's."""
@@ -176,7 +189,7 @@ class Workloads:
             await self._clock.sleep_until(self._clock.monotonic() + MODES_EVERY_S)
             for key, claim in self._driven.items():
                 if claim.spec.mode_until_s is not None:
-                    self._aim(key, claim)
+                    self._guard.run(key, partial(self._aim, key, claim))
 
     def mode(self, claim: Claim) -> Mode:
         """What may be done to a claimed target now: never more than its obstacle leaves."""

@@ -7,6 +7,7 @@ from autoscaler.adapters.web.hub import Hub
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec, TargetReference
+from autoscaler.app.guard import Guard
 from autoscaler.app.publishing import Publisher
 from autoscaler.record.board import Board
 from autoscaler.runtime.clock import ScaledClock
@@ -62,7 +63,7 @@ class Scene:
         self.cluster = Cluster()
         self.publisher = Publisher(
             board=Board(), hub=Hub(), statuses=self.cluster, events=self.cluster, knowledge=self.cluster,
-            clock=ScaledClock(1.0),
+            clock=ScaledClock(1.0), guard=Guard(ScaledClock(1.0)),
         )  # fmt: skip
 
     def shows(self, *policies: tuple[str, int]) -> None:

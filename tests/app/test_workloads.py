@@ -22,6 +22,7 @@ from autoscaler.adapters.kube.scaling import TargetSpec, Template
 from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Block, Claim, Obstacle, TargetRef, Way
 from autoscaler.api.modes import Mode, Tier
+from autoscaler.app.guard import Guard
 from autoscaler.app.workloads import Choices, Workloads
 from autoscaler.errors import InputError
 from autoscaler.runtime.clock import ScaledClock
@@ -132,6 +133,7 @@ class Scene:
             clock=ScaledClock(1.0),
             choices=Choices(default_mode, ("nvidia.com/gpu",), MappingProxyType(gateways)),
             news=self.news,
+            guard=Guard(ScaledClock(1.0)),
         )
 
     def claimed(self, made: Claim | None) -> None:
@@ -156,6 +158,21 @@ async def test_a_claim_becomes_a_target_with_its_policy_tier_gpus_and_mode() -> 
         2,
         Mode.ACTIVE,
     )
+
+
+async def test_a_claim_that_meets_a_bug_is_driven_no_more_and_takes_nobody_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene()
+    scene.claimed(claim())
+    with monkeypatch.context() as patch:
+        patch.setattr("autoscaler.app.workloads.gpus", lambda *_: 1 // 0)
+        scene.claimed(claim(mode="Paused"))
+        scene.claimed(claim(mode="Paused"))
+    assert scene.driver.targets == {}, "as it was before its edit it would still be acted upon"
+    assert capsys.readouterr().out.count("ZeroDivisionError") == 1
+    scene.claimed(claim(mode="Paused"))
+    assert scene.target.mode is Mode.PAUSED
 
 
 async def test_a_policys_own_gpu_count_is_believed_over_the_template() -> None:
