@@ -81,6 +81,28 @@ async def test_what_may_not_be_read_is_done_without_and_told_until_the_right_is_
         await until(lambda: not scene.cluster.denials, 6.0)
 
 
+@pytest.mark.parametrize("only_told", ["verticalpodautoscalers", "nodes"])
+async def test_what_changes_nothing_that_is_done_is_not_waited_for_while_it_fails(only_told: str) -> None:
+    async with following({only_told: 500}) as scene:
+        async with asyncio.timeout(2.0):
+            await scene.cluster.wait_synced()
+            await scene.cluster.relist()
+        assert any(only_told in denial for denial in scene.cluster.denials)
+
+
+async def test_nothing_is_scaled_while_nobody_knows_whether_it_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.replicas.CUT_OFF_S", 0.1)
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        scene.refused[FREEZES] = 500
+        scene.server.cut()
+        (claim,) = scene.cluster.claims
+        await until(lambda: scene.cluster.cut_off_s(claim.ref) > 0.1, 6.0)
+        await until(lambda: len(scene.cluster.problems(claim.ref)) == 1, 6.0)
+        with pytest.raises(PortError, match="configmaps: 500 Unwell"):
+            await scene.scale.read("prod/chat")
+
+
 @pytest.mark.parametrize("refused", [{"pods": 403}, {"configmaps": 403}, {"horizontalpodautoscalers": 500}], ids=str)
 async def test_pods_the_freeze_and_whoever_only_fails_are_waited_for(refused: dict[str, int]) -> None:
     async with following(refused) as scene:

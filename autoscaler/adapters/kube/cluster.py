@@ -92,8 +92,8 @@ class Cluster:
         self._others = [
             *self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_other("HPA")),
             *self._follow("/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_scaled_object),
-            *self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_other("Vpa")),
         ]
+        self._vpas = self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_other("Vpa"))
         self._quotas = self._follow("/api/v1", "resourcequotas", Quota, self._on_limits)
         self._ranges = self._follow("/api/v1", "limitranges", LimitRange, self._on_limits)
         self._pulls = self._follow("/api/v1", "events", PulledEvent, self._on_pulled, selector=SELECTOR)
@@ -242,18 +242,34 @@ class Cluster:
         return [Informer(self._api, resource, self._clock, heard, times=TIMES) for resource in resources]
 
     def _behind(self, ref: TargetRef) -> Sequence[Informer[Any]]:
-        """The informers that show a target and its pods."""
+        """The informers that show a target and its pods, and whether it is frozen: who cannot be stopped does not act."""
         targets = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
         own = f"/namespaces/{ref.namespace}/"
-        return [i for i in (*targets, *self._pods) if own in i.path or "/namespaces/" not in i.path]
+        shown = [i for i in (*targets, *self._pods) if own in i.path or "/namespaces/" not in i.path]
+        return [*shown, *self._freezes]
 
     def _spared(self, informer: Informer[Any]) -> bool:
-        """Whether it may not be read and others can be served without it: not pods, and not the freeze."""
+        """Whether others can be served without it: because it may not be read, or changes nothing that is done.
+
+        Without pods and the freeze nobody can. What is only told or measured is not waited for while it fails: a
+        conversion webhook of somebody else's resource would keep everything from being scaled.
+        """
+        if informer in (*self._vpas, *self._nodes, *self._pulls):
+            return informer.error is not None
         return informer.denied and informer not in (*self._pods, *self._freezes)
 
     def _all(self) -> Sequence[Informer[Any]]:
         targets = [informer for some in self._targets.values() for informer in some]
-        rest = (self._policies, self._others, self._quotas, self._ranges, self._nodes, self._freezes, self._pulls)
+        rest = (
+            self._policies,
+            self._others,
+            self._vpas,
+            self._quotas,
+            self._ranges,
+            self._nodes,
+            self._freezes,
+            self._pulls,
+        )
         return [*self._pods, *targets, *(informer for some in rest for informer in some)]
 
     def _on_pod(self, change: Change[Pod]) -> None:
