@@ -99,7 +99,7 @@ async def test_nothing_is_scaled_while_nobody_knows_whether_it_is_frozen(monkeyp
         (claim,) = scene.cluster.claims
         await until(lambda: scene.cluster.cut_off_s(claim.ref) > 0.1, 6.0)
         await until(lambda: len(scene.cluster.problems(claim.ref)) == 1, 6.0)
-        with pytest.raises(PortError, match="configmaps: 500 Unwell"):
+        with pytest.raises(PortError, match="headroom-system/configmaps"):
             await scene.scale.read("prod/chat")
 
 

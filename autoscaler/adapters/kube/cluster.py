@@ -242,7 +242,7 @@ class Cluster:
         return [Informer(self._api, resource, self._clock, heard, times=TIMES) for resource in resources]
 
     def _behind(self, ref: TargetRef) -> Sequence[Informer[Any]]:
-        """The informers that show a target and its pods, and whether it is frozen: who cannot be stopped does not act."""
+        """The informers that show a target, its pods, and the freeze: what cannot be stopped is left alone."""
         targets = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
         own = f"/namespaces/{ref.namespace}/"
         shown = [i for i in (*targets, *self._pods) if own in i.path or "/namespaces/" not in i.path]
@@ -260,17 +260,9 @@ class Cluster:
 
     def _all(self) -> Sequence[Informer[Any]]:
         targets = [informer for some in self._targets.values() for informer in some]
-        rest = (
-            self._policies,
-            self._others,
-            self._vpas,
-            self._quotas,
-            self._ranges,
-            self._nodes,
-            self._freezes,
-            self._pulls,
-        )
-        return [*self._pods, *targets, *(informer for some in rest for informer in some)]
+        rest = (self._policies, self._others, self._quotas, self._ranges, self._freezes)
+        told = (*self._vpas, *self._nodes, *self._pulls)
+        return [*self._pods, *targets, *(informer for some in rest for informer in some), *told]
 
     def _on_pod(self, change: Change[Pod]) -> None:
         for owned in self.members.note(change):
