@@ -64,6 +64,11 @@ def _keda_module() -> str | None:
     return None if found else "KEDA's Go module is not downloaded (python3 dev.py parts keda)"
 
 
+def _inference_sim() -> str | None:
+    found = shutil.which("llm-d-inference-sim")
+    return None if found else "no llm-d-inference-sim on PATH (github.com/llm-d/llm-d-inference-sim)"
+
+
 def _prometheus() -> str | None:
     return None if shutil.which("prometheus") else "no Prometheus on PATH (Debian: apt install prometheus)"
 
@@ -75,6 +80,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "keda": _keda,
     "keda-module": _keda_module,
     "openssl": _openssl,
+    "llm-d-inference-sim": _inference_sim,
     "prometheus": _prometheus,
     "shared-data": _shared_data,
     "two-cpus": _two_cpus,
