@@ -198,6 +198,15 @@ async def test_memory_of_objects_and_events_is_bounded() -> None:
         assert len(writer._events) == len(writer._tokens) == 4096
 
 
+async def test_a_message_is_remembered_no_longer_than_it_is_shown() -> None:
+    apis = Apis()
+    async with writing(apis) as writer:
+        for tail in "ab":
+            writer.note(ref(), "Warning", "Invalid", "x" * 1000 + tail * 200_000)
+            await asyncio.sleep(1.0)
+    assert told(apis) == [("Invalid", "x" * 1000, 2)], "what differs beyond is the same, and is not kept"
+
+
 async def test_a_long_name_and_a_long_message_make_a_valid_event() -> None:
     apis = Apis()
     async with writing(apis) as writer:

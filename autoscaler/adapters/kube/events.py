@@ -87,10 +87,11 @@ class EventWriter:
 
         It is the same as before where its words are; numbers may differ, and the newest message is the one shown.
         """
+        message = message[:MOST_WORDS]  # before it is remembered: it may quote what somebody wrote
         key = (ref.path, ref.uid, kind_type, reason, _NUMBER.sub("#", message))
         event = self._event(key, ref, kind_type, reason)
         event.count += 1
-        event.message, event.last_s = message[:MOST_WORDS], self._clock.now()
+        event.message, event.last_s = message, self._clock.now()
         event.heard_s = self._clock.monotonic()
         if key in self._waiting:
             return
