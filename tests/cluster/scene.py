@@ -3,7 +3,7 @@
 import json
 import urllib.error
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 from uuid import uuid4
@@ -37,14 +37,23 @@ class Scene:
     @classmethod
     @contextmanager
     def begin(
-        cls, plane: Plane, name: str, *, namespaces: int = 1, server: str | None = None, **settings: Any
+        cls,
+        plane: Plane,
+        name: str,
+        *,
+        namespaces: int = 1,
+        server: str | None = None,
+        engines: Engines | None = None,
+        **settings: Any,
     ) -> Iterator[Self]:
         """A scene of new namespaces, which are deleted at its end; `settings` are the controller's."""
         names = [f"t-{uuid4().hex[:8]}" for _ in range(namespaces)]
         for one in names:
             plane.kubectl("create", "namespace", one)
-        with Engines() as engines, Controller(plane, name, server, watch_namespaces=names, **settings) as controller:
-            controller.wait_leading()
+        with ExitStack() as stack:
+            engines = engines or stack.enter_context(Engines())
+            controller = Controller(plane, name, server, watch_namespaces=names, **settings)
+            stack.enter_context(controller).wait_leading()
             yield cls(plane, engines, controller, names)
         for one in names:
             plane.kubectl("delete", "namespace", one, "--wait=false", check=False)
