@@ -47,7 +47,7 @@ class Clock(Protocol):
     """The only source of time outside the core."""
 
     def now(self) -> float:
-        """Seconds for records and samples; may jump when the machine's time is set."""
+        """Seconds for records and samples, and for what is measured between samples; never goes back, never jumps."""
         ...
 
     def monotonic(self) -> float:

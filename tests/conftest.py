@@ -73,9 +73,19 @@ def _prometheus() -> str | None:
     return None if shutil.which("prometheus") else "no Prometheus on PATH (Debian: apt install prometheus)"
 
 
+def _faketime() -> str | None:
+    return None if libfaketime() else "no libfaketime (Debian: apt install faketime)"
+
+
+def libfaketime() -> Path | None:
+    """The library that gives a process another time, as Debian installs it."""
+    return next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
+
+
 PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "chromium": _chromium,
     "control-plane": _control_plane,
+    "faketime": _faketime,
     "go": _go,
     "keda": _keda,
     "keda-module": _keda_module,

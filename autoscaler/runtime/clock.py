@@ -1,20 +1,39 @@
-"""The clocks: the machine's own, and one that runs at another speed for an embedded cluster.
+"""The clocks: the machine's own, steadied, and one that runs at another speed for an embedded cluster.
 
 Both sleep on the event loop's time, so that a loop with virtual time makes either one virtual.
 """
 
 import asyncio
 import time
+from typing import Final
 
 from autoscaler.ports import Clock
 
+SLEW_RATIO: Final = 0.02
+"""How much faster or slower than monotonic time `WallClock.now` may run to catch up with a machine's clock that was
+set: rates measured meanwhile are off by as much, which no decision turns on. Five minutes take four hours."""
+
 
 class WallClock:
-    """The machine's time: `now` in seconds since 1970 (UTC), durations in the event loop's monotonic seconds."""
+    """The machine's time: `now` in seconds since 1970 (UTC), durations in the event loop's monotonic seconds.
+
+    `now` begins with the machine's clock and goes on with time as it passes, suspension included. Where that clock is
+    set, it is followed slowly: windows, ages and holds are measured with `now`, and a clock that is put forward by five
+    minutes must not let a hold of two end at once, nor one that is put back make five minutes of samples outdated.
+    """
+
+    def __init__(self) -> None:
+        self._now_s = time.time()
+        self._passed_s = _passed_s()
 
     def now(self) -> float:
-        """Seconds since 1970; jumps when the machine's time is set."""
-        return time.time()
+        """Seconds since 1970; never goes back and never jumps."""
+        passed_s = _passed_s()
+        elapsed_s, self._passed_s = passed_s - self._passed_s, passed_s
+        behind_s = time.time() - self._now_s - elapsed_s
+        most_s = SLEW_RATIO * elapsed_s
+        self._now_s += elapsed_s + min(max(behind_s, -most_s), most_s)
+        return self._now_s
 
     def monotonic(self) -> float:
         """The event loop's seconds."""
@@ -54,6 +73,12 @@ class ScaledClock:
 async def breathe(clock: Clock) -> None:
     """Let everything else that is ready have its turn of the event loop."""
     await clock.sleep_until(clock.monotonic())
+
+
+def _passed_s() -> float:
+    """Seconds that go on while the machine is suspended, where it can count them (Linux)."""
+    clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock_id)
 
 
 async def _sleep(loop_s: float, wake: asyncio.Event | None) -> None:

@@ -5,7 +5,9 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tests.cluster.plane import Plane
@@ -13,12 +15,21 @@ from tests.cluster.processes import Process, free_port, wait_for
 
 NAMESPACE: Final = "headroom-system"
 ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:headroom"
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Controller(Process):
-    """`headroom run` against a plane; a context manager. `settings` override those that tests share."""
+    """`headroom run` against a plane; a context manager. `settings` override those that tests share, `env` is put
+    into its environment."""
 
-    def __init__(self, plane: Plane, name: str = "headroom-0", server: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        name: str = "headroom-0",
+        server: str | None = None,
+        env: Mapping[str, str] = NOTHING,
+        **settings: Any,
+    ) -> None:
         self.folder = plane.folder / name
         self.folder.mkdir(exist_ok=True)
         self.port = free_port()
@@ -34,9 +45,9 @@ class Controller(Process):
         } | settings
         config = self.folder / "settings.json"
         config.write_text(json.dumps(content))
-        env = {k: v for k, v in os.environ.items() if not k.startswith("HEADROOM_")} | {"OMP_NUM_THREADS": "1"}
+        own = {k: v for k, v in os.environ.items() if not k.startswith("HEADROOM_")} | {"OMP_NUM_THREADS": "1"}
         super().__init__(
-            [sys.executable, "-m", "autoscaler", "run", "--config", config], self.folder / "output.log", env
+            [sys.executable, "-m", "autoscaler", "run", "--config", config], self.folder / "output.log", {**own, **env}
         )
 
     @property

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from autoscaler.runtime.clock import ScaledClock, WallClock
+from autoscaler.runtime.clock import SLEW_RATIO, ScaledClock, WallClock
 
 pytestmark = pytest.mark.looptime(noop_cycles=1)
 
@@ -36,6 +36,32 @@ async def test_a_sleep_ends_early_when_it_is_woken_and_at_its_time_when_it_is_no
 
 async def test_the_wall_clock_says_the_machines_time() -> None:
     assert abs(WallClock().now() - time.time()) < 5.0
+
+
+@pytest.mark.parametrize("set_by_s", [300.0, -300.0, 0.5, -86_400.0])
+def test_a_clock_that_is_set_is_followed_slowly_and_without_a_jump(
+    monkeypatch: pytest.MonkeyPatch, set_by_s: float
+) -> None:
+    machine = {"wall_s": 1.8e9, "passed_s": 5000.0}
+    monkeypatch.setattr(time, "time", lambda: machine["wall_s"])
+    monkeypatch.setattr(time, "clock_gettime", lambda _: machine["passed_s"])
+    clock = WallClock()
+
+    def after(seconds: float) -> float:
+        machine["wall_s"] += seconds
+        machine["passed_s"] += seconds
+        return clock.now()
+
+    before_s = after(10.0)
+    assert before_s == 1.8e9 + 10.0
+    machine["wall_s"] += set_by_s
+    assert clock.now() == before_s, "no time has passed"
+    one_s = after(1.0) - before_s
+    assert 1.0 - SLEW_RATIO - 1e-6 <= one_s <= 1.0 + SLEW_RATIO + 1e-6
+    assert one_s != pytest.approx(1.0, abs=1e-6)
+    for _ in range(1000):
+        after(abs(set_by_s) / SLEW_RATIO / 900.0)
+    assert clock.now() == pytest.approx(machine["wall_s"], abs=1e-3)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
