@@ -19,7 +19,7 @@ QUEUE = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
 def test_an_annotated_target_grows_when_requests_wait(
     plane: Plane, namespace: str, engines: Engines, kind: str
 ) -> None:
-    service = Service(plane, engines, namespace, "chat", replicas=2, kind=kind, max_replicas="6")
+    service = Service(plane, engines, namespace, "chat", replicas=2, kind=kind, max_replicas="4")
     ips = service.wait_ready(2)
     with Controller(plane, f"grows-{kind}".lower(), watch_namespaces=[namespace]) as controller:
         controller.wait_leading()
@@ -27,7 +27,7 @@ def test_an_annotated_target_grows_when_requests_wait(
         assert service.replicas() == 2, "nothing waits, so nothing grows"
         engines.of_all(ips, **QUEUE)
         wait_for(lambda: service.replicas() > 2, 10, "growth")
-        wait_for(lambda: service.replicas() == 6, 30, "the policy's maximum")
+        wait_for(lambda: service.replicas() == 4, 30, "the policy's maximum")
         decided = controller.get(f"/api/explain/{service.workload}")
         assert controller.stop() == 0
     assert service.counts()[0][0] == 2
@@ -36,12 +36,12 @@ def test_an_annotated_target_grows_when_requests_wait(
 
 
 def test_what_nobody_asked_for_is_left_alone(plane: Plane, namespace: str, engines: Engines) -> None:
-    asked = Service(plane, engines, namespace, "asked", max_replicas="4")
+    asked = Service(plane, engines, namespace, "asked", max_replicas="2")
     unasked = Service(plane, engines, namespace, "unasked", asks=False)
     engines.of_all(asked.wait_ready(1) + unasked.wait_ready(1), **QUEUE)
     with Controller(plane, "unasked", watch_namespaces=[namespace]) as controller:
         controller.wait_leading()
-        wait_for(lambda: asked.replicas() == 4, 30, "growth of the one that asks")
+        wait_for(lambda: asked.replicas() == 2, 30, "growth of the one that asks")
         assert unasked.ips()[0] not in {ip for ip, pages in engines.asked.items() if pages}, "nobody read its metrics"
     assert unasked.counts() == []
 

@@ -18,8 +18,8 @@ def test_the_injected_stages_of_a_start_are_recovered_and_outlive_a_restart(
 ) -> None:
     """Every pod takes 4 s to its process and 6 s more to readiness: inputs of the test, told to the nodes."""
     service = Service(
-        plane, engines, namespace, "chat", min_replicas="6", stages={"start-after": "4s", "ready-after": "6s"}
-    )
+        plane, engines, namespace, "chat", min_replicas="6", stages={"start-after": "4s", "ready-after": "6s"}, gpus=3
+    )  # three GPUs: a shape that no other test of this control plane starts
     service.wait_ready(1, 40)
     with Controller(plane, "measures", watch_namespaces=[namespace]) as first:
         first.wait_leading()
