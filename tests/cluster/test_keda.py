@@ -139,6 +139,15 @@ def test_a_push_wakes_from_zero_at_once_and_hpas_next_pull_brings_the_rest(chat:
     chat.reaches(6)
 
 
+def test_a_push_wakes_from_idle_to_the_scaledobjects_minimum_at_once(chat: Target) -> None:
+    chat.make(0, 0, push=True, pollingInterval=3600, idleReplicaCount=0, minReplicaCount=4)
+    wait_for(lambda: chat.scaler.book.counts.streams >= 1, SOON_S, "KEDA to open its stream")
+    wait_for(lambda: chat.status().get("externalMetricNames"), SOON_S, "KEDA to set it up")
+    chat.say(6, 0)
+    assert chat.reaches(4, 3) < 1.0
+    chat.reaches(6)
+
+
 def test_a_push_that_keda_drops_is_said_again(chat: Target) -> None:
     # The workload is wanted from the first second: KEDA's stream opens before it has noted the metric's name.
     chat.make(0, Served(3, 0), push=True, pollingInterval=3600)
