@@ -37,7 +37,13 @@ class Keda:
         self._install()
         for _ in range(3):
             self._start()
-            wait_for(lambda: self._has_failed() or self._serves_metrics(), 60, f"{METRICS} ({self.adapter.log})", 0.2)
+            try:
+                wait_for(
+                    lambda: self._has_failed() or self._serves_metrics(), 60, f"{METRICS} ({self.adapter.log})", 0.2
+                )
+            except AssertionError:
+                self.__exit__(None, None, None)
+                raise
             if not self._has_failed():
                 return self
             self.__exit__(None, None, None)
