@@ -54,7 +54,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A distribution over the whole window: `counts[i]` (k,) fell above `edges_s[i-1]` and at or below `edges_s[i]` (k,).
+    """A distribution over the window: `counts[i]` (k,) fell above `edges_s[i-1]` and at or below `edges_s[i]` (k,).
 
     Edges ascend, in seconds; the last may be infinite. `exact` is true where edges are the observed values themselves.
     """
@@ -75,7 +75,7 @@ UNASKED: Final = Missing(Gap.NOT_RECORDED, "the source was not asked for it")
 class WorkloadHistory:
     """All that is known of one workload's past.
 
-    Step i covers [start_s + i * step_s, start_s + (i + 1) * step_s), in seconds since 1970 (or of the trace's own origin).
+    Step i covers [start_s + i * step_s, start_s + (i + 1) * step_s), in seconds since 1970 (or as the trace counts).
     Gauges are means over the step, rates are per second over it.
     """
 
