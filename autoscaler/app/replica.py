@@ -247,6 +247,7 @@ class Live:
                 if await before(stop, self._catch_up()):
                     telling += begin(group, keda=self.keda.lead(steps))
                     await self._runtime.run(stop)
+                    await self._warmups.keep()
                     await publishing
                 publishing.cancel()
                 end(telling)

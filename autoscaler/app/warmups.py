@@ -1,7 +1,8 @@
 """Feeds the stage clock with the lives of claimed pods, and keeps what it measured in the cluster.
 
 Enters: changes of pods, Pulled events, pages of pods that became ready. Leaves: what a cold start's stages take, in
-words, pods that are stuck, and a checkpoint. Both replicas measure; the one that leads keeps.
+words, pods that are stuck, and a checkpoint. Both replicas measure; the one that leads keeps, every minute and when it
+hands over.
 """
 
 import asyncio
@@ -62,6 +63,7 @@ class WarmUps:
         """Workload/pod -> the workload and the life of a pod that is ready and served no token yet."""
         self._names: dict[str, str] = {}
         """UID -> pod."""
+        self._kept: dict[str, Any] = {}
 
     async def run(self) -> None:
         """Restore what was kept, then look for first tokens and keep, until cancelled."""
@@ -152,18 +154,22 @@ class WarmUps:
         tokens = next((p.generation_tokens_total for p in sample.pods or () if p.name == pod), None)
         return sample.at_s if tokens else None
 
+    async def keep(self) -> None:
+        """Save what was measured since it was last kept, as far as the store lets this replica."""
+        packed = self._stages.pack()
+        if packed == self._kept:
+            return
+        try:
+            await self._store.save({KEY: packed})
+            self._kept = packed
+        except PortError as error:
+            LOG.warning("measured warm-ups not kept", why=str(error))
+
     async def _keep(self) -> None:
-        kept: dict[str, Any] = {}
         while True:
             await self._clock.sleep_until(self._clock.monotonic() + KEEP_EVERY_S)
-            packed = self._stages.pack()
-            if not self._leading() or packed == kept:
-                continue
-            try:
-                await self._store.save({KEY: packed})
-                kept = packed
-            except PortError as error:
-                LOG.warning("measured warm-ups not kept", why=str(error))
+            if self._leading():
+                await self.keep()
 
     async def _restore(self) -> None:
         try:
