@@ -53,11 +53,11 @@ class Checkpoints:
             self._recorder.note(Event.CHECKPOINT_REFUSED, str(error))
         self.adopt(adopted)
 
-    def restore(self, name: str) -> None:
-        """Put a new row's checkpoint back, if there is one; only the first row of a name gets it."""
+    def restore(self, name: str) -> Saved | None:
+        """Put a new row's checkpoint back, if there is one, and return it; only the first row of a name gets it."""
         saved = self._loaded.pop(name, None)
         if saved is None:
-            return
+            return None
         params = self._table.track(self._table.rows[name]).params
         try:
             state.restore(self._table, name, saved)
@@ -65,8 +65,9 @@ class Checkpoints:
             self._table.remove(name)
             self._table.put(name, params)
             self._recorder.note(Event.CHECKPOINT_REFUSED, f"{type(error).__name__}: {error}", name)
-        else:
-            self._recorder.note(Event.RESTORED, f"version {saved.get('version')}", name)
+            return None
+        self._recorder.note(Event.RESTORED, f"version {saved.get('version')}", name)
+        return saved
 
     async def run(self) -> None:
         """Save every minute until cancelled."""

@@ -1,16 +1,17 @@
 """What the live driver tells the world: steps, acts and notes, to whoever watches and to two sinks.
 
-The audit holds every decision and what it was made from; the journal holds what was done about decisions and what went
-wrong around them. Recording never waits and never fails, so that nothing a reader or a disk does can delay a decision:
-a reader that falls behind loses the oldest entries and is told how many.
+The audit holds every decision, what it was made from and what a workload began with; the journal holds what was done
+about decisions and what went wrong around them. Recording never waits and never fails, so that nothing a reader or a
+disk does can delay a decision: a reader that falls behind loses the oldest entries and is told how many.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from autoscaler.core.types import Decision, Readings
 from autoscaler.core.view import View
 from autoscaler.ports import Clock, RecordSink
 from autoscaler.record.audit import step_lines
+from autoscaler.record.starts import start_line
 from autoscaler.runtime.actuator import Act
 from autoscaler.runtime.triggers import Cause
 from autoscaler.runtime.writer import Writer
@@ -127,6 +129,10 @@ class Recorder:
         else:
             kind = "act" if isinstance(entry, Act) else "note"
             self.journal.add(msgspec.json.encode({"kind": kind} | msgspec.to_builtins(entry)))
+
+    def started(self, workload: str, checkpoint: Mapping[str, Any] | None, fit_asked_s: float) -> None:
+        """Record what a workload's row began with; its steps count from there."""
+        self.audit.add(start_line(workload, self._clock.now(), checkpoint, fit_asked_s))
 
     def note(self, event: Event, message: str, workload: str | None = None) -> None:
         """Record a note of this moment."""

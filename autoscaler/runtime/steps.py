@@ -91,7 +91,8 @@ class Steps:
         """Forget what the core knew of a workload that raised, and leave it alone for a while."""
         name, now_s = lane.target.name, self._clock.monotonic()
         self._table.remove(name)
-        self._table.put(name, lane.target.params)
+        row = self._table.put(name, lane.target.params)
+        self._recorder.started(name, None, self._table.track(row).fit_asked_s)
         lane.known, lane.assumed = Known(), None
         lane.due_s = lane.broken_until_s = now_s + QUARANTINE_S
         self._agenda.drop(name)

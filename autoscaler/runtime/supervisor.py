@@ -175,8 +175,9 @@ class Runtime:
 
     def _restore(self, name: str) -> None:
         """What a workload is given before its first look."""
-        self._checkpoints.restore(name)
+        saved = self._checkpoints.restore(name)
         self._refit.spread(name)
+        self.recorder.started(name, saved, self.table.track(self.table.rows[name]).fit_asked_s)
 
     async def _supervise(self, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         loop, recorder = self._loop, self.recorder

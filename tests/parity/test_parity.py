@@ -14,6 +14,7 @@ from autoscaler.core.types import Decision, Readings
 from autoscaler.fitting.fit import fit
 from autoscaler.ports import Watch
 from autoscaler.record.inputs import PREFIX
+from autoscaler.record.starts import start_line
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.refit import InlineFitter
 from autoscaler.runtime.supervisor import Ports, Runtime
@@ -111,7 +112,8 @@ def _oldest_s(line: bytes) -> float:
 @pytest.mark.looptime(noop_cycles=1)
 @pytest.mark.parametrize("events", [False, True], ids=["stepped at ticks", "stepped by events too"])
 async def test_live_and_simulated_runs_leave_the_same_bytes(events: bool) -> None:
-    live, journal, runtime = await live_lines(events=events)
+    (started, *live), journal, runtime = await live_lines(events=events)
+    assert started == start_line(WORKLOAD, 0.0, None, float("-inf")), "only a live driver can begin with a checkpoint"
     simulated, policy = simulated_lines(events=events)
     for mine, theirs in zip(live, simulated, strict=False):
         assert mine == theirs

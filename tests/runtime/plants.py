@@ -44,6 +44,7 @@ class Embedded:
     cluster: EmbeddedCluster
     params: Params
     store: Store = field(default_factory=Store)
+    audit: Lines = field(default_factory=Lines)
     entries: list[Entry] = field(default_factory=list)
     budgets: Budgets = field(default_factory=Budgets)
     tiers: dict[str, Tier] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Embedded:
             EmbeddedMetrics(self.cluster),
             EmbeddedScale(self.cluster),
             self.cluster,
-            Lines(),
+            self.audit,
             Lines(),
             self.store,
             InlineFitter(fit),
