@@ -65,6 +65,18 @@ class Spread:
     exact: bool = False
 
 
+class Fact(StrEnum):
+    """Keys of `WorkloadHistory.facts` that answers rest on."""
+
+    SHAPE = "shape"  # the GPU shape, which a price is given for
+    MODEL = "model"
+    KIND = "kind"  # of the object that is scaled: Deployment, StatefulSet, …
+    PRIORITY_CLASS = "priority_class"
+    DEADLINE_S = "deadline_s"  # how long a request may wait, in seconds, as its owner wrote it
+    WORK = "work"  # `inference` or `batch`
+    SLOTS = "slots"  # requests that one replica computes at once, as its engine is configured
+
+
 Signal = Track | Missing
 Distribution = Spread | Missing
 
@@ -92,5 +104,7 @@ class WorkloadHistory:
     kv_usage_ratio: Signal = UNASKED  # 0-1, of the fullest replica
     queue_wait: Distribution = UNASKED
     duration: Distribution = UNASKED  # seconds from arrival to the last token
+    cold_start: Distribution = UNASKED  # seconds from ordering a replica to its first served request
     gpus_per_replica: float | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)  # shape, model, priority class: what the source names beside
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the source names beside the series, under the keys of `Fact`; others are shown as they are."""
