@@ -39,6 +39,7 @@ class Begun:
         self.edited.edit(3)
         self.edited_s = time.time()
         wait_for(lambda: scene.condition(self.edited, "Active") == ("False", "Edited"), 20, "a word about the edit")
+        scene.engines.of_all(self.edited.wait_ready(3), **FLOOD)  # whichever three the ReplicaSet kept
 
         prior = f"{PRIOR_S:g}"
         self.late, ips = scene.serve("late", 1, stages={"hold": "ready"}, max_replicas="8", warmup_prior_s=prior)
