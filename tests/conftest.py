@@ -59,6 +59,11 @@ def _keda() -> str | None:
     return _control_plane() or parts.missing(("keda",))
 
 
+def _kubernetes_module() -> str | None:
+    found = parts.source("kubernetes", parts.KUBERNETES_MODULE)
+    return None if found else "Kubernetes' Go module is not downloaded (python3 dev.py parts kubernetes)"
+
+
 def _keda_module() -> str | None:
     found = parts.source("keda", parts.KEDA_MODULE)
     return None if found else "KEDA's Go module is not downloaded (python3 dev.py parts keda)"
@@ -89,6 +94,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "go": _go,
     "keda": _keda,
     "keda-module": _keda_module,
+    "kubernetes-module": _kubernetes_module,
     "openssl": _openssl,
     "llm-d-inference-sim": _inference_sim,
     "prometheus": _prometheus,

@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 KUBERNETES = "v1.36.3"
+KUBERNETES_MODULE = "k8s.io/kubernetes"
 KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
 VERSION = "k8s.io/component-base/version"

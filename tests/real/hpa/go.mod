@@ -1,0 +1,3 @@
+module headroom.dev/tests/real/hpa
+
+go 1.26
