@@ -1,0 +1,128 @@
+"""What shall be done: the whole interface from this room to adapters, and the decision that explains it.
+
+Every intent names one object and why. An adapter carries it out as it stands: deletions with the uid as precondition,
+creations under the given name (a name that exists already is a success), patches of the named fields only.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.types import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSlot:
+    """Make one slot pod; it is pinned to the tier's NodePool, and to zone and node where they are given."""
+
+    name: str
+    tier: str
+    node_pool: str
+    zone: str | None
+    node: str | None
+    content: str
+    life_s: float
+    """Its active deadline."""
+    reason: PoolReason
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSlot:
+    """Delete one slot pod that carries our labels."""
+
+    name: str
+    uid: str
+    reason: PoolReason
+
+
+@dataclass(frozen=True, slots=True)
+class MarkSlot:
+    """Write the workload that a slot is kept for into its annotation; None takes the mark away."""
+
+    name: str
+    uid: str
+    lease: str | None
+    reason: PoolReason
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """Delete one NodeClaim on whose node no foreign pod runs; the adapter looks once more before it does."""
+
+    name: str
+    uid: str
+    node_pool: str
+    reason: PoolReason
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNodePool:
+    """Set the safe fields of a NodePool that is ours: limits, and how many nodes drift may replace at once."""
+
+    name: str
+    limit_gpus: int | None
+    limit_nodes: int | None
+    drifted_budget: int
+    reason: PoolReason
+
+
+Intent = CreateSlot | DeleteSlot | MarkSlot | DeleteClaim | PatchNodePool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStep:
+    """One change of the number of slots, or a refusal, with the evidence that caused it."""
+
+    stage: str
+    before: int
+    after: int
+    reason: PoolReason
+    evidence: Evidence = ()
+
+
+class Aspect(Enum):
+    """What is told of a pool as true, false or unknown."""
+
+    READY = "Ready"
+    """The target is met by warm slots."""
+    SIGNALS_FRESH = "SignalsFresh"
+    CAPACITY_AVAILABLE = "CapacityAvailable"
+    NODE_POOLS_USABLE = "NodePoolsUsable"
+    GPUS_USABLE = "GpusUsable"
+    CONTENT_WARMS = "ContentWarms"
+    """Images and weights arrive in the slots."""
+    WITHIN_LIMITS = "WithinLimits"
+    DRIFT_HELD = "DriftHeld"
+    PRIORITY_USABLE = "PriorityUsable"
+    SLOTS_DELETABLE = "SlotsDeletable"
+    MODELS_SUPPORTED = "ModelsSupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One aspect of a pool now; `holds` is None while it is not known."""
+
+    aspect: Aspect
+    holds: bool | None
+    word: str
+    """Why, as one word for programs."""
+    message: str
+    """Why and what to do, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecision:
+    """What one step wants for one pool, and what it counted."""
+
+    pool: str
+    now_s: float
+    supply: int
+    """Slots that count: warm, and under way with credit."""
+    warm: int
+    target: int
+    keep: int
+    """Slots that are not deleted though the target may be lower."""
+    reason: PoolReason
+    trace: tuple[PoolStep, ...]
+    by_stage: tuple[tuple[str, int], ...]
+    """Slots in each stage of their life, those of no slot left out."""

@@ -1,0 +1,62 @@
+"""The closed set of reasons a pool's step can carry. `record` holds the sentence of each."""
+
+from enum import Enum
+
+
+class PoolReason(Enum):
+    """Why a number of slots is what it is, or why a slot is made, marked or deleted."""
+
+    # what asks for slots
+    GROWTH = "growth of demand over the refill lead"
+    FORECAST = "the forecast exceeds the usual growth"
+    BURST = "after rises like this one demand grew further"
+    EVENT = "a known event"
+    MINIMUM = "the pool's minimum"
+    ZONE_MINIMUM = "a zone's minimum"
+    # what keeps slots from being asked for
+    NOISE = "bursts like this one end before a refill is warm"
+    EVENT_CEILING = "a known event allows no more"
+    MAXIMUM = "the pool's maximum"
+    BUDGET = "the pool's GPU budget"
+    UNUSED = "nothing needs the pool"
+    # what keeps slots that are not asked for
+    STALE = "demand is not known: nothing shrinks"
+    IDLE_HOT = "a slot stays warm for a while after it was needed"
+    # what keeps orders from being given
+    STARTS_LIMITED = "enough slots are under way"
+    NO_ROOM = "no tier has room left"
+    SPOT_SHARE = "the share of spot is used up"
+    NO_CAPACITY = "capacity is missing in every tier"
+    UNSYNCED = "Karpenter's view of the cluster is not in sync"
+    PRIORITY = "the slots' PriorityClass cannot be used"
+    CONTENT_FAILING = "image or weights keep failing"
+    ZONE_OUT = "no tier has capacity in the zone"
+    # why a slot is made
+    REFILL = "refill"
+    PROBE = "one slot asks whether capacity is back"
+    ROTATED = "replaces a slot on the same node"
+    # why a slot goes
+    SURPLUS = "more than needed"
+    MOVED = "capacity is missing where it waits: the deficit moves on"
+    LATE_LAUNCH = "no node was launched in time"
+    LATE_REGISTRATION = "the node did not join in time"
+    LATE_GPU = "the node's GPUs did not become usable in time"
+    LATE_IMAGE = "the images were not there in time"
+    LATE_WEIGHTS = "the weights were not there in time"
+    FAILED = "the slot failed"
+    EXPIRED = "the slot's deadline passed"
+    OUTDATED = "made for other images or weights"
+    RETIRED = "the node has reached its age or its end"
+    INTERRUPTED = "the provider takes the node"
+    NODE_LOST = "the node is gone"
+    NODE_UNUSABLE = "the node cannot be used any more"
+    UNKNOWN_TIER = "made for a tier that is no more"
+    HANDED_OVER = "gives way to a replica"
+    LEASED = "marked for a replica that waits"
+    LEASE_ENDED = "the replica does not wait any more"
+    # NodePools
+    LIMITS = "the NodePool's limits differ from the tier's"
+    DRIFT = "drift is held back"
+    # states
+    STEADY = "slots and need agree"
+    UNREAD = "the cluster was not read: nothing is changed"

@@ -1,0 +1,176 @@
+"""What was observed of one pool, as frozen values: the whole interface from adapters to this room.
+
+Instants are seconds of one origin. None means not known or not yet, which is never zero: a list that is None was not
+read, one that is empty was. A label, a taint or a condition is the adapter's to read; names of objects are opaque here.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from autoscaler.core.pool.params import CapacityType, Domain, Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSeen:
+    """One slot pod of this pool, whoever made it by our labels; all instants come from its own status."""
+
+    name: str
+    uid: str
+    tier: str
+    """The tier it was made for, from its label."""
+    created_s: float
+    content: str
+    """The digest it was made for, from its annotation."""
+    zone: str | None = None
+    """The zone it is pinned to; None where the scheduler chooses."""
+    node: str | None = None
+    """The node it is bound to."""
+    claim: str | None = None
+    """The NodeClaim that Karpenter nominated it to, while it is not bound."""
+    scheduled_s: float | None = None
+    images_s: float | None = None
+    """When the last init container that pulls an image had ended well."""
+    weights_s: float | None = None
+    """When the last init container that fetches weights had ended well."""
+    ready_s: float | None = None
+    """Since when the pod is ready; None while it is not."""
+    deadline_s: float | None = None
+    """When its own active deadline ends it."""
+    deleting_s: float | None = None
+    failed: str | None = None
+    """The pod's own words: its phase is Failed, or an init container keeps failing."""
+    lease: str | None = None
+    """The workload it is marked for, from its annotation."""
+    leased_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """One node of the pool's NodePools."""
+
+    name: str
+    node_pool: str
+    sku: str
+    zone: str
+    capacity_type: CapacityType
+    created_s: float
+    claim: str | None = None
+    ready: bool = True
+    units: int | None = None
+    """Allocatable units of the slot's resource; None before a device plugin registered it."""
+    free_units: int = 0
+    """Units that no pod on the node asks for."""
+    sharing: Sharing = Sharing.WHOLE
+    parts: int = 1
+    """Units one physical GPU is divided into, from the replicas or profile label; 1 for whole GPUs."""
+    expected_units: int | None = None
+    """What the instance type promised; None where nobody says."""
+    validated: bool | None = None
+    """The GPU operator's validation; None where nobody validates."""
+    gating_taints: tuple[str, ...] = ()
+    """Startup and readiness taints that are still there."""
+    cordoned: bool = False
+    interrupted: bool = False
+    """The provider will take it: an interruption taint, or a claim that is being deleted."""
+    drifted: bool = False
+    ends_s: float | None = None
+    """The end of a capacity block."""
+    gpu_ready_s: float | None = None
+    """When its GPUs became usable, as far as known."""
+    unusable_since_s: float | None = None
+    """Since when it is not ready or a gating taint is back."""
+    driver: tuple[int, ...] | None = None
+    cuda: tuple[int, ...] | None = None
+    foreign_pods: int = 0
+    """Pods on it that are neither slots of ours nor of a DaemonSet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSeen:
+    """One NodeClaim of the pool's NodePools."""
+
+    name: str
+    uid: str
+    node_pool: str
+    created_s: float
+    domain: Domain
+    launched_s: float | None = None
+    registered_s: float | None = None
+    initialized_s: float | None = None
+    node: str | None = None
+    units: int | None = None
+    """Units of the slot's resource that the provider reports; None before the launch."""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodePoolSeen:
+    """One NodePool that a tier refers to."""
+
+    name: str
+    ready: bool | None = None
+    """Its Ready condition, None where it has none yet."""
+    problem: str = ""
+    """Its own words when it is not ready, such as an unknown NodeClass."""
+    limit_gpus: int | None = None
+    limit_nodes: int | None = None
+    used_gpus: float = 0.0
+    used_nodes: int = 0
+    drifted_budget: int | None = None
+    """Nodes that its budgets let drift replace at once; None where the default applies."""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDemand:
+    """What one workload wants of this pool, in replicas. `replicas` is what its decision asks for now."""
+
+    workload: str
+    model: str
+    replicas: float | None
+    """None while its demand is not known."""
+    waiting: int = 0
+    """Replicas that no node has room for yet."""
+    forecast: float | None = None
+    """The most replicas it is forecast to want within the lead; None without forecast."""
+    slots_per_replica: int = 1
+    uses_claims: bool = False
+    """Its pods ask for GPUs by ResourceClaim (DRA), which no slot can stand for."""
+
+
+class Sign(Enum):
+    """How missing capacity shows itself."""
+
+    INSUFFICIENT = "insufficient capacity"
+    """A warning event on a NodeClaim: no capacity, no quota, no address."""
+    CLAIM_GONE = "claim deleted before launch"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One sign of missing capacity. Both signs of one claim count once; a repeated event counts once."""
+
+    sign: Sign
+    claim: str
+    at_s: float
+    domain: Domain
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that is known of one pool at one instant."""
+
+    slots: tuple[SlotSeen, ...] | None
+    nodes: tuple[NodeSeen, ...] | None
+    claims: tuple[ClaimSeen, ...] | None = ()
+    node_pools: tuple[NodePoolSeen, ...] | None = ()
+    demand: tuple[ModelDemand, ...] | None = ()
+    """One per workload of the pool's models; None when they were not read."""
+    troubles: tuple[Trouble, ...] = ()
+    """Signs of the last minutes; those told before may be told again."""
+    synced: bool | None = None
+    """Whether Karpenter's view of the cluster is in sync; None where it cannot be asked."""
+    slot_priority: int | None = -10
+    """The value of the slots' PriorityClass; None when there is none."""
+    serving_priority: int = 0
+    """The lowest priority of the workloads that slots give way to."""
