@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from autoscaler.adapters.keda.answers import Refusal, Refused, Served
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.core.observe.freshness import nobody_serves
 from autoscaler.core.types import Readings
 from autoscaler.ports import Clock
 from autoscaler.runtime.actuator import Act, Outcome
@@ -204,7 +205,7 @@ def _demand(readings: Readings, *, gateway: bool) -> int | None:
         if queued is None:
             return None
         total += queued
-    if readings.pods is None:
+    if readings.pods is None or (not readings.pods and not nobody_serves(readings)):
         return None
     for pod in readings.pods:
         if pod.waiting is None or pod.running is None:

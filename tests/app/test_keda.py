@@ -24,6 +24,7 @@ KEY = ("prod", "chat-so")
 FRESH = (("arrivals", "fresh", 0.0), ("queue", "fresh", 0.0))
 NEVER = (("arrivals", "absent", None), ("queue", "absent", None))
 HOLD_S = 120.0
+IDLE = (PodReading("a", waiting=0.0, running=0.0),)
 
 
 class Hands:
@@ -85,7 +86,7 @@ class Bench:
         *,
         seen: int = 3,
         signals: tuple[tuple[str, str, float | None], ...] = FRESH,
-        pods: tuple[PodReading, ...] | None = (),
+        pods: tuple[PodReading, ...] | None = IDLE,
         gateway: GatewayReading | None = None,
     ) -> None:
         verdict = Verdict.HOLD if replicas == seen else Verdict.SCALE
@@ -253,7 +254,7 @@ def pod(waiting: float | None, running: float | None) -> PodReading:
         pytest.param((pod(2, 8), pod(0, 5)), None, None, 15, id="pods alone"),
         pytest.param((pod(2, 8), pod(0, 5)), 4.0, "main", 19, id="with a gateway's queue"),
         pytest.param((pod(0.4, 8),), None, None, 9, id="rounded up to whole requests"),
-        pytest.param((), None, None, 0, id="no pod and no gateway"),
+        pytest.param((), None, None, None, id="no pod where three replicas stand"),
         pytest.param((pod(2, None),), None, None, None, id="a pod that does not say"),
         pytest.param(None, None, None, None, id="pods that could not be read"),
         pytest.param((pod(2, 8),), None, "main", None, id="a gateway that does not say"),

@@ -8,8 +8,9 @@ import pytest
 from autoscaler.core.observe import pods
 from autoscaler.core.observe.pods import Interval, WorkloadTrack
 from autoscaler.core.params import Params
-from autoscaler.core.types import PodReading, Readings, ReplicaReading
-from tests.core.toy import Story, Tamper, Toy, counts
+from autoscaler.core.types import GatewayReading, PodReading, Readings, ReplicaReading, StartingReplica
+from autoscaler.core.view import view
+from tests.core.toy import NAME, Story, Tamper, Toy, counts
 
 
 def pod(name: str, done: float, running: float = 2.0, waiting: float = 0.0) -> PodReading:
@@ -74,6 +75,41 @@ def test_pods_that_are_ready_and_not_in_the_reading_are_silent_too(read: tuple[P
 def test_without_any_pod_ready_an_empty_reading_is_zero() -> None:
     assert between(at(0), at(10)).queue == 0.0
     assert between(at(0), at(10)).running == 0.0
+
+
+COUNTED = GatewayReading(0.0, 50.0)
+EMPTY = {
+    "replicas were ordered and none is ready": (4, None, False),
+    "a gateway shows its queue and counts nothing": (4, GatewayReading(0.0), False),
+    "a gateway counts what arrives": (4, COUNTED, True),
+    "nothing was ordered": (0, None, True),
+}
+
+
+@pytest.mark.parametrize(("desired", "gateway", "known"), EMPTY.values(), ids=EMPTY.keys())
+def test_no_pod_at_all_is_no_load_only_where_none_was_ordered_or_a_gateway_says_so(
+    desired: int, gateway: GatewayReading | None, known: bool
+) -> None:
+    moments = [Readings(at_s, ReplicaReading(desired, 0), (), gateway) for at_s in (0.0, 10.0)]
+    seen = between(*moments)
+    assert (seen.running == 0.0) is known
+    assert math.isfinite(seen.arrivals) is known
+
+
+def test_a_start_in_the_middle_of_a_network_split_shrinks_nothing() -> None:
+    """A new controller meets eight replicas that serve, and all of them behind a split: none ready, none to ask."""
+
+    def cut_off(readings: Readings) -> Readings:
+        starting = tuple(StartingReplica(-86400.0, pod.name) for pod in readings.pods or ())
+        return replace(readings, replicas=ReplicaReading(readings.replicas.desired, 0, starting), pods=(), gateway=None)
+
+    story = Story(Toy.of(8, 12.0), Params(warmup_prior_s=120.0, tick_s=10.0))
+    split = story.run(3600.0, cut_off)
+    assert min(counts(split)) == 8
+    seen = view(story.table, NAME)
+    assert seen is not None
+    assert seen.load_rps is None
+    assert {state for _, state, _ in seen.signals} == {"absent"}
 
 
 def half_silent(readings: Readings) -> Readings:

@@ -27,6 +27,17 @@ class Freshness(Enum):
 SIGNALS = ("arrivals", "queue", "in_flight", "tokens", "kv", "latency")
 
 
+def nobody_serves(readings: Readings) -> bool:
+    """Return whether it is known that no pod serves: an empty reading says so only where nothing was ordered.
+
+    Where replicas were ordered and none is ready, pods that were cut off before anybody met them look the same as pods
+    that are not there; only a gateway that counts arrivals can tell that nothing is asked of them.
+    """
+    replicas, gateway = readings.replicas, readings.gateway
+    counted = gateway is not None and gateway.requests_total is not None
+    return readings.pods == () and replicas.ready == 0 and (replicas.desired == 0 or counted)
+
+
 class FreshnessTrack:
     """Last time each signal of one workload was read."""
 
@@ -74,7 +85,7 @@ _SOURCES = {
 
 def _present(readings: Readings) -> dict[str, bool]:
     pods, gateway, latency = readings.pods, readings.gateway, readings.latency
-    empty = pods is not None and not pods and readings.replicas.ready == 0
+    empty = nobody_serves(readings)
 
     def every(name: str) -> bool:
         """Whether at least four fifths of the ready pods report the field (partial data must not shrink)."""

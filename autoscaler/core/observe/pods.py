@@ -8,6 +8,7 @@ whoever adds them up: a history of such sums would shrink the fleet as soon as t
 import math
 from dataclasses import dataclass, field
 
+from autoscaler.core.observe.freshness import nobody_serves
 from autoscaler.core.types import GatewayReading, PodReading, Readings
 
 WEDGE_S = 30.0
@@ -188,7 +189,7 @@ class _PodSums:
 def _told(readings: Readings) -> tuple[PodReading, ...] | None:
     """The pods, if enough of the ready ones answered to speak for all; else None."""
     pods = readings.pods
-    if pods is None:
+    if pods is None or (not pods and not nobody_serves(readings)):
         return None
     answering = sum(
         any(v is not None for v in (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage)) for pod in pods
