@@ -23,6 +23,9 @@ AT_ONCE = 16
 EVERY_S = 60.0
 """A crash loses at most the last minute of what was learned."""
 
+KEPT_S = 86_400.0
+"""A workload that is not back after a day begins afresh: what its checkpoint knows of load is of that day."""
+
 
 class Checkpoints:
     """Loads and saves the checkpoints of one table. `timeout_s` is real time, for one call of the store."""
@@ -76,7 +79,11 @@ class Checkpoints:
             await self.save()
 
     async def snapshot(self) -> dict[str, Saved]:
-        """Every row's checkpoint, packed a slice at a time; one of a workload that is not back yet is as it was."""
+        """Every row's checkpoint, packed a slice at a time; one of a workload that is not back yet is as it was.
+
+        What is older than `KEPT_S` is dropped, or workloads that were deleted between two leaders would be kept for
+        ever.
+        """
         packed: dict[str, Saved] = {}
         names = list(self._table.rows)
         for start in range(0, len(names), AT_ONCE):
@@ -85,6 +92,8 @@ class Checkpoints:
             for name in names[start : start + AT_ONCE]:
                 if name in self._table.rows:
                     packed[name] = state.checkpoint(self._table, name) | {"saved_s": self._clock.now()}
+        oldest_s = self._clock.now() - KEPT_S
+        self._loaded = {name: saved for name, saved in self._loaded.items() if _saved_s(saved) >= oldest_s}
         return packed | self._loaded
 
     async def save(self) -> bool:

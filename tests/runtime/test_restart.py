@@ -112,13 +112,24 @@ async def test_a_store_that_fails_is_noted_and_nothing_else_happens() -> None:
     assert "checkpoint not saved" in bench.told("note")[-1]["message"]
 
 
+GONE: dict[str, tuple[dict[str, Any], bool]] = {
+    "an hour": ({"saved_s": -3600.0}, True),
+    "a day less a minute": ({"saved_s": -86_340.0 + 61.0}, True),
+    "a day": ({"saved_s": -86_400.0}, False),
+    "nobody knows how long": ({}, False),
+}
+
+
 @virtual
-async def test_the_checkpoint_of_a_workload_that_is_not_back_yet_is_kept() -> None:
-    store = Store({"prod/other": {"version": 1, "anything": 1}})
+@pytest.mark.parametrize(("age", "kept"), GONE.values(), ids=GONE.keys())
+async def test_the_checkpoint_of_a_workload_that_is_not_back_is_kept_for_a_day(age: dict[str, Any], kept: bool) -> None:
+    """Deleted while nobody led, it would else be carried from leader to leader for ever."""
+    other = {"version": 1, "anything": 1} | age
+    store = Store({"prod/other": other})
     async with running(target(), store=store) as bench:
         await bench.until(61.0)
-    assert store.kept["prod/other"] == {"version": 1, "anything": 1}
-    assert set(store.kept) == {A, "prod/other"}
+    assert store.kept.get("prod/other") == (other if kept else None)
+    assert A in store.kept
 
 
 @virtual
