@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
+from autoscaler.adapters.kube.hpas import Hpas
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.membership import Membership, owner_of
@@ -81,6 +82,7 @@ class Cluster:
         self._discovery = Discovery(scope.kinds, scope.keda_addresses)
         self._resolutions: dict[str, Resolution] = {}
         self.members = Membership()
+        self.hpas = Hpas()
         self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod, also=scope.gateway_namespaces)
         self._targets = {
             kind: self._follow(_root(kind.group, kind.version), kind.resource, Target, partial(self._on_target, kind))
@@ -90,7 +92,7 @@ class Cluster:
             f"/apis/{GROUP}/{VERSION}", "scalingpolicies", ScalingPolicyObject, self._on_policy
         )
         self._others = [
-            *self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_other("HPA")),
+            *self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_hpa),
             *self._follow("/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_scaled_object),
         ]
         self._vpas = self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_other("Vpa"))
@@ -280,6 +282,10 @@ class Cluster:
 
     def _on_scaled_object(self, change: Change[ScaledObject]) -> None:
         self._resolve(self._discovery.scaled_object(change.key, change.new))
+
+    def _on_hpa(self, change: Change[Hpa]) -> None:
+        self.hpas.note(change.key, change.new)
+        self._resolve(self._discovery.other(change.key, change.new, "HPA"))
 
     def _on_other(self, kind: str) -> Callable[[Change[Any]], None]:
         def heard(change: Change[Any]) -> None:

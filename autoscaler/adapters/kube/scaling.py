@@ -6,6 +6,7 @@ Deployment: StatefulSets, LeaderWorkerSets and custom kinds alike.
 
 import msgspec
 
+from autoscaler.adapters.kube.hpa_fields import HpaBehavior, HpaMetric, HpaStatus
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import PodSpec
 
@@ -64,9 +65,13 @@ class ObjectRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class HpaSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What an HPA scales."""
+    """What an HPA scales, by what and how fast."""
 
     scale_target_ref: ObjectRef = ObjectRef()
+    min_replicas: int | None = None
+    max_replicas: int = 0
+    metrics: tuple[HpaMetric, ...] = ()
+    behavior: HpaBehavior | None = None
 
 
 class Hpa(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +79,7 @@ class Hpa(msgspec.Struct, frozen=True, gc=False):
 
     metadata: Meta = Meta()
     spec: HpaSpec = HpaSpec()
+    status: HpaStatus = HpaStatus()
 
 
 class Trigger(msgspec.Struct, frozen=True, gc=False, rename="camel"):
