@@ -1,0 +1,81 @@
+"""What the core has measured of a workload: the part of its memory that holds whoever scales, lent to another row.
+
+Enters: a table and a row of it. Leaves: capacity and warm-up as plain figures, and the same memory in a second row, so
+that what would have been is decided with what was really learned. It decides nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autoscaler.core import state
+from autoscaler.core.capacity.throughput import Term
+from autoscaler.core.params import Feature, Params
+from autoscaler.core.state import Table
+
+LEARNED = ("saturated_done", "saturated_pod_s", "saturated_running", "proven_rps", "proven_at_s", "residence_s")
+"""What the core knows of a replica; what it smooths of the present is each row's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What one replica carries and how long it takes to start, as measured so far."""
+
+    capacity_rps: float
+    least: bool
+    """The capacity is a lower bound: no replica was ever seen with requests waiting."""
+    warmup_s: float
+    """The middle of the measured starts."""
+    warmup_samples: int
+    """0: the warm-up is assumed."""
+    residence_s: float | None
+    """How long a request is served; None before it was measured."""
+    kv_per_request: float | None
+    """Share of one replica's KV cache that a request in service holds; None where pages do not tell."""
+
+
+def know(table: Table, workload: str) -> Knowledge | None:
+    """What is known after the last step; None before the capacity is. Raises KeyError for an unknown workload."""
+    row = table.rows[workload]
+    track = table.track(row)
+    seen = track.seen
+    if seen is None or not np.isfinite(seen.rps):
+        return None
+    columns = table.throughput
+    least = seen.term == Term.PROVEN
+    running, kv = float(columns.running[row]), float(columns.kv_used[row])
+    residence_s = float(columns.residence_s[row])
+    return Knowledge(
+        # The core may try a little more than was proven; here nothing is promised that was not seen.
+        capacity_rps=float(columns.proven_rps[row]) if least else seen.rps,
+        least=least,
+        warmup_s=seen.lead50_s,
+        warmup_samples=len(track.lead.samples_s),
+        residence_s=residence_s if np.isfinite(residence_s) else None,
+        kv_per_request=kv / running if running > 0 and np.isfinite(kv) else None,
+    )
+
+
+def begin_like(twins: Table, twin: str, table: Table, workload: str, params: Params | None = None) -> None:
+    """Give `twin` a row that remembers what `workload` remembers; `params` in the place of its own."""
+    given = table.track(table.rows[workload]).params if params is None else params
+    if twin in twins.rows:
+        twins.remove(twin)
+    # Models are fitted for the real row and shared, so the twin asks for none.
+    twins.put(twin, replace(given, without=given.without | {Feature.LEARNED}))
+    state.restore(twins, twin, state.checkpoint(table, workload))
+
+
+def lend(twins: Table, twin: str, table: Table, workload: str) -> None:
+    """Let `twin` know what was learned since: capacity once it was measured, warm-ups, and the models in force."""
+    row, other = table.rows[workload], twins.rows[twin]
+    track = table.track(row)
+    seen = track.seen
+    if seen is not None and seen.term >= Term.THROUGHPUT:
+        for name in LEARNED:
+            column = getattr(twins.throughput, name)
+            column[other] = getattr(table.throughput, name)[row]
+    twins.track(other).lead.samples_s = list(track.lead.samples_s)
+    model = table.fitted.get(row)
+    if model is not None:
+        twins.fitted[other] = model

@@ -1,0 +1,73 @@
+"""Other settings over a recorded policy: `key=value` texts in, a policy with exactly these changed out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoscaler.api.lines import decode_value
+from autoscaler.api.policy import Policy, compile_params, read_policy
+from autoscaler.core.params import Params
+from autoscaler.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Settings that replace a policy's own; an empty one changes nothing."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """By field as audit lines spell it; a field of `slo` is nested."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Overlay":
+        """From texts such as `max_replicas=20` or `slo.wait_s=5`. Raises InputError naming the text."""
+        changes: dict[str, Any] = {}
+        for text in texts:
+            name, found, value = text.partition("=")
+            if not (found and name):
+                raise InputError(f"--set {text!r}: not key=value; give one such as max_replicas=20")
+            owner, _, inner = name.partition(".")
+            if inner:
+                changes.setdefault(owner, {})[inner] = _value(value)
+            else:
+                changes[owner] = _value(value)
+        overlay = cls(changes)
+        if changes:
+            overlay.policy({})
+        return overlay
+
+    def policy(self, recorded: Mapping[str, Any]) -> Policy:
+        """The policy of a recorded object with the changes in force. Raises InputError for one that is not legal."""
+        merged = dict(recorded)
+        for name, value in self.changes.items():
+            before = merged.get(name)
+            merged[name] = {**before, **value} if isinstance(before, Mapping) and isinstance(value, dict) else value
+        try:
+            return read_policy(merged)
+        except InputError as error:
+            raise InputError(str(error).replace("policy.", "--set ")) if self.changes else error from error
+
+
+@dataclass(slots=True)
+class Compiled:
+    """Parameters of policies as they are recorded, each made once."""
+
+    overlay: Overlay = field(default_factory=Overlay)
+    _made: dict[bytes, Params] = field(default_factory=dict)
+
+    def params(self, policy_json: bytes) -> Params:
+        """The core's parameters. Raises InputError where the policy, or the change to it, is not legal."""
+        made = self._made.get(policy_json)
+        if made is None:
+            recorded = decode_value(policy_json)
+            if not isinstance(recorded, dict):
+                raise InputError("policy: not an object; give lines of an audit file")
+            made = self._made[policy_json] = compile_params(self.overlay.policy(recorded))
+        return made
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,182 @@
+"""Recorded audit files as what a replay needs: beginnings and looks, in order, with every line that is missing or bad.
+
+Enters: files or folders, plain or compressed. Leaves: entries as they are asked for; what could not be used is kept in
+words with file and line, and never raises. Files that were rotated are put in order by their numbers, and a number that
+is missing is named.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from autoscaler.api.lines import Line, read_line
+from autoscaler.core.reasons import Reason
+from autoscaler.errors import InputError
+from autoscaler.record import inputs, starts
+from autoscaler.record.starts import Start
+
+MOST_TOLD: Final = 20
+"""Bad lines told in full; of those beyond it the number is told."""
+
+_ROTATED: Final = re.compile(r"(?P<name>.+)-(?P<number>\d{12})\.jsonl(\.gz)?")
+_START: Final = msgspec.json.Decoder(Start)
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a recorded decision came to, for whoever compares."""
+
+    now_s: float
+    workload: str
+    replicas: int
+    reason: str
+    seen_replicas: int | None = None
+    verdict: str = "HOLD"
+
+
+_SAID: Final = msgspec.json.Decoder(Said)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A workload's memory as a driver took it up."""
+
+    start: Start
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One step: its inputs, and the decision that followed, None where the record ends before it."""
+
+    line: Line
+    said: Said | None
+    decision: bytes
+    """The decision's line as it was written, empty where there is none."""
+    where: str
+
+
+Entry = Begun | Looked
+_Part = Begun | Looked | tuple[Said, bytes]
+
+
+@dataclass(slots=True)
+class Recording:
+    """The entries of some files. `faults`, `gaps` and `outdated` are complete once all entries were read."""
+
+    paths: tuple[Path, ...]
+    faults: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    lines: int = 0
+    bad: int = 0
+    outdated: int = 0
+    """Decisions on readings that were too old to use: they have no inputs and changed nothing."""
+    alone: int = 0
+    """Decisions whose inputs are not in the record."""
+
+    @classmethod
+    def of(cls, given: Sequence[Path]) -> "Recording":
+        """The recording in files, and in all audit files of folders. Raises InputError where there is none."""
+        found: list[Path] = []
+        for path in given:
+            inside = sorted(p for p in path.iterdir() if _is_audit(p)) if path.is_dir() else [path]
+            if not inside:
+                raise InputError(f"{path}: no audit file (audit-000000000001.jsonl, .gz) in this folder")
+            found += inside
+        recording = cls(tuple(_ordered(found)))
+        recording.gaps += _missing_numbers(recording.paths)
+        return recording
+
+    def entries(self) -> Iterator[Entry]:
+        """Beginnings and looks in order. Raises InputError for a file that cannot be opened at all."""
+        waiting: Looked | None = None
+        for read in self._parts():
+            if isinstance(read, Looked):
+                if waiting is not None:
+                    yield waiting
+                waiting = read
+                continue
+            if isinstance(read, Begun):
+                if waiting is not None:
+                    yield waiting
+                waiting = None
+                yield read
+                continue
+            said, text = read
+            if waiting is not None and (said.workload, said.now_s) == (waiting.line.workload, waiting.line.now_s):
+                yield replace(waiting, said=said, decision=text)
+                waiting = None
+            elif said.reason == Reason.OUTDATED.name:
+                self.outdated += 1
+            else:
+                self.alone += 1
+        if waiting is not None:
+            yield waiting
+
+    def _parts(self) -> Iterator[_Part]:
+        for path in self.paths:
+            number = 0
+            try:
+                with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+                    for number, text in enumerate(lines, 1):
+                        self.lines += 1
+                        try:
+                            yield _part(text, f"{path.name}: line {number}")
+                        except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                            if text.endswith(b"\n"):
+                                self._bad(f"{path}: line {number}: {error}")
+                            else:
+                                self.gaps.append(f"{path.name} ends in the middle of line {number}")
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                self._bad(f"{path}: after line {number}: not a whole gzip file: {error}")
+            except OSError as error:
+                raise InputError(f"{path}: {error.strerror}; give audit files that can be read") from error
+
+    def _bad(self, words: str) -> None:
+        self.bad += 1
+        if self.bad <= MOST_TOLD:
+            self.faults.append(words)
+
+
+def _part(text: bytes, where: str) -> _Part:
+    if text.startswith(inputs.PREFIX):
+        return Looked(read_line(text), None, b"", where)
+    if text.startswith(starts.PREFIX):
+        start = _START.decode(text)
+        if start.version != starts.VERSION:
+            raise InputError(f"version: {start.version} is not known; this build reads {starts.VERSION}")
+        return Begun(start, where)
+    return _SAID.decode(text), text.rstrip(b"\n")
+
+
+def _is_audit(path: Path) -> bool:
+    found = _ROTATED.fullmatch(path.name)
+    return found is not None and found["name"] == "audit"
+
+
+def _ordered(paths: Sequence[Path]) -> list[Path]:
+    """Rotated files of one folder and name by their numbers, in the place of the first of them."""
+    groups: dict[tuple[Path, str], list[tuple[int, Path]]] = {}
+    for path in dict.fromkeys(paths):
+        found = _ROTATED.fullmatch(path.name)
+        key = (path.parent, found["name"]) if found is not None else (path, "")
+        groups.setdefault(key, []).append((int(found["number"]) if found is not None else 0, path))
+    return [path for group in groups.values() for _, path in sorted(group)]
+
+
+def _missing_numbers(paths: Sequence[Path]) -> Iterator[str]:
+    last: tuple[Path, str, int] | None = None
+    for path in paths:
+        found = _ROTATED.fullmatch(path.name)
+        if found is None:
+            continue
+        number = int(found["number"])
+        if last is not None and last[:2] == (path.parent, found["name"]) and number > last[2] + 1:
+            lost = number - last[2] - 1
+            yield f"before {path.name} {'a file is' if lost == 1 else f'{lost} files are'} missing"
+        last = (path.parent, found["name"], number)

@@ -1,0 +1,85 @@
+"""One account of how arrivals were served: replicas held, requests late, time waited; summed, never listed.
+
+Enters: spans of time with what arrived, and either what was measured to wait or what could be served. Leaves: sums. It
+does not know who ordered the replicas.
+"""
+
+from dataclasses import dataclass, field
+
+from autoscaler.hindsight.fluid import FluidQueue, Lateness
+
+
+@dataclass(slots=True)
+class Sums:
+    """What an account came to; `late` and `waited_s` are of requests, `held_s` is in replica-seconds."""
+
+    held_s: float = 0.0
+    late: float = 0.0
+    waited_s: float = 0.0
+
+    def take(self) -> "Sums":
+        """The sums so far; counting begins anew."""
+        taken = Sums(self.held_s, self.late, self.waited_s)
+        self.held_s = self.late = self.waited_s = 0.0
+        return taken
+
+    def add(self, other: "Sums") -> None:
+        """Add another account's."""
+        self.held_s += other.held_s
+        self.late += other.late
+        self.waited_s += other.waited_s
+
+
+@dataclass(slots=True)
+class Modelled:
+    """Arrivals served by a fluid queue."""
+
+    slack_s: float
+    sums: Sums = field(default_factory=Sums)
+    queue: FluidQueue = field(default_factory=FluidQueue)
+    _lateness: Lateness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lateness = Lateness(self.slack_s)
+
+    def begin(self, at_s: float, waiting: float) -> None:
+        """Start from an instant with what waits then."""
+        self.queue.waiting = waiting
+        self._lateness.begin(at_s, waiting)
+
+    def serve(self, at_s: float, dt_s: float, arrivals: float, capacity_rps: float) -> float:
+        """Let the span that ends at `at_s` pass; what was served in it."""
+        left, before = dt_s, self.queue.waiting
+        while left > 1e-9:
+            # A deadline that falls within a long span would be taken from a curve that bends in it.
+            part_s = min(left, self.slack_s)
+            share = part_s / dt_s
+            left -= part_s
+            self.sums.waited_s += self.queue.serve(part_s, arrivals * share, capacity_rps * part_s)
+            self.sums.late += self._lateness.note(at_s - left, arrivals * share, self.queue.waiting)
+        return before + arrivals - self.queue.waiting
+
+
+@dataclass(slots=True)
+class Measured:
+    """Arrivals with a queue that was read: nothing is modelled but that it is served first come, first served."""
+
+    slack_s: float
+    sums: Sums = field(default_factory=Sums)
+    waiting: float = 0.0
+    """Requests that waited at the last instant."""
+    _lateness: Lateness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lateness = Lateness(self.slack_s)
+
+    def begin(self, at_s: float, waiting: float) -> None:
+        """Start from an instant with what waits then."""
+        self.waiting = waiting
+        self._lateness.begin(at_s, waiting)
+
+    def see(self, at_s: float, dt_s: float, arrivals: float, waiting: float) -> None:
+        """Let the span that ends at `at_s` pass; the queue is taken to have moved evenly within it."""
+        self.sums.waited_s += 0.5 * (self.waiting + waiting) * dt_s
+        self.sums.late += self._lateness.note(at_s, arrivals, waiting)
+        self.waiting = waiting

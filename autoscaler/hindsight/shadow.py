@@ -1,0 +1,203 @@
+"""Shadow mode: every workload that is watched and not acted upon, beside what Headroom would have made of it.
+
+Enters: the readings of each step and the core's own table. Leaves: readings of the worlds that would be, to be decided
+on by the same core in rows of their own, and running estimates. Arrivals come from what was read, capacity and warm-up
+from what the core learned; only the replicas are ours. A span of which arrivals, queue or capacity is not known is
+left out of all accounts alike.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from autoscaler.core.observe import pods
+from autoscaler.core.observe.pods import WorkloadTrack
+from autoscaler.core.params import Params
+from autoscaler.core.state import Table
+from autoscaler.core.types import Decision, Readings, ReplicaReading
+from autoscaler.hindsight.knowledge import Knowledge, begin_like, know, lend
+from autoscaler.hindsight.ledger import Ledger, Three
+from autoscaler.hindsight.served import Measured, Modelled
+from autoscaler.hindsight.world import World
+from autoscaler.record.estimate import Estimate
+
+MOST_SPAN_S: Final = 120.0
+"""A longer silence is not bridged: what happened in it is not known. Four steps of a history kept every 30 s."""
+
+LEAST_SPAN_S: Final = 1.0
+"""Steps that follow each other faster are one span: counts of an instant say little of a rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One step of a workload, as far as it matters here."""
+
+    workload: str
+    readings: Readings
+    params: Params
+    """What the world that would be is decided with."""
+    gpus_per_replica: int | None = None
+
+
+@dataclass(slots=True)
+class _Followed:
+    look: Look
+    slack_s: float
+    measured: Measured
+    modelled: Modelled
+    track: WorkloadTrack = field(default_factory=WorkloadTrack)
+    world: World | None = None
+    at_s: float = math.nan
+    """The end of the last span that was counted."""
+    counts: ReplicaReading | None = None
+    """Replicas since then."""
+    known: Knowledge | None = None
+
+
+class Shadow:
+    """All such workloads. `twins` holds the rows of the worlds that would be; it may be the core's own table."""
+
+    def __init__(self, twins: Table, suffix: str = "") -> None:
+        self.twins = twins
+        self._suffix = suffix
+        self._followed: dict[str, _Followed] = {}
+        self._ledgers: dict[str, Ledger] = {}
+
+    def before(self, table: Table, looks: Iterable[Look]) -> list[tuple[str, Readings]]:
+        """Count the spans that these steps end; what the core is to decide on, in the rows of `twins`.
+
+        A workload may occur once and must have a row in `table`; before its first step there nothing is counted.
+        """
+        batch: list[tuple[str, Readings]] = []
+        for look in looks:
+            readings = self._see(table, look)
+            if readings is not None:
+                batch.append((look.workload + self._suffix, readings))
+        return batch
+
+    def after(self, decisions: Sequence[Decision]) -> None:
+        """Let the worlds that would be have what was decided for them."""
+        for decision in decisions:
+            workload = decision.workload.removesuffix(self._suffix)
+            world = self._followed[workload].world
+            if world is not None:
+                self._ledgers[workload].starts += world.order(decision.now_s, decision.replicas)
+
+    def ours(self, workload: str) -> ReplicaReading | None:
+        """The replicas that ours would have now; None while no world runs."""
+        followed = self._followed.get(workload)
+        return None if followed is None or followed.world is None else followed.world.fleet.reading()
+
+    def estimate(self, workload: str) -> Estimate | None:
+        """What can be said of a workload; None for one that is not followed."""
+        followed = self._followed.get(workload)
+        if followed is None:
+            return None
+        slo, known = followed.look.params.slo, followed.known
+        return self._ledgers[workload].estimate(
+            workload,
+            slack_s=followed.slack_s,
+            token_time=slo.wait_s is None and slo.ttft_s is None,
+            calibrated=known is not None,
+            least=known is not None and known.least,
+            warmup_assumed=known is None or known.warmup_samples == 0,
+            gpus_per_replica=followed.look.gpus_per_replica,
+        )
+
+    def rest(self, workload: str) -> None:
+        """Stop following a workload for now, because somebody acts; its sums are kept."""
+        if self._followed.pop(workload, None) is not None and workload + self._suffix in self.twins.rows:
+            self.twins.remove(workload + self._suffix)
+
+    def forget(self, workload: str) -> None:
+        """Stop following a workload and drop its sums; an unknown one is no error."""
+        self.rest(workload)
+        self._ledgers.pop(workload, None)
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """The sums of every workload, those at rest included."""
+        return self._ledgers
+
+    def _see(self, table: Table, look: Look) -> Readings | None:
+        followed, now_s = self._follow(look), look.readings.now_s
+        if followed.world is not None and now_s - followed.at_s < LEAST_SPAN_S:
+            return None
+        interval = pods.difference(followed.track, look.readings)
+        known = know(table, look.workload)
+        if not math.isfinite(interval.queue) or known is None:
+            return None
+        followed.known = known
+        if followed.world is None:
+            self._begin(followed, table, interval.queue, known)
+            return None
+        if not math.isfinite(interval.arrivals):
+            return None
+        span_s = now_s - followed.at_s
+        if span_s > MOST_SPAN_S or span_s - interval.arrivals_s > LEAST_SPAN_S:
+            self._resume(followed, span_s, interval.queue)
+        else:
+            self._count(followed, interval.arrivals_s, interval.arrivals, interval.queue, known)
+        lend(self.twins, look.workload + self._suffix, table, look.workload)
+        return followed.world.readings(look.readings, known.residence_s, known.kv_per_request)
+
+    def _follow(self, look: Look) -> _Followed:
+        followed = self._followed.get(look.workload)
+        slack_s = look.params.slo.queue_slack_s()
+        if followed is None or followed.slack_s != slack_s:
+            self.rest(look.workload)
+            followed = _Followed(look, slack_s, Measured(slack_s), Modelled(slack_s))
+            self._followed[look.workload] = followed
+            self._ledgers.setdefault(look.workload, Ledger())
+        if followed.look.params != look.params and followed.world is not None:
+            given = self.twins.track(self.twins.rows[look.workload + self._suffix]).params
+            self.twins.put(look.workload + self._suffix, replace(look.params, without=given.without))
+        followed.look = look
+        return followed
+
+    def _begin(self, followed: _Followed, table: Table, queue: float, known: Knowledge) -> None:
+        """Start all three accounts from what is there."""
+        look, readings = followed.look, followed.look.readings
+        begin_like(self.twins, look.workload + self._suffix, table, look.workload, look.params)
+        followed.world = World.like(readings, queue, followed.slack_s, known.warmup_s)
+        followed.measured.begin(readings.now_s, queue)
+        followed.modelled.begin(readings.now_s, queue)
+        followed.at_s, followed.counts = readings.now_s, readings.replicas
+
+    def _resume(self, followed: _Followed, span_s: float, queue: float) -> None:
+        """Go on after a span of which not all is known: ours kept its replicas, and the same waits in all accounts."""
+        world, now_s = followed.world, followed.look.readings.now_s
+        assert world is not None
+        self._ledgers[followed.look.workload].miss(now_s, span_s)
+        world.skip(now_s, span_s, queue)
+        followed.measured.begin(now_s, queue)
+        followed.modelled.begin(now_s, queue)
+        followed.at_s, followed.counts = now_s, followed.look.readings.replicas
+
+    def _count(self, followed: _Followed, span_s: float, arrivals: float, queue: float, known: Knowledge) -> None:
+        world, counts, now_s = followed.world, followed.counts, followed.look.readings.now_s
+        assert world is not None
+        assert counts is not None
+        replicas = followed.look.readings.replicas
+        ready = 0.5 * (counts.ready + replicas.ready)  # when within the span a replica became ready is not known
+        capacity_rps = known.capacity_rps
+        if known.least and ready > 0:
+            # A lower bound that the replicas exceed in this very span is no bound of it.
+            served = arrivals + followed.measured.waiting - queue
+            capacity_rps = max(capacity_rps, served / (span_s * ready))
+        followed.measured.see(now_s, span_s, arrivals, queue)
+        followed.measured.sums.held_s += held(counts) * span_s
+        followed.modelled.serve(now_s, span_s, arrivals, ready * capacity_rps)
+        followed.modelled.sums.held_s += held(counts) * span_s
+        world.warmup_s = known.warmup_s
+        world.live(now_s, span_s, arrivals, capacity_rps)
+        span = Three(
+            followed.measured.sums.take(), followed.modelled.sums.take(), world.account.sums.take(), span_s, arrivals
+        )
+        self._ledgers[followed.look.workload].count(now_s, span)
+        followed.at_s, followed.counts = now_s, replicas
+
+
+def held(replicas: ReplicaReading) -> int:
+    """Replicas that hold their GPUs: those that serve and those that start on a node."""
+    return replicas.ready + sum(not start.unschedulable for start in replicas.starting)

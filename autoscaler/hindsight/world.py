@@ -1,0 +1,83 @@
+"""A workload as it would be: observed arrivals, our replicas, a queue that is computed, and pages that would show it.
+
+Enters: spans of time with what arrived in them and what one replica carries; counts that were decided. Leaves: readings
+in the place of those that were read, and the account of what was held and late. Gauges that the model does not have
+(tokens, latency) are absent from its readings; KV memory follows the requests in service.
+"""
+
+from dataclasses import dataclass, field
+
+from autoscaler.core.types import GatewayReading, PodReading, Readings
+from autoscaler.hindsight.fleet import Fleet
+from autoscaler.hindsight.served import Modelled
+
+
+@dataclass(slots=True)
+class World:
+    """One workload under one policy."""
+
+    account: Modelled
+    fleet: Fleet
+    warmup_s: float
+    _arrived: float = 0.0
+    _per_pod: float = 0.0
+    """Requests served by a pod that was there from the beginning."""
+    _base: dict[str, float] = field(default_factory=dict)
+    """What `_per_pod` was when a pod began to serve."""
+    _rate_rps: float = 0.0
+
+    @classmethod
+    def like(cls, seen: Readings, waiting: float, slack_s: float, warmup_s: float) -> "World":
+        """A world that begins as the real one is, with what waits there."""
+        world = cls(Modelled(slack_s), Fleet.like(seen.replicas, seen.now_s, warmup_s), warmup_s)
+        world.account.begin(seen.now_s, waiting)
+        return world
+
+    def live(self, now_s: float, dt_s: float, arrivals: float, capacity_rps: float) -> None:
+        """Let the span that ends at `now_s` pass."""
+        at_s, served = now_s - dt_s, 0.0
+        for end_s, ready in self.fleet.spans(at_s, now_s):
+            part_s = end_s - at_s
+            if part_s > 0:
+                done = self.account.serve(end_s, part_s, arrivals * part_s / dt_s, ready * capacity_rps)
+                self.account.sums.held_s += self.fleet.held * part_s
+                self._per_pod += done / ready if ready else 0.0
+                served += done
+            at_s = end_s
+        self._arrived += arrivals
+        self._rate_rps = served / dt_s
+
+    def skip(self, now_s: float, span_s: float, waiting: float) -> None:
+        """Let a span pass of which it is not known what arrived; `waiting` wait at its end."""
+        for _ in self.fleet.spans(now_s - span_s, now_s):
+            pass
+        self.account.begin(now_s, waiting)
+
+    def order(self, now_s: float, replicas: int) -> int:
+        """Set the count that was decided; how many starts that orders."""
+        before = self.fleet.starts
+        if replicas != self.fleet.desired:
+            self.fleet.order(now_s, replicas, self.warmup_s)
+        return self.fleet.starts - before
+
+    def readings(self, seen: Readings, residence_s: float | None, kv_per_request: float | None) -> Readings:
+        """What would have been read at the instant of `seen`; how long a request is served, and its KV, as measured."""
+        ready = self.fleet.ready
+        self._base = {name: self._base.get(name, self._per_pod) for name, _ in ready}
+        waiting, count = self.account.queue.waiting, len(ready)
+        queued = None if seen.gateway is None else seen.gateway.queued
+        gateway = GatewayReading(None if queued is None else 0.0 if count else waiting, self._arrived)
+        running = None if residence_s is None or not count else self._rate_rps * residence_s / count
+        kv = None if running is None or kv_per_request is None else min(1.0, running * kv_per_request)
+        pods = tuple(
+            PodReading(
+                name,
+                since_s,
+                waiting=waiting / count,
+                running=running,
+                requests_total=self._per_pod - self._base[name],
+                kv_cache_usage=kv,
+            )
+            for name, since_s in ready
+        )
+        return Readings(seen.now_s, self.fleet.reading(), pods, gateway, None, seen.limits)
