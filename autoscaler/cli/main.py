@@ -18,6 +18,7 @@ from autoscaler.errors import HeadroomError, InputError
 
 SUMMARIES: Final = {
     "demo": "Watch the controller scale an embedded cluster, on a page.",
+    "preflight": "Say from recorded load what capacity is needed.",
     "simulate": "Score policies on a trace against the optimum.",
     "decide": "Turn readings on standard input into decisions.",
     "explain": "Say why a replica count is what it is.",

@@ -5,6 +5,7 @@ half-read. Each format lives in a module beside this one.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autoscaler.errors import InputError
@@ -53,6 +54,30 @@ def read_selection(
     at 200 requests/s then holds 17 million requests. InputError where the file is missing, empty, damaged, of another
     format or faulty in any row, or where the selection is not in it.
     """
+    found = _opened(path)
+    if isinstance(found, RequestLog):
+        return to_traffic(found, selection, step_s=step_s)
+    return servegen.read(found, selection, step_s=step_s, with_requests=with_requests)
+
+
+def read_workloads(
+    path: Path, selection: TraceSelection, *, step_s: float = 1.0, with_requests: bool = False
+) -> tuple[Traffic, ...]:
+    """As `read_selection`, but every model of a request log is a traffic of its own, all over the log's whole length.
+
+    A rate table is one traffic, as its model has to be named.
+    """
+    found = _opened(path)
+    if not isinstance(found, RequestLog):
+        return (servegen.read(found, selection, step_s=step_s, with_requests=with_requests),)
+    names = sorted(set(found.models or ()) - {""}) if selection.model is None else []
+    if not names:
+        return (to_traffic(found, selection, step_s=step_s),)
+    return tuple(to_traffic(found, replace(selection, model=name), step_s=step_s) for name in names)
+
+
+def _opened(path: Path) -> RequestLog | Table:
+    """The file as requests, or as a rate table."""
     content = read_bytes(path)
     if content.startswith(PARQUET_MAGIC):
         table = parse_parquet(path, content)
@@ -60,13 +85,11 @@ def read_selection(
     else:
         text = decode(path, content)
         if text.lstrip().startswith("{"):
-            return to_traffic(mooncake.read(path, text), selection, step_s=step_s)
+            return mooncake.read(path, text)
         # The format is settled on the header alone, so that a file of another kind is not judged by its rows.
         form = _form(path, parse_header(path, text))
         table = parse_csv(path, text)
-    if form not in _LOGS:
-        return servegen.read(table, selection, step_s=step_s, with_requests=with_requests)
-    return to_traffic(_LOGS[form](table), selection, step_s=step_s)
+    return _LOGS[form](table) if form in _LOGS else table
 
 
 def _form(path: Path, header: list[str]) -> str:

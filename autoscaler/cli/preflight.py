@@ -1,0 +1,155 @@
+"""`headroom preflight`: what a recorded past says about the capacity that workloads need.
+
+Parses, hands sources of histories to the examination, writes what it found. All that can be refused is refused before
+anything is read, and the files appear together at the end or not at all.
+"""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from autoscaler.cli.output import check_writable, write_together
+from autoscaler.cli.progress import Meter
+from autoscaler.errors import InputError
+from autoscaler.preflight.document import Findings, document
+from autoscaler.preflight.examine import Source, examine
+from autoscaler.preflight.given import ANY_SHAPE, Given
+from autoscaler.preflight.traces import STEP_S, check_step, histories
+from autoscaler.preflight.words import TITLES, cluster_sentences, workload_sentences
+from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile
+from autoscaler.sim.serving.profile import Profile
+from autoscaler.sim.traces.selection import FORM
+
+BUILT_IN: Final = "built-in"
+SHOWN: Final = 12
+"""Workloads whose answers are printed; all of them are in the files."""
+_INTERRUPTED: Final = 130
+
+
+def _option(help_text: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=help_text, metavar=metavar)
+
+
+Traces = Annotated[list[str] | None, _option(f"A trace file, or a part of it; may be repeated: {FORM}.", "FILE")]
+Out = Annotated[Path, _option("Folder for preflight.html, preflight.json and policies.yaml; made if missing.", "DIR")]
+ColdStart = Annotated[
+    float | None, _option("Seconds from ordering a replica to its first served request, if not measured.", "SECONDS")
+]
+Slots = Annotated[float | None, _option("Requests that one replica computes at once, if not measured.", "N")]
+Gpus = Annotated[float | None, _option("GPUs of one replica, if the source does not name them.", "N")]
+Prices = Annotated[
+    list[str] | None, _option("Price of a GPU-hour, of one shape or of all others; may be repeated.", "[SHAPE=]AMOUNT")
+]
+ProfileFile = Annotated[
+    str | None, _option(f"An engine's latencies tell how long requests run: {BUILT_IN}, or {PROFILE_FORM}.", "FILE")
+]
+Step = Annotated[float, _option("Seconds that one step of a trace's history covers.", "SECONDS")]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON document instead of words.")]
+
+
+def preflight(
+    ctx: typer.Context, *, out: Out, trace: Traces = None, cold_start: ColdStart = None, slots: Slots = None,
+    gpus: Gpus = None, price: Prices = None, profile: ProfileFile = None, step: Step = STEP_S, json: Json = False,
+) -> None:  # fmt: skip
+    """Say from recorded load what is always needed, what is noise, what is wasted and what can wait.
+
+    Without data of your own: headroom preflight --trace FILE --cold-start 180 --profile built-in --out report
+    """
+    given = Given(
+        _positive("--cold-start", cold_start), _positive("--slots", slots), _positive("--gpus", gpus), _prices(price)
+    )
+    check_step(step)
+    engine = None if profile is None else load_profile(None if profile == BUILT_IN else profile)
+    sources = _trace_sources(trace or [], engine, step)
+    if not sources:
+        raise InputError("preflight: nothing to read; give a source, for example --trace FILE")
+    run(sources, given, out=out, command=_command(ctx), as_json=json)
+
+
+def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_json: bool) -> None:
+    """Examine the sources and write what was found; says on standard error which files were written."""
+    paths = _outputs(out)
+    try:
+        with Meter(len(sources)) as meter:
+            meter.begin("reading")
+            findings = examine(sources, given, command=command, begun=meter.begin)
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        raise typer.Exit(_INTERRUPTED) from None
+    text = document(findings)
+    write_together({paths["json"]: text})
+    sys.stdout.write(text if as_json else _words(findings))
+    for path in paths.values():
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def _outputs(out: Path) -> dict[str, Path]:
+    """The files by kind; the folder is made. InputError where it cannot be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be made ({error.strerror}); give a folder you may write to") from error
+    paths = {"json": out / "preflight.json"}
+    check_writable(list(paths.values()))
+    return paths
+
+
+def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float) -> list[Source]:
+    return [Source(trace, histories(trace, profile=engine, step_s=step_s)) for trace in traces]
+
+
+def _positive(option: str, value: float | None) -> float | None:
+    if value is not None and not 0 < value < float("inf"):
+        raise InputError(f"{option}: {value:g} cannot be used; it must be a number above 0")
+    return value
+
+
+def _prices(given: Sequence[str] | None) -> dict[str, float]:
+    prices: dict[str, float] = {}
+    for text in given or ():
+        shape, _, amount = text.rpartition("=")
+        try:
+            value = float(amount)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < float("inf") or shape in prices:
+            raise InputError(f"--price {text}: cannot be used; give AMOUNT or SHAPE=AMOUNT once, 0 or more")
+        prices[shape or ANY_SHAPE] = value
+    return prices
+
+
+def _words(findings: Findings) -> str:
+    """The answers as paragraphs: all workloads together first, then the first of them one by one."""
+    blocks = []
+    together = findings.cluster.workloads > 1
+    if together:
+        blocks.append((f"all {findings.cluster.workloads} workloads", cluster_sentences(findings.cluster)))
+    blocks += [(study.workload, workload_sentences(study)) for study in findings.workloads[:SHOWN]]
+    lines: list[str] = []
+    for name, sentences in blocks:
+        lines.append(name)
+        for sentence in sentences:
+            lines += [f"  {TITLES[sentence.question]}: {sentence.text}", f"    ({sentence.measured})"]
+    if len(findings.workloads) > SHOWN:
+        lines.append(f"and {len(findings.workloads) - SHOWN} more workloads, in the files")
+    return "\n".join(lines) + "\n"
+
+
+def _command(ctx: typer.Context) -> str:
+    """The command that was given: the options that differ from their defaults."""
+    words = ["headroom", "preflight"]
+    for parameter in ctx.command.params:
+        value = ctx.params.get(str(parameter.name))
+        if value is None or value == parameter.default or value is False:
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        words += (
+            [word for item in values for word in (parameter.opts[0], str(item))]
+            if value is not True
+            else [parameter.opts[0]]
+        )
+    return shlex.join(words)

@@ -1,0 +1,53 @@
+"""From sources of histories to findings: one workload at a time, so that memory does not grow with the record.
+
+Enters: sources, what the person gave, and someone to tell about progress. Leaves: `Findings`. A history is let go of
+once it is studied; only its answers and its share of the sum are kept.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from autoscaler.errors import InputError
+from autoscaler.preflight.cluster import Cluster
+from autoscaler.preflight.document import Findings
+from autoscaler.preflight.given import Given
+from autoscaler.preflight.history import WorkloadHistory
+from autoscaler.preflight.study import WorkloadStudy, study
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where histories come from; `histories` is read once, and may raise InputError or PortError while it is."""
+
+    name: str
+    histories: Iterable[WorkloadHistory]
+
+
+def examine(
+    sources: Sequence[Source], given: Given, *, command: str, begun: Callable[[str], None] = lambda _: None
+) -> Findings:
+    """Study every workload of every source; `begun` is told each one's name before it is read further.
+
+    InputError where there is no workload at all.
+    """
+    cluster = Cluster()
+    studies: list[WorkloadStudy] = []
+    for history in _named_once(sources):
+        begun(history.workload)
+        answers, demands = study(history, given)
+        cluster.add(answers, demands)
+        studies.append(answers)
+    if not studies:
+        names = ", ".join(source.name for source in sources)
+        raise InputError(f"{names}: no workload in it; choose another source or a longer window")
+    return Findings(command, tuple(source.name for source in sources), given, tuple(studies), cluster.finish())
+
+
+def _named_once(sources: Sequence[Source]) -> Iterator[WorkloadHistory]:
+    """Every history, a name that was there before with a number behind it."""
+    seen: dict[str, int] = {}
+    for source in sources:
+        for history in source.histories:
+            again = seen.get(history.workload, 0) + 1
+            seen[history.workload] = again
+            yield history if again == 1 else replace(history, workload=f"{history.workload}-{again}")

@@ -1,0 +1,124 @@
+"""Sustained levels of a demand, and the share of time for which each is held: the floor and the bands above it.
+
+A level shorter than a cold start can be neither bought for nor given back in, so demand is first averaged over windows
+of one cold start. The floor is the level that these windows reach or exceed 95 % of the time: the base load of a
+load-duration curve, as power systems are planned by. A window with an unknown step is unknown: it is no empty one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64
+from autoscaler.preflight.answers import COVERAGE
+
+FLOOR_SHARE = 0.95
+"""The floor is held for this share of the time."""
+USUAL_SHARE = 0.5
+HIGH_SHARE = 0.05
+"""The upper band: exceeded one hour in twenty."""
+
+REPLICATES = 400
+LEVELS = 1024
+"""Candidate levels of a bootstrap; the interval's ends are one of them (a thousandth of the time apart)."""
+LEAST_BLOCKS = 5
+"""Fewer blocks say nothing about how blocks differ."""
+
+DAY_S = 86_400.0
+HOUR_S = 3_600.0
+LEAST_DAYS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sustained:
+    """Windows of one cold start: `levels` (windows,) is the mean over the one that begins at step i, NaN if unknown."""
+
+    levels: F64
+    start_s: float
+    step_s: float
+    width_s: float
+
+    @property
+    def known(self) -> F64:
+        """The levels of the windows that are known throughout, in time order."""
+        return self.levels[np.isfinite(self.levels)]
+
+
+def sustain(values: F64, *, start_s: float, step_s: float, cold_start_s: float) -> Sustained:
+    """Every window of one cold start (rounded up to whole steps, one at least) over `values` (steps,), NaN unknown."""
+    width = max(1, int(np.ceil(cold_start_s / step_s - 1e-9)))
+    if values.size < width:
+        return Sustained(np.empty(0), start_s, step_s, width * step_s)
+    known = np.isfinite(values)
+    total = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
+    count = np.concatenate(([0], np.cumsum(known)))
+    whole = count[width:] - count[:-width] == width
+    # Differences of a running sum leave -1e-12 where the demand is zero.
+    means = np.maximum((total[width:] - total[:-width]) / width, 0.0)
+    return Sustained(np.where(whole, means, np.nan), start_s, step_s, width * step_s)
+
+
+def held(levels: F64, share: float) -> float:
+    """The highest of the `levels` (n > 0, all known) that at least `share` of them reach or exceed."""
+    ranked = np.sort(levels)
+    return float(ranked[ranked.size - _needed(share, ranked.size)])
+
+
+def held_interval(sustained: Sustained, shares: tuple[float, ...], stream: np.random.Generator) -> list[F64] | None:
+    """The interval (low, high) of `held` for each share; None where there are fewer than `LEAST_BLOCKS` blocks.
+
+    Block bootstrap (Künsch, Annals of Statistics 17, 1989): whole days are drawn with replacement, whole hours where
+    there are not enough days, so that what belongs together within a day stays together.
+    """
+    block = _blocks(sustained)
+    if block is None:
+        return None
+    known = np.isfinite(sustained.levels)
+    levels, block = sustained.levels[known], block[known]
+    names, block = np.unique(block, return_inverse=True)
+    candidates = np.unique(np.quantile(levels, np.linspace(0.0, 1.0, LEVELS), method="inverted_cdf"))
+    rank = np.searchsorted(candidates, levels, side="right") - 1
+    counts = np.bincount(block * candidates.size + rank, minlength=names.size * candidates.size)
+    counts = counts.reshape(names.size, candidates.size).astype(np.float64)
+    # (blocks, candidates): windows of the block that reach or exceed the candidate.
+    reach = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    drawn = stream.multinomial(names.size, np.full(names.size, 1.0 / names.size), REPLICATES).astype(np.float64)
+    reached = drawn @ reach
+    shares_reached = reached / reached[:, :1]
+    edges = (0.5 * (1.0 - COVERAGE), 0.5 * (1.0 + COVERAGE))
+    ends = []
+    for share in shares:
+        at = (shares_reached >= share - 1e-12).sum(axis=1) - 1
+        ends.append(np.quantile(candidates[at], edges, method="inverted_cdf"))
+    return ends
+
+
+def _blocks(sustained: Sustained) -> I64 | None:
+    """Which block each window belongs to: its day, else its hour; None where neither has enough."""
+    begins = sustained.start_s + sustained.step_s * np.arange(sustained.levels.size)
+    known = np.isfinite(sustained.levels)
+    for length_s in (DAY_S, HOUR_S):
+        index: I64 = np.floor(begins / length_s).astype(np.int64)
+        if length_s >= 2 * sustained.width_s and np.unique(index[known]).size >= LEAST_BLOCKS:
+            return index
+    return None
+
+
+def _needed(share: float, size: int) -> int:
+    """How many of `size` make up `share`, one at least; the float noise of 0.95 * 20 is not one more."""
+    return max(1, int(np.ceil(share * size - 1e-9)))
+
+
+def by_hour(sustained: Sustained) -> tuple[F64, F64, F64]:
+    """Floor, usual level and upper band of each hour of the day, each of shape (24,), NaN for an hour never seen.
+
+    A window counts to the hour it begins in; hours are those of the record's own time (UTC where it counts from 1970).
+    """
+    begins = sustained.start_s + sustained.step_s * np.arange(sustained.levels.size)
+    hour = np.floor(begins / HOUR_S).astype(np.int64) % 24
+    bands = np.full((3, 24), np.nan)
+    for at in range(24):
+        levels = sustained.levels[(hour == at) & np.isfinite(sustained.levels)]
+        if levels.size:
+            bands[:, at] = [held(levels, share) for share in (FLOOR_SHARE, USUAL_SHARE, HIGH_SHARE)]
+    return bands[0], bands[1], bands[2]

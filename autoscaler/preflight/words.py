@@ -1,0 +1,253 @@
+"""The answers in words, for a person at three in the morning: one sentence with a number for each question.
+
+Enters: answers. Leaves: text. A sentence that cannot be said says so first, then why, then what would be needed; no
+number is made up for it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.preflight.answers import Answer, CannotTell, Measured, Window
+from autoscaler.preflight.bands import Bands
+from autoscaler.preflight.bursts import Bursts
+from autoscaler.preflight.cluster import ClusterStudy
+from autoscaler.preflight.offered import IN_FLIGHT, RATE
+from autoscaler.preflight.study import WorkloadStudy, recommended_replicas
+from autoscaler.record.explain import duration, number
+
+MOSTLY: Final = 0.8
+"""Above this share of excesses that end before capacity lands, they are called noise: it is the complement of the
+controller's own gate, below which an excess is not bought (`autoscaler.core.demand.episodes.GATE`)."""
+
+TITLES: Final = {
+    "floor": "What is always needed",
+    "bursts": "Burst or noise",
+    "residency": "GPU memory held, and used",
+    "waiting": "What can wait",
+}
+
+TOLD_WAIT_S: Final = 10.0
+"""Of the tolerances that were tried, the one that the sentence speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One question's answer; `told` is false where the first thing it says is that it cannot tell."""
+
+    question: str
+    text: str
+    told: bool
+    measured: str
+    """Interval, count and window behind the number, or what would be needed."""
+
+
+def workload_sentences(study: WorkloadStudy) -> tuple[Sentence, ...]:
+    """The four answers about one workload."""
+    return (_floor(study), _bursts(study.bursts), _residency(study), _waiting(study))
+
+
+def cluster_sentences(study: ClusterStudy) -> tuple[Sentence, ...]:
+    """The four answers about all workloads together."""
+    return (_joint_floor(study), _bursts(study.bursts), _joint_residency(study), _joint_waiting(study))
+
+
+def refused(question: str, refusal: CannotTell, before: str = "", after: str = "") -> Sentence:
+    """The sentence of a question without an answer."""
+    text = f"{before}Cannot tell: {refusal.text}.{after}"
+    return Sentence(question, text, bool(before), f"Needed: {refusal.needed}.")
+
+
+def behind(found: Measured) -> str:
+    """What stands behind a number: interval, count, window, holes."""
+    parts = []
+    if found.low is not None and found.high is not None and found.low < found.high:
+        parts.append(f"90 % sure: {span(found.low, found.high, found.unit)}")
+    elif found.low is None and found.high is None and found.count:
+        parts.append("no interval: the record is too short for one" if found.counted == "windows" else "no interval")
+    if found.count:
+        parts.append(f"{found.count:,} {found.counted}")
+    parts.append(window_text(found.window))
+    return "; ".join(parts)
+
+
+def window_text(window: Window) -> str:
+    """Length of the record, and how much of it is unknown."""
+    text = f"{lasting(window.until_s - window.from_s)} of record"
+    share = window.unknown_s / max(window.until_s - window.from_s, 1e-9)
+    return text if share < 0.0005 else f"{text}, {100 * share:.2g} % of it unknown"
+
+
+def lasting(seconds: float) -> str:
+    """A duration; from two days on in days."""
+    return f"{number(seconds / 86_400.0)} days" if seconds >= 2 * 86_400.0 else duration(seconds)
+
+
+def value_text(value: float, unit: str) -> str:
+    """A value with its unit: 12.3 requests in flight, 45 s, 87 %."""
+    if unit == "s":
+        return lasting(value)
+    return f"{100 * value:.3g} %" if unit == "ratio" else f"{number(value)} {unit}"
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """Two values of one unit, the unit said once."""
+    if unit == "s":
+        return f"{lasting(low)} to {lasting(high)}"
+    if unit == "ratio":
+        return f"{100 * low:.3g} to {100 * high:.3g} %"
+    return f"{number(low)} to {number(high)}"
+
+
+def _floor(study: WorkloadStudy) -> Sentence:
+    found = study.concurrency
+    if isinstance(found, CannotTell) or isinstance(found.floor, CannotTell):
+        why = found if isinstance(found, CannotTell) else found.floor
+        assert isinstance(why, CannotTell)
+        rate = _rate_floor(study.rate)
+        return refused("floor", why, after=rate)
+    replicas = recommended_replicas(found.floor, study.slots)
+    text = _levels(found)
+    if isinstance(replicas, Measured):
+        text += f" The floor is {_count(replicas.value, 'replica')}."
+    return Sentence("floor", text, True, behind(found.floor))
+
+
+def _rate_floor(rate: Bands | CannotTell) -> str:
+    if isinstance(rate, CannotTell) or isinstance(rate.floor, CannotTell):
+        return ""
+    return f" In requests per second the floor is {number(rate.floor.value)}."
+
+
+def _levels(found: Bands) -> str:
+    """Floor, usual and highest level in one sentence."""
+    assert isinstance(found.floor, Measured)
+    what = {IN_FLIGHT: "requests are in flight", RATE: "requests/s arrive"}.get(found.unit, f"{found.unit} are needed")
+    rest = [
+        f"{name} {number(level.value)}"
+        for name, level in (("half of the time", found.usual), ("at most", found.highest))
+        if isinstance(level, Measured)
+    ]
+    over = f", averaged over one cold start of {duration(found.width_s)}"
+    return f"{number(found.floor.value)} {what} 95 % of the time{over}; {' and '.join(rest)}."
+
+
+def _bursts(found: Bursts | CannotTell) -> Sentence:
+    if isinstance(found, CannotTell):
+        return refused("bursts", found)
+    if isinstance(found.over_before, CannotTell):
+        return refused("bursts", found.over_before)
+    share, lead = found.over_before.value, duration(found.cold_start_s)
+    of_all = f"{100 * share:.0f} of 100 excesses over {found.level} end before capacity could land ({lead})"
+    if share >= MOSTLY:
+        text = f"Mostly noise: {of_all}. Let those queue."
+    elif share <= 0.5:
+        text = f"Mostly bursts: only {of_all}. Capacity has to be there before them."
+    else:
+        text = f"Both: {of_all}, the others outlast it."
+    if isinstance(found.excess_before, Measured):
+        text += f" {value_text(found.excess_before.value, 'ratio')} of the excess is over by then."
+    return Sentence("bursts", text, True, behind(found.over_before))
+
+
+def _residency(study: WorkloadStudy) -> Sentence:
+    computing = study.residency.computing
+    if isinstance(computing, CannotTell):
+        return refused("residency", computing)
+    text = f"{_computing(computing)} of the time that replicas hold GPU memory they compute."
+    idle, longest = study.residency.idle_hours, study.residency.longest_idle
+    if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value > 0:
+        hours = f"{number(idle.value)} replica-hours were held with no work at all"
+        text += f" {hours}, the longest stretch {lasting(longest.value)}."
+    return Sentence("residency", text, True, behind(computing))
+
+
+def _computing(found: Measured) -> str:
+    if found.low is not None and found.high is not None and found.high - found.low > 0.02:
+        return f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
+    return f"{100 * found.value:.3g} %"
+
+
+def _waiting(study: WorkloadStudy) -> Sentence:
+    found = study.waiting
+    tried = _tried(found.capacity_for, found.capacity_unit)
+    allowed = found.allowed
+    may = (
+        f" They may wait {lasting(allowed.value)} ({allowed.how})."
+        if isinstance(allowed, Measured)
+        else " How long they may wait, nobody wrote down."
+    )
+    middle, last = found.waits[0], found.waits[2]
+    if isinstance(last, CannotTell) or isinstance(middle, CannotTell):
+        why = last if isinstance(last, CannotTell) else middle
+        assert isinstance(why, CannotTell)
+        if isinstance(allowed, Measured):
+            return Sentence("waiting", f"{may.strip()}{tried}", True, f"Not known: {why.text}.")
+        return refused("waiting", why, after=tried)
+    text = (
+        f"Half of the requests waited {lasting(middle.value)} or less, one in a hundred {lasting(last.value)} or more."
+    )
+    return Sentence("waiting", f"{text}{may}{tried}", True, behind(last))
+
+
+def _tried(capacity_for: tuple[tuple[float, float], ...], unit: str) -> str:
+    """What a wait saves: capacity without any wait beside that with a wait of ten seconds at most."""
+    levels = dict(capacity_for)
+    if not levels or not levels.get(0.0):
+        return ""
+    none, some = levels[0.0], levels[TOLD_WAIT_S]
+    saved = 100 * (1 - some / none)
+    what = f"{number(none)} {unit}" if unit != IN_FLIGHT else f"{number(none)} requests at once"
+    return (
+        f" A constant capacity for {what} lets nobody wait; for {number(some)} ({saved:.0f} % less), nobody waits "
+        f"longer than {duration(TOLD_WAIT_S)}."
+    )
+
+
+def _joint_floor(study: ClusterStudy) -> Sentence:
+    if isinstance(study.bands, CannotTell):
+        return refused("floor", study.bands)
+    if isinstance(study.bands.floor, CannotTell):
+        return refused("floor", study.bands.floor)
+    text = _levels(study.bands)
+    gain = study.ceiling.gain
+    if isinstance(gain, Measured) and study.workloads > 1 and isinstance(study.ceiling.apart, Measured):
+        apart = number(study.ceiling.apart.value)
+        text += f" Apart, the workloads' highest levels add up to {apart}: sharing takes {100 * gain.value:.0f} % less."
+    return Sentence("floor", text, True, behind(study.bands.floor))
+
+
+def _joint_residency(study: ClusterStudy) -> Sentence:
+    if isinstance(study.computing, CannotTell):
+        return refused("residency", study.computing)
+    text = f"{_computing(study.computing)} of the time that replicas hold GPU memory they compute."
+    wasted, held = study.provision.wasted, study.provision.held
+    if isinstance(wasted, Measured) and isinstance(held, Measured) and held.value > 0:
+        share = 100 * wasted.value / held.value
+        text += f" {number(wasted.value)} of {number(held.value)} GPU-hours held ({share:.0f} %) were beyond need."
+    return Sentence("residency", text, True, behind(study.computing))
+
+
+def _joint_waiting(study: ClusterStudy) -> Sentence:
+    tried = _tried(study.capacity_for, study.unit)
+    shares = dict(study.work)
+    kinds = ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in shares.items() if share > 0)
+    mix = f" By priority class the demand is {kinds}." if kinds and shares.get("not named", 0.0) < 1.0 else ""
+    if isinstance(study.longest_wait, CannotTell):
+        return refused("waiting", study.longest_wait, after=f"{mix}{tried}")
+    worst = lasting(study.longest_wait.value)
+    text = f"One request in a hundred waited {worst} or more at {study.longest_wait_of}, the longest of all."
+    return Sentence("waiting", f"{text}{mix}{tried}", True, behind(study.longest_wait))
+
+
+def _count(value: float, noun: str) -> str:
+    return f"{value:,.0f} {noun}" + ("" if value == 1 else "s")
+
+
+def said(found: Answer) -> str:
+    """An answer as a cell of a table: the number with its interval, or that it cannot be told."""
+    if isinstance(found, CannotTell):
+        return "cannot tell"
+    text = value_text(found.value, found.unit)
+    if found.low is not None and found.high is not None and found.low < found.high:
+        return f"{text} ({span(found.low, found.high, found.unit)})"
+    return text
