@@ -37,6 +37,8 @@ class Checkpoints:
         self._recorder = recorder
         self._timeout_s = timeout_s
         self._loaded: dict[str, Saved] = {}
+        self._read = asyncio.Event()
+        """The store was read, or could not be."""
 
     def adopt(self, checkpoints: Mapping[str, Saved]) -> None:
         """Take checkpoints that were heard elsewhere, each unless a newer one of its workload is here already."""
@@ -55,6 +57,7 @@ class Checkpoints:
         except PortError as error:
             self._recorder.note(Event.CHECKPOINT_REFUSED, str(error))
         self.adopt(adopted)
+        self._read.set()
 
     def restore(self, name: str) -> Saved | None:
         """Put a new row's checkpoint back, if there is one, and return it; only the first row of a name gets it."""
@@ -81,9 +84,10 @@ class Checkpoints:
     async def snapshot(self) -> dict[str, Saved]:
         """Every row's checkpoint, packed a slice at a time; one of a workload that is not back yet is as it was.
 
-        What is older than `KEPT_S` is dropped, or workloads that were deleted between two leaders would be kept for
-        ever.
+        It waits until the store was read: a follower would else be given less than it has. What is older than `KEPT_S`
+        is dropped, or workloads that were deleted between two leaders would be kept for ever.
         """
+        await self._read.wait()
         packed: dict[str, Saved] = {}
         names = list(self._table.rows)
         for start in range(0, len(names), AT_ONCE):

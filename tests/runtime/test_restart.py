@@ -1,6 +1,8 @@
 """A restart loses nothing that matters: checkpoints, and a driver that takes over in the middle of a burst."""
 
+import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 from typing import Any
@@ -147,6 +149,24 @@ async def test_a_follower_takes_over_with_what_it_heard_of_the_leader_and_the_st
             A: 70.0, B: 80.0,
         }  # fmt: skip
     assert [n["event"] for n in follower.told("note")[:2]] == ["restored from a checkpoint"] * 2
+
+
+class SlowStore(Store):
+    """A store that takes two seconds to be read."""
+
+    async def load(self) -> Mapping[str, dict[str, Any]]:
+        await asyncio.sleep(2.0)
+        return await super().load()
+
+
+@virtual
+async def test_the_first_snapshot_of_a_new_leader_holds_what_the_store_has() -> None:
+    """A follower that fetched an empty one, and led a moment later, would begin with nothing."""
+    store = SlowStore({A: {"version": 1, "saved_s": 0.0}, "prod/later": {"version": 1, "saved_s": 0.0}})
+    async with running(target(), store=store) as leader:
+        heard = await leader.runtime.snapshot()
+        assert leader.clock.now() == 2.0
+    assert set(heard) == {A, "prod/later"}
 
 
 KEPT, HEARD = False, True
