@@ -82,4 +82,4 @@ async def _sink(settings: Settings, name: str, stack: AsyncExitStack) -> RecordS
 
 
 def _endpoints(settings: Settings) -> dict[str, Endpoint]:
-    return {name: Endpoint(one.url, one.bearer_token_file) for name, one in settings.prometheus.items()}
+    return {name: Endpoint(one.url, one.bearer_token_file, one.ca_file) for name, one in settings.prometheus.items()}

@@ -63,6 +63,7 @@ class Spread:
     counts: F64
     origin: str
     exact: bool = False
+    holes: tuple[Hole, ...] = ()
 
 
 class Fact(StrEnum):

@@ -231,3 +231,5 @@ class Prometheus(Part):
     url: Annotated[str, BeforeValidator(_endpoint)]
     bearer_token_file: Path | None = None
     """A file with the token that is sent to this URL and to no other."""
+    ca_file: Path | None = None
+    """A file of certificates (PEM) that its own is checked against; none: the system's."""

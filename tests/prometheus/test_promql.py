@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.adapters.prometheus.promql import any_of, past_rate, quoted, selector
+from autoscaler.adapters.prometheus.promql import any_of, parse_matchers, quoted, selector, written
+from autoscaler.errors import InputError
 
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 """A string literal as PromQL's lexer reads it."""
 
 NASTY = ['a"} or vector(1) #', "a\\", 'a\\"} or up{x="', "a\nb", "", "a|b", ".*", "a{2}", "ns',x='y", "\u2028\x00é"]
+labels = st.sampled_from(["app", "_x1"])
 texts = st.one_of(st.text(max_size=20), st.sampled_from(NASTY))
 
 
@@ -56,21 +58,36 @@ def test_what_is_no_name_is_refused(name: str) -> None:
         selector([name], ("namespace", "n"), ("pod", ["p"]))
     with pytest.raises(ValueError, match="no name"):
         selector(["up"], (name, "n"), ("pod", ["p"]))
-    with pytest.raises(ValueError, match="no name"):
-        past_rate(name, "team/chat", "Deployment", window_s=60)
 
 
-def test_the_past_of_a_deployment_is_that_of_all_its_pods_and_of_no_other_workload() -> None:
-    query = past_rate("vllm:request_success_total", "team/chat.v2", "Deployment", window_s=120)
-    assert around(query) == "sum(rate(vllm:request_success_total{namespace=S,pod=~S}[120s]))"
-    regex = re.findall(STRING, query)[1][1:-1].replace("\\\\", "\\")
-    assert re.fullmatch(regex, "chat.v2-7d4b9c6f58-x2x9q")
-    for other in ("chat.v2-big-7d4b9c6f58-x2x9q", "chatXv2-7d4b9c6f58-x2x9q", "chat.v2-0"):
-        assert not re.fullmatch(regex, other), other
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["app", "_x1"]), st.sampled_from(["=", "!=", "=~", "!~"]), texts), min_size=1)
+)
+def test_matchers_that_are_written_are_read_as_the_same(wanted: list[tuple[str, str, str]]) -> None:
+    text = written(wanted)
+    assert re.fullmatch(r"[a-z_0-9]+(=|!=|=~|!~)S(,[a-z_0-9]+(=|!=|=~|!~)S)*", around(text))
+    assert list(parse_matchers(text)) == wanted
 
 
-def test_a_kind_whose_pod_names_are_not_known_has_no_past() -> None:
-    with pytest.raises(KeyError):
-        past_rate("up", "team/chat", "Rollout", window_s=60)
-    with pytest.raises(ValueError, match="namespace/name"):
-        past_rate("up", "chat", "Deployment", window_s=60)
+READ = {
+    "single quotes": ("app = 'a\"b'", ("app", "=", 'a"b')),
+    "raw quotes": (r"app=~`a\d`", ("app", "=~", r"a\d")),
+    "braces in a value": ('app="a}{b"', ("app", "=", "a}{b")),
+    "a comma at the end": ('app="a", ', ("app", "=", "a")),
+    "an escaped quote": (r'app="a\"b"', ("app", "=", 'a"b')),
+}
+
+
+@pytest.mark.parametrize(("text", "meant"), READ.values(), ids=READ.keys())
+def test_a_persons_matchers_are_read_as_promql_reads_them(text: str, meant: tuple[str, str, str]) -> None:
+    assert parse_matchers(text) == (meant,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['app="a"} or vector(1) #', 'app="a" job="b"', "app=a", 'app="a', '{app="a"}', "", "  ", r'app="\d"', 'a-b="c"'],
+)
+def test_what_is_no_list_of_matchers_never_reaches_a_query(text: str) -> None:
+    with pytest.raises(InputError, match="selector"):
+        parse_matchers(text)

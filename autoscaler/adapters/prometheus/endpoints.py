@@ -1,6 +1,7 @@
 """Where a Prometheus is: named in the settings by the administrator, never in a policy."""
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +18,8 @@ class Endpoint:
     """Its base, ``http`` or ``https``, with the prefix of a query frontend if there is one."""
     token_file: Path | None = None
     """Holds a bearer token; read for every query, because tokens rotate."""
+    ca_file: Path | None = None
+    """Certificates (PEM) that its own is checked against; none: the system's."""
     namespace_label: str = "namespace"
     pod_label: str = "pod"
     """What the scraped series call the pod they are of."""
@@ -31,6 +34,15 @@ class Endpoint:
     def api(self, path: str) -> str:
         """The address of an API path."""
         return f"{self.url.rstrip('/')}/api/v1/{path}"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What its certificate is checked with; None where the system's own certificates do. Raises InputError."""
+        if self.ca_file is None:
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except OSError as error:  # ssl.SSLError is one
+            raise InputError(f"Prometheus endpoint {self.url}: no certificates in {self.ca_file}: {error}") from error
 
     async def headers(self) -> dict[str, str]:
         """What to send along. Raises PortError when the token cannot be read."""

@@ -1,129 +1,230 @@
-"""Past load out of Prometheus, for a history to start from, through prometheus-api-client on threads of its own.
+"""Past series out of Prometheus, through prometheus-api-client on threads of its own.
 
 The library is synchronous, retries three times with pauses, follows the environment's proxies and credentials, has no
-deadline unless it is given one, and drops the warnings that mark an answer as a part. So it is held here to two
-threads, one attempt, explicit times, a session of ours, and a look at every answer before the library sees it.
+deadline unless it is given one, writes queries into the URL, and drops the warnings that mark an answer as a part. So
+it is held here to two connections, one attempt, explicit times, and a session of ours that sends forms, reads no more
+than a cap, and looks at every answer before the library sees it. Who asks decides what to do about an `AnswerError`.
 """
 
 import asyncio
-import functools
-from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import requests
+import urllib3
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 
+from autoscaler.adapters.prometheus.answers import CAP_BYTES, AnswerError, Found, Read, Trouble
 from autoscaler.adapters.prometheus.endpoints import Endpoint
-from autoscaler.adapters.prometheus.live import MAX_POINTS
 from autoscaler.core.columns import F64
-from autoscaler.ports import Fault, PortError
+from autoscaler.ports import Fault
 
-THREADS = 2
-TIMEOUT_S = 20.0
-"""Of one chunk; a range of 11,000 points takes a busy Prometheus seconds."""
+CONNECTIONS: Final = 2
+TIMEOUT_S: Final = 60.0
+"""Of one answer; a range of 11,000 points over a hundred pods takes a busy Prometheus tens of seconds."""
+_PIECE_BYTES: Final = 1 << 17
+_OF_NUMBERS: Final = b"0123456789+-.eE,NaInf"
 
-
-class History:
-    """Asks for ranges; make it inside of `remembering`."""
-
-    def __init__(self, endpoints: Mapping[str, Endpoint], threads: ThreadPoolExecutor, timeout_s: float) -> None:
-        self._endpoints = endpoints
-        self._threads = threads
-        self._timeout_s = timeout_s
-
-    async def rates(
-        self, endpoint: str, query: str, *, start_s: int, end_s: int, step_s: int
-    ) -> AsyncIterator[tuple[F64, F64]]:
-        """Chunks (t, value), oldest first, of a query that is one series; times are whole seconds since 1970.
-
-        Both arrays are of shape (points,), at most `MAX_POINTS`; a step for which Prometheus has nothing is left out.
-        Raises PortError, after the chunks before; KeyError for an endpoint that the settings do not name.
-        """
-        place = self._endpoints[endpoint]
-        for from_s in range(start_s, end_s + 1, MAX_POINTS * step_s):
-            until_s = min(end_s, from_s + (MAX_POINTS - 1) * step_s)
-            yield await self._chunk(place, _Range(query, from_s, until_s, step_s))
-
-    async def _chunk(self, place: Endpoint, wanted: "_Range") -> tuple[F64, F64]:
-        headers = await place.headers()
-        ask = functools.partial(_ask, place.url, headers, wanted, self._timeout_s)
-        # The library's timeout is one for every read of the socket; this one is for the whole answer.
-        whole_s = 2 * self._timeout_s
-        try:
-            async with asyncio.timeout(whole_s):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
-        except TimeoutError as error:
-            raise PortError(Fault.TIMEOUT, f"{place.url}: no whole answer within {whole_s:g} s") from error
-
-
-@asynccontextmanager
-async def remembering(endpoints: Mapping[str, Endpoint], *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[History]:
-    """A history with its own threads for the length of the block; what they still wait for is not waited for."""
-    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="prometheus history")
-    try:
-        yield History(endpoints, threads, timeout_s)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
-    """What is asked for in one request."""
+class PastSeries:
+    """One series of an answer: its labels, its instants in seconds since 1970, and its values, both of shape (n,)."""
 
-    query: str
-    start_s: int
-    end_s: int
-    step_s: int
+    labels: Mapping[str, str]
+    t_s: F64
+    values: F64
 
 
-def _ask(url: str, headers: dict[str, str], wanted: _Range, timeout_s: float) -> tuple[F64, F64]:
-    """One range, in a thread. Raises PortError."""
-    session = requests.Session()
-    session.trust_env = False
-    session.max_redirects = 0
-    session.hooks["response"].append(functools.partial(_inspect, url))
-    with PrometheusConnect(url, headers=headers, retry=0, session=session, timeout=timeout_s) as connection:
-        try:
-            found = connection.custom_query_range(
-                wanted.query,
-                start_time=datetime.fromtimestamp(wanted.start_s, UTC),
-                end_time=datetime.fromtimestamp(wanted.end_s, UTC),
-                step=str(wanted.step_s),
-                params={"timeout": f"{timeout_s:g}"},
+class History:
+    """Asks one endpoint about the past; make it inside of `remembering`."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self.url = endpoint.url
+        self._endpoint = endpoint
+        self._timeout_s = timeout_s
+        self._free = asyncio.Semaphore(CONNECTIONS)
+        self._idle: list[_Connection] = []
+
+    async def range(self, query: str, *, start_s: int, end_s: int, step_s: int) -> tuple[PastSeries, ...]:
+        """The series of `query` at start, start + step, ... up to end, which is included. Raises AnswerError.
+
+        A step for which Prometheus has nothing is left out of a series; values may be NaN and infinite.
+        """
+        found = await self._ask(
+            lambda library: library.custom_query_range(
+                query,
+                start_time=datetime.fromtimestamp(start_s, UTC),
+                end_time=datetime.fromtimestamp(end_s, UTC),
+                step=str(step_s),
+                params={"timeout": f"{self._timeout_s:g}"},
             )
-        except requests.Timeout as error:
-            raise PortError(Fault.TIMEOUT, f"{url}: no answer within {timeout_s:g} s") from error
-        except (requests.JSONDecodeError, KeyError, TypeError) as error:
-            raise PortError(Fault.INVALID, f"{url}: the answer is not Prometheus'") from error
-        except requests.RequestException as error:
-            raise PortError(Fault.UNAVAILABLE, f"{url}: {str(error)[:300]}") from error
-        except PrometheusApiClientException as error:
-            raise PortError(Fault.INVALID, f"{url}: {str(error)[:300]}") from error
-    return _arrays(url, found)
+        )
+        return tuple(_past(self.url, series) for series in found)
+
+    async def series(self, selectors: Sequence[str], *, start_s: int, end_s: int) -> list[dict[str, str]]:
+        """The labels of all series that match one of `selectors` and have samples in about that time."""
+        found: list[dict[str, str]] = await self._ask(
+            lambda library: library.get_series(
+                datetime.fromtimestamp(start_s, UTC),
+                datetime.fromtimestamp(end_s, UTC),
+                params={"match[]": list(selectors)},
+            )
+        )
+        return found
+
+    async def _ask(self, question: Callable[[PrometheusConnect], list[T]]) -> list[T]:
+        headers = await self._endpoint.headers()
+        async with self._free:
+            connection = self._idle.pop() if self._idle else _Connection(self._endpoint, self._timeout_s)
+            connection.library.headers = headers
+            # The library's timeout is one for every read of the socket; this one is for the whole answer.
+            whole_s = 2 * self._timeout_s
+            try:
+                async with asyncio.timeout(whole_s):
+                    found = await _in_thread(lambda: connection.ask(question))
+            except TimeoutError as error:
+                connection.give_up()
+                raise _late(self.url, whole_s) from error
+            except asyncio.CancelledError:
+                connection.give_up()
+                raise
+            except AnswerError:
+                connection.close()
+                raise
+            self._idle.append(connection)
+            return found
+
+    def close(self) -> None:
+        """Close what nobody uses."""
+        while self._idle:
+            self._idle.pop().close()
 
 
-def _inspect(url: str, response: requests.Response, **_: object) -> None:
-    """Look at an answer before the library drops what tells a refusal from a failure and a part from the whole."""
-    status, body = response.status_code, response.content  # read first: it frees the connection
-    if status in {401, 403}:
-        raise PortError(Fault.DENIED, f"{url}: HTTP {status}")
-    if status == 429 or status >= 500:
-        raise PortError(Fault.UNAVAILABLE, f"{url}: HTTP {status}")
-    if status == 200 and b'"warnings"' in body:
-        warnings = response.json().get("warnings")
-        if warnings:
-            raise PortError(Fault.INVALID, f"{url}: a part is missing from the answer: {str(warnings[0])[:300]}")
+@asynccontextmanager
+async def remembering(endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[History]:
+    """A history for the length of the block; what is still being answered then is not waited for."""
+    history = History(endpoint, timeout_s)
+    try:
+        yield history
+    finally:
+        history.close()
 
 
-def _arrays(url: str, found: list[dict[str, Any]]) -> tuple[F64, F64]:
-    if len(found) > 1:
-        raise PortError(Fault.INVALID, f"{url}: {len(found)} series, where the query should be one")
-    points = np.array(found[0]["values"] if found else [], dtype=np.float64).reshape(-1, 2)
-    usable = points[np.isfinite(points[:, 1])]
-    return usable[:, 0].copy(), usable[:, 1].copy()
+class _Connection:
+    """The library on a session of ours; used by one thread at a time."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self._url, self._timeout_s = endpoint.url, timeout_s
+        self._session = _Session(endpoint.url)
+        if endpoint.ca_file is not None:
+            self._session.verify = str(endpoint.ca_file)
+        self.library = PrometheusConnect(
+            endpoint.url, headers={}, retry=0, session=self._session, timeout=timeout_s, method="POST"
+        )
+
+    def ask(self, question: Callable[[PrometheusConnect], T]) -> T:
+        """What the library answers, in a thread. Raises AnswerError."""
+        url = self._url
+        try:
+            return question(self.library)
+        except (requests.Timeout, urllib3.exceptions.TimeoutError) as error:
+            raise _late(url, self._timeout_s) from error
+        except OSError as error:  # requests' errors are ones, and those of files and sockets
+            raise AnswerError(Trouble.UNREACHABLE, Fault.UNAVAILABLE, f"{url}: {_words(error)}", again=True) from error
+        except urllib3.exceptions.HTTPError as error:
+            raise AnswerError(Trouble.UNREACHABLE, Fault.UNAVAILABLE, f"{url}: {_words(error)}", again=True) from error
+        except (PrometheusApiClientException, ValueError) as error:
+            raise AnswerError(Trouble.REFUSED, Fault.INVALID, f"{url}: {_words(error)}") from error
+
+    def give_up(self) -> None:
+        """Nobody waits for the answer any more: let the thread end with the next piece of it."""
+        self._session.given_up.set()
+        self.close()
+
+    def close(self) -> None:
+        """Close the sockets that no thread reads."""
+        self._session.close()
+
+
+class _Session(requests.Session):
+    """What the library asks through: forms in place of URLs, no redirects, nothing of the environment, a cap."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.given_up = threading.Event()
+        self._where = where
+
+    def request(self, method: str, url: str, *, params: Any = None, **more: Any) -> Any:  # type: ignore[override]  # what the library calls, and what it looks at in an answer
+        """The checked answer."""
+        how = {**more, "stream": True, "allow_redirects": False}
+        with super().request("POST", url, data=params, **how) as response:
+            return Read(self._where, response.status_code, self._body(response), response.headers.get("Retry-After"))
+
+    def _body(self, response: requests.Response) -> bytes:
+        parts, size = [], 0
+        while part := response.raw.read1(_PIECE_BYTES, decode_content=True):
+            size += len(part)
+            if self.given_up.is_set():
+                raise requests.Timeout("given up")
+            if size > CAP_BYTES:
+                text = f"{self._where}: the answer is larger than {CAP_BYTES >> 20} MiB"
+                raise AnswerError(Trouble.TOO_MANY, Fault.INVALID, text, smaller=True)
+            parts.append(part)
+        return b"".join(parts)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns, or the AnswerError it raises, in a thread that the end of the process does not wait for."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
+
+    def run() -> None:
+        result: T | None = None
+        error: Exception | None = RuntimeError("the thread broke off")
+        try:
+            result, error = work(), None
+        except AnswerError as told:
+            error = told
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="prometheus history", daemon=True).start()
+    return await done
+
+
+def _past(where: str, series: Found) -> PastSeries:
+    # A typed decoder would make two Python objects of every point; 50 million of them take minutes.
+    text = bytes(series.values).translate(None, b'[]" \n')
+    numbers = np.fromstring(text.decode(), sep=",") if text and not text.translate(None, _OF_NUMBERS) else np.empty(0)
+    if numbers.size != (text.count(b",") + 1 if text else 0) or numbers.size % 2:
+        raise AnswerError(Trouble.REFUSED, Fault.INVALID, f"{where}: {text[:60]!r} are no points of time and value")
+    points = numbers.reshape(-1, 2)
+    return PastSeries(series.metric, points[:, 0].copy(), points[:, 1].copy())
+
+
+def _late(url: str, timeout_s: float) -> AnswerError:
+    text = f"{url}: no whole answer within {timeout_s:g} s"
+    return AnswerError(Trouble.UNREACHABLE, Fault.TIMEOUT, text, again=True, smaller=True)
+
+
+def _words(error: Exception) -> str:
+    return str(error)[:300] or type(error).__name__

@@ -58,27 +58,29 @@ class LivePrometheus:
     def __init__(self, session: ClientSession, endpoints: Mapping[str, Endpoint], timeout_s: float) -> None:
         self._session = session
         self._timeout_s = timeout_s
+        self._tls = {name: endpoint.tls() for name, endpoint in endpoints.items()}
         self.endpoints = endpoints
 
     async def instant(self, endpoint: str, query: str) -> list[Series]:
         """The series of `query` now. Raises PortError; KeyError for an endpoint that the settings do not name."""
-        return await self._ask(self.endpoints[endpoint], "query", {"query": query})
+        return await self._ask(endpoint, "query", {"query": query})
 
     async def range(self, endpoint: str, query: str, *, start_s: float, end_s: float, step_s: float) -> list[Series]:
         """The series of `query` over a time. Raises PortError; ValueError for more than `MAX_POINTS` points."""
         if not 0 <= end_s - start_s <= (MAX_POINTS - 1) * step_s:
             raise ValueError(f"{end_s - start_s:g} s in steps of {step_s:g} s are not 1 to {MAX_POINTS} points")
         given = {"query": query, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
-        return await self._ask(self.endpoints[endpoint], "query_range", given)
+        return await self._ask(endpoint, "query_range", given)
 
-    async def _ask(self, endpoint: Endpoint, path: str, form: dict[str, str]) -> list[Series]:
+    async def _ask(self, name: str, path: str, form: dict[str, str]) -> list[Series]:
+        endpoint, tls = self.endpoints[name], self._tls[name]
         where = endpoint.url
         form = {**form, "timeout": f"{self._timeout_s:g}"}
         try:
             async with asyncio.timeout(self._timeout_s):
                 headers = await endpoint.headers()
                 async with self._session.post(
-                    endpoint.api(path), data=form, headers=headers, allow_redirects=False
+                    endpoint.api(path), data=form, headers=headers, allow_redirects=False, ssl=tls or True
                 ) as response:
                     status, body = response.status, await _body(response.content, where)
         except TimeoutError as error:

@@ -7,6 +7,8 @@ escaped here, so that a value can say nothing but itself.
 import re
 from collections.abc import Iterable
 
+from autoscaler.errors import InputError
+
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _SPECIAL = re.compile(r"[^A-Za-z0-9_:\-\u0080-\U0010ffff]")
@@ -20,7 +22,7 @@ def quoted(value: str) -> str:
 
 def any_of(values: Iterable[str]) -> str:
     """A regular expression (RE2) that matches exactly these values, as a string of PromQL."""
-    return quoted("|".join(sorted(_SPECIAL.sub(lambda found: "\\" + found[0], value) for value in values)))
+    return quoted("|".join(sorted(exactly(value) for value in values)))
 
 
 def selector(names: Iterable[str], namespace: tuple[str, str], pods: tuple[str, Iterable[str]]) -> str:
@@ -49,21 +51,50 @@ POD_NAMES = {
 """Kind -> what its controller puts behind a workload's name to make a pod's."""
 
 
-def past_rate(
-    metric: str, workload: str, kind: str, *, window_s: int, namespace_label: str = "namespace", pod_label: str = "pod"
-) -> str:
-    """The rate of a counter summed over all pods that ``namespace/name`` ever had.
+_MATCHER = re.compile(
+    r"""\s*(?P<label>[a-zA-Z_][a-zA-Z0-9_]*)\s*(?P<op>=~|!~|!=|=)\s*"""
+    r"""(?:"(?P<double>(?:[^"\\\n]|\\.)*)"|'(?P<single>(?:[^'\\\n]|\\.)*)'|`(?P<raw>[^`]*)`)\s*(?:,|$)"""
+)
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 
-    Raises ValueError for what is no metric or label name, and KeyError for a kind whose pod names are not known.
+
+def parse_matchers(text: str) -> tuple[tuple[str, str, str], ...]:
+    """What a person writes between the braces of a selector, as (label, operator, value).
+
+    Raises InputError for what is no list of matchers: a brace or a quote outside of a value ends the query otherwise.
     """
-    namespace, _, name = workload.partition("/")
-    if not namespace or not name:
-        raise ValueError(f"{workload!r} is not namespace/name")
-    (checked,) = _checked(_NAME, [metric])
-    escaped = _SPECIAL.sub(lambda found: "\\" + found[0], name)
-    space, pod = _checked(_LABEL, [namespace_label, pod_label])
-    matchers = f"{space}={quoted(namespace)},{pod}=~{quoted(escaped + POD_NAMES[kind])}"
-    return f"sum(rate({checked}{{{matchers}}}[{int(window_s)}s]))"
+    found, at = [], 0
+    while at < len(text.rstrip()):
+        matcher = _MATCHER.match(text, at)
+        if matcher is None:
+            raise InputError(
+                f'selector {text!r}: {text[at:]!r} is no matcher; write label="value", separated by commas'
+            )
+        raw = matcher["raw"]
+        quoted_part = matcher["double"] if matcher["double"] is not None else matcher["single"]
+        value = raw if quoted_part is None else _ESCAPED.sub(lambda one: _plain(text, one[1]), quoted_part)
+        found.append((matcher["label"], matcher["op"], value))
+        at = matcher.end()
+    if not found:
+        raise InputError(f'selector {text!r}: it is empty; write label="value"')
+    return tuple(found)
+
+
+def written(wanted: Iterable[tuple[str, str, str]]) -> str:
+    """Matchers as PromQL, without braces; each value is quoted anew."""
+    return ",".join(f"{label}{op}{quoted(value)}" for label, op, value in wanted)
+
+
+def exactly(value: str) -> str:
+    """A regular expression (RE2), not quoted, that matches this value and no other."""
+    return _SPECIAL.sub(lambda found: "\\" + found[0], value)
+
+
+def _plain(text: str, escaped: str) -> str:
+    if escaped not in _ESCAPES:
+        raise InputError(f"selector {text!r}: \\{escaped} is no escape that is understood here; write \\\\{escaped}")
+    return _ESCAPES[escaped]
 
 
 def _checked(form: re.Pattern[str], names: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,114 @@
+"""Answers that were paid for, kept on disk so that a run which is cut asks for none of them again.
+
+Enters: what was asked (endpoint, query, instants) and the rows it was answered with. Leaves: the same rows. A file is
+named by the hash of what was asked and carries that hash and a checksum of its content; one that is torn, of another
+question or of another version is as good as absent. Files appear whole or not at all.
+"""
+
+import hashlib
+import os
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from autoscaler.core.columns import F64
+from autoscaler.errors import InputError
+
+_MAGIC: Final = b"headroom past 1\n"
+_FAST: Final = 1
+"""zlib's level: a higher one takes longer than asking again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question to one server: a query at `points` instants from `first_s` on."""
+
+    url: str
+    query: str
+    first_s: int
+    step_s: int
+    points: int
+
+    @property
+    def last_s(self) -> int:
+        """The last instant, which is included."""
+        return self.first_s + (self.points - 1) * self.step_s
+
+    def digest(self) -> str:
+        """What no other question has."""
+        text = msgspec.json.encode([self.url, self.query, self.first_s, self.step_s, self.points])
+        return hashlib.sha256(text).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The answer: labels of each series, and values of shape (series, points), NaN where there was none."""
+
+    labels: tuple[dict[str, str], ...]
+    values: F64
+
+
+class _Head(msgspec.Struct, frozen=True):
+    asked: str
+    labels: tuple[dict[str, str], ...]
+    points: int
+    crc32: int
+
+
+class Chunks:
+    """The files of one folder. Raises InputError where the folder cannot be made or written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made ({error.strerror}); name a folder you may write to") from error
+
+    def load(self, asked: Asked) -> Rows | None:
+        """The kept answer; None where there is none that is whole."""
+        try:
+            text = self._path(asked).read_bytes()
+        except OSError:
+            return None
+        head_text, _, packed = text.removeprefix(_MAGIC).partition(b"\n")
+        try:
+            head = msgspec.json.decode(head_text, type=_Head)
+            if not text.startswith(_MAGIC) or head.asked != asked.digest() or head.crc32 != zlib.crc32(packed):
+                return None
+            values = np.frombuffer(zlib.decompress(packed), dtype="<f8")
+        except (msgspec.DecodeError, zlib.error, ValueError):
+            return None
+        return Rows(head.labels, values.reshape(len(head.labels), head.points).astype(np.float64))
+
+    def has(self, asked: Asked) -> bool:
+        """Whether there is a file of this answer, whole or not."""
+        return self._path(asked).exists()
+
+    def save(self, asked: Asked, rows: Rows) -> None:
+        """Keep an answer. Raises InputError when the disk does not take it."""
+        packed = zlib.compress(np.ascontiguousarray(rows.values, dtype="<f8").tobytes(), _FAST)
+        head = _Head(asked.digest(), rows.labels, asked.points, zlib.crc32(packed))
+        replace_file(self._path(asked), _MAGIC + msgspec.json.encode(head) + b"\n" + packed)
+
+    def _path(self, asked: Asked) -> Path:
+        return self._folder / f"{asked.digest()[:32]}.past"
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all. Raises InputError."""
+    name = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).replace(path)
+    except OSError as error:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        raise InputError(f"{path.parent}: {error.strerror}; make room, or name another folder") from error

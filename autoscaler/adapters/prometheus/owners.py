@@ -1,0 +1,98 @@
+"""What kube-state-metrics says of pods: whose they are, and how many GPUs they ask for.
+
+Enters: namespaces and a window. Leaves: pod -> owner, pod -> GPUs; empty where nobody runs kube-state-metrics. Its own
+labels collide with those of its scrape: where these win, the pod is under ``exported_pod``.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.adapters.prometheus.answers import AnswerError
+from autoscaler.adapters.prometheus.history import History
+from autoscaler.adapters.prometheus.promql import any_of
+from autoscaler.adapters.prometheus.questions import Window
+from autoscaler.ports import Fault
+
+_GPU_RESOURCES: Final = ("nvidia_com_gpu", "amd_com_gpu")
+_LOOKS: Final = 8
+"""Instants of the window at which it is looked how many GPUs pods ask for."""
+
+PodKey = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a pod is; `kind` is None where only a name is known."""
+
+    kind: str | None
+    name: str
+
+
+Owners = Mapping[PodKey, Owner]
+
+
+async def owners_of(history: History, namespaces: Sequence[str], window: Window, notes: list[str]) -> Owners:
+    """Pod -> what owns it, through its ReplicaSet; a pod that has no owner is left out. Raises PortError."""
+    spaces = any_of(namespaces)
+    asked = [
+        f"{name}{{{label}=~{spaces}}}"
+        for name in ("kube_pod_owner", "kube_replicaset_owner")
+        for label in ("namespace", "exported_namespace")
+    ]
+    try:
+        found = await history.series(asked, start_s=window.start_s, end_s=window.end_s)
+    except AnswerError as error:
+        if error.fault is Fault.DENIED:
+            raise
+        notes.append(f"who owns the pods could not be read from kube-state-metrics ({error}); labels are taken")
+        return {}
+    above = {
+        (_own(one, "namespace"), one.get("replicaset", "")): Owner(one["owner_kind"], one["owner_name"])
+        for one in found
+        if one.get("__name__") == "kube_replicaset_owner" and _is_owned(one)
+    }
+    owners: dict[PodKey, Owner] = {}
+    for one in found:
+        if one.get("__name__") != "kube_pod_owner" or not _is_owned(one):
+            continue
+        space, owner = _own(one, "namespace"), Owner(one["owner_kind"], one["owner_name"])
+        if owner.kind == "ReplicaSet":
+            owner = above.get((space, owner.name)) or Owner("Deployment", re.sub("-[a-z0-9]{1,10}$", "", owner.name))
+        owners[space, _own(one, "pod")] = owner
+    return owners
+
+
+async def replica_gpus(
+    history: History, namespaces: Sequence[str], window: Window, notes: list[str]
+) -> Mapping[PodKey, float]:
+    """Pod -> the GPUs it asks for, of pods that stood at one of some instants of the window. Raises PortError."""
+    step_s = max(1, (window.end_s - window.start_s) // _LOOKS)
+    spaces, by = any_of(namespaces), "namespace,pod,exported_namespace,exported_pod"
+    asked = " or ".join(
+        f"sum by({by})(kube_pod_container_resource_requests{{resource=~{any_of(_GPU_RESOURCES)},{label}=~{spaces}}})"
+        for label in ("namespace", "exported_namespace")
+    )
+    try:
+        found = await history.range(asked, start_s=window.start_s + step_s, end_s=window.end_s, step_s=step_s)
+    except AnswerError as error:
+        if error.fault is Fault.DENIED:
+            raise
+        notes.append(f"how many GPUs the pods ask for could not be read from kube-state-metrics: {error}")
+        return {}
+    return {
+        (_own(one.labels, "namespace"), _own(one.labels, "pod")): float(one.values[-1])
+        for one in found
+        if one.values.size
+    }
+
+
+def _own(labels: Mapping[str, str], name: str) -> str:
+    return labels.get(f"exported_{name}") or labels.get(name, "")
+
+
+def _is_owned(labels: Mapping[str, str]) -> bool:
+    kind = labels.get("owner_kind", "")
+    return kind not in {"", "<none>"} and bool(labels.get("owner_name"))

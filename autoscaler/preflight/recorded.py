@@ -1,0 +1,282 @@
+"""What Prometheus answered about one workload, as its history.
+
+Enters: a subject, a window and the answers to its questions. Leaves: a `WorkloadHistory` in which every step that is
+not known is NaN and lies in a hole that says why. It asks nobody; a lost part was lost before.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from autoscaler.adapters.prometheus.archive import Loss, Past
+from autoscaler.adapters.prometheus.questions import SIGNAL, Question, Subject, Window, names_of
+from autoscaler.core.columns import F64, Bools
+from autoscaler.preflight.history import (
+    Distribution,
+    Gap,
+    Hole,
+    Missing,
+    Signal,
+    Spread,
+    Track,
+    WorkloadHistory,
+)
+
+MOST_HOLES: Final = 100
+"""Of one signal; where a series comes and goes all the time, near ones are told as one."""
+_MOST_FALLING_RATIO: Final = 0.01
+"""Share of a histogram's counts that may be lost to buckets that do not add up; extrapolation explains less."""
+_SUMS: Final = frozenset({"running", "waiting", "arrivals_per_s", "tokens_per_s"})
+"""Signals that double scraping doubles."""
+
+Answers = Mapping[str, tuple[Question, Past]]
+"""By the question's name."""
+
+
+def recorded(subject: Subject, window: Window, answers: Answers) -> WorkloadHistory:
+    """The history of one workload from the answers to `questions(subject, window)`."""
+    reader = _Reader(subject, window, answers)
+    signals = {
+        name: reader.signal(question, name)
+        for question, names in (
+            ("load", ("running", "waiting", "kv_usage_ratio", "replicas", "busy_replicas")),
+            ("flow", ("arrivals_per_s", "tokens_per_s")),
+        )
+        for name in names
+    }
+    if "gateway" in answers:
+        signals["waiting"] = _summed(signals["waiting"], reader.signal("gateway", "queued"))
+        away = reader.signal("gateway", "turned_away_per_s")
+        sent = reader.signal("gateway", "dispatched_per_s")
+        signals["arrivals_per_s"] = sent if isinstance(away, Missing) else _summed(sent, away)
+    return WorkloadHistory(
+        workload=subject.workload,
+        start_s=float(window.start_s),
+        step_s=float(window.step_s),
+        steps=window.steps,
+        queue_wait=reader.spread("queue_wait"),
+        duration=reader.spread("duration"),
+        gpus_per_replica=subject.gpus_per_replica,
+        facts=dict(subject.facts),
+        arrivals_per_s=signals["arrivals_per_s"],
+        running=signals["running"],
+        waiting=signals["waiting"],
+        tokens_per_s=signals["tokens_per_s"],
+        replicas=signals["replicas"],
+        busy_replicas=signals["busy_replicas"],
+        kv_usage_ratio=signals["kv_usage_ratio"],
+    )
+
+
+class _Reader:
+    """The answers about one workload."""
+
+    def __init__(self, subject: Subject, window: Window, answers: Answers) -> None:
+        self._subject, self._window, self._answers = subject, window, answers
+        self._names = names_of(subject)
+        self._twice = self._scraped_twice()
+
+    def signal(self, question: str, name: str) -> Signal:
+        """One track, or why there is none."""
+        asked = self._answers.get(question)
+        if asked is None:
+            return Missing(Gap.NOT_RECORDED, f"the engine ({self._subject.profile.name}) has no metric that tells it")
+        _, past = asked
+        window = self._window
+        lost = tuple(_hole(loss, window) for loss in past.losses)
+        values = next((row for one, row in zip(past.labels, past.values, strict=True) if one.get(SIGNAL) == name), None)
+        if values is None:
+            return self._nowhere(name, lost)
+        values = np.where(np.isfinite(values), values, np.nan)
+        twice = self._twice if name in _SUMS else ()
+        for hole in twice:
+            values[_within(hole, window)] = np.nan
+        strange = _impossible(values, window) if name == "kv_usage_ratio" else ()
+        for hole in strange:
+            values[_within(hole, window)] = np.nan
+        known = [*lost, *twice, *strange]
+        gaps = _unexplained(values, known, window)
+        holes = sorted([*known, *gaps, *self._renames(name)], key=lambda one: one.from_s)
+        return Track(values, self._origin(question, name), tuple(holes))
+
+    def spread(self, question: str) -> Distribution:
+        """A histogram's counts over the whole window, or why there are none."""
+        asked = self._answers.get(question)
+        if asked is None:
+            return Missing(Gap.NOT_RECORDED, f"the engine ({self._subject.profile.name}) keeps no histogram of it")
+        put, past = asked
+        holes = [_hole(loss, self._window) for loss in past.losses]
+        bounds = np.array([_bound(one) for one in past.labels])
+        usable = ~np.isnan(bounds)
+        if not usable.any():
+            return self._nowhere(question, tuple(holes))
+        bounds = bounds[usable]
+        counts, falling = _counts(bounds, past.values[usable])
+        edges = np.unique(bounds)
+        total = counts.sum()
+        if falling > _MOST_FALLING_RATIO * total:
+            return Missing(Gap.AMBIGUOUS, f"{self._origin(question, question)}: its buckets do not add up")
+        if not total > 0:
+            return Missing(
+                Gap.NOT_RECORDED, f"{self._origin(question, question)}: no request was counted in the window"
+            )
+        spoken = np.where(np.isfinite(past.values).any(axis=0), 0.0, np.nan)
+        pieces = Window(put.start_s, put.step_s, put.points)
+        holes += _unexplained(spoken, holes, pieces)
+        return Spread(edges, counts, self._origin(question, question), holes=(*holes, *self._renames(question)))
+
+    def _nowhere(self, name: str, lost: Sequence[Hole]) -> Missing:
+        steps = sum(hole.until_s - hole.from_s for hole in lost)
+        if steps >= self._window.end_s - self._window.start_s:
+            return Missing(lost[0].gap, lost[0].text)
+        tried = self._names.get(name) or self._names.get("running", ())
+        text = f"no series of {', '.join(tried) or 'it'} in the window"
+        return Missing(Gap.NOT_RECORDED, f"{text}; {len(lost)} parts of it were not answered" if lost else text)
+
+    def _origin(self, question: str, name: str) -> str:
+        """The names it was read from, and the query."""
+        names = self._seen(name) or self._names.get(name, ())
+        query = self._answers[question][0].query
+        return f"Prometheus, {', '.join(names) or name}: {query}"
+
+    def _seen(self, name: str) -> tuple[str, ...]:
+        times = self._presence()
+        return tuple(one for one in self._names.get(name, ()) if one in times)
+
+    def _presence(self) -> dict[str, F64]:
+        """Name -> the instants at which it was seen."""
+        if "presence" not in self._answers:
+            return {}
+        put, past = self._answers["presence"]
+        instants = put.first_s + put.step_s * np.arange(put.points, dtype=np.float64)
+        rows = zip(past.labels, past.values, strict=True)
+        seen = {one["__name__"]: instants[np.nan_to_num(row) > 0] for one, row in rows if "__name__" in one}
+        return {name: at for name, at in seen.items() if at.size}
+
+    def _renames(self, name: str) -> tuple[Hole, ...]:
+        """Where one name of a signal ends and another begins."""
+        times = self._presence()
+        seen = sorted((times[one][0], times[one][-1], one) for one in self._names.get(name, ()) if one in times)
+        return tuple(
+            Hole(
+                float(min(old_last_s, new_first_s)), float(max(old_last_s, new_first_s)), Gap.RENAMED,
+                f"{old} until {_instant(old_last_s)}, {new} from {_instant(new_first_s)}: read as one signal",
+            )
+            for (old_first_s, old_last_s, old), (new_first_s, new_last_s, new) in pairwise(seen)
+            if old_first_s < new_first_s and old_last_s < new_last_s
+        )  # fmt: skip
+
+    def _scraped_twice(self) -> tuple[Hole, ...]:
+        """When some replica's series were there under several scrapers, so that sums count it more than once."""
+        if "presence" not in self._answers:
+            return ()
+        put, past = self._answers["presence"]
+        rows = zip(past.labels, past.values, strict=True)
+        scrapers = next((row for one, row in rows if one.get(SIGNAL) == "scrapers"), None)
+        if scrapers is None or not (np.nan_to_num(scrapers) > 1).any():
+            return ()
+        text = (
+            f"up to {np.nanmax(scrapers):.0f} jobs scrape the same replica, and sums count it as often; name the one "
+            "that counts, as in --selector 'job=\"…\"'"
+        )
+        window = Window(put.start_s, put.step_s, put.points)
+        return tuple(
+            Hole(from_s, min(until_s, float(self._window.end_s)), Gap.AMBIGUOUS, text)
+            for from_s, until_s in _runs(np.nan_to_num(scrapers) > 1, window)
+        )
+
+
+def _summed(one: Signal, other: Signal) -> Signal:
+    """Both together; what only one of them knows is not known."""
+    if isinstance(one, Missing):
+        return one
+    if isinstance(other, Missing):
+        return other
+    return Track(one.values + other.values, f"{one.origin} + {other.origin}", (*one.holes, *other.holes))
+
+
+def _counts(bounds: F64, values: F64) -> tuple[F64, float]:
+    """Counts per bound, ascending, from cumulative increases (bounds, pieces); and how much of them fell.
+
+    Each piece is taken apart by the bounds that it has: a histogram may get other bounds half-way.
+    """
+    edges, at = np.unique(bounds, return_inverse=True)
+    heights = np.zeros((edges.size, values.shape[1]))
+    known = np.zeros(heights.shape, dtype=bool)
+    np.add.at(heights, at, np.nan_to_num(values, nan=0.0, posinf=0.0))
+    np.logical_or.at(known, at, np.isfinite(values))
+    counts, falling = np.zeros(edges.size), 0.0
+    for piece in range(heights.shape[1]):
+        own = np.flatnonzero(known[:, piece])
+        if own.size:
+            steps = np.diff(heights[own, piece], prepend=0.0)
+            counts[own] += np.maximum(steps, 0.0)
+            falling -= float(np.minimum(steps, 0.0).sum())
+    return counts, falling
+
+
+def _bound(labels: Mapping[str, str]) -> float:
+    try:
+        return float(labels.get("le", "nan"))
+    except ValueError:
+        return float("nan")
+
+
+def _impossible(values: F64, window: Window) -> tuple[Hole, ...]:
+    return tuple(
+        Hole(from_s, until_s, Gap.REFUSED, "a share above 1 cannot be; if it is percent, say so with --metric")
+        for from_s, until_s in _runs(np.nan_to_num(values) > 1.0 + 1e-9, window)
+    )
+
+
+def _unexplained(values: F64, known: Iterable[Hole], window: Window) -> list[Hole]:
+    """Holes for the steps that are NaN for none of the known reasons."""
+    missing = np.isnan(values)
+    for hole in known:
+        missing[_within(hole, window)] = False
+    text = "no sample: no replica ran, or none was scraped"
+    holes = []
+    for from_s, until_s in _joined(_runs(missing, window)):
+        steps = round((until_s - from_s) / window.step_s)
+        first = round((from_s - window.start_s) / window.step_s)
+        gone = int(missing[first : first + steps].sum())
+        share = "" if gone == steps else f" ({gone} of {steps} steps)"
+        holes.append(Hole(from_s, until_s, Gap.NOT_RECORDED, text + share))
+    return holes
+
+
+def _joined(runs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most `MOST_HOLES` stretches that hold all runs; the widest gaps between them remain."""
+    if len(runs) <= MOST_HOLES:
+        return runs
+    between = np.array([later[0] - earlier[1] for earlier, later in pairwise(runs)])
+    cuts = np.sort(np.argpartition(between, -(MOST_HOLES - 1))[-(MOST_HOLES - 1) :]) + 1
+    firsts, ends = [0, *cuts], [*cuts, len(runs)]
+    return [(runs[first][0], runs[end - 1][1]) for first, end in zip(firsts, ends, strict=True)]
+
+
+def _runs(missing: Bools, window: Window) -> list[tuple[float, float]]:
+    """The stretches [from_s, until_s) of steps that are marked."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], missing.astype(np.int8), [0]))))
+    return [
+        (float(window.start_s + first * window.step_s), float(window.start_s + end * window.step_s))
+        for first, end in edges.reshape(-1, 2)
+    ]
+
+
+def _within(hole: Hole, window: Window) -> slice:
+    first = int(np.floor((hole.from_s - window.start_s) / window.step_s))
+    end = int(np.ceil((hole.until_s - window.start_s) / window.step_s))
+    return slice(max(0, first), max(0, end))
+
+
+def _hole(loss: Loss, window: Window) -> Hole:
+    from_s, until_s = max(loss.from_s, window.start_s), min(loss.until_s, window.end_s)
+    return Hole(float(from_s), float(until_s), Gap(loss.trouble.value), loss.text)
+
+
+def _instant(at_s: float) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"
