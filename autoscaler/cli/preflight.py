@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from autoscaler.cli import preflight_prometheus as live
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.cli.progress import Meter
 from autoscaler.errors import InputError
@@ -25,6 +26,8 @@ from autoscaler.sim.serving.profile import Profile
 from autoscaler.sim.traces.selection import FORM
 
 BUILT_IN: Final = "built-in"
+PARTS: Final = ".prometheus"
+"""Folder within the output's for what was read: a run that is cut goes on from there."""
 SHOWN: Final = 12
 """Workloads whose answers are printed; all of them are in the files."""
 _INTERRUPTED: Final = 130
@@ -47,16 +50,21 @@ Prices = Annotated[
 ProfileFile = Annotated[
     str | None, _option(f"An engine's latencies tell how long requests run: {BUILT_IN}, or {PROFILE_FORM}.", "FILE")
 ]
-Step = Annotated[float, _option("Seconds that one step of a trace's history covers.", "SECONDS")]
+Step = Annotated[float, _option("Seconds that one step of the history covers.", "SECONDS")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON document instead of words.")]
 
 
 def preflight(
     ctx: typer.Context, *, out: Out, trace: Traces = None, cold_start: ColdStart = None, slots: Slots = None,
     gpus: Gpus = None, price: Prices = None, profile: ProfileFile = None, step: Step = STEP_S, json: Json = False,
+    prometheus: live.Server = None, config: live.Config = None, token_file: live.TokenFile = None,
+    ca_file: live.CaFile = None, days: live.Days = live.DAYS, begin: live.From = None, end: live.To = None,
+    workload: live.Workloads = None, selector: live.Selectors = None, namespace: live.Namespaces = None,
+    owner_label: live.OwnerLabels = None, metric: live.Metrics = None, query_timeout: live.QueryTimeout = 60.0,
 ) -> None:  # fmt: skip
     """Say from recorded load what is always needed, what is noise, what is wasted and what can wait.
 
+    From a cluster: headroom preflight --prometheus http://localhost:9090 --days 14 --out report
     Without data of your own: headroom preflight --trace FILE --cold-start 180 --profile built-in --out report
     """
     given = Given(
@@ -65,8 +73,14 @@ def preflight(
     check_step(step)
     engine = None if profile is None else load_profile(None if profile == BUILT_IN else profile)
     sources = _trace_sources(trace or [], engine, step)
+    if prometheus is not None:
+        options = live.PrometheusOptions(
+            prometheus, config, token_file, ca_file, days, begin, end, live.whole_step(step), tuple(workload or ()),
+            tuple(selector or ()), tuple(namespace or ()), tuple(owner_label or ()), tuple(metric or ()), query_timeout,
+        )  # fmt: skip
+        sources.append(_prometheus_source(options, out))
     if not sources:
-        raise InputError("preflight: nothing to read; give a source, for example --trace FILE")
+        raise InputError("preflight: nothing to read; give --prometheus URL, or --trace FILE")
     run(sources, given, out=out, command=_command(ctx), as_json=json)
 
 
@@ -100,6 +114,18 @@ def _outputs(out: Path) -> dict[str, Path]:
 
 def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float) -> list[Source]:
     return [Source(trace, histories(trace, profile=engine, step_s=step_s)) for trace in traces]
+
+
+def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
+    """What Prometheus has; what is read of it is kept in the output's folder until a run is through."""
+    _outputs(out)
+    try:
+        fetched = live.read_prometheus(options, out / PARTS)
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    for note in fetched.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return Source(f"Prometheus {options.server}", fetched.histories, fetched.notes)
 
 
 def _positive(option: str, value: float | None) -> float | None:

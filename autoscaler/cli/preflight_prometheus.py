@@ -29,7 +29,7 @@ from autoscaler.adapters.prometheus.discovery import (
     discover,
 )
 from autoscaler.adapters.prometheus.endpoints import Endpoint
-from autoscaler.adapters.prometheus.history import TIMEOUT_S, remembering
+from autoscaler.adapters.prometheus.history import remembering
 from autoscaler.adapters.prometheus.promql import parse_matchers
 from autoscaler.adapters.prometheus.questions import Window, questions, settle_s
 from autoscaler.cli.progress import Meter
@@ -40,7 +40,6 @@ from autoscaler.runtime.clock import WallClock
 from autoscaler.settings.load import load_settings
 
 DAYS: Final = 14.0
-STEP_S: Final = 30
 MOST_STEPS: Final = 1_000_000
 _DAY_S: Final = 86_400
 _SLOWEST_SCRAPE_S: Final = 60
@@ -62,7 +61,6 @@ CaFile = Annotated[Path | None, _option("--ca-file", "With a URL: certificates (
 Days = Annotated[float, _option("--days", "How far back, where --from does not say.", "DAYS")]
 From = Annotated[str | None, _option("--from", "Begin of the window: 2026-11-01 or 2026-11-01T08:00, UTC.", "TIME")]
 To = Annotated[str | None, _option("--to", "End of the window; left out, now.", "TIME")]
-Step = Annotated[int, _option("--step", "Resolution.", "SECONDS")]
 Workloads = Annotated[
     list[str] | None, _option("--workload", "Only this one; may be repeated. Left out: all that are found.", "NS/NAME")
 ]
@@ -93,13 +91,13 @@ class PrometheusOptions:
     days: float = DAYS
     from_text: str | None = None
     to_text: str | None = None
-    step_s: int = STEP_S
+    step_s: int = 30
     workloads: Sequence[str] = ()
     selectors: Sequence[str] = ()
     namespaces: Sequence[str] = ()
     owner_labels: Sequence[str] = ()
     metrics: Sequence[str] = ()
-    query_timeout_s: float = TIMEOUT_S
+    query_timeout_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +202,7 @@ async def _read(options: PrometheusOptions, endpoint: Endpoint, search: Search, 
             archive = Archive(history, chunks, clock, np.random.default_rng())
             await _fetch(archive, found, window, meter)
     (state / _UNFINISHED).unlink(missing_ok=True)
+    chunks.forget_others()
     notes = (*resumed, *found.notes)
     histories = _histories(archive, found, window)
     return Fetched(window, len(found.subjects), histories, notes, archive.asked, archive.kept)
@@ -254,6 +253,13 @@ def _pinned(state: Path, options: PrometheusOptions, window: Window) -> tuple[Wi
         return before.window, (f"goes on with a run that was cut: the window ends at {end}",)
     replace_file(path, msgspec.json.encode(_Run(asked, window)))
     return window, ()
+
+
+def whole_step(step_s: float) -> int:
+    """The step in whole seconds, as Prometheus' instants are. Raises InputError."""
+    if step_s != int(step_s):
+        raise InputError(f"--step: {step_s:g} cannot be used with --prometheus; give whole seconds")
+    return int(step_s)
 
 
 def _metric(text: str) -> tuple[str, str]:

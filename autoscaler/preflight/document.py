@@ -36,6 +36,8 @@ class Findings:
     given: Given
     workloads: tuple[WorkloadStudy, ...]
     cluster: ClusterStudy
+    notes: tuple[str, ...] = ()
+    """What a reader should know about how the sources were read."""
 
 
 def document(findings: Findings) -> str:
@@ -45,6 +47,7 @@ def document(findings: Findings) -> str:
         "headroom": __version__,
         "command": findings.command,
         "sources": findings.sources,
+        "notes": findings.notes,
         "given": plain(findings.given),
         "cluster": plain(findings.cluster) | {"sentences": plain(cluster_sentences(findings.cluster))},
         "workloads": [plain(study) | {"sentences": plain(workload_sentences(study))} for study in findings.workloads],

@@ -21,6 +21,8 @@ class Source:
 
     name: str
     histories: Iterable[WorkloadHistory]
+    notes: tuple[str, ...] = ()
+    """What a reader should know about how they were read."""
 
 
 def examine(
@@ -40,7 +42,8 @@ def examine(
     if not studies:
         names = ", ".join(source.name for source in sources)
         raise InputError(f"{names}: no workload in it; choose another source or a longer window")
-    return Findings(command, tuple(source.name for source in sources), given, tuple(studies), cluster.finish())
+    notes = tuple(note for source in sources for note in source.notes)
+    return Findings(command, tuple(source.name for source in sources), given, tuple(studies), cluster.finish(), notes)
 
 
 def _named_once(sources: Sequence[Source]) -> Iterator[WorkloadHistory]:

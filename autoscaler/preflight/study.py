@@ -18,7 +18,7 @@ from autoscaler.preflight.bursts import Bursts, bursts
 from autoscaler.preflight.chart import Chart, chart
 from autoscaler.preflight.episodes import reactive_capacity
 from autoscaler.preflight.given import Given, whole_window
-from autoscaler.preflight.history import Hole, Missing, Track, WorkloadHistory
+from autoscaler.preflight.history import Hole, Missing, Spread, Track, WorkloadHistory
 from autoscaler.preflight.offered import Demand, arriving, in_flight
 from autoscaler.preflight.provision import Provision, provision
 from autoscaler.preflight.residency import Residency, residency
@@ -154,7 +154,7 @@ def _missing(history: WorkloadHistory) -> dict[str, Missing]:
 
 def _holes(history: WorkloadHistory) -> dict[str, tuple[Hole, ...]]:
     found = {field.name: getattr(history, field.name) for field in fields(history)}
-    return {name: value.holes for name, value in found.items() if isinstance(value, Track) and value.holes}
+    return {name: value.holes for name, value in found.items() if isinstance(value, Track | Spread) and value.holes}
 
 
 def recommended_replicas(level: Answer, slots: Answer, *, factor: float = 1.0) -> Answer:

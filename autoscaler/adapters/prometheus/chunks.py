@@ -20,6 +20,8 @@ from autoscaler.core.columns import F64
 from autoscaler.errors import InputError
 
 _MAGIC: Final = b"headroom past 1\n"
+_SUFFIX: Final = ".past"
+_UNFINISHED: Final = ".new-"
 _FAST: Final = 1
 """zlib's level: a higher one takes longer than asking again."""
 
@@ -65,6 +67,7 @@ class Chunks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._used: set[Path] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -84,6 +87,7 @@ class Chunks:
             values = np.frombuffer(zlib.decompress(packed), dtype="<f8")
         except (msgspec.DecodeError, zlib.error, ValueError):
             return None
+        self._used.add(self._path(asked))
         return Rows(head.labels, values.reshape(len(head.labels), head.points).astype(np.float64))
 
     def has(self, asked: Asked) -> bool:
@@ -95,16 +99,23 @@ class Chunks:
         packed = zlib.compress(np.ascontiguousarray(rows.values, dtype="<f8").tobytes(), _FAST)
         head = _Head(asked.digest(), rows.labels, asked.points, zlib.crc32(packed))
         replace_file(self._path(asked), _MAGIC + msgspec.json.encode(head) + b"\n" + packed)
+        self._used.add(self._path(asked))
+
+    def forget_others(self) -> None:
+        """Delete what neither was asked for nor kept since this was made: parts of windows that are over."""
+        for path in (*self._folder.glob(f"*{_SUFFIX}"), *self._folder.glob(f"{_UNFINISHED}*")):
+            if path not in self._used:
+                path.unlink(missing_ok=True)
 
     def _path(self, asked: Asked) -> Path:
-        return self._folder / f"{asked.digest()[:32]}.past"
+        return self._folder / f"{asked.digest()[:32]}{_SUFFIX}"
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file that appears whole or not at all. Raises InputError."""
     name = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         Path(name).replace(path)
