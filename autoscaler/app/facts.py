@@ -5,6 +5,7 @@ from memory.
 """
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -124,6 +125,8 @@ class Facts:
         spec, mode = claim.spec, self._workloads.mode(claim)
         frame, act = self._board.frame(key), self._board.act(key)
         found, missing, problems = self._pages(key)
+        lead_s = math.inf if frame is None else frame.warmup_p90_s
+        hpa = None if claim.scaled_object is None else self._keda.answers.previews.preview(claim, lead_s)
         return About(
             kind=claim.ref.kind,
             way=claim.way.value,
@@ -132,7 +135,8 @@ class Facts:
             mode_until_s=spec.mode_until_s,
             tier=spec.tier.value,
             engine=spec.engine.value,
-            conditions=conditions(claim, mode, self._cluster.frozen, frame, act),
+            conditions=conditions(claim, mode, self._cluster.frozen, frame, act, hpa=hpa),
+            hpa=hpa,
             obstacle=None if claim.obstacle is None else claim.obstacle.message,
             remarks=(
                 *claim.remarks,

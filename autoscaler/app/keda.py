@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from autoscaler.adapters.keda.answers import Refusal, Refused, Served
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.app.hpa import HpaPreviews
 from autoscaler.core.observe.freshness import nobody_serves
 from autoscaler.core.types import Readings
 from autoscaler.ports import Clock
@@ -80,7 +81,10 @@ class KedaAnswers:
     `served` and `ready` may be called from another thread than the rest: what they read is replaced as a whole.
     """
 
-    def __init__(self, books: Books, tell: Callable[[str, str], None], clock: Clock, *, hold_s: float) -> None:
+    def __init__(
+        self, books: Books, tell: Callable[[str, str], None], clock: Clock, previews: HpaPreviews, *, hold_s: float
+    ) -> None:
+        self.previews = previews
         self._books = books
         self._tell = tell
         self._clock = clock
@@ -109,6 +113,7 @@ class KedaAnswers:
             asking[claim.ref.namespace, claim.scaled_object] = workload
         else:
             self._steps.pop(workload, None)
+            self.previews.forget(workload)
         if asking:
             self._askers[workload] = set(asking)
         for key, found in asking.items():
@@ -123,6 +128,7 @@ class KedaAnswers:
         self._synced = True
         async for entry in feed:
             self.note(entry)
+            self.previews.settle()
 
     def note(self, entry: Entry) -> None:
         """Take an entry of the driver's record."""
@@ -148,6 +154,13 @@ class KedaAnswers:
         step = self._steps.get(act.workload)
         if step is not None and act.outcome is Outcome.LIMITED and act.replicas == step.replicas:
             self._steps[act.workload] = replace(step, replicas=min(step.replicas, act.seen_replicas))
+
+    def told(self, namespace: str, name: str, metric: str, value: int) -> None:
+        """A number was told: its HPA's preview begins with it."""
+        found = self._asking.get((namespace, name))
+        claim = self._books.claim(found) if isinstance(found, str) else None
+        if claim is not None:
+            self.previews.told(claim, metric, value)
 
     def served(self, namespace: str, name: str) -> Served | Refused:
         """The number for a ScaledObject."""

@@ -5,7 +5,7 @@ begin with the lead, and a label on the leader's pod. Where the settings leave K
 """
 
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -16,8 +16,12 @@ from autoscaler.adapters.keda.certificates import Tls
 from autoscaler.adapters.keda.counts import Counts
 from autoscaler.adapters.keda.server import Listen
 from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.leader_label import LeaderLabel
 from autoscaler.adapters.kube.writing import Requests
+from autoscaler.api.claims import Claim
+from autoscaler.app.hpa import HpaPreviews
+from autoscaler.app.hpa_sight import Followed
 from autoscaler.app.keda import Books, KedaAnswers
 from autoscaler.ports import Clock
 from autoscaler.record.metrics import KedaFigures
@@ -28,13 +32,26 @@ LOG: Final = structlog.get_logger("headroom")
 
 
 class KedaSide:
-    """Everything of one replica that KEDA meets."""
+    """Everything of one replica that KEDA meets. `hold` is told where an HPA will not follow, with why."""
 
-    def __init__(self, settings: Settings, api: Requests, books: Books, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        api: Requests,
+        books: Books,
+        clock: Clock,
+        *,
+        cluster: Cluster,
+        hold: Callable[[Claim, str], None],
+    ) -> None:
         self._settings = settings.keda
+        self._api = api
+        self._clock = clock
+        self._sight = Followed(cluster)
         self._counts = Counts()
         self._server = Beside(clock, self._counts)
-        self.answers = KedaAnswers(books, self._server.tell, clock, hold_s=settings.keda.hold_s)
+        previews = HpaPreviews(self._sight, clock, hold)
+        self.answers = KedaAnswers(books, self._server.tell, clock, previews, hold_s=settings.keda.hold_s)
         self._label = LeaderLabel(
             api,
             clock,
@@ -60,7 +77,9 @@ class KedaSide:
 
     def works(self) -> dict[str, Coroutine[Any, Any, None]]:
         """What runs as long as the replica does."""
-        return {"keda-label": self._label.run()} if self._settings.enabled else {}
+        if not self._settings.enabled:
+            return {}
+        return {"keda-label": self._label.run(), "keda-version": self._sight.learn(self._api, self._clock)}
 
     async def lead(self, feed: Feed) -> None:
         """Give numbers, from the steps on the feed, until it ends."""
@@ -88,4 +107,5 @@ class KedaSide:
             held=counts.held,
             certificates=counts.certificates,
             plaintext=self._settings.tls is None,
+            hpa=self.answers.previews.figures(),
         )

@@ -126,7 +126,7 @@ class Live:
             clock=clock,
             guard=self._guard,
         )
-        self.keda = KedaSide(settings, api, self, clock)
+        self.keda = KedaSide(settings, api, self, clock, cluster=self._cluster, hold=self._on_held)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, self._leader_address)
 
@@ -275,6 +275,9 @@ class Live:
     def _on_pod(self, change: Change[Pod]) -> None:
         for hear in (self._warmups.on_pod, self._workloads.on_gateway, self._gpus.on_pod):
             self._guard.run(change.key, partial(hear, change))
+
+    def _on_held(self, claim: Claim, words: str) -> None:
+        self._events.note(claim.ref, "Warning", "HpaHolds", words)
 
     def _on_gpu(self, pod: str) -> None:
         LOG.warning("a GPU has failed", pod=pod, health=str(self._gpus.failure(pod)))

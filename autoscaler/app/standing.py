@@ -10,6 +10,7 @@ from typing import Final
 from autoscaler.api.claims import Claim, Rejection
 from autoscaler.api.modes import Mode
 from autoscaler.api.status import ConditionType, Truth
+from autoscaler.record.hpa import HpaPreview
 from autoscaler.record.status import ActRecord, Condition
 from autoscaler.record.stream import StepFrame, WorkloadFrame
 
@@ -28,14 +29,20 @@ PAUSES: Final = frozenset({Mode.PAUSED, Mode.PAUSED_SCALE_IN, Mode.PAUSED_SCALE_
 
 
 def conditions(
-    claim: Claim, mode: Mode, frozen: str | None, frame: WorkloadFrame | None, act: ActRecord | None
+    claim: Claim,
+    mode: Mode,
+    frozen: str | None,
+    frame: WorkloadFrame | None,
+    act: ActRecord | None,
+    *,
+    hpa: HpaPreview | None = None,
 ) -> tuple[Condition, ...]:
-    """The conditions of a claimed workload, each type once."""
+    """The conditions of a claimed workload, each type once; `hpa` is the one by which KEDA acts, where it does."""
     return (
         _ready(claim),
         _active(claim, mode, frozen, act),
         _fresh(frame),
-        _limited(frame),
+        _limited(frame, hpa),
         _paused(mode, frozen),
         _made(ConditionType.SHADOW, claim.obstacle is None and mode is Mode.SHADOW, mode.value, _MODES[mode]),
     )
@@ -97,13 +104,15 @@ def _fresh(frame: WorkloadFrame | None) -> Condition:
     return _made(ConditionType.SIGNALS_FRESH, False, worst, words)
 
 
-def _limited(frame: WorkloadFrame | None) -> Condition:
+def _limited(frame: WorkloadFrame | None, hpa: HpaPreview | None) -> Condition:
     if frame is None:
         return _told(ConditionType.SCALING_LIMITED, Truth.UNKNOWN, "NothingDecided", "nothing was decided yet")
     binding: StepFrame | None = None
     for step in frame.decision.trace:
         if step.reason in LIMITING and (step.after < step.before or step.reason == ZERO_REFUSED):
             binding = step
+    if binding is None and hpa is not None and hpa.limits:
+        return _made(ConditionType.SCALING_LIMITED, True, f"Hpa{_camel(hpa.limits[-1])}", hpa.text)
     if binding is None:
         return _made(ConditionType.SCALING_LIMITED, False, "Free", "no limit keeps it from what the load needs")
     return _made(ConditionType.SCALING_LIMITED, True, _camel(binding.reason), binding.text)

@@ -24,6 +24,7 @@ from autoscaler.cli.rights import Own, rights
 from autoscaler.cli.status import state
 from autoscaler.ports import Clock
 from autoscaler.record.explain import duration
+from autoscaler.record.hpa import WHERE
 from autoscaler.record.status import WorkloadStatus
 from autoscaler.settings.model import Settings
 
@@ -230,6 +231,12 @@ def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
     for remark in about.remarks:
         well = False
         yield Finding(row.workload, State.WARN, remark)
+    if about.hpa is not None:
+        behavior = about.hpa.behavior
+        mended = None if behavior is None else f"in the ScaledObject's {WHERE}: {behavior}"
+        for remark in about.hpa.remarks:
+            well = False
+            yield Finding(row.workload, State.WARN, remark, mended)
     if well:
         names = f"{len(about.found)} metrics found, " if about.found else ""
         yield Finding(row.workload, State.OK, f"{names}mode {about.mode}, {state(row)}")

@@ -16,6 +16,7 @@ from autoscaler.core.types import Decision, Readings, Verdict
 from autoscaler.core.view import View
 from autoscaler.record.audit import audit_line, read_lines
 from autoscaler.record.explain import clock, line, page
+from autoscaler.record.hpa import hpa_lines
 from autoscaler.record.status import About, ActRecord
 from autoscaler.record.stream import Aim, WorkloadFrame, workload_frame
 from autoscaler.record.tally import Tally
@@ -201,4 +202,5 @@ def _standing(about: About | None, act: ActRecord | None) -> list[str]:
         lines += [f"  problem: {problem}" for problem in about.problems]
         lines += [f"  {c.type}={c.status}: {c.reason}: {c.message}" for c in about.conditions]
         lines += [f"  remark: {remark}" for remark in about.remarks]
+        lines += [] if about.hpa is None else hpa_lines(about.hpa)
     return lines

@@ -2,9 +2,9 @@
 
 Enters: the newest frame of every workload, what was counted since the start, figures of the process. Leaves: families,
 each a metric of the catalogue with its labelled values. A figure that is not known has no value at all, which is not
-zero. Labels are the workload and closed sets of codes, never a pod: a workload has at most 41 series, and one more for
-each verdict and reason and for each outcome that occurred. Dashboards and alerts read the names: renaming one is a
-breaking change.
+zero. Labels are the workload and closed sets of codes, never a pod: a workload has at most 41 series, one more for each
+verdict and reason and for each outcome that occurred, and behind KEDA one more and one for each limit of its HPA.
+Dashboards and alerts read the names: renaming one is a breaking change.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +59,8 @@ class KedaFigures:
     held: int = 0
     certificates: int = 0
     plaintext: bool = False
+    hpa: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """By workload the count that its HPA makes of the last number, and codes of what keeps it from that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +221,18 @@ _KEDA_CERTIFICATES: Final = Metric(
 _KEDA_PLAINTEXT: Final = Metric(
     "headroom_keda_plaintext", Kind.GAUGE, "1 while KEDA is answered without encryption: whoever reaches it may ask."
 )
+_HPA: Final = _of_workload("hpa_replicas", "Replicas that the HPA makes of the number that KEDA was told last.")
+_HPA_LIMIT: Final = Metric(
+    "headroom_hpa_limit", Kind.GAUGE, "1 for what keeps the HPA from the number that KEDA was told.", (*_OWNER, "limit")
+)
 _BUILD: Final = Metric("headroom_build_info", Kind.GAUGE, "Always 1, with the version that runs.", ("version",))
 _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a hash of the settings.", ("hash",))
 
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
-    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_PLAINTEXT, _BUILD, _CONFIG,
+    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_PLAINTEXT, _HPA, _HPA_LIMIT, _BUILD,
+    _CONFIG,
 )  # fmt: skip
 """Every metric there is."""
 
@@ -300,3 +307,6 @@ def _of_keda(keda: KedaFigures) -> Iterator[Family]:
     yield Family(_KEDA_HELD, {(): keda.held})
     yield Family(_KEDA_CERTIFICATES, {(): keda.certificates})
     yield Family(_KEDA_PLAINTEXT, {(): float(keda.plaintext)})
+    yield Family(_HPA, {owner(workload): float(replicas) for workload, (replicas, _) in keda.hpa.items()})
+    limits = ((owner(workload), code) for workload, (_, codes) in keda.hpa.items() for code in codes)
+    yield Family(_HPA_LIMIT, {(*labels, code): 1.0 for labels, code in limits})

@@ -7,6 +7,7 @@ overload signal for gateways. None means not known; an instant is in seconds of 
 from dataclasses import dataclass
 
 from autoscaler.core.scale.overload import LASTS_TICKS
+from autoscaler.record.hpa import HpaPreview
 from autoscaler.record.stream import SignalFrame, WorkloadFrame
 
 
@@ -47,6 +48,8 @@ class About:
     """Names that the engine's profile expects and no page has."""
     problems: tuple[str, ...] = ()
     """Why metrics or replicas cannot be read now."""
+    hpa: HpaPreview | None = None
+    """What the HPA by which KEDA acts makes of the last number; None for other ways in."""
 
 
 @dataclass(frozen=True, slots=True)

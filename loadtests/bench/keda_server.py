@@ -23,9 +23,10 @@ from autoscaler.adapters.keda.counts import Counts
 from autoscaler.adapters.keda.server import SERVICE, Listen
 from autoscaler.adapters.kube.discovery import Discovery
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.scaling import ScaledObject, Target
+from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, Target, TargetSpec
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
 from autoscaler.core.params import Params
 from autoscaler.runtime.clock import WallClock
@@ -40,6 +41,7 @@ ADDRESS = "headroom-keda.headroom-system:8090"
 NAMESPACE = "team"
 DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
 TICK_S = 5.0
+STANDING = Target(spec=TargetSpec(2))
 
 
 def metadata() -> dict[str, str]:
@@ -62,6 +64,24 @@ def scaled_object(number: int) -> ScaledObject:
     return msgspec.json.decode(msgspec.json.encode(content), type=ScaledObject)
 
 
+def hpa(number: int) -> Hpa:
+    """The one that KEDA keeps for it, as the API server sends it."""
+    name = f"service-{number}"
+    target = {"type": "AverageValue", "averageValue": "1"}
+    metric = {"metric": {"name": "s0-headroom-replicas"}, "target": target}
+    content = {
+        "metadata": {
+            "name": f"keda-hpa-{name}", "namespace": NAMESPACE, "uid": f"h-{number}",
+            "ownerReferences": [{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": name, "uid": "u"}],
+        },
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": name}, "minReplicas": 1, "maxReplicas": PODS,
+            "metrics": [{"type": "External", "external": metric}],
+        },
+    }  # fmt: skip
+    return msgspec.json.decode(msgspec.json.encode(content), type=Hpa)
+
+
 class Known:
     """Books over a Discovery that has heard of `count` targets and their ScaledObjects; this process leads."""
 
@@ -73,10 +93,12 @@ class Known:
         self.discovery = Discovery((DEPLOYMENT,), frozenset({ADDRESS}))
         self.claims: dict[str, Claim] = {}
         self.objects: dict[str, ScaledObject] = {}
+        self.hpas: dict[str, Hpa] = {}
         for number in range(count):
             found = scaled_object(number)
             key = found.metadata.key
             self.objects[key] = found
+            self.hpas[key] = hpa(number)
             self.discovery.target(DEPLOYMENT, key, Target(Meta(f"service-{number}", NAMESPACE, f"t-{number}")))
             self.discovery.scaled_object(key, found)
             claim = self.discovery.resolve(key).claim
@@ -98,6 +120,18 @@ class Known:
     def standing(self, ref: TargetRef) -> int | None:
         """What a step saw stands."""
         return None
+
+    def hpa(self, claim: Claim) -> Hpa | None:
+        """The HPA that KEDA keeps for a claim."""
+        return self.hpas.get(claim.ref.workload)
+
+    def target(self, ref: TargetRef) -> Target | None:
+        """Every target stands at two."""
+        return STANDING
+
+    def knows_tolerance(self) -> bool:
+        """As on a cluster of today."""
+        return True
 
 
 async def echo() -> None:
@@ -122,7 +156,8 @@ async def ours(objects: int, stepping: int) -> None:
     server = Beside(clock, counts)
     before_mib = rss_mib()
     known = Known(objects)
-    answers = KedaAnswers(known, server.tell, clock, hold_s=3600.0)
+    previews = HpaPreviews(known, clock, lambda _claim, _words: None)
+    answers = KedaAnswers(known, server.tell, clock, previews, hold_s=3600.0)
     for workload in known.claims:
         answers.on_claim(workload)
     memory = Memory(clock)

@@ -10,6 +10,7 @@ from autoscaler.adapters.keda.pushes import Bells
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
 from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
@@ -76,7 +77,8 @@ class Bench:
     bells: Bells = field(default_factory=Bells)
 
     def __post_init__(self) -> None:
-        self.answers = KedaAnswers(self.known, self.bells.tell, self.clock, hold_s=HOLD_S)  # type: ignore[arg-type]
+        previews = HpaPreviews(self.known, self.clock, lambda claim, words: None)  # type: ignore[arg-type]
+        self.answers = KedaAnswers(self.known, self.bells.tell, self.clock, previews, hold_s=HOLD_S)  # type: ignore[arg-type]
         self.answers._synced = True
         self.answers.on_claim(CHAT)
 

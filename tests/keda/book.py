@@ -29,12 +29,17 @@ class Book:
     answers: dict[tuple[str, str], Served | Refused] = field(default_factory=dict)
     is_ready: bool = True
     asked: int = 0
+    numbers: list[int] = field(default_factory=list)
+    """All that was told, in order."""
     bells: Bells = field(default_factory=Bells)
     counts: Counts = field(default_factory=Counts)
 
     def served(self, namespace: str, name: str) -> Served | Refused:
         self.asked += 1
         return self.answers.get((namespace, name), UNKNOWN)
+
+    def told(self, namespace: str, name: str, metric: str, value: int) -> None:
+        self.numbers.append(value)
 
     def ready(self) -> bool:
         return self.is_ready

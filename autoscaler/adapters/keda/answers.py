@@ -52,6 +52,10 @@ class Answers(Protocol):
         """The number for the ScaledObject `name`."""
         ...
 
+    def told(self, namespace: str, name: str, metric: str, value: int) -> None:
+        """`value` was told for the ScaledObject `name`, under the name of the metric."""
+        ...
+
     def ready(self) -> bool:
         """Whether numbers are given at all: this replica leads and knows its cluster."""
         ...

@@ -88,6 +88,7 @@ class ExternalScaler(ExternalScalerServicer):
             context.set_trailing_metadata(((AGE_KEY, f"{answer.age_s:.1f}"), (HELD_KEY, "true")))
         value = measure.value(answer.replicas, answer.demand)
         self._counts.calls["GetMetrics", "OK"] += 1
+        self._answers.told(ref.namespace, ref.name, measure.metric, value)
         found = pb.MetricValue(metricName=request.metricName, metricValue=value, metricValueFloat=value)
         return pb.GetMetricsResponse(metricValues=[found])
 
