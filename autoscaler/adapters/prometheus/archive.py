@@ -153,7 +153,7 @@ class Archive:
             self.kept += 1
             return
         halves = _halves(part) if _divisible(part) else ()
-        if any(self.chunks.has(half) for half in halves):  # it was too much in a run before this one
+        if any(self._begun(half) for half in halves):  # the whole was too much in a run before this one
             for half in halves:
                 await self._obtain(half)
             return
@@ -170,6 +170,10 @@ class Archive:
             return
         for half in halves:
             await self._obtain(half)
+
+    def _begun(self, part: Asked) -> bool:
+        """Whether some of a part is kept."""
+        return self.chunks.has(part) or (_divisible(part) and any(self._begun(half) for half in _halves(part)))
 
     async def _patiently(self, part: Asked) -> Rows:
         """The answer, after as many attempts as make sense. Raises AnswerError, PortError for a server that is gone."""
