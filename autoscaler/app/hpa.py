@@ -106,6 +106,7 @@ class HpaPreviews:
 
     def forget(self, workload: str) -> None:
         """A workload that KEDA asks about no more."""
+        self.settle()
         self._known.pop(workload, None)
 
     def settle(self) -> None:
