@@ -68,9 +68,11 @@ def bursts(
 def _too_few(count: int, ended: int, window: Window) -> CannotTell | None:
     if ended >= LEAST_ENDED:
         return None
-    seen = "no excess over capacity was seen" if count == 0 else f"only {ended} excesses were seen to end"
-    days = window.known_s / 86_400.0
-    text = f"{seen} in {days:.2g} days; {LEAST_ENDED} are the least that say how long the next one lasts"
+    seen = {0: "no surge above capacity was seen", 1: "only one surge was seen to end"}
+    found = seen[0] if count == 0 else seen.get(ended, f"only {ended} surges were seen to end")
+    text = (
+        f"{found} in {window.known_s / 3600.0:.3g} h; {LEAST_ENDED} are the least that say how long the next one lasts"
+    )
     return CannotTell(Why.TOO_FEW, text, "a longer window")
 
 

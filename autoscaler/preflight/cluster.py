@@ -137,7 +137,7 @@ def _measured(
     lead_s = cold_start.value
     levels = bands(demand, step_s=step_s, cold_start_s=lead_s, stream=np.random.default_rng(SEED))
     capacity = reactive_capacity(demand, step_s, lead_s)
-    level = "what the sum of one cold start before would have ordered"
+    level = "what a reactive scaler would hold"
     return levels, bursts(demand, capacity, level=level, step_s=step_s, cold_start_s=lead_s)
 
 

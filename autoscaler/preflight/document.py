@@ -42,17 +42,22 @@ class Findings:
 
 def document(findings: Findings) -> str:
     """The findings as JSON, with a line's end."""
-    body = {
+    head = {
         "schema": SCHEMA,
         "headroom": __version__,
         "command": findings.command,
         "sources": findings.sources,
-        "notes": findings.notes,
         "given": plain(findings.given),
         "cluster": plain(findings.cluster) | {"sentences": plain(cluster_sentences(findings.cluster))},
-        "workloads": [plain(study) | {"sentences": plain(workload_sentences(study))} for study in findings.workloads],
     }
-    return msgspec.json.format(msgspec.json.encode(body)).decode() + "\n"
+    parts = [f"{_text(key)}:{_text(value)}" for key, value in head.items()]
+    studies = [_text(plain(study) | {"sentences": plain(workload_sentences(study))}) for study in findings.workloads]
+    # A line per workload, so that a difference between two documents can be read.
+    return "{" + ",\n".join([*parts, '"workloads":[\n' + ",\n".join(studies) + "]"]) + "}\n"
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def plain(value: object) -> Any:

@@ -134,7 +134,7 @@ def _bursts(
     if capacity is not None:
         level = "what the replicas of that moment carry"
         return bursts(demand, capacity, level=level, step_s=step_s, cold_start_s=cold_start.value)
-    level = "what the demand of one cold start before would have ordered"
+    level = "what a reactive scaler would hold"
     capacity = reactive_capacity(demand, step_s, cold_start.value)
     return bursts(demand, capacity, level=level, step_s=step_s, cold_start_s=cold_start.value)
 
@@ -167,7 +167,7 @@ def recommended_replicas(level: Answer, slots: Answer, *, factor: float = 1.0) -
         return CannotTell(Why.NO_CAPACITY, "a replica was seen to carry nothing", "--slots N")
 
     def replicas(value: float | None) -> float | None:
-        return None if value is None else float(np.ceil(factor * value / slots.value - 1e-9))
+        return None if value is None else max(0.0, float(np.ceil(factor * value / slots.value - 1e-9)))
 
     how = f"{level.how}, over {slots.value:g} requests per replica ({slots.how})"
     value = replicas(level.value)

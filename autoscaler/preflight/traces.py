@@ -5,7 +5,9 @@ no queue and no memory; those signals are `Missing`, never zero. A part of a ste
 what would have come in the rest of it is not known.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +16,11 @@ import numpy as np
 from autoscaler.core.columns import F64
 from autoscaler.errors import InputError
 from autoscaler.preflight import minutes
-from autoscaler.preflight.history import Fact, Gap, Missing, Signal, Track, WorkloadHistory
+from autoscaler.preflight.history import Fact, Gap, Missing, Track, WorkloadHistory
 from autoscaler.preflight.requests import durations_s, running, spread
 from autoscaler.sim.serving.profile import Profile
-from autoscaler.sim.traces import TraceSelection, read_workloads, split_trace
+from autoscaler.sim.traces import TraceSelection, read_workloads, servegen, split_trace
+from autoscaler.sim.traces.selection import DAY_S
 from autoscaler.sim.traces.table import PARQUET_MAGIC, decode, parse_csv, parse_header, read_bytes
 from autoscaler.sim.traffic import Traffic
 
@@ -29,66 +32,88 @@ def histories(argument: str, *, profile: Profile | None = None, step_s: float = 
     """Every workload of `FILE#selection`. Raises InputError naming file, line and field."""
     path, selection = split_trace(argument)
     content = read_bytes(path)
+    header: set[str] = set()
     if not content.startswith(PARQUET_MAGIC):
         text = decode(path, content)
-        if not text.lstrip().startswith("{") and set(parse_header(path, text)) == set(minutes.REQUIRED):
+        header = set() if text.lstrip().startswith("{") else set(parse_header(path, text))
+        if header == set(minutes.REQUIRED):
             yield from minutes.histories(parse_csv(path, text), selection)
             return
+    if set(servegen.REQUIRED) <= header and selection.day is not None and selection.rate_rps is None:
+        # A week at a published rate is half a billion requests: they are drawn day by day and let go of.
+        wanted = range(selection.day, selection.day + selection.days)
+        days = (replace(selection, day=day, days=1) for day in wanted)
+        drawn = (read_workloads(path, day, step_s=step_s, with_requests=profile is not None)[0] for day in days)
+        yield _joined(drawn, path, selection, profile, step_s)
+        return
     for traffic in read_workloads(path, selection, step_s=step_s, with_requests=profile is not None):
-        yield _history(traffic, path, selection, profile)
+        yield _joined([traffic], path, selection, profile, step_s)
 
 
-def _history(traffic: Traffic, path: Path, selection: TraceSelection, profile: Profile | None) -> WorkloadHistory:
-    step_s = traffic.step_s
-    steps = _whole_steps(traffic)
+def _joined(
+    parts: Iterable[Traffic], path: Path, selection: TraceSelection, profile: Profile | None, step_s: float
+) -> WorkloadHistory:
+    """One history of traffics that follow each other; requests run on from one part into the next."""
+    arrivals: list[F64] = []
+    tokens: list[F64] = []
+    took: list[F64] = []
+    loads: list[tuple[int, F64]] = []
+    source, whole, name = "", True, ""
+    for traffic in parts:
+        begin = sum(part.size for part in arrivals)
+        arrivals.append(np.asarray(traffic.arrivals, dtype=np.float64) / step_s)
+        source = f"{path.name}{selection.describe()}" if selection.days > 1 else traffic.source
+        whole, name = traffic.seed is not None, traffic.name
+        if traffic.output_tokens is not None and traffic.arrival_s is not None and traffic.output_tokens.size:
+            tokens.append(_per_step(traffic, traffic.output_tokens) / step_s)
+            if profile is not None and traffic.prompt_tokens is not None:
+                took.append(durations_s(traffic.prompt_tokens, traffic.output_tokens, profile))
+                reach = math.ceil((traffic.duration_s + float(took[-1].max())) / step_s)
+                loads.append((begin, running(traffic.arrival_s, took[-1], steps=reach, step_s=step_s)))
+    rate = np.concatenate(arrivals)
+    # A recording ends with its last request, somewhere within a step; a rate table ends on a step's edge.
+    steps = rate.size if whole or rate.size == 1 else rate.size - 1
+    origin = f"{source}; drawn from published rates" if whole else source
     untold = Missing(Gap.NOT_IN_TRACE, f"a trace of requests does not tell it ({path.name})")
-    drawn = "" if traffic.seed is None else f"; drawn from published rates with seed {traffic.seed}"
-    origin = f"{traffic.source}{drawn}"
-    start_s = 0.0 if selection.day is None else 86_400.0 * selection.day
-    took = None if profile is None else _took(traffic, profile)
-    in_flight: Signal = Missing(Gap.NOT_IN_TRACE, f"{path.name} does not tell how long requests take")
-    if took is not None and profile is not None and traffic.arrival_s is not None:
-        values = running(traffic.arrival_s, took, steps=steps, step_s=step_s)
-        in_flight = Track(values, f"{origin}, each running as long as on {profile.name}")
-    facts = {} if profile is None else {str(Fact.SLOTS): str(profile.max_num_seqs)}
+    known = bool(took) and profile is not None
+    told = f"{origin}, each running as long as on {profile.name}" if profile is not None else origin
     return WorkloadHistory(
-        workload=traffic.name,
-        start_s=start_s,
+        workload=selection.tenant or selection.model or name,
+        start_s=0.0 if selection.day is None else DAY_S * selection.day,
         step_s=step_s,
         steps=steps,
-        arrivals_per_s=Track(traffic.arrivals[:steps] / step_s, origin),
-        running=in_flight,
+        arrivals_per_s=Track(rate[:steps], origin),
+        running=Track(_overlapped(loads, steps), told)
+        if known
+        else Missing(Gap.NOT_IN_TRACE, f"{path.name} does not tell how long requests take"),
         waiting=untold,
-        tokens_per_s=_tokens(traffic, steps, origin) or untold,
+        tokens_per_s=Track(np.concatenate(tokens)[:steps], f"{origin}; counted when the request arrives")
+        if sum(part.size for part in tokens) == rate.size
+        else untold,
         replicas=untold,
         busy_replicas=untold,
         kv_usage_ratio=untold,
         queue_wait=untold,
-        duration=untold if took is None or profile is None else spread(took, f"{origin}, on {profile.name}"),
+        duration=spread(np.concatenate(took), told) if known else untold,
         cold_start=untold,
-        facts=facts,
+        facts={} if profile is None else {str(Fact.SLOTS): str(profile.max_num_seqs)},
     )
 
 
-def _whole_steps(traffic: Traffic) -> int:
-    """Steps that the trace covers throughout; rate tables end on a step's edge."""
-    steps = traffic.arrivals.size
-    return steps if traffic.seed is not None or steps == 1 else steps - 1
-
-
-def _took(traffic: Traffic, profile: Profile) -> F64 | None:
-    prompts, outputs = traffic.prompt_tokens, traffic.output_tokens
-    if prompts is None or outputs is None or not prompts.size:
-        return None
-    return durations_s(prompts, outputs, profile)
-
-
-def _tokens(traffic: Traffic, steps: int, origin: str) -> Track | None:
-    if traffic.output_tokens is None or traffic.arrival_s is None:
-        return None
+def _per_step(traffic: Traffic, values: F64) -> F64:
+    """The sum of each request's value over the step that it arrives in; (steps,)."""
+    assert traffic.arrival_s is not None
     at = np.minimum((traffic.arrival_s / traffic.step_s).astype(np.int64), traffic.arrivals.size - 1)
-    tokens = np.bincount(at, traffic.output_tokens, traffic.arrivals.size)[:steps]
-    return Track(tokens / traffic.step_s, f"{origin}; counted when the request arrives")
+    return np.asarray(np.bincount(at, values, traffic.arrivals.size), dtype=np.float64)
+
+
+def _overlapped(loads: Sequence[tuple[int, F64]], steps: int) -> F64:
+    """Loads that begin at different steps and reach into each other, as one of `steps`."""
+    total = np.zeros(steps)
+    for begin, load in loads:
+        part = load[: max(0, steps - begin)]
+        total[begin : begin + part.size] += part
+    return total
 
 
 def check_step(step_s: float) -> None:

@@ -16,8 +16,8 @@ from autoscaler.preflight.history import Fact, Missing, WorkloadHistory
 from autoscaler.preflight.offered import Demand
 from autoscaler.preflight.spreads import answer
 
-TOLERANCES_S = (0.0, 1.0, 10.0, 60.0, 300.0, 1800.0)
-"""Waits for which the capacity is told: interactive, a page, a person who stays, and two grades of batch."""
+TOLERANCES_S = (0.0, 60.0, 300.0, 1800.0, 7200.0)
+"""Waits for which the capacity is told: none, a person who stays, and three grades of batch."""
 
 _BISECTIONS = 30
 """Halvings of the range between mean and peak: a billionth of it."""
@@ -67,7 +67,7 @@ def waiting(history: WorkloadHistory, demand: Demand | CannotTell) -> Waiting:
 
 
 def capacity_for(values: F64, step_s: float) -> tuple[tuple[float, float], ...]:
-    """(tolerance in s, least constant capacity at which no work waits longer) for each of `TOLERANCES_S`.
+    """(tolerance in s, least constant capacity at which no work waits longer) for `TOLERANCES_S` of a step and more.
 
     Work arrives as `values` (steps,) per second and is served first come, first served: a fluid queue. Requests in
     flight stand for the work that arrives where no rate is known. Unknown steps bring no work, so the capacity is that
@@ -78,6 +78,8 @@ def capacity_for(values: F64, step_s: float) -> tuple[tuple[float, float], ...]:
     peak, mean = float(work.max()), float(work.mean())
     found = []
     for tolerance_s in TOLERANCES_S:
+        if 0 < tolerance_s < step_s:
+            continue  # what happens within a step was not recorded
         low, high = mean, peak
         for _ in range(_BISECTIONS if tolerance_s > 0 and peak > mean else 0):
             middle = 0.5 * (low + high)

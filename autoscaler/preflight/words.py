@@ -26,8 +26,8 @@ TITLES: Final = {
     "waiting": "What can wait",
 }
 
-TOLD_WAIT_S: Final = 10.0
-"""Of the tolerances that were tried, the one that the sentence speaks of."""
+TOLD_WAITS_S: Final = (60.0, 1800.0)
+"""Of the tolerances that were tried, those that the sentence speaks of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _floor(study: WorkloadStudy) -> Sentence:
         return refused("floor", why, after=rate)
     replicas = recommended_replicas(found.floor, study.slots)
     text = _levels(found)
-    if isinstance(replicas, Measured):
+    if isinstance(replicas, Measured) and replicas.value > 0:
         text += f" The floor is {_count(replicas.value, 'replica')}."
     return Sentence("floor", text, True, behind(found.floor))
 
@@ -127,6 +127,9 @@ def _levels(found: Bands) -> str:
         for name, level in (("half of the time", found.usual), ("at most", found.highest))
         if isinstance(level, Measured)
     ]
+    if found.floor.value <= 0:
+        over = f"windows of one cold start ({duration(found.width_s)})"
+        return f"Nothing: at least one in twenty {over} is empty; {' and '.join(rest)}."
     over = f", averaged over one cold start of {duration(found.width_s)}"
     return f"{number(found.floor.value)} {what} 95 % of the time{over}; {' and '.join(rest)}."
 
@@ -137,15 +140,18 @@ def _bursts(found: Bursts | CannotTell) -> Sentence:
     if isinstance(found.over_before, CannotTell):
         return refused("bursts", found.over_before)
     share, lead = found.over_before.value, duration(found.cold_start_s)
-    of_all = f"{100 * share:.0f} of 100 excesses over {found.level} end before capacity could land ({lead})"
-    if share >= MOSTLY:
-        text = f"Mostly noise: {of_all}. Let those queue."
-    elif share <= 0.5:
-        text = f"Mostly bursts: only {of_all}. Capacity has to be there before them."
-    else:
-        text = f"Both: {of_all}, the others outlast it."
+    text = f"{100 * share:.0f} of 100 surges above {found.level} end before capacity could land ({lead})"
     if isinstance(found.excess_before, Measured):
-        text += f" {value_text(found.excess_before.value, 'ratio')} of the excess is over by then."
+        early = found.excess_before.value
+        after = f"{shown_ratio(1 - early)} of the excess comes after that"
+        if early >= MOSTLY:
+            text = f"Noise: {text}, and only {after}. Let it queue."
+        elif early > 0.5:
+            text = f"Mostly noise: {text}, and {after}. Let the short ones queue."
+        elif share >= MOSTLY:
+            text = f"Short ones are noise, long ones are not: {text}, but {after}. Let the short ones queue."
+        else:
+            text = f"Bursts: {text}, and {after}. Capacity has to come before them."
     return Sentence("bursts", text, True, behind(found.over_before))
 
 
@@ -190,17 +196,26 @@ def _waiting(study: WorkloadStudy) -> Sentence:
 
 
 def _tried(capacity_for: tuple[tuple[float, float], ...], unit: str) -> str:
-    """What a wait saves: capacity without any wait beside that with a wait of ten seconds at most."""
+    """What waiting saves: the capacity without any wait, and how much less it is with waits of a minute and half an
+    hour."""
     levels = dict(capacity_for)
-    if not levels or not levels.get(0.0):
+    none = levels.get(0.0, 0.0)
+    waits = [wait for wait in TOLD_WAITS_S if wait in levels]
+    if not none or not waits:
         return ""
-    none, some = levels[0.0], levels[TOLD_WAIT_S]
-    saved = 100 * (1 - some / none)
-    what = f"{number(none)} {unit}" if unit != IN_FLIGHT else f"{number(none)} requests at once"
-    return (
-        f" A constant capacity for {what} lets nobody wait; for {number(some)} ({saved:.0f} % less), nobody waits "
-        f"longer than {duration(TOLD_WAIT_S)}."
+    less = " and ".join(
+        f"{shown_ratio(1 - levels[wait] / none)} less if they may wait {duration(wait)}" for wait in waits
     )
+    what = "requests at once" if unit == IN_FLIGHT else unit
+    return f" Constant capacity for {number(none)} {what} makes nobody wait; {less}."
+
+
+def shown_ratio(share: float) -> str:
+    """A share as a percentage that is neither 0 nor 100 by rounding alone."""
+    percent = 100 * share
+    if 0 < percent < 0.1 or 99.9 < percent < 100:
+        return "less than 0.1 %" if percent < 50 else "more than 99.9 %"
+    return f"{percent:.3g} %" if percent < 99 else f"{percent:.1f} %"
 
 
 def _joint_floor(study: ClusterStudy) -> Sentence:
