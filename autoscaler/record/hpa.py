@@ -141,10 +141,10 @@ def swallows(autoscaler: Autoscaler, *, least: int, most: int, lead_s: float) ->
                 yield f"HPA's {way} is disabled: {what} replicas are decided on and never set"
     pace_s = _pace_s(autoscaler, up=True)
     if pace_s is not None and pace_s > lead_s:
-        window = f", {windows_s(autoscaler)[0]} s of it its window" if windows_s(autoscaler)[0] else ""
+        window = f", with its window of {windows_s(autoscaler)[0]} s," if windows_s(autoscaler)[0] else ""
         yield (
-            f"HPA needs {duration(pace_s)} from {autoscaler.minimum} to {autoscaler.maximum} replicas{window}, and a "
-            f"start takes {duration(round(lead_s))}: its scaleUp policies are slower than the pods"
+            f"HPA needs {duration(pace_s)} from {autoscaler.minimum} to {autoscaler.maximum} replicas{window} and a "
+            f"start takes {duration(round(lead_s))}: its scaleUp is slower than the pods"
         )
 
 

@@ -1,11 +1,14 @@
 """Conditions of a workload from what it was decided and what was done."""
 
+from dataclasses import replace
+
 import pytest
 
 from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Claim, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.app.standing import conditions
+from autoscaler.record.hpa import HpaPreview
 from autoscaler.record.stream import StepFrame
 from tests.web.builders import decision, workload
 
@@ -20,6 +23,22 @@ def limited(*steps: tuple[int, int, str]) -> tuple[str, str]:
     made = workload(decision=decision(trace=trace))
     told = conditions(Claim(REF, spec, Way.ANNOTATION, None, 1), Mode.ACTIVE, None, made, None)
     return next((c.status, c.reason) for c in told if c.type == "ScalingLimited")
+
+
+def test_an_hpa_that_does_not_follow_is_a_limit_where_none_of_ours_is() -> None:
+    spec = read_annotations({"headroom.dev/scale": "true"})
+    assert spec is not None
+    claim = Claim(REF, spec, Way.SCALED_OBJECT, None, 1, scaled_object="chat")
+    held = HpaPreview("h", 21, 20, 20, None, ("TOLERANCE",), "HPA h: told 21, it keeps 20 …")
+    for preview, trace, expected in (
+        (held, (), ("True", "HpaTolerance", held.text)),
+        (replace(held, limits=()), (), ("False", "Free", "no limit keeps it from what the load needs")),
+        (held, (StepFrame("bound", 9, 6, "MAX", "max", ()),), ("True", "Max", "max")),
+    ):
+        made = workload(decision=decision(trace=trace))
+        told = conditions(claim, Mode.ACTIVE, None, made, None, hpa=preview)
+        limited = next(c for c in told if c.type == "ScalingLimited")
+        assert (limited.status, limited.reason, limited.message) == expected
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from autoscaler.api.claims import Kind
 from autoscaler.cli.checks import of_workload
 from autoscaler.cli.main import app
 from autoscaler.cli.rights import Own, Right, rights
+from autoscaler.record.hpa import WHERE, HpaPreview
 from autoscaler.record.status import About, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
 from autoscaler.settings.model import Settings
@@ -186,6 +187,9 @@ def test_where_only_some_namespaces_are_watched_rights_are_asked_for_there() -> 
     assert needed[-1].words == "delete configmaps in ops"
 
 
+TOLERANT = HpaPreview(
+    "h", 21, 20, 20, None, ("TOLERANCE",), "HPA h: …", ("HPA's tolerance of 10 % …",), '{"scaleUp":{}}'
+)
 WELL = WorkloadStatus("prod/chat", CHAT, age_s=2.0, has=4, getting=0, overload="fits")
 BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
 
@@ -210,11 +214,29 @@ BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
             replace(WELL, about=replace(CHAT, obstacle="HPA chat scales it", remarks=("a VPA is there",))),
             [("warn", "HPA chat scales it"), ("warn", "a VPA is there")],
         ),
+        (replace(WELL, about=replace(CHAT, hpa=TOLERANT)), [("warn", "HPA's tolerance of 10 % …")]),
+        (replace(WELL, about=replace(CHAT, hpa=replace(TOLERANT, remarks=()))), [("ok", "mode Active, fits")]),
     ],
-    ids=["well", "learning", "well with names", "blind", "no page", "one page", "names missing", "aliens"],
+    ids=[
+        "well",
+        "learning",
+        "well with names",
+        "blind",
+        "no page",
+        "one page",
+        "names missing",
+        "aliens",
+        "hpa",
+        "good hpa",
+    ],
 )
 def test_what_is_wrong_with_a_workload_is_told(row: WorkloadStatus, told: list[tuple[str, str]]) -> None:
     assert [(finding.state.value, finding.words) for finding in of_workload(row)] == told
+
+
+def test_the_remedy_for_an_hpa_that_swallows_is_the_behavior_to_write() -> None:
+    (finding,) = of_workload(replace(WELL, about=replace(CHAT, hpa=TOLERANT)))
+    assert finding.remedy == f"in the ScaledObject's {WHERE}: {TOLERANT.behavior}"
 
 
 def test_the_text_has_the_remedy_below_what_is_wrong_and_counts_at_the_end(cluster: Plane) -> None:
