@@ -67,6 +67,12 @@ class Signals:
         for source in self._endpoints.values():
             source.learn(profile)
 
+    def unlearn(self, name: str) -> None:
+        """Know a profile no more; a target that has it still is silent."""
+        self._scraper.unlearn(name)
+        for source in self._endpoints.values():
+            source.unlearn(name)
+
     async def read(self, workload: str) -> MetricSample:
         """The newest sample of the workload. Raises PortError with what everybody said who was asked."""
         try:

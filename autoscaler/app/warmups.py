@@ -135,7 +135,7 @@ class WarmUps:
 
     def _shape(self, pod: Pod, node: Node | None) -> str:
         product = "" if node is None else node.metadata.labels.get(PRODUCT, "")
-        return f"{gpus(pod.spec, self._gpu_resources)}x{product or 'GPU'}"
+        return f"{gpus((pod.spec,), self._gpu_resources)}x{product or 'GPU'}"
 
     async def _tokens(self) -> None:
         while True:

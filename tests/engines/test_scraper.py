@@ -201,6 +201,11 @@ async def test_an_engine_of_unknown_names_is_silent_until_they_are_known() -> No
             scraper.learn(custom("mine", {"waiting": "my_queue"}))
             await until(lambda: scraper.states()["answering"] == 1)
             (pod,) = scraper.sample(W).pods or ()
+            scraper.unlearn("mine")
+            await until(lambda: scraper.states()["answering"] == 0)
+            assert "mine" not in {*scraper._profiles, *scraper._readers}
+            (silent,) = scraper.found(W).silent
+            assert "engine 'mine'" in silent.message
     assert pod.waiting == 7.0
 
 

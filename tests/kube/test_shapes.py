@@ -1,10 +1,12 @@
 """What one replica takes, and how many a namespace's limits leave room for."""
 
+import msgspec
 import pytest
 
 from autoscaler.adapters.kube.limits import Limit, LimitRange, LimitRangeSpec, Quota, QuotaStatus
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import Container, PodSpec, Port, Resources
+from autoscaler.adapters.kube.scaling import Target
 from autoscaler.adapters.kube.selectors import matches
 from autoscaler.adapters.kube.shapes import gpus, metrics_port, quota_replicas
 from autoscaler.errors import InputError
@@ -23,8 +25,38 @@ def quota(hard: dict[str, str], used: dict[str, str]) -> Quota:
 
 def test_gpus_are_counted_over_all_containers_and_names() -> None:
     spec = PodSpec(containers=(*replica("2").containers, Container("b", resources=Resources({"amd.com/gpu": "1"}))))
-    assert gpus(spec, (GPU, "amd.com/gpu")) == 3
-    assert gpus(PodSpec(), (GPU,)) == 0
+    assert gpus((spec,), (GPU, "amd.com/gpu")) == 3
+    assert gpus((PodSpec(),), (GPU,)) == 0
+
+
+GROUP = (
+    '{"spec":{"replicas":3,"leaderWorkerTemplate":{"size":%s,%s"workerTemplate":{"spec":{"containers":['
+    '{"name":"w","resources":{"limits":{"nvidia.com/gpu":"8"}}}]}}}}}'
+)
+LEADER = '"leaderTemplate":{"spec":{"containers":[{"name":"l","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}},'
+
+
+@pytest.mark.parametrize(
+    ("size", "leader", "held"),
+    [
+        pytest.param("4", LEADER, 25, id="a leader with one GPU and three workers with eight"),
+        pytest.param("4", "", 32, id="a leader like its workers"),
+        pytest.param("1", LEADER, 1, id="a leader alone"),
+        pytest.param("null", "", 8, id="a group that does not say its size"),
+        pytest.param("1000000000", "", 1024, id="a size that is a slip: no more than a policy may say"),
+    ],
+)
+def test_a_replica_of_a_leader_worker_set_is_its_whole_group(size: str, leader: str, held: int) -> None:
+    shape = msgspec.json.decode(GROUP % (size, leader), type=Target).spec.shape
+    assert shape is not None
+    assert gpus(shape, (GPU,)) == held
+
+
+def test_a_quota_counts_every_pod_of_a_group() -> None:
+    shape = msgspec.json.decode(GROUP % ("4", LEADER), type=Target).spec.shape
+    assert shape is not None
+    assert quota_replicas(shape, 1, [quota({f"requests.{GPU}": "100"}, {f"requests.{GPU}": "25"})], []) == 4
+    assert quota_replicas(shape, 1, [quota({"pods": "10"}, {"pods": "4"})], []) == 2
 
 
 @pytest.mark.parametrize(
@@ -55,18 +87,18 @@ def test_the_metrics_port(ports: tuple[Port, ...], found: int | None) -> None:
     ],
 )
 def test_a_quota_leaves_room_for(hard: dict[str, str], used: dict[str, str], existing: int, room: int | None) -> None:
-    assert quota_replicas(replica(), existing, [quota(hard, used)], []) == room
+    assert quota_replicas((replica(),), existing, [quota(hard, used)], []) == room
 
 
 def test_the_tightest_of_several_quotas_counts() -> None:
     wide, tight = quota({"pods": "100"}, {"pods": "4"}), quota({f"requests.{GPU}": "10"}, {f"requests.{GPU}": "8"})
-    assert quota_replicas(replica(), 4, [wide, tight], []) == 5
+    assert quota_replicas((replica(),), 4, [wide, tight], []) == 5
 
 
 @pytest.mark.parametrize(("most", "room"), [("1", 4), ("2", None)])
 def test_a_limit_range_that_refuses_the_shape_leaves_what_is_there(most: str, room: int | None) -> None:
     found = LimitRange(Meta("l", "prod"), LimitRangeSpec((Limit("Container", max={GPU: most}),)))
-    assert quota_replicas(replica(), 4, [], [found]) == room
+    assert quota_replicas((replica(),), 4, [], [found]) == room
 
 
 @pytest.mark.parametrize(
@@ -96,7 +128,7 @@ def test_a_selector_that_cannot_be_read_is_refused(selector: str) -> None:
 @pytest.mark.parametrize("amount", ["1e308", "-8", "nonsense"])
 def test_amounts_that_only_a_custom_kind_lets_through_break_nothing(amount: str) -> None:
     spec = PodSpec(containers=replica(amount).containers * 2)
-    assert 0 <= gpus(spec, (GPU,)) <= 1024
-    assert quota_replicas(spec, 4, [quota({f"requests.{GPU}": "16"}, {f"requests.{GPU}": "10"})], []) in {4, None}
+    assert 0 <= gpus((spec,), (GPU,)) <= 1024
+    assert quota_replicas((spec,), 4, [quota({f"requests.{GPU}": "16"}, {f"requests.{GPU}": "10"})], []) in {4, None}
     tiny = replica("1n")
-    assert quota_replicas(tiny, 4, [quota({f"requests.{GPU}": "1e308"}, {f"requests.{GPU}": "0"})], []) == 1_000_004
+    assert quota_replicas((tiny,), 4, [quota({f"requests.{GPU}": "1e308"}, {f"requests.{GPU}": "0"})], []) == 1_000_004

@@ -149,3 +149,7 @@ async def test_an_engine_of_unknown_names_is_silent_until_they_are_known() -> No
         fake.answer = success(series("my_queue", "a", (1.0, 7.0)))
         (pod,) = (await source.read(W)).pods or ()
         assert pod.waiting == 7.0
+        source.unlearn("mine")
+        asked = len(fake.asked)
+        await source.read(W)
+        assert len(fake.asked) == asked, "nobody is asked about names that are not known any more"

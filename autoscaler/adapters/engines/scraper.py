@@ -112,6 +112,13 @@ class Scraper:
             if target.profile == profile.name:
                 self._poller.put(target)
 
+    def unlearn(self, name: str) -> None:
+        """Know a profile no more; a target that has it still is not asked any more, and silent."""
+        self._profiles.pop(name, None)
+        self._readers.pop(name, None)
+        for target in [target for target in self._targets.values() if target.profile == name]:
+            self.put(target)
+
     def states(self) -> dict[str, int]:
         """How many targets there are by state: answering, silent, or asked and not heard yet."""
         mono_s = self._clock.monotonic()

@@ -19,6 +19,7 @@ from autoscaler.core.types import ReplicaReading, StartingReplica
 TEMPLATE_HASH: Final = "pod-template-hash"
 LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+GATED: Final = "ReadinessGatesNotReady"
 OVER: Final = frozenset({"Succeeded", "Failed"})
 
 NO_PODS: Final[Mapping[str, Pod]] = MappingProxyType({})
@@ -61,6 +62,17 @@ def serving_since_s(pod: Pod) -> float | None:
     if not ready or since is None or pod.metadata.deletion_timestamp is not None:
         return None
     return since.timestamp()
+
+
+def cut_off(pod: Pod) -> bool:
+    """Whether the pod served when its node was last heard: its containers are ready and only the pod is not.
+
+    That is what the control plane leaves of a lost node's pods (kubernetes/kubernetes: MarkPodsNotReady); one that
+    waits for a readiness gate looks alike, and says so.
+    """
+    ready, reason, _ = condition(pod, "Ready")
+    containers = pod.status.container_statuses
+    return not ready and reason != GATED and bool(containers) and all(container.ready for container in containers)
 
 
 def ended(pod: Pod) -> bool:
@@ -111,7 +123,7 @@ class Membership:
                 continue
             if serving_since_s(pod) is not None:
                 ready += 1
-            elif meta.uid not in self._served and meta.creation_timestamp is not None:
+            elif meta.uid not in self._served and not cut_off(pod) and meta.creation_timestamp is not None:
                 placed, reason, _ = condition(pod, "PodScheduled")
                 stuck = not placed and reason == "Unschedulable"
                 starting.append(StartingReplica(meta.creation_timestamp.timestamp(), meta.name, stuck))

@@ -1,6 +1,7 @@
 """The fields of pods and nodes that are read; see `objects` for the rules."""
 
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -36,6 +37,13 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     containers: tuple[Container, ...] = ()
     termination_grace_period_seconds: int | None = None
     priority_class_name: str = ""
+
+
+Shape = tuple[PodSpec, ...]
+"""The pods of one replica: one, or a leader and its workers."""
+
+MOST_PODS: Final = 1_000
+"""Pods in one replica; no group is larger, and a size is only a number that somebody wrote."""
 
 
 class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):

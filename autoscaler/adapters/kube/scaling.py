@@ -8,7 +8,7 @@ import msgspec
 
 from autoscaler.adapters.kube.hpa_fields import HpaBehavior, HpaMetric, HpaStatus
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pods import PodSpec
+from autoscaler.adapters.kube.pods import MOST_PODS, PodSpec, Shape
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
@@ -32,12 +32,36 @@ class Template(msgspec.Struct, frozen=True, gc=False):
     spec: PodSpec = PodSpec()
 
 
-class TargetSpec(msgspec.Struct, frozen=True, gc=False):
+class Group(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One replica of a LeaderWorkerSet; without a template of its own the leader is like its workers."""
+
+    leader_template: Template | None = None
+    worker_template: Template = Template()
+    size: int | None = None
+    """Pods of a group, the leader included; 1 where it does not say."""
+
+    @property
+    def shape(self) -> Shape:
+        """The leader and its workers."""
+        workers = min(max(self.size or 1, 1), MOST_PODS) - 1
+        leader = self.leader_template or self.worker_template
+        return (leader.spec, *(self.worker_template.spec for _ in range(workers)))
+
+
+class TargetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a target shall be; None where the object does not say."""
 
     replicas: int | None = None
     selector: Selector | None = None
     template: Template | None = None
+    leader_worker_template: Group | None = None
+
+    @property
+    def shape(self) -> Shape | None:
+        """The pods of one replica."""
+        if self.leader_worker_template is not None:
+            return self.leader_worker_template.shape
+        return None if self.template is None else (self.template.spec,)
 
 
 class TargetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):

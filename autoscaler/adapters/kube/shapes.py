@@ -11,7 +11,7 @@ from typing import Final
 
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.meta import quantity
-from autoscaler.adapters.kube.pods import PodSpec
+from autoscaler.adapters.kube.pods import PodSpec, Shape
 from autoscaler.api.scaling_policy import MOST_GPUS_PER_REPLICA
 from autoscaler.errors import InputError
 
@@ -23,13 +23,14 @@ MOST_ROOM: Final = 1_000_000
 """Replicas; custom kinds let amounts through that no cluster has and no integer holds."""
 
 
-def gpus(spec: PodSpec, names: Collection[str]) -> int:
-    """Whole GPUs that a pod holds, of all resource `names`, 0 for one without; within what a policy may say."""
+def gpus(shape: Shape, names: Collection[str]) -> int:
+    """Whole GPUs that a replica holds, of all resource `names`, 0 for one without; within what a policy may say."""
     held = 0.0
-    for container in spec.containers:
-        for name in names:
-            amount = container.resources.limits.get(name, container.resources.requests.get(name, 0))
-            held += _number(amount) or 0.0
+    for spec in shape:
+        for container in spec.containers:
+            for name in names:
+                amount = container.resources.limits.get(name, container.resources.requests.get(name, 0))
+                held += _number(amount) or 0.0
     return math.ceil(min(max(held, 0.0), MOST_GPUS_PER_REPLICA))
 
 
@@ -43,10 +44,10 @@ def metrics_port(spec: PodSpec) -> int | None:
     return ports[0].container_port if ports else None
 
 
-def quota_replicas(spec: PodSpec, existing: int, quotas: Iterable[Quota], ranges: Iterable[LimitRange]) -> int | None:
-    """How many replicas a namespace's limits leave room for, `existing` pods included; None without such a limit."""
+def quota_replicas(shape: Shape, existing: int, quotas: Iterable[Quota], ranges: Iterable[LimitRange]) -> int | None:
+    """How many replicas a namespace's limits leave room for, `existing` ones included; None without such a limit."""
     most: int | None = None
-    each = _per_replica(spec)
+    each = _per_replica(shape)
     for quota in quotas:
         for name, hard in quota.status.hard.items():
             need, room = each.get(name, 0.0), _number(hard)
@@ -55,15 +56,15 @@ def quota_replicas(spec: PodSpec, existing: int, quotas: Iterable[Quota], ranges
                 continue
             fits = existing + math.floor(min(max((room - used) / need, 0.0), MOST_ROOM) + 1e-9)
             most = fits if most is None else min(most, fits)
-    if any(_too_large(spec, found) for found in ranges):
+    if any(_too_large(spec, found) for found in ranges for spec in shape):
         most = existing if most is None else min(most, existing)
     return most
 
 
-def _per_replica(spec: PodSpec) -> dict[str, float]:
-    """What a quota counts for one pod, by the quota's own names."""
-    counts: dict[str, float] = {"pods": 1.0, "count/pods": 1.0}
-    for container in spec.containers:
+def _per_replica(shape: Shape) -> dict[str, float]:
+    """What a quota counts for one replica, by the quota's own names."""
+    counts: dict[str, float] = {"pods": float(len(shape)), "count/pods": float(len(shape))}
+    for container in (container for spec in shape for container in spec.containers):
         for side, amounts in (("requests", container.resources.requests), ("limits", container.resources.limits)):
             for name, amount in amounts.items():
                 _add(counts, f"{side}.{name}", amount)

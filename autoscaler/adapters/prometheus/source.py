@@ -79,6 +79,13 @@ class PrometheusSource:
             if target.profile == profile.name:
                 self._asked[target.workload][target.uid] = target
 
+    def unlearn(self, name: str) -> None:
+        """Know a profile no more; a target that has it still is not asked about any more, and silent."""
+        self._profiles.pop(name, None)
+        self._readers.pop(name, None)
+        for target in [target for target in self._targets.values() if target.profile == name]:
+            self.put(target)
+
     async def read(self, workload: str) -> MetricSample:
         """The newest sample of `workload`, as old as Prometheus' newest scrape of it. Raises PortError."""
         book = self._books.get(workload)
@@ -106,7 +113,8 @@ class PrometheusSource:
         """Enter every pod's newest samples into the book, at the instant at which they were scraped."""
         now_s, mono_s = self._clock.now(), self._clock.monotonic()
         scrapes = _newest_scrapes(series, self._live.endpoints[self._endpoint].pod_label)
-        known = [target for target in targets if target.uid in self._targets and target.pod in scrapes]
+        # One that was changed meanwhile, its profile perhaps, was not what was asked about.
+        known = [target for target in targets if self._targets.get(target.uid) == target and target.pod in scrapes]
         for target in sorted(known, key=lambda one: scrapes[one.pod].at_s):
             reader, scrape = self._readers[target.profile], scrapes[target.pod]
             facts = reader.combined(scrape.rows, target.own if isinstance(target, GatewayTarget) else ())
