@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.capacity.podtimes import LONGEST_S, Kind, PodTimes, Stage
-from autoscaler.core.capacity.stages import KEEP, KEEP_KINDS, STUCK_LEAST_S, STUCK_S, Spread, StageClock
+from autoscaler.core.capacity.stages import KEEP, KEEP_KINDS, STUCK_LEAST_S, STUCK_S, StageClock
+from autoscaler.core.spread import Spread
 
 COLD = Kind("sha256:ab", "1xH100", node_is_new=True, image_was_present=False)
 WARM = Kind("sha256:ab", "1xH100", node_is_new=False, image_was_present=True)

@@ -20,7 +20,7 @@ def plant(*tiers: PlantTier) -> Plant:
 
 
 def order(name: str, tier: str = "first", life_s: float = 3600.0) -> CreateSlot:
-    return CreateSlot(name, tier, tier, None, None, "c", life_s, PoolReason.REFILL)
+    return CreateSlot(name, tier, tier, None, "c", life_s, PoolReason.REFILL)
 
 
 def steps(*counts: int) -> ReplicaDemand:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from autoscaler.core.capacity.podtimes import LONGEST_S, Kind, PodTimes, Stage, durations, under_way, usable
+from autoscaler.core.spread import Spread, spread
 
 VERSION: Final = 1
 
@@ -33,15 +34,6 @@ STUCK_S: Final = 900.0
 
 STUCK_LEAST_S: Final = 60.0
 """No pod is stuck sooner: a stage of one second may take ten without anybody having to know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Quantiles in seconds, and how many samples stand behind them."""
-
-    p50_s: float
-    p90_s: float
-    samples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +101,8 @@ class StageClock:
         return tuple(
             Row(
                 kind,
-                {stage: _spread(window) for stage in Stage if (window := samples.stages.get(stage))},
-                _spread(samples.total),
+                {stage: spread(window) for stage in Stage if (window := samples.stages.get(stage))},
+                spread(samples.total),
             )
             for kind, samples in self._kinds.items()
         )
@@ -186,7 +178,7 @@ class StageClock:
         measured = [] if samples is None else samples.stages.get(stage, [])
         if len(measured) < STUCK_FROM:
             return STUCK_S
-        return max(STUCK_LEAST_S, STUCK_TIMES * _spread(measured).p90_s)
+        return max(STUCK_LEAST_S, STUCK_TIMES * spread(measured).p90_s)
 
     def _packed(self) -> Iterator[dict[str, Any]]:
         for kind, samples in self._kinds.items():
@@ -209,10 +201,3 @@ def _keep(window: list[float], took_s: float) -> None:
 
 def _samples(values: Iterable[Any]) -> list[float]:
     return [float(value) for value in values][-KEEP:]
-
-
-def _spread(window: list[float]) -> Spread:
-    """The quantiles of a window with at least one sample."""
-    ranked = sorted(window)
-    p50_s, p90_s = (ranked[math.ceil(level * len(ranked)) - 1] for level in (0.5, 0.9))
-    return Spread(p50_s, p90_s, len(ranked))

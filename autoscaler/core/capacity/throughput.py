@@ -154,6 +154,9 @@ def _saturated(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     """Close a window once its pods were watched for a minute on average; a queue anywhere voids the window."""
     queued = served.saturated_pod_s > 0
+    at_s = columns.proven_at_s[rows]
+    # A checkpoint knows the rate and not since when: growth begins anew.
+    columns.proven_at_s[rows] = np.where(np.isnan(at_s) & np.isfinite(columns.proven_rps[rows]), served.now_s, at_s)
     columns.free_done[rows] = np.where(queued, 0.0, columns.free_done[rows] + served.free_done)
     columns.free_pod_s[rows] = np.where(queued, 0.0, columns.free_pod_s[rows] + served.free_pod_s)
     pod_s = columns.free_pod_s[rows]

@@ -13,13 +13,12 @@ from autoscaler.core.types import Evidence
 
 @dataclass(frozen=True, slots=True)
 class CreateSlot:
-    """Make one slot pod; it is pinned to the tier's NodePool, and to zone and node where they are given."""
+    """Make one slot pod; it is pinned to the tier's NodePool, and to the zone where one is given."""
 
     name: str
     tier: str
     node_pool: str
     zone: str | None
-    node: str | None
     content: str
     life_s: float
     """Its active deadline."""

@@ -21,6 +21,7 @@ class PoolReason(Enum):
     UNUSED = "nothing needs the pool"
     # what keeps slots that are not asked for
     STALE = "demand is not known: nothing shrinks"
+    YOUNG = "too little was seen yet to size by: nothing shrinks"
     IDLE_HOT = "a slot stays warm for a while after it was needed"
     # what keeps orders from being given
     STARTS_LIMITED = "enough slots are under way"

@@ -59,9 +59,7 @@ class StaticPool:
                 yield DeleteSlot(slot.name, slot.uid, PoolReason.FAILED)
         for _ in range(self._size - sum(slot.failed is None for slot in slots)):
             self._serial += 1
-            yield CreateSlot(
-                f"static-{self._serial}", TIER.name, TIER.name, None, None, "", self._life_s, PoolReason.REFILL
-            )
+            yield CreateSlot(f"static-{self._serial}", TIER.name, TIER.name, None, "", self._life_s, PoolReason.REFILL)
 
 
 def run(

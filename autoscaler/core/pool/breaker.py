@@ -1,0 +1,87 @@
+"""The capacity breaker: where capacity is missing, by (SKU, zone, capacity type), and which claims said so.
+
+Enters: signs of trouble and the claims that are there. Leaves: circuits per domain, and for a tier and zone whether to
+order there now. A sign that repeats, or two signs of one claim, count once. It orders nothing.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from autoscaler.core.pool.circuits import CAPACITY, Circuit, Position, best, succeeded, troubled, worst
+from autoscaler.core.pool.params import Domain, PoolTier
+from autoscaler.core.pool.state import Circuits
+from autoscaler.core.pool.world import Sign, Trouble, World
+
+REMEMBER_S: Final = 3600.0
+"""Signs are told again for as long as the cluster keeps events: an hour by default."""
+
+
+def noted(circuits: Circuits, world: World, now_s: float) -> Circuits:
+    """The circuits after one look."""
+    told = {claim: at_s for claim, at_s in circuits.told.items() if now_s - at_s < REMEMBER_S}
+    capacity = dict(circuits.capacity)
+    signs = [*world.troubles, *_gone(circuits, world, now_s)]
+    for sign in sorted(signs, key=lambda each: (each.at_s, each.claim)):
+        if sign.claim not in told and now_s - sign.at_s < REMEMBER_S:
+            told[sign.claim] = sign.at_s
+            kept = capacity.get(sign.domain, Circuit())
+            capacity[sign.domain] = troubled(kept, sign.at_s, CAPACITY, "/".join(_named(sign.domain)))
+    for domain, launched_s in _launched(world).items():
+        capacity[domain] = succeeded(capacity.get(domain, Circuit()), launched_s)
+    unlaunched = circuits.unlaunched
+    if world.claims is not None:
+        unlaunched = {claim.name: claim.domain for claim in world.claims if claim.launched_s is None}
+    return Circuits(capacity, circuits.gpus, circuits.content, told, unlaunched)
+
+
+def position(circuits: Circuits, tier: PoolTier, zone: str | None, now_s: float) -> Position:
+    """Whether to order in a tier now: in one zone, or wherever there is room where `zone` is None."""
+    capacity = circuits.capacity
+    anywhere = capacity.get(Domain(tier.sku, "", tier.capacity_type), Circuit()).position(now_s)
+    gpus = circuits.gpus.get(tier.name, Circuit()).position(now_s)
+    zones = (zone,) if zone is not None else tier.zones
+    found = [capacity.get(Domain(tier.sku, each, tier.capacity_type), Circuit()).position(now_s) for each in zones]
+    if zone is None and not zones:
+        found = [kept.position(now_s) for kept in _of_tier(capacity, tier)]
+    return worst((anywhere, gpus, best(found)))
+
+
+def launched_since(circuits: Circuits, tier: PoolTier, zone: str | None, since_s: float) -> bool:
+    """Whether something was launched in a tier's zone, or in any of its zones, since then."""
+    kept = circuits.capacity.get(Domain(tier.sku, zone or "", tier.capacity_type), Circuit())
+    return kept.success_s is not None and kept.success_s >= since_s
+
+
+def _launched(world: World) -> dict[Domain, float]:
+    """The last launch of each domain, zone by zone and wherever it was."""
+    newest: dict[Domain, float] = {}
+    for claim in world.claims or ():
+        if claim.launched_s is not None and claim.launched_s > newest.get(claim.domain, -math.inf):
+            newest[claim.domain] = claim.launched_s
+    for domain, launched_s in list(newest.items()):
+        anywhere = Domain(domain.sku, "", domain.capacity_type)
+        newest[anywhere] = max(launched_s, newest.get(anywhere, -math.inf))
+    return newest
+
+
+def _gone(circuits: Circuits, world: World, now_s: float) -> Iterator[Trouble]:
+    """Claims that were not launched at the last look and are no more."""
+    if world.claims is None:
+        return
+    there = {claim.name for claim in world.claims}
+    for name, domain in circuits.unlaunched.items():
+        if name not in there:
+            yield Trouble(Sign.CLAIM_GONE, name, now_s, domain)
+
+
+def _of_tier(capacity: Mapping[Domain, Circuit], tier: PoolTier) -> list[Circuit]:
+    return [
+        kept
+        for domain, kept in capacity.items()
+        if (domain.sku, domain.capacity_type) == (tier.sku, tier.capacity_type) and domain.zone
+    ]
+
+
+def _named(domain: Domain) -> tuple[str, str, str]:
+    return domain.sku, domain.zone, domain.capacity_type.value

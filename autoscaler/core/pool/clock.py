@@ -1,0 +1,168 @@
+"""The stage clock of slots: how long each part of a slot's start takes, by what the start was alike in.
+
+Enters: the instants of slots that became warm. Leaves: distributions of the whole start and of what is left from any
+stage, the patience that each stage deserves, and a checkpoint. A start gives its samples once, when it is warm; one
+whose instants are out of order or absurdly far apart gives nothing and is counted: they come from several machines'
+clocks. What follows on a warm slot (engine, first token) is measured of serving pods, not here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, Final
+
+from autoscaler.core.spread import Spread, spread
+
+
+class Stage(IntEnum):
+    """How far a slot is; the first six in order, the rest whatever came before."""
+
+    REQUESTED = 0
+    NODE_LAUNCHED = 1
+    REGISTERED = 2
+    GPU_READY = 3
+    IMAGE_PRESENT = 4
+    WEIGHTS_WARM = 5
+    LEASED = 6
+    DRAINING = 7
+    FAILED = 8
+    EXPIRED = 9
+    QUARANTINED = 10
+
+
+KEEP: Final = 32
+"""Starts kept of each kind: enough for a 90th percentile, few enough to follow a change."""
+
+KEEP_KINDS: Final = 128
+LEAST_SAMPLES: Final = 5
+"""With fewer starts of a kind, the next coarser kind speaks for it."""
+
+LONGEST_S: Final = 6 * 3600.0
+"""No stage takes longer: bare metal takes half an hour, and a clock that was set takes years."""
+
+UNMEASURED_S: Final = (420.0, 960.0, 900.0, 1800.0, 2700.0)
+"""Patience with a stage that was never measured: Karpenter gives up a launch after 5 and a registration after 15
+minutes, and never an initialization; images and weights are guesses, several times what is published."""
+
+LEAST_S: Final = (300.0, 300.0, 180.0, 120.0, 120.0)
+"""No stage is given up sooner (guesses)."""
+
+PATIENCE: Final = 3.0
+"""A stage is given up after this many times its 90th percentile (a guess)."""
+
+Walk = tuple[float, ...]
+"""One start: the seconds of its five stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartKind:
+    """What starts are alike in."""
+
+    sku: str
+    zone: str
+    capacity_type: str
+    content: str
+    new_node: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlotClock:
+    """What is remembered of starts."""
+
+    walks: Mapping[StartKind, tuple[Walk, ...]] = field(default_factory=dict)
+    told: frozenset[str] = frozenset()
+    """The uids of slots that are there and were taken."""
+    newest_s: float = 0.0
+    restored_s: float = 0.0
+    """What was warm by then is in a restored checkpoint already."""
+    dropped: int = 0
+    outcomes: tuple[bool, ...] = ()
+    """Whether the last starts became warm."""
+
+    @property
+    def failing_ratio(self) -> float:
+        """The share of starts that fail, 0..0.5; four starts that went well stand before the first."""
+        return min(0.5, self.outcomes.count(False) / (len(self.outcomes) + 4))
+
+
+def noted(clock: SlotClock, uid: str, kind: StartKind, instants: Sequence[float]) -> SlotClock:
+    """The clock after one slot became warm; `instants` are its creation and the ends of its five stages, in s."""
+    told, ended_s = clock.told | {uid}, instants[-1]
+    if ended_s <= clock.restored_s:
+        return replace(clock, told=told)
+    walk = tuple(round(after - before, 1) for before, after in pairwise(instants))
+    if not all(0.0 <= took_s <= LONGEST_S for took_s in walk):
+        return replace(clock, told=told, dropped=clock.dropped + 1)
+    walks = {known: kept for known, kept in clock.walks.items() if known != kind}
+    walks[kind] = (*clock.walks.get(kind, ()), walk)[-KEEP:]
+    while len(walks) > KEEP_KINDS:
+        del walks[next(iter(walks))]
+    newest_s = max(clock.newest_s, ended_s)
+    return replace(clock, told=told, walks=walks, newest_s=newest_s, outcomes=(*clock.outcomes, True)[-KEEP:])
+
+
+def failed(clock: SlotClock, starts: int) -> SlotClock:
+    """The clock after starts that did not become warm by their own fault."""
+    return replace(clock, outcomes=(*clock.outcomes, *(False,) * starts)[-KEEP:])
+
+
+def remaining(clock: SlotClock, kind: StartKind, stage: Stage, prior_s: float) -> Spread:
+    """The seconds from the beginning of a stage to warm weights; the prior, with no sample, where none was seen."""
+    walks = _alike(clock, kind)
+    if not walks:
+        return Spread(prior_s, prior_s, 0)
+    return spread([sum(walk[stage:]) for walk in walks])
+
+
+def patience_s(clock: SlotClock, kind: StartKind, stage: Stage) -> float:
+    """How long a slot may stay in one of the five stages of a start before it is given up."""
+    walks = _alike(clock, kind)
+    if len(walks) < LEAST_SAMPLES:
+        return UNMEASURED_S[stage]
+    return min(LONGEST_S, max(LEAST_S[stage], PATIENCE * spread([walk[stage] for walk in walks]).p90_s))
+
+
+def pack(clock: SlotClock) -> dict[str, Any]:
+    """The clock as plain JSON values; slots that were told are told again after a restart and taken once."""
+    rows = [
+        [kind.sku, kind.zone, kind.capacity_type, kind.content, kind.new_node, [list(walk) for walk in walks]]
+        for kind, walks in clock.walks.items()
+    ]
+    return {
+        "walks": rows,
+        "newest_s": clock.newest_s,
+        "dropped": clock.dropped,
+        "outcomes": [int(well) for well in clock.outcomes],
+    }
+
+
+def unpack(saved: Mapping[str, Any]) -> SlotClock:
+    """The clock behind a checkpoint. Raises KeyError, TypeError or ValueError for another shape."""
+    walks = {
+        StartKind(str(sku), str(zone), str(capacity_type), str(content), bool(new_node)): tuple(
+            tuple(float(took_s) for took_s in walk) for walk in kept
+        )
+        for sku, zone, capacity_type, content, new_node, kept in saved["walks"]
+    }
+    if any(len(walk) != len(UNMEASURED_S) for kept in walks.values() for walk in kept):
+        raise ValueError(f"a start has {len(UNMEASURED_S)} stages")
+    newest_s = float(saved["newest_s"])
+    outcomes = tuple(bool(well) for well in saved["outcomes"])
+    return SlotClock(walks, newest_s=newest_s, restored_s=newest_s, dropped=int(saved["dropped"]), outcomes=outcomes)
+
+
+def _alike(clock: SlotClock, kind: StartKind) -> tuple[Walk, ...]:
+    """The starts that are nearest to a kind: its own, those of any zone, of any content, of any SKU."""
+    coarser = (
+        lambda other: other == kind,
+        lambda other: replace(other, zone=kind.zone) == kind,
+        lambda other: (other.sku, other.new_node) == (kind.sku, kind.new_node),
+        lambda other: other.new_node == kind.new_node,
+    )
+    found: tuple[Walk, ...] = ()
+    for alike in coarser:
+        found = tuple(walk for other, kept in clock.walks.items() if alike(other) for walk in kept)
+        if len(found) >= LEAST_SAMPLES:
+            return found
+    return found

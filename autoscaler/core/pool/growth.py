@@ -1,0 +1,186 @@
+"""How much demand grows within a time: its history, quantiles of growth by hour of day, and after rises.
+
+Enters: demand in slots, now and then. Leaves: upper quantiles of the largest net growth within a number of seconds
+(papers: echelon base stock over the refill lead). Demand that was not known leaves a hole; it is never zero.
+Hours are of UTC. The history is never changed in place.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from autoscaler.core.columns import F64, Bools
+
+BIN_S: Final = 60.0
+KEEP_BINS: Final = 14 * 1440
+"""Two weeks, so that each hour of the week was seen twice."""
+
+LEAST_BINS: Final = 60
+"""An hour of known demand is the least that sizes by itself."""
+
+LEAST_HOUR_BINS: Final = 120
+"""With fewer known bins around an hour of the day, all hours speak for it."""
+
+HOURS_AROUND: Final = 1
+"""Hours on either side that speak for an hour of the day."""
+
+LEAST_RISES: Final = 5
+"""Rises like the present one that must have been seen before they decide about a refill."""
+
+ALIKE: Final = 0.5
+"""A rise is like the present one when it is at least this share of it."""
+
+
+def _none() -> F64:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DemandHistory:
+    """Demand per bin of a minute, oldest first: the last value and the highest, NaN where not known."""
+
+    last_bin: int | None = None
+    """The number of the bin that is still open; None before any demand was told."""
+    levels: F64 = field(default_factory=_none)
+    peaks: F64 = field(default_factory=_none)
+    level: float = math.nan
+    """Of the open bin."""
+    peak: float = math.nan
+
+    @property
+    def known(self) -> int:
+        """Bins whose demand is known."""
+        return int(np.isfinite(self.levels).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """An upper quantile of growth in slots, and what it rests on."""
+
+    slots: int
+    samples: int
+    by_hour: bool
+    """False where all hours of the day speak."""
+
+
+def noted(history: DemandHistory, now_s: float, demand: float | None) -> DemandHistory:
+    """The history after one more look; a look that is older than the last one changes nothing."""
+    value = math.nan if demand is None else demand
+    now_bin = math.floor(now_s / BIN_S)
+    if history.last_bin is None:
+        return replace(history, last_bin=now_bin, level=value, peak=value)
+    if now_bin < history.last_bin:
+        return history
+    if now_bin == history.last_bin:
+        level = history.level if math.isnan(value) else value
+        return replace(history, level=level, peak=_highest(history.peak, value))
+    holes = min(now_bin - history.last_bin - 1, KEEP_BINS)
+    gap = np.full(holes, np.nan)
+    levels = np.concatenate((history.levels, [history.level], gap))[-KEEP_BINS:]
+    peaks = np.concatenate((history.peaks, [history.peak], gap))[-KEEP_BINS:]
+    return DemandHistory(now_bin, levels, peaks, value, value)
+
+
+def usual(history: DemandHistory, now_s: float, within_s: float, level: float) -> Growth | None:
+    """The growth that is not exceeded within `within_s` at this time of day in a share `level` of cases.
+
+    None while less than an hour of demand is known.
+    """
+    growth = grown(history, within_s)
+    known = np.isfinite(growth)
+    if history.known < LEAST_BINS or not known.any():
+        return None
+    near = known & _near(history, now_s)
+    by_hour = int(near.sum()) >= LEAST_HOUR_BINS
+    chosen = growth[near if by_hour else known]
+    return Growth(_upper(chosen, level), chosen.size, by_hour)
+
+
+def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[float, Growth] | None:
+    """The present rise in slots, and how much further demand grew after rises like it; None where too few were seen."""
+    if not math.isfinite(history.level):
+        return None
+    bins = _bins(within_s)
+    lows = -_highest_ahead(-history.levels[::-1], bins)[::-1]
+    rises = history.levels - np.fmin(lows, history.levels)
+    recent = history.levels[-bins:]
+    recent = recent[np.isfinite(recent)]
+    rise = history.level - min(history.level, float(recent.min(initial=history.level)))
+    growth = grown(history, within_s)
+    alike: Bools = np.isfinite(growth) & (rises >= max(1.0, ALIKE * rise))
+    starts = int(np.count_nonzero(alike[1:] & ~alike[:-1])) + int(alike[:1].sum())
+    if rise < 1.0 or starts < LEAST_RISES:
+        return None
+    return rise, Growth(_upper(growth[alike], level), starts, by_hour=False)
+
+
+def grown(history: DemandHistory, within_s: float) -> F64:
+    """The largest net growth within `within_s` after each bin, shape of the history; NaN where it is not known yet."""
+    bins = _bins(within_s)
+    ahead = _highest_ahead(history.peaks, bins)
+    growth = np.maximum(ahead - history.levels, 0.0)
+    growth[max(0, growth.size - bins) :] = np.nan
+    growth[~np.isfinite(growth)] = np.nan
+    return growth
+
+
+def pack(history: DemandHistory) -> dict[str, Any]:
+    """The history as plain JSON values; holes are null."""
+    return {
+        "last_bin": history.last_bin,
+        "levels": [_plain(value) for value in (*history.levels.tolist(), history.level)],
+        "peaks": [_plain(value) for value in (*history.peaks.tolist(), history.peak)],
+    }
+
+
+def unpack(saved: Mapping[str, Any]) -> DemandHistory:
+    """The history behind a checkpoint. Raises KeyError, TypeError or ValueError for another shape."""
+    levels, peaks = (
+        np.array([math.nan if value is None else float(value) for value in saved[name]]) for name in ("levels", "peaks")
+    )
+    if levels.size != peaks.size or not 1 <= levels.size <= KEEP_BINS + 1:
+        raise ValueError(f"a history of {levels.size} levels and {peaks.size} peaks")
+    last_bin = None if saved["last_bin"] is None else int(saved["last_bin"])
+    return DemandHistory(last_bin, levels[:-1], peaks[:-1], float(levels[-1]), float(peaks[-1]))
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 3)
+
+
+def _bins(within_s: float) -> int:
+    return max(1, math.ceil(within_s / BIN_S))
+
+
+def _highest(first: float, second: float) -> float:
+    return second if math.isnan(first) else first if math.isnan(second) else max(first, second)
+
+
+def _near(history: DemandHistory, now_s: float) -> Bools:
+    """Which bins lie around this hour of the day."""
+    assert history.last_bin is not None
+    bins = np.arange(history.last_bin - history.levels.size, history.last_bin)
+    hours = (bins * BIN_S // 3600.0) % 24
+    away = np.abs(hours - now_s // 3600.0 % 24)
+    near: Bools = np.minimum(away, 24 - away) <= HOURS_AROUND
+    return near
+
+
+def _highest_ahead(values: F64, bins: int) -> F64:
+    """For each place the highest of the next `bins` values, holes passed over; minus infinity beyond the end."""
+    best = np.full(values.size, -np.inf)
+    best[:-1] = np.where(np.isnan(values[1:]), -np.inf, values[1:])
+    width = 1
+    while width < bins:
+        step = min(width, bins - width)
+        if step < best.size:
+            best[:-step] = np.maximum(best[:-step], best[step:])
+        width += step
+    return best
+
+
+def _upper(growth: F64, level: float) -> int:
+    return math.ceil(float(np.quantile(growth, level, method="higher")) - 1e-9)

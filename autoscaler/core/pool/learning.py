@@ -1,0 +1,116 @@
+"""What a pool learns from one look: demand, how starts went, what growing demand found warm.
+
+Enters: the view and the state before. Leaves: the state after. Demand of a workload that is not known makes the pool's
+demand unknown; a workload that uses resource claims is none of the pool's.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autoscaler.core.pool import breaker, clock, growth
+from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.view import View
+from autoscaler.core.pool.world import ModelDemand, World
+
+GAIN: Final = 0.004
+"""How far one missed slot moves the quantile; found slots move it back so that the asked share of hits balances."""
+
+LEVELS: Final = (0.5, 0.9995)
+"""The range of the quantile."""
+
+UNSEEN_S: Final = 60.0
+"""An order that is not seen after this long came to nothing, and a deletion is given again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the pool's workloads want, in slots; None where it is not known."""
+
+    by_workload: dict[str, float]
+    slots: float | None
+    forecast: float
+    """How much more than now is forecast within the lead, of those that have a forecast."""
+    waiting: int
+
+
+def wanted(world: World) -> Wanted:
+    """What the workloads want now."""
+    known: dict[str, float] = {}
+    forecast, waiting, whole = 0.0, 0, world.demand is not None
+    for each in world.demand or ():
+        if each.uses_claims:
+            continue
+        waiting += each.waiting * each.slots_per_replica
+        now = _slots(each.replicas, each)
+        if now is None:
+            whole = False
+            continue
+        known[each.workload] = now
+        ahead = _slots(each.forecast, each)
+        forecast += 0.0 if ahead is None else max(0.0, ahead - now)
+    return Wanted(known, sum(known.values()) if whole else None, forecast, waiting)
+
+
+def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:
+    """The state after one look; looking again at an unchanged world changes nothing that counts."""
+    now_s, slots = view.now_s, view.slots
+    rise = sum(max(0.0, now - state.demand.get(name, now)) for name, now in want.by_workload.items())
+    found = min(rise, float(state.warm))
+    ratio = view.params.hit_ratio
+    level = state.level + GAIN * ((rise - found) - (1.0 - ratio) * rise)
+    warm = slots.counts & (slots.stage == Stage.WEIGHTS_WARM)
+    seen = {slot.name for slot in slots.seen}
+    uids = {slot.uid for slot in slots.seen}
+    return replace(
+        state,
+        history=growth.noted(state.history, now_s, want.slots),
+        clock=_timed(state, view, uids),
+        circuits=breaker.noted(state.circuits, view.world, now_s),
+        level=min(max(level, LEVELS[0]), LEVELS[1]),
+        demand={**{k: v for k, v in state.demand.items() if _still(k, view.world)}, **want.by_workload},
+        warm=int(warm.sum()) + int(view.nodes.room.sum()),
+        hits=state.hits + found,
+        misses=state.misses + rise - found,
+        ordered={
+            name: order for name, order in state.ordered.items() if name not in seen and now_s - order.at_s < UNSEEN_S
+        },
+        dropped={uid: at_s for uid, at_s in state.dropped.items() if uid in uids and now_s - at_s < UNSEEN_S},
+    )
+
+
+def _slots(replicas: float | None, each: ModelDemand) -> float | None:
+    """Replicas in slots; None for what is no amount."""
+    if replicas is None or not math.isfinite(replicas) or replicas < 0:
+        return None
+    return replicas * each.slots_per_replica
+
+
+def _still(workload: str, world: World) -> bool:
+    return world.demand is None or any(each.workload == workload for each in world.demand)
+
+
+def _timed(state: PoolState, view: View, uids: set[str]) -> clock.SlotClock:
+    """The stage clock with the slots that became warm since the last look."""
+    slots, kept = view.slots, state.clock
+    kept = replace(kept, told=kept.told & uids)
+    reached = (slots.stage == Stage.WEIGHTS_WARM) | (slots.stage == Stage.LEASED)
+    for at in slots.where(reached & (slots.tier >= 0)):
+        uid = slots.seen[at].uid
+        if uid not in kept.told:
+            kept = clock.noted(kept, uid, view.kind_of(at), _instants(view, at))
+    return kept
+
+
+def _instants(view: View, at: int) -> list[float]:
+    """The six instants of a slot that is warm: what was there before it was ordered took no time; so did what is not
+    told, as its neighbours in time have it."""
+    instants = view.slots.instants_s[at].tolist()
+    created_s = instants[0]
+    if not view.kind_of(at).new_node:
+        instants = [created_s if index in {1, 2} else value for index, value in enumerate(instants)]
+    for index in range(1, len(instants)):
+        if math.isnan(instants[index]):
+            instants[index] = instants[index - 1]
+    return [float(value) for value in instants]

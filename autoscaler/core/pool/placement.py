@@ -1,0 +1,239 @@
+"""Where new slots go: onto free nodes first, then down the tiers, past what is missing, full or used up.
+
+Enters: the view, circuits, how many slots are wanted in all and per zone. Leaves: orders, and why others are not given.
+While something is wrong in a pool, a tier that has not launched anything lately is asked with one slot first; while
+every tier is out, the whole pool asks once in `PROBE_EVERY_S`. A slot without a zone is left to the scheduler's spread.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from autoscaler.core.pool import breaker
+from autoscaler.core.pool.circuits import Position, fraction
+from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.intents import CreateSlot
+from autoscaler.core.pool.params import CapacityType, PoolTier
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.view import NOWHERE, View
+
+PROBE_EVERY_S: Final = 90.0
+"""Orders of the whole pool while no tier is known to have capacity: less than one a minute."""
+
+RECENT_S: Final = 600.0
+"""A launch within this time shows that a tier has capacity (a guess)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is missing: slots in all, of which so many in each zone, and the most that may be ordered."""
+
+    slots: int
+    zones: tuple[tuple[str, int], ...]
+    most: int
+    target: int
+
+
+@dataclass(slots=True)
+class Placing:
+    """What is left in each tier while orders are given out one by one."""
+
+    view: View
+    state: PoolState
+    spot_left: int
+    rooms: dict[tuple[int, str], int] = field(default_factory=dict)
+    """(tier, zone) -> slots that fit on free nodes."""
+    limits: dict[int, int] = field(default_factory=dict)
+    """Tier -> slots that its limits let it launch; a tier without limits is absent."""
+    unlaunched: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """(tier, zone or nothing) -> slots ordered there whose node was not launched yet."""
+    refused: Counter[PoolReason] = field(default_factory=Counter)
+
+    def order(self, zone: str | None) -> tuple[int, bool] | None:
+        """The tier of one more slot, and whether it needs a node to be launched; None where no tier takes it."""
+        tiers = self.view.params.tiers
+        takes = [at for at, tier in enumerate(tiers) if self._may(at, tier, zone)]
+        for at in takes:
+            for key in [(t, z) for (t, z), room in self.rooms.items() if t == at and room > 0 and zone in {None, z}]:
+                self.rooms[key] -= 1
+                self._take(at)
+                return at, False
+        for at in takes:
+            if self._launches(at, tiers[at], zone):
+                self.unlaunched[at, zone or ""] += 1
+                if at in self.limits:
+                    self.limits[at] -= 1
+                self._take(at)
+                return at, True
+        return None
+
+    def _take(self, at: int) -> None:
+        if self.view.params.tiers[at].capacity_type is CapacityType.SPOT:
+            self.spot_left -= 1
+
+    def _may(self, at: int, tier: PoolTier, zone: str | None) -> bool:
+        """Whether a tier is in the zone, usable, and within the share of spot."""
+        if zone is not None and tier.zones and zone not in tier.zones:
+            return False
+        if not _usable(self.view, tier):
+            return False
+        if tier.capacity_type is CapacityType.SPOT and self.spot_left <= 0:
+            self.refused[PoolReason.SPOT_SHARE] += 1
+            return False
+        return True
+
+    def _launches(self, at: int, tier: PoolTier, zone: str | None) -> bool:
+        """Whether a tier may launch one more node for a slot."""
+        now_s, circuits = self.view.now_s, self.state.circuits
+        if self.limits.get(at, 1) <= 0:
+            self.refused[PoolReason.NO_ROOM] += 1
+            return False
+        stands = breaker.position(circuits, tier, zone, now_s)
+        asked = self.unlaunched[at, zone or ""]
+        if stands is Position.OPEN or (stands is Position.HALF_OPEN and asked):
+            self.refused[PoolReason.NO_CAPACITY] += 1
+            return False
+        if stands is Position.HALF_OPEN or self._in_trouble():
+            proven = stands is Position.CLOSED and breaker.launched_since(circuits, tier, zone, now_s - RECENT_S)
+            if not proven and (asked or self._too_soon()):
+                self.refused[PoolReason.NO_CAPACITY] += 1
+                return False
+        return True
+
+    def _in_trouble(self) -> bool:
+        """Whether some tier is out."""
+        return any(self._stands(tier) is not Position.CLOSED for tier in self.view.params.tiers)
+
+    def _too_soon(self) -> bool:
+        """Whether every tier is out and the pool asked a moment ago, in this look or an earlier one."""
+        if any(self._stands(tier) is Position.CLOSED for tier in self.view.params.tiers):
+            return False
+        return bool(self.unlaunched.total()) or self.view.now_s - self.state.created_s < PROBE_EVERY_S
+
+    def _stands(self, tier: PoolTier) -> Position:
+        return breaker.position(self.state.circuits, tier, None, self.view.now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The orders of one look, whether any of them needs a launch, and how often each refusal stood in the way."""
+
+    orders: tuple[CreateSlot, ...]
+    launches: bool
+    refused: tuple[tuple[PoolReason, int], ...]
+
+
+def place(view: View, state: PoolState, need: Need, going: list[int]) -> Placed:
+    """Give out what is needed, the zones' minima first. `going` are the places of slots that will not stay."""
+    params, placing = view.params, _placing(view, state, need, going)
+    names = _names(view, state)
+    orders: list[CreateSlot] = []
+    launches = False
+    wanted: list[str | None] = [zone for zone, count in need.zones for _ in range(count)]
+    wanted += [None] * max(0, need.slots - len(wanted))
+    for zone in wanted[: max(0, need.most)]:
+        found = placing.order(zone)
+        if found is None:
+            if zone is None:
+                break
+            placing.refused[PoolReason.ZONE_OUT] += 1
+            continue
+        at, by_launch = found
+        launches |= by_launch
+        tier = params.tiers[at]
+        probe = by_launch and breaker.position(state.circuits, tier, zone, view.now_s) is Position.HALF_OPEN
+        reason = PoolReason.PROBE if probe else PoolReason.REFILL
+        name = next(names)
+        orders.append(CreateSlot(name, tier.name, tier.node_pool, zone, params.content, _life_s(view, name), reason))
+    return Placed(tuple(orders), launches, tuple(placing.refused.items()))
+
+
+def by_zone(view: View, counted: np.ndarray, state: PoolState) -> Counter[str]:
+    """Slots that count, by the zone they are in or pinned to."""
+    zones = Counter(view.zone_of(at) for at in view.slots.where(counted))
+    zones.update(order.zone for order in state.ordered.values() if order.zone is not None)
+    return zones
+
+
+def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Placing:
+    params, slots, nodes = view.params, view.slots, view.nodes
+    staying = np.ones(len(slots.seen), dtype=np.bool_)
+    staying[going] = False
+    spot = [at for at, tier in enumerate(params.tiers) if tier.capacity_type is CapacityType.SPOT]
+    on_spot = int((np.isin(slots.tier, spot) & slots.counts & staying).sum())
+    on_spot += sum(order.tier in {params.tiers[at].name for at in spot} for order in state.ordered.values())
+    placing = Placing(view, state, int(params.spot_ratio * need.target + 1e-9) - on_spot)
+    for at in np.flatnonzero((nodes.tier != NOWHERE) & (nodes.room > 0)).tolist():
+        key = int(nodes.tier[at]), nodes.seen[at].zone
+        placing.rooms[key] = placing.rooms.get(key, 0) + int(nodes.room[at])
+    place_of = {tier.name: at for at, tier in enumerate(params.tiers)}
+    open_orders = [(int(slots.tier[at]), slots.seen[at].zone) for at in slots.where(staying & _unlaunched(view))]
+    open_orders += [(place_of[o.tier], o.zone) for o in state.ordered.values() if o.tier in place_of]
+    for tier_at, zone in open_orders:
+        _take_room(placing, tier_at, zone)
+    _limit(placing)
+    return placing
+
+
+def _unlaunched(view: View) -> np.ndarray:
+    return np.asarray((view.slots.stage == Stage.REQUESTED) & view.slots.counts)
+
+
+def _take_room(placing: Placing, at: int, zone: str | None) -> None:
+    """Let a slot that waits have the room it will take: on a free node, else one that is to be launched."""
+    for (tier, where), room in placing.rooms.items():
+        if tier == at and room > 0 and zone in {None, where}:
+            placing.rooms[tier, where] -= 1
+            return
+    placing.unlaunched[at, zone or ""] += 1
+
+
+def _limit(placing: Placing) -> None:
+    """What limits of NodePools and tiers leave, in slots, less what is ordered there already."""
+    pools = {pool.name: pool for pool in placing.view.world.node_pools or ()}
+    gpus = placing.view.params.slot.gpus
+    for at, tier in enumerate(placing.view.params.tiers):
+        pool = pools.get(tier.node_pool)
+        if pool is None:
+            continue
+        lefts = [
+            (limit - used) / each
+            for limit, used, each in (
+                (pool.limit_gpus, pool.used_gpus, gpus),
+                (tier.max_gpus, pool.used_gpus, gpus),
+                (pool.limit_nodes, pool.used_nodes, 1.0),
+                (tier.max_nodes, pool.used_nodes, 1.0),
+            )
+            if limit is not None
+        ]
+        if lefts:
+            waiting = sum(count for (tier_at, _), count in placing.unlaunched.items() if tier_at == at)
+            placing.limits[at] = max(0, int(min(lefts) + 1e-9) - waiting)
+
+
+def _usable(view: View, tier: PoolTier) -> bool:
+    """Whether the tier's NodePool is there and ready, as far as NodePools were read."""
+    if view.world.node_pools is None:
+        return True
+    found = next((pool for pool in view.world.node_pools if pool.name == tier.node_pool), None)
+    return found is not None and not found.deleting and found.ready is not False
+
+
+def _names(view: View, state: PoolState) -> Iterator[str]:
+    """Free names, the lowest numbers first: an order that is given twice has the same name both times."""
+    taken = {slot.name for slot in view.slots.seen} | state.ordered.keys()
+    number = 0
+    while True:
+        name = f"{view.params.name}-{number}"
+        if name not in taken:
+            yield name
+        number += 1
+
+
+def _life_s(view: View, name: str) -> float:
+    """The slot's life, up to a fifth shorter by its name, so that slots made together do not end together."""
+    return round(view.params.slot_life_s * (1.0 - 0.2 * fraction(f"{name}/{int(view.now_s)}")), 1)

@@ -1,0 +1,254 @@
+"""One look at a pool: (parameters, world, state, now) -> (state, intents, decision, conditions). Deterministic.
+
+Enters: what was observed. Leaves: what shall be done. What was not read is left alone. Orders that were given and are
+not seen yet count as slots, and deletions as gone, so that looking twice does nothing twice; names of new slots are the
+lowest free ones, so that a second process would give the same orders.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autoscaler.core.columns import Bools
+from autoscaler.core.pool import breaker, clock
+from autoscaler.core.pool.circuits import Circuit, Position
+from autoscaler.core.pool.clock import Stage, StartKind
+from autoscaler.core.pool.conditions import blocks, conditions, unread
+from autoscaler.core.pool.handover import handed_over
+from autoscaler.core.pool.intents import (
+    Condition,
+    CreateSlot,
+    DeleteClaim,
+    DeleteSlot,
+    Intent,
+    PatchNodePool,
+    PoolDecision,
+    PoolStep,
+)
+from autoscaler.core.pool.learning import learnt, wanted
+from autoscaler.core.pool.losses import Lost, lost, taught
+from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.placement import Need, Placed, by_zone, place
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.rotation import Rotation, rotated
+from autoscaler.core.pool.sizing import Sizing, size
+from autoscaler.core.pool.state import Ordered, PoolState
+from autoscaler.core.pool.surplus import Excess, chosen
+from autoscaler.core.pool.view import NOWHERE, View, look
+from autoscaler.core.pool.world import World
+from autoscaler.core.spread import Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The outcome of one look."""
+
+    state: PoolState
+    intents: tuple[Intent, ...]
+    decision: PoolDecision
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stock:
+    """What is there, after what goes anyhow."""
+
+    lost: Lost
+    rotation: Rotation
+    good: Bools
+    """Slots that count and do not go."""
+    supply: int
+    warm: int
+    standing: int
+    """Slots that hold GPUs or will, whether they count or not, orders included."""
+    starting: int
+
+
+def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) -> Reconciled:
+    """Decide what one pool needs now."""
+    if world.slots is None or world.nodes is None:
+        return _unread(params, state, now_s)
+    view, want = look(params, world, now_s), wanted(world)
+    state = learnt(state, view, want)
+    found = lost(view, state)
+    state = taught(state, view, found)
+    stock = _stock(view, state, found)
+    sizing = size(params, state, now_s, want=want, supply=stock.supply, lead=lead(view, state))
+    stopped = tuple(blocks(world, state, now_s))
+    gone = dict(_gone(view, stock, sizing, calm=not stopped))
+    placed, steps = _ordered(view, state, stock, sizing, gone=list(gone), stopped=stopped)
+    hand = [] if params.observe else list(handed_over(view, _without(stock.good, list(gone)), found.going))
+    gone |= {at: intent.reason for intent in hand if isinstance(intent, DeleteSlot) for at in _places(view, intent.uid)}
+    deletes = [DeleteSlot(view.slots.seen[at].name, view.slots.seen[at].uid, reason) for at, reason in gone.items()]
+    marks = [intent for intent in hand if not isinstance(intent, DeleteSlot)]
+    claims = [*found.claims, *_retired_claims(view, gone)]
+    trace = (*sizing.steps, *_gone_steps(stock, gone), *steps)
+    decision = PoolDecision(
+        params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
+        _reason(sizing), trace, _by_stage(view, state),
+    )  # fmt: skip
+    told = conditions(view, state, sizing, stock.warm)
+    state = replace(state, targets=sizing.targets)
+    if params.observe:
+        return Reconciled(state, (), decision, told)
+    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *_patches(view))
+    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told)
+
+
+def lead(view: View, state: PoolState) -> Spread:
+    """How long a refill takes in the first tier that can be asked now."""
+    tiers = view.params.tiers
+    open_to = (tier for tier in tiers if breaker.position(state.circuits, tier, None, view.now_s) is not Position.OPEN)
+    tier = next(open_to, tiers[0])
+    kind = StartKind(tier.sku, "", tier.capacity_type.value, view.params.content, new_node=True)
+    return clock.remaining(state.clock, kind, Stage.REQUESTED, view.params.lead_prior_s)
+
+
+def _unread(params: PoolParams, state: PoolState, now_s: float) -> Reconciled:
+    kept = state.targets[-1][1] if state.targets else 0
+    step = PoolStep("observe", kept, kept, PoolReason.UNREAD)
+    decision = PoolDecision(params.name, now_s, 0, 0, kept, kept, PoolReason.UNREAD, (step,), ())
+    return Reconciled(state, (), decision, unread())
+
+
+def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
+    slots = view.slots
+    good = _without(slots.counts & ~found.going, list(found.reasons))
+    leased = slots.stage == Stage.LEASED
+    good &= ~leased
+    rotation = rotated(view, state, good)
+    counted = good & ~rotation.retiring
+    early = [at for at, _ in rotation.anew if slots.stage[at] < Stage.WEIGHTS_WARM]
+    supply = int(_without(counted, early).sum()) + len(state.ordered)
+    standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered)
+    starting = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + len(state.ordered)
+    warm = int((counted & (slots.stage == Stage.WEIGHTS_WARM)).sum())
+    return _Stock(found, rotation, good, supply, warm, standing, starting)
+
+
+def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[tuple[int, PoolReason]]:
+    """Slots to delete, each with its reason: lost ones, those of rotation, those beyond the need."""
+    yield from stock.lost.reasons.items()
+    retiring = view.slots.where(stock.rotation.retiring)
+    room = sizing.most - stock.standing
+    if stock.warm >= sizing.target:
+        yield from ((at, PoolReason.RETIRED) for at in retiring)
+    elif retiring and room <= 0 and stock.supply >= sizing.target - len(retiring):
+        yield retiring[0], PoolReason.RETIRED
+    counted = stock.good & ~stock.rotation.retiring
+    hard = stock.standing - int(stock.lost.going.sum()) - len(stock.lost.reasons) - sizing.most
+    surplus = chosen(view, counted, Excess(stock.supply - sizing.keep, hard))
+    yield from ((at, PoolReason.SURPLUS) for at in surplus)
+    if calm and not surplus:
+        yield from stock.rotation.anew
+
+
+def _ordered(
+    view: View,
+    state: PoolState,
+    stock: _Stock,
+    sizing: Sizing,
+    *,
+    gone: list[int],
+    stopped: tuple[PoolReason, ...],
+) -> tuple[Placed, tuple[PoolStep, ...]]:
+    """The orders of this look, and why there are not more."""
+    params = view.params
+    missing = max(0, sizing.target - stock.supply)
+    counted = _without(stock.good & ~stock.rotation.retiring, gone)
+    zones = by_zone(view, counted, state) if params.zone_minima else {}
+    short = tuple(
+        (zone, count - zones.get(zone, 0)) for zone, count in params.zone_minima if count > zones.get(zone, 0)
+    )
+    wanted_slots = max(missing, sum(count for _, count in short))
+    nothing = Placed((), launches=False, refused=())
+    if not wanted_slots:
+        return nothing, ()
+    if stopped:
+        return nothing, tuple(PoolStep("order", wanted_slots, 0, reason) for reason in stopped)
+    free, begin = max(0, sizing.most - stock.standing), max(0, params.max_starting - stock.starting)
+    need = Need(wanted_slots, short, min(free, begin), sizing.target)
+    placed = place(view, state, need, [*gone, *view.slots.where(stock.lost.going)])
+    done = len(placed.orders)
+    steps = [PoolStep("order", wanted_slots, done, PoolReason.REFILL, (("ordered_slots", done),))] if done else []
+    if begin < min(wanted_slots, free):
+        steps.append(
+            PoolStep("order", wanted_slots, begin, PoolReason.STARTS_LIMITED, (("starting_slots", stock.starting),))
+        )
+    if done < min(wanted_slots, need.most):
+        steps += [PoolStep("order", wanted_slots, done, reason) for reason, _ in placed.refused]
+    return placed, tuple(steps)
+
+
+def _without(mask: Bools, places: list[int]) -> Bools:
+    out = mask.copy()
+    out[places] = False
+    return out
+
+
+def _places(view: View, uid: str) -> list[int]:
+    return [at for at, slot in enumerate(view.slots.seen) if slot.uid == uid]
+
+
+def _gone_steps(stock: _Stock, gone: dict[int, PoolReason]) -> Iterator[PoolStep]:
+    """One step for each reason that slots go for."""
+    before = stock.standing
+    for reason in dict.fromkeys(gone.values()):
+        count = sum(each is reason for each in gone.values())
+        yield PoolStep("delete", before, before - count, reason, (("deleted_slots", count),))
+        before -= count
+
+
+def _retired_claims(view: View, gone: dict[int, PoolReason]) -> Iterator[DeleteClaim]:
+    """The claims of nodes that retire, once every slot on them goes and nobody else is there."""
+    leaving = {int(view.slots.node[at]) for at, reason in gone.items() if reason is PoolReason.RETIRED}
+    for at in sorted(leaving - {NOWHERE}):
+        node = view.nodes.seen[at]
+        claim = None if node.claim is None else view.claims.get(node.claim)
+        stays = [s for s in np.flatnonzero(view.slots.node == at).tolist() if s not in gone]
+        if claim is not None and not claim.deleting and not stays and not node.foreign_pods:
+            yield DeleteClaim(claim.name, claim.uid, claim.node_pool, PoolReason.RETIRED)
+
+
+def _patches(view: View) -> Iterator[PatchNodePool]:
+    """Safe fields of NodePools that are ours and differ from their tier."""
+    if not view.params.managed:
+        return
+    seen = {pool.name: pool for pool in view.world.node_pools or ()}
+    for tier in view.params.tiers:
+        pool = seen.get(tier.node_pool)
+        if pool is None or pool.deleting:
+            continue
+        if (pool.limit_gpus, pool.limit_nodes) != (tier.max_gpus, tier.max_nodes):
+            yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.LIMITS)
+        elif pool.drifted_budget != 0:
+            yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.DRIFT)
+
+
+def _reason(sizing: Sizing) -> PoolReason:
+    """What decided the target."""
+    decisive = [step for step in sizing.steps if step.stage in {"size", "bound"}]
+    return decisive[-1].reason if decisive else PoolReason.STEADY
+
+
+def _by_stage(view: View, state: PoolState) -> tuple[tuple[str, int], ...]:
+    """Slots by stage; those that wait for GPUs where GPUs do not come are quarantined."""
+    slots, stage = view.slots, view.slots.stage.copy()
+    for at, tier in enumerate(view.params.tiers):
+        if state.circuits.gpus.get(tier.name, Circuit()).position(view.now_s) is Position.OPEN:
+            stage[(slots.tier == at) & (slots.stage == Stage.REGISTERED)] = Stage.QUARANTINED
+    counts = np.bincount(stage, minlength=len(Stage)).tolist()
+    return tuple((each.name.lower(), int(counts[each])) for each in Stage)
+
+
+def _remembered(state: PoolState, view: View, deletes: list[DeleteSlot], placed: Placed) -> PoolState:
+    """The state with the orders of this look."""
+    now_s = view.now_s
+    orders: tuple[CreateSlot, ...] = placed.orders
+    return replace(
+        state,
+        ordered={**state.ordered, **{order.name: Ordered(order.tier, order.zone, now_s) for order in orders}},
+        dropped={**state.dropped, **{gone.uid: now_s for gone in deletes}},
+        created_s=now_s if placed.launches else state.created_s,
+    )

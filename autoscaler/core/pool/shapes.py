@@ -1,0 +1,48 @@
+"""What fits what: whether a node can hold slots of a form, and how many.
+
+Enters: a node as seen and a form of slot. Leaves: a word why it does not fit, and a count of slots. Physical GPUs are
+counted once: a node's units are divided by its parts where the form is, and never twice.
+"""
+
+from autoscaler.core.pool.params import SlotForm
+from autoscaler.core.pool.world import NodeSeen
+
+
+def misfit(form: SlotForm, node: NodeSeen) -> str | None:
+    """Why the node cannot hold such slots although its GPUs are there; None where it can."""
+    if node.sharing is not form.sharing:
+        return f"its GPUs are {node.sharing.value}, the slots' are {form.sharing.value}"
+    if node.parts != form.parts:
+        return f"its GPUs are divided by {node.parts}, the slots' by {form.parts}"
+    if form.min_driver is not None and node.driver is not None and node.driver < form.min_driver:
+        return f"driver {_dotted(node.driver)} is older than {_dotted(form.min_driver)}"
+    if form.min_cuda is not None and node.cuda is not None and node.cuda < form.min_cuda:
+        return f"CUDA {_dotted(node.cuda)} is older than {_dotted(form.min_cuda)}"
+    if node.units is not None and node.units < form.count:
+        return f"it has {node.units} of {form.resource}, a slot needs {form.count}"
+    return None
+
+
+def physical_gpus(node: NodeSeen) -> float | None:
+    """The GPUs in the node, however they are divided; None before they are known."""
+    return None if node.units is None else node.units / node.parts
+
+
+def has_gpus(node: NodeSeen) -> bool:
+    """Whether the node's GPUs are registered, validated where somebody validates, and nothing gates them."""
+    return bool(node.units) and node.validated is not False and not node.gating_taints
+
+
+def usable(form: SlotForm, node: NodeSeen) -> bool:
+    """Whether a slot on the node can be handed over now."""
+    can = node.ready and not node.interrupted and not node.cordoned
+    return can and has_gpus(node) and misfit(form, node) is None
+
+
+def short_of_gpus(node: NodeSeen) -> bool:
+    """Whether it shows fewer units than its instance type promised."""
+    return node.units is not None and node.expected_units is not None and node.units < node.expected_units
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)

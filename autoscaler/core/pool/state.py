@@ -1,0 +1,148 @@
+"""What a pool remembers between two looks, and its checkpoint.
+
+Enters: nothing. Leaves: plain JSON values and back. The life of slots is not in it: that is read anew every time. What
+is in it is experience (demand, starts, missing capacity) and orders that were given and are not seen yet.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from autoscaler.core.pool import clock, growth
+from autoscaler.core.pool.circuits import Circuit
+from autoscaler.core.pool.clock import SlotClock
+from autoscaler.core.pool.growth import DemandHistory
+from autoscaler.core.pool.params import CapacityType, Domain
+
+VERSION: Final = 1
+
+LEVEL: Final = 0.98
+"""The quantile of growth that a pool begins with (a guess); what it hits and misses moves it from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A slot that was ordered and is not seen yet."""
+
+    tier: str
+    zone: str | None
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circuits:
+    """All circuits of a pool."""
+
+    capacity: Mapping[Domain, Circuit] = field(default_factory=dict)
+    gpus: Mapping[str, Circuit] = field(default_factory=dict)
+    """By tier."""
+    content: Circuit = field(default_factory=Circuit)
+    told: Mapping[str, float] = field(default_factory=dict)
+    """Claims whose trouble was counted, and when."""
+    unlaunched: Mapping[str, Domain] = field(default_factory=dict)
+    """Claims that were there at the last look and not launched."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """What a pool remembers; the default is a pool that has seen nothing."""
+
+    history: DemandHistory = field(default_factory=DemandHistory)
+    clock: SlotClock = field(default_factory=SlotClock)
+    circuits: Circuits = field(default_factory=Circuits)
+    level: float = LEVEL
+    """The quantile of growth that is kept warm for."""
+    demand: Mapping[str, float] = field(default_factory=dict)
+    """The last known demand of each workload, in slots."""
+    warm: int = 0
+    """Warm slots and free places on warm nodes at the last look."""
+    hits: float = 0.0
+    misses: float = 0.0
+    """Slots of growing demand that found, or did not find, something warm, ever."""
+    targets: tuple[tuple[float, int], ...] = ()
+    """The targets that are the highest since their time, (time, slots), newest last."""
+    ordered: Mapping[str, Ordered] = field(default_factory=dict)
+    dropped: Mapping[str, float] = field(default_factory=dict)
+    """The uids of slots whose deletion was ordered, and when."""
+    created_s: float = -math.inf
+    """When a slot was last ordered from capacity that has to be launched."""
+
+
+def pack(state: PoolState) -> dict[str, Any]:
+    """The state as plain JSON values: about 200 KiB after two weeks."""
+    circuits = state.circuits
+    return {
+        "version": VERSION,
+        "history": growth.pack(state.history),
+        "clock": clock.pack(state.clock),
+        "capacity": [[*_domain(domain), _circuit(kept)] for domain, kept in circuits.capacity.items()],
+        "gpus": {tier: _circuit(kept) for tier, kept in circuits.gpus.items()},
+        "content": _circuit(circuits.content),
+        "told": dict(circuits.told),
+        "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
+        "level": state.level,
+        "demand": dict(state.demand),
+        "warm": state.warm,
+        "hits": state.hits,
+        "misses": state.misses,
+        "targets": [list(entry) for entry in state.targets],
+        "ordered": {name: [o.tier, o.zone, o.at_s] for name, o in state.ordered.items()},
+        "dropped": dict(state.dropped),
+        "created_s": state.created_s if math.isfinite(state.created_s) else None,
+    }
+
+
+def unpack(saved: Mapping[str, Any]) -> PoolState:
+    """The state behind a checkpoint. Raises ValueError when it is of another version or shape."""
+    if saved.get("version") != VERSION:
+        raise ValueError(f"pool: version {saved.get('version')!r}, this build reads {VERSION}")
+    try:
+        return _unpacked(saved)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"pool: {type(error).__name__}: {error}") from error
+
+
+def _unpacked(saved: Mapping[str, Any]) -> PoolState:
+    level = float(saved["level"])
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level {level}")
+    return PoolState(
+        history=growth.unpack(saved["history"]),
+        clock=clock.unpack(saved["clock"]),
+        circuits=Circuits(
+            capacity={_read_domain(domain): _read_circuit(kept) for *domain, kept in saved["capacity"]},
+            gpus={str(tier): _read_circuit(kept) for tier, kept in saved["gpus"].items()},
+            content=_read_circuit(saved["content"]),
+            told={str(claim): float(at_s) for claim, at_s in saved["told"].items()},
+            unlaunched={str(name): _read_domain(domain) for name, *domain in saved["unlaunched"]},
+        ),
+        level=level,
+        demand={str(name): float(slots) for name, slots in saved["demand"].items()},
+        warm=int(saved["warm"]),
+        hits=float(saved["hits"]),
+        misses=float(saved["misses"]),
+        targets=tuple((float(at_s), int(slots)) for at_s, slots in saved["targets"]),
+        ordered={str(name): Ordered(str(t), zone, float(at_s)) for name, (t, zone, at_s) in saved["ordered"].items()},
+        dropped={str(uid): float(at_s) for uid, at_s in saved["dropped"].items()},
+        created_s=-math.inf if saved["created_s"] is None else float(saved["created_s"]),
+    )
+
+
+def _domain(domain: Domain) -> tuple[str, str, str]:
+    return domain.sku, domain.zone, domain.capacity_type.value
+
+
+def _read_domain(saved: list[Any]) -> Domain:
+    sku, zone, capacity_type = saved
+    return Domain(str(sku), str(zone), CapacityType(capacity_type))
+
+
+def _circuit(kept: Circuit) -> list[Any]:
+    return [list(kept.troubles_s), kept.opened, kept.until_s, kept.trouble_s, kept.success_s]
+
+
+def _read_circuit(saved: list[Any]) -> Circuit:
+    troubles_s, opened, until_s, trouble_s, success_s = saved
+    last = [None if at_s is None else float(at_s) for at_s in (trouble_s, success_s)]
+    return Circuit(tuple(float(at_s) for at_s in troubles_s), int(opened), float(until_s), *last)

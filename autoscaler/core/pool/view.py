@@ -1,0 +1,199 @@
+"""The world of one pool as columns: each slot's stage and whether it counts, each node's room.
+
+Enters: what was observed, the parameters, the time. Leaves: arrays of shape (slots,) and (nodes,). All is derived from
+the objects themselves, so that a process that starts anew sees the same; nothing is remembered here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.pool.clock import Stage, StartKind
+from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.shapes import has_gpus, usable
+from autoscaler.core.pool.world import ClaimSeen, NodeSeen, SlotSeen, World
+
+NOWHERE: Final = -1
+
+_TIMES = attrgetter("created_s", "scheduled_s", "images_s", "weights_s", "ready_s", "deadline_s")
+_MARKS = attrgetter("node", "claim", "tier", "zone", "deleting_s", "failed", "lease", "content")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """Nodes by their place in `seen`; arrays of shape (nodes,)."""
+
+    seen: Sequence[NodeSeen]
+    index: Mapping[str, int]
+    usable: Bools
+    """A slot on it can be handed over now."""
+    has_gpus: Bools
+    tier: I64
+    """The tier's place, `NOWHERE` where its NodePool is no tier's."""
+    room: I64
+    """Slots that fit into what is free."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """Slots by their place in `seen`; arrays of shape (slots,)."""
+
+    seen: Sequence[SlotSeen]
+    instants_s: F64
+    """Shape (slots, 6): creation, then the ends of the five stages; NaN for what has not happened."""
+    stage: I64
+    since_s: F64
+    """When its stage began."""
+    node: I64
+    """The place of the node it is bound to, `NOWHERE` while it is not bound or the node is gone."""
+    bound: Bools
+    tier: I64
+    current: Bools
+    """Made for the images and weights that are wanted now."""
+    counts: Bools
+    """Warm, or on its way without fault: it is supply unless something else speaks against it."""
+
+    def where(self, mask: Bools) -> list[int]:
+        """The places of the slots in a mask."""
+        return np.flatnonzero(mask).tolist()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """One look at a pool."""
+
+    params: PoolParams
+    world: World
+    now_s: float
+    nodes: Nodes
+    slots: Slots
+    claims: Mapping[str, ClaimSeen]
+
+    def zone_of(self, slot: int) -> str:
+        """The zone a slot is in, or is pinned to; empty while neither is known."""
+        seen = self.slots.seen[slot]
+        node = int(self.slots.node[slot])
+        if node != NOWHERE:
+            return self.nodes.seen[node].zone
+        return self._claimed_zone(seen) or seen.zone or ""
+
+    def kind_of(self, slot: int) -> StartKind:
+        """What the slot's start is alike to."""
+        seen, at = self.slots.seen[slot], int(self.slots.tier[slot])
+        tier = self.params.tiers[at]
+        node = int(self.slots.node[slot])
+        new_node = node == NOWHERE or self.nodes.seen[node].created_s >= seen.created_s
+        return StartKind(tier.sku, self.zone_of(slot), tier.capacity_type.value, seen.content, new_node)
+
+    def _claimed_zone(self, seen: SlotSeen) -> str:
+        claim = None if seen.claim is None else self.claims.get(seen.claim)
+        return "" if claim is None else claim.domain.zone
+
+
+def look(params: PoolParams, world: World, now_s: float) -> View:
+    """The world as columns. Slots and nodes were read; a caller that has not read them has nothing to look at."""
+    nodes = _nodes(params, world.nodes or ())
+    claims = {claim.name: claim for claim in world.claims or ()}
+    return View(params, world, now_s, nodes, _slots(params, world.slots or (), nodes, claims, now_s), claims)
+
+
+def _nodes(params: PoolParams, seen: Sequence[NodeSeen]) -> Nodes:
+    place = {tier.node_pool: at for at, tier in enumerate(params.tiers)}
+    count = params.slot.count
+    can = [usable(params.slot, node) for node in seen]
+    room = [node.free_units // count if ok and node.free_units > 0 else 0 for node, ok in zip(seen, can, strict=True)]
+    return Nodes(
+        seen=seen,
+        index={node.name: at for at, node in enumerate(seen)},
+        usable=np.array(can, dtype=np.bool_),
+        has_gpus=np.array([has_gpus(node) for node in seen], dtype=np.bool_),
+        tier=_whole(place.get(node.node_pool, NOWHERE) for node in seen),
+        room=_whole(room),
+    )
+
+
+def _slots(
+    params: PoolParams, seen: Sequence[SlotSeen], nodes: Nodes, claims: Mapping[str, ClaimSeen], now_s: float
+) -> Slots:
+    size = len(seen)
+    times = np.array([_TIMES(slot) for slot in seen], dtype=np.float64).reshape(size, 6)
+    marks = list(zip(*map(_MARKS, seen), strict=True)) or [()] * 8
+    node_of, claim_of, tier_of, _, deleting, failed, lease, content = marks
+    node = _whole(NOWHERE if name is None else nodes.index.get(name, NOWHERE) for name in node_of)
+    bound = np.array([name is not None for name in node_of], dtype=np.bool_)
+    place = {tier.name: at for at, tier in enumerate(params.tiers)}
+    instants_s = np.full((size, 6), np.nan)
+    instants_s[:, 0] = times[:, 0]
+    instants_s[:, 1:4] = _arrivals(node_of, claim_of, times[:, 1], nodes, claims)
+    instants_s[:, 4] = times[:, 2]
+    instants_s[:, 5] = np.where(np.isnan(times[:, 3]), np.nan, times[:, 4])
+    reached = np.isfinite(instants_s)
+    stage = 5 - np.argmax(reached[:, ::-1], axis=1)
+    since_s = np.fmax.reduce(np.where(reached, instants_s, -np.inf), axis=1, initial=-np.inf)
+    ended = _ended(deleting, failed, lease, times[:, 5] <= now_s, stage)
+    lost = bound & (node == NOWHERE)
+    tier = _whole(place.get(name, NOWHERE) for name in tier_of)
+    standing = np.ones(size, dtype=np.bool_)
+    on_node = node != NOWHERE
+    standing[on_node] = nodes.usable[node[on_node]]
+    return Slots(
+        seen=seen,
+        instants_s=instants_s,
+        stage=np.where(ended != NOWHERE, ended, stage),
+        since_s=since_s,
+        node=node,
+        bound=bound,
+        tier=tier,
+        current=np.array([each == params.content for each in content], dtype=np.bool_),
+        counts=(ended == NOWHERE) & ~lost & standing & (tier != NOWHERE),
+    )
+
+
+def _arrivals(
+    node_of: Sequence[str | None],
+    claim_of: Sequence[str | None],
+    scheduled_s: F64,
+    nodes: Nodes,
+    claims: Mapping[str, ClaimSeen],
+) -> F64:
+    """When each slot's node was launched, had joined and had its GPUs, shape (slots, 3)."""
+    nothing = (None, None, None)
+    times: dict[str | None, tuple[float | None, float | None, float | None]] = {None: nothing}
+    for node in nodes.seen:
+        claim = None if node.claim is None else claims.get(node.claim)
+        launched_s = node.created_s if claim is None or claim.launched_s is None else claim.launched_s
+        times[node.name] = (launched_s, node.created_s, node.gpu_ready_s if has_gpus(node) else None)
+    promised: dict[str | None, tuple[float | None, float | None, float | None]] = {None: nothing}
+    for claim in claims.values():
+        gpu_s = None if claim.node is None else times.get(claim.node, nothing)[2]
+        promised[claim.name] = (claim.launched_s, claim.registered_s, gpu_s)
+    rows = [
+        times.get(node, nothing) if node is not None else promised.get(claim, nothing)
+        for node, claim in zip(node_of, claim_of, strict=True)
+    ]
+    found = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
+    found[:, 2] = np.where(np.isnan(scheduled_s), found[:, 2], scheduled_s)
+    return found
+
+
+def _ended(
+    deleting: Sequence[float | None],
+    failed: Sequence[str | None],
+    lease: Sequence[str | None],
+    late: Bools,
+    stage: I64,
+) -> I64:
+    """The stages that outrank a start's own: leased, draining, failed, expired; `NOWHERE` where none does."""
+    marked = np.array([each is not None for each in lease], dtype=np.bool_) & (stage == Stage.WEIGHTS_WARM)
+    out = np.where(marked, int(Stage.LEASED), NOWHERE)
+    out = np.where(late, int(Stage.EXPIRED), out)
+    out = np.where(np.array([each is not None for each in failed], dtype=np.bool_), int(Stage.FAILED), out)
+    return np.where(np.array([at is not None for at in deleting], dtype=np.bool_), int(Stage.DRAINING), out)
+
+
+def _whole(values: Iterable[int]) -> I64:
+    return np.fromiter(values, dtype=np.int64)

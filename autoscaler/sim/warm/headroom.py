@@ -1,0 +1,23 @@
+"""Our own pool as a policy of the simulated plant: the core's look at the world, its state carried on."""
+
+from collections.abc import Iterable
+
+from autoscaler.core.pool.intents import Intent, PoolDecision
+from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.reconcile import reconcile
+from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.world import World
+
+
+class HeadroomPool:
+    """One warm pool; `decision` is the last one."""
+
+    def __init__(self, params: PoolParams) -> None:
+        self._params, self.state = params, PoolState()
+        self.decision: PoolDecision | None = None
+
+    def act(self, world: World, now_s: float) -> Iterable[Intent]:
+        """The intents of one look."""
+        done = reconcile(self._params, world, self.state, now_s)
+        self.state, self.decision = done.state, done.decision
+        return done.intents
