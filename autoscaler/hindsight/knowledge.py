@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autoscaler.core import state
-from autoscaler.core.capacity.throughput import Term
+from autoscaler.core.capacity.throughput import SATURATED_MIN_POD_S
 from autoscaler.core.params import Feature, Params
 from autoscaler.core.state import Table
 
@@ -39,15 +39,21 @@ def know(table: Table, workload: str) -> Knowledge | None:
     row = table.rows[workload]
     track = table.track(row)
     seen = track.seen
-    if seen is None or not np.isfinite(seen.rps):
+    if seen is None:
         return None
     columns = table.throughput
-    least = seen.term == Term.PROVEN
+    full_s = float(columns.saturated_pod_s[row])
+    least = full_s < SATURATED_MIN_POD_S
+    proven_rps = float(columns.proven_rps[row])
+    # The core may try a little more than was proven, or allow less for the sake of token times; a queue is served at
+    # what was seen.
+    capacity_rps = proven_rps if least else float(np.fmax(proven_rps, columns.saturated_done[row] / full_s))
+    if not capacity_rps > 0:
+        return None
     running, kv = float(columns.running[row]), float(columns.kv_used[row])
     residence_s = float(columns.residence_s[row])
     return Knowledge(
-        # The core may try a little more than was proven; here nothing is promised that was not seen.
-        capacity_rps=float(columns.proven_rps[row]) if least else seen.rps,
+        capacity_rps=capacity_rps,
         least=least,
         warmup_s=seen.lead50_s,
         warmup_samples=len(track.lead.samples_s),
@@ -70,11 +76,12 @@ def lend(twins: Table, twin: str, table: Table, workload: str) -> None:
     """Let `twin` know what was learned since: capacity once it was measured, warm-ups, and the models in force."""
     row, other = table.rows[workload], twins.rows[twin]
     track = table.track(row)
-    seen = track.seen
-    if seen is not None and seen.term >= Term.THROUGHPUT:
+    mine, theirs = table.throughput, twins.throughput
+    if mine.saturated_pod_s[row] >= SATURATED_MIN_POD_S:
         for name in LEARNED:
-            column = getattr(twins.throughput, name)
-            column[other] = getattr(table.throughput, name)[row]
+            getattr(theirs, name)[other] = getattr(mine, name)[row]
+    elif mine.proven_rps[row] > theirs.proven_rps[other]:
+        theirs.proven_rps[other], theirs.proven_at_s[other] = mine.proven_rps[row], mine.proven_at_s[row]
     twins.track(other).lead.samples_s = list(track.lead.samples_s)
     model = table.fitted.get(row)
     if model is not None:

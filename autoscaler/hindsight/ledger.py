@@ -117,6 +117,7 @@ class Ledger:
         doubt = doubt_of(
             requests=total.requests, calibrated=calibrated, token_time=token_time, scored_s=error.scored_s,
             late_error_ratio=late_error, wait_error_s=wait_error_s, slack_s=slack_s,
+            floor_only=least and total.ours.held_s >= total.observed.held_s,
         )  # fmt: skip
         told = doubt is None
         running = _row(self._hour, self.to_s) if self._hour.counted_s > 0 else None

@@ -127,6 +127,10 @@ class Shadow:
         known = know(table, look.workload)
         if not math.isfinite(interval.queue) or known is None:
             return None
+        if followed.known is not None and followed.known.least and not known.least:
+            # What was summed up rests on a lower bound of the capacity: it is known from here on.
+            self._ledgers[look.workload] = Ledger()
+            followed.world = None
         followed.known = known
         if followed.world is None:
             self._begin(followed, table, interval.queue, known)

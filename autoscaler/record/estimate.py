@@ -29,6 +29,7 @@ class Doubt(Enum):
     NO_WAIT = "the objective is a time per token, which a queue does not tell"
     TOO_SHORT = "too little of what happened was modelled yet"
     MODEL_OFF = "the model does not reproduce what really happened"
+    NEVER_FULL = "no replica was ever seen full, so what one carries is known from below only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,12 @@ class Estimate:
 
 def doubt_of(
     *, requests: float, calibrated: bool, token_time: bool, scored_s: float, late_error_ratio: float | None,
-    wait_error_s: float | None, slack_s: float,
+    wait_error_s: float | None, slack_s: float, floor_only: bool,
 ) -> Doubt | None:  # fmt: skip
-    """The first reason why nothing can be concluded, None where something can."""
+    """The first reason why nothing can be concluded, None where something can.
+
+    `floor_only`: capacity is known from below only, and at that capacity nothing would have been saved.
+    """
     if token_time:
         return Doubt.NO_WAIT
     if not calibrated:
@@ -125,7 +129,7 @@ def doubt_of(
         return Doubt.TOO_SHORT
     if late_error_ratio > MOST_LATE_ERROR_RATIO or wait_error_s > MOST_WAIT_ERROR_RATIO * slack_s:
         return Doubt.MODEL_OFF
-    return None
+    return Doubt.NEVER_FULL if floor_only else None
 
 
 def sentence(estimate: Estimate) -> str:
@@ -142,7 +146,8 @@ def sentence(estimate: Estimate) -> str:
     share = f" of {number(held)}" if held > 0 else ""
     bound = "at least " if e.least and hours > 0 else ""
     words = f"{bound}{number(abs(hours))} {unit}{share} {'saved' if hours >= 0 else 'more'}"
-    misses = f"{number(abs(round(e.avoided)))} late requests {'avoided' if e.avoided >= 0 else 'more'}"
+    most = "at most " if e.least and e.avoided < 0 else ""
+    misses = f"{most}{number(abs(round(e.avoided)))} late requests {'avoided' if e.avoided >= 0 else 'more'}"
     margin = f", give or take {number(round(e.avoided_error or 0))}"
     assumed = "; the warm-up is assumed, none was measured" if e.warmup_assumed and e.starts else ""
     return f"{said}Headroom in {duration(e.counted_s)}: {words}; {misses}{margin}{assumed}."

@@ -165,3 +165,17 @@ def test_the_first_decision_after_a_restart_has_a_reason_and_no_step_to_nought()
     told = other.run(60.0)
     assert min(counts(told)) > 4
     assert Reason.IDLE not in {step.reason for step in steps_of(told)}
+
+
+def test_a_fleet_that_was_never_full_knows_after_a_restart_what_one_replica_was_seen_to_carry() -> None:
+    """Ten replicas at half of their rate: no queue ever, so all that is known of one is what it was seen to serve."""
+    story = Story(Toy.of(10, lambda _: 10.0, replica_rps=2.0), Params(tick_s=10.0, warmup_prior_s=150.0))
+    story.run(900.0)
+    before = view(story.table, NAME)
+    story.table = restored(story)
+    story.run(30.0)
+    after = view(story.table, NAME)
+    assert before is not None
+    assert after is not None
+    assert before.replica_limit == after.replica_limit == "proven"
+    assert after.replica_rps == pytest.approx(before.replica_rps, rel=0.2)
