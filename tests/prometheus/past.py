@@ -88,6 +88,8 @@ async def past() -> AsyncIterator[FakePast]:
 
 
 @contextlib.asynccontextmanager
-async def archive(fake: FakePast, folder: Path, *, patience: Patience = QUICK, timeout_s: float = 10.0) -> Any:
-    async with remembering(Endpoint(fake.url), timeout_s=timeout_s) as history:
+async def archive(
+    url: str, folder: Path, *, patience: Patience = QUICK, timeout_s: float = 10.0
+) -> AsyncIterator[Archive]:
+    async with remembering(Endpoint(url), timeout_s=timeout_s) as history:
         yield Archive(history, Chunks(folder), WallClock(), np.random.default_rng(0), patience)

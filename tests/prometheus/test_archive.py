@@ -36,7 +36,7 @@ def parts(folder: Path) -> list[Path]:
 
 
 async def fetched(fake: FakePast, folder: Path, *asked: Question, **how):
-    async with archive(fake, folder, **how) as one:
+    async with archive(fake.url, folder, **how) as one:
         await one.fetch(asked, silent)
         return [one.past(each) for each in asked], one
 
@@ -216,13 +216,13 @@ async def test_a_server_that_is_gone_ends_the_run_and_what_was_read_is_kept(tmp_
         fake.asked.clear()
         fake.fault = lambda _form: None
         found, run = await fetched(fake, tmp_path, *asked)
-    assert (len(fake.asked), run.kept) == (20, 10)
+    assert (len({form["query"] for form in fake.asked}), run.kept) == (20, 10)
     assert all(one.losses == () for one in found)
 
 
 async def test_progress_goes_from_nothing_to_all(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    async with past() as fake, archive(fake, tmp_path) as one:
+    async with past() as fake, archive(fake.url, tmp_path) as one:
         fake.ranges["load"] = rising
         await one.fetch([question()], lambda done, parts: told.append((done, parts)))
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]

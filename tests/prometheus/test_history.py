@@ -85,6 +85,10 @@ TROUBLES = {
     "too many at once": (error("busy"), 429, Trouble.UNREACHABLE, "again", "HTTP 429"),
     "a query too slow for it": (error("query timed out in expression evaluation"), 503, Trouble.UNREACHABLE,
                                 "again smaller answered", "timed out"),
+    "a query too slow for its storage": (
+        error("expanding series: context deadline exceeded"), 422, Trouble.UNREACHABLE, "again smaller answered",
+        "deadline",
+    ),
     "too many samples": (error("query processing would load too many samples into memory in query execution"), 422,
                          Trouble.TOO_MANY, "smaller", "too many samples"),
     "too long a range": (error("the query time range exceeds the limit (query length: 336h, limit: 24h)"), 422,

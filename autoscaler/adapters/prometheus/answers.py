@@ -71,10 +71,12 @@ class _Answer(msgspec.Struct):
 
 _decoder: Final = msgspec.json.Decoder(_Answer)
 
-_TOO_MANY = re.compile(r"too many samples|exceeds the limit|exceeded|max-fetched|too large|limit of", re.IGNORECASE)
+_TOO_MANY = re.compile(
+    r"too many samples|exceeds the limit|exceeded maximum|max-fetched|too large|limit of", re.IGNORECASE
+)
 """What Prometheus, and those that speak its API, say of a question that asks for too much at once."""
 _DOUBLE = re.compile(r"same labelset|duplicate|many-to-many|multiple matches", re.IGNORECASE)
-_SLOW = re.compile(r"timed out|timeout|canceled", re.IGNORECASE)
+_SLOW = re.compile(r"timed out|timeout|canceled|deadline exceeded", re.IGNORECASE)
 
 
 class Read:
@@ -125,12 +127,12 @@ def _of_status(where: str, status: int, said: str, retry_after_s: float | None, 
     text = f"{where}: HTTP {status}: {said}"
     if status in {401, 403}:
         return AnswerError(Trouble.REFUSED, Fault.DENIED, text)
+    slow = status in {422, 503, 504} and _SLOW.search(said) is not None
     if status == 422 and _DOUBLE.search(said):
         return AnswerError(Trouble.AMBIGUOUS, Fault.INVALID, text)
     if status in {400, 413, 422} and _TOO_MANY.search(said):
         return AnswerError(Trouble.TOO_MANY, Fault.INVALID, text, smaller=True)
-    if status == 429 or status >= 500:
-        slow = status in {503, 504} and _SLOW.search(said) is not None
+    if slow or status == 429 or status >= 500:
         fault = Fault.TIMEOUT if slow else Fault.UNAVAILABLE
         return AnswerError(
             Trouble.UNREACHABLE, fault, text, again=True, smaller=slow, answered=slow, retry_after_s=retry_after_s

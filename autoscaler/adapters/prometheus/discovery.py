@@ -94,6 +94,12 @@ async def discover(history: History, search: Search, window: Window) -> Discover
     for one in search.wanted:
         if one.matchers:
             groups[one.workload] = await look.matched(one)
+    if not groups:
+        names = ", ".join(sorted(search.profiles))
+        raise InputError(
+            f"{history.url}: no series of a known engine ({names}) in the window; look at another time or namespace, "
+            "or name the engine's metrics with --metric"
+        )
     subjects = await look.subjects(groups, notes)
     return Discovered(subjects, tuple(notes))
 
@@ -233,9 +239,15 @@ class _Look:
         """Job -> seconds between two samples, from how many there are in a quarter of an hour."""
         counts = " or ".join(f"max by(job)(count_over_time({name}[{_SCRAPE_WINDOW_S}s]))" for name in names)
         step_s = max(1, (self._window.end_s - self._window.start_s) // _LOOKS)
-        found = await self._history.range(
-            counts, start_s=self._window.start_s + step_s, end_s=self._window.end_s, step_s=step_s
-        )
+        try:
+            found = await self._history.range(
+                counts, start_s=self._window.start_s + step_s, end_s=self._window.end_s, step_s=step_s
+            )
+        except AnswerError as error:
+            if error.fault is Fault.DENIED:
+                raise
+            notes.append(f"how often pods are scraped could not be asked: {error}")
+            found = ()
         most = {one.labels.get("job", ""): float(one.values.max()) for one in found if one.values.size}
         unknown = ", ".join(job or "-" for job in jobs if job not in most)
         if unknown:
