@@ -19,6 +19,8 @@ from autoscaler.errors import InputError
 from autoscaler.preflight.document import Findings, document
 from autoscaler.preflight.examine import Source, examine
 from autoscaler.preflight.given import ANY_SHAPE, Given
+from autoscaler.preflight.page import page
+from autoscaler.preflight.policies import policies
 from autoscaler.preflight.traces import STEP_S, check_step, histories
 from autoscaler.preflight.words import TITLES, cluster_sentences, workload_sentences
 from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile
@@ -95,7 +97,8 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
         print("interrupted: nothing was written", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED) from None
     text = document(findings)
-    write_together({paths["json"]: text})
+    yaml = policies(findings.workloads, command=command)
+    write_together({paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml})
     sys.stdout.write(text if as_json else _words(findings))
     for path in paths.values():
         print(f"wrote {path}", file=sys.stderr)
@@ -107,7 +110,11 @@ def _outputs(out: Path) -> dict[str, Path]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be made ({error.strerror}); give a folder you may write to") from error
-    paths = {"json": out / "preflight.json"}
+    paths = {
+        "html": out / "preflight.html",
+        "json": out / "preflight.json",
+        "yaml": out / "policies.yaml",
+    }
     check_writable(list(paths.values()))
     return paths
 

@@ -47,6 +47,7 @@ def document(findings: Findings) -> str:
         "headroom": __version__,
         "command": findings.command,
         "sources": findings.sources,
+        "notes": findings.notes,
         "given": plain(findings.given),
         "cluster": plain(findings.cluster) | {"sentences": plain(cluster_sentences(findings.cluster))},
     }

@@ -62,8 +62,8 @@ def behind(found: Measured) -> str:
     parts = []
     if found.low is not None and found.high is not None and found.low < found.high:
         parts.append(f"90 % sure: {span(found.low, found.high, found.unit)}")
-    elif found.low is None and found.high is None and found.count:
-        parts.append("no interval: the record is too short for one" if found.counted == "windows" else "no interval")
+    elif found.low is None and found.counted == "windows":
+        parts.append("no interval")
     if found.count:
         parts.append(f"{found.count:,} {found.counted}")
     parts.append(window_text(found.window))
@@ -144,7 +144,9 @@ def _bursts(found: Bursts | CannotTell) -> Sentence:
     if isinstance(found.excess_before, Measured):
         early = found.excess_before.value
         after = f"{shown_ratio(1 - early)} of the excess comes after that"
-        if early >= MOSTLY:
+        if early >= 1.0:
+            text = f"Noise: {text}, and all of the excess with them. Let it queue."
+        elif early >= MOSTLY:
             text = f"Noise: {text}, and only {after}. Let it queue."
         elif early > 0.5:
             text = f"Mostly noise: {text}, and {after}. Let the short ones queue."
@@ -161,7 +163,7 @@ def _residency(study: WorkloadStudy) -> Sentence:
         return refused("residency", computing)
     text = f"{_computing(computing)} of the time that replicas hold GPU memory they compute."
     idle, longest = study.residency.idle_hours, study.residency.longest_idle
-    if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value > 0:
+    if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value >= 0.1:
         hours = f"{number(idle.value)} replica-hours were held with no work at all"
         text += f" {hours}, the longest stretch {lasting(longest.value)}."
     return Sentence("residency", text, True, behind(computing))
@@ -235,11 +237,21 @@ def _joint_residency(study: ClusterStudy) -> Sentence:
     if isinstance(study.computing, CannotTell):
         return refused("residency", study.computing)
     text = f"{_computing(study.computing)} of the time that replicas hold GPU memory they compute."
-    wasted, held = study.provision.wasted, study.provision.held
-    if isinstance(wasted, Measured) and isinstance(held, Measured) and held.value > 0:
-        share = 100 * wasted.value / held.value
-        text += f" {number(wasted.value)} of {number(held.value)} GPU-hours held ({share:.0f} %) were beyond need."
-    return Sentence("residency", text, True, behind(study.computing))
+    return Sentence("residency", text + _beyond(study), True, behind(study.computing))
+
+
+def _beyond(study: ClusterStudy) -> str:
+    """What was held beyond need, in GPU-hours and, with a price, in money."""
+    wasted, held, cost = study.provision.wasted, study.provision.held, study.provision.cost
+    if isinstance(wasted, CannotTell) or isinstance(held, CannotTell) or held.value <= 0:
+        return ""
+    hours = f"{number(wasted.value)} GPU-hours"
+    if wasted.count == held.count:
+        hours = f"{number(wasted.value)} of {number(held.value)} GPU-hours held"
+        hours += f" ({100 * wasted.value / held.value:.0f} %)"
+    money = f", which cost {number(cost.value)}" if isinstance(cost, Measured) else ""
+    few = "" if wasted.count == study.workloads else f" ({wasted.count} of {study.workloads} workloads can tell)"
+    return f" {hours} were beyond need{money}{few}."
 
 
 def _joint_waiting(study: ClusterStudy) -> Sentence:
