@@ -15,13 +15,13 @@ from tests.keda.book import Book, serving
 class Scaler:
     """A server that can be stopped and started again on its port; a context manager that serves."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, book: Book | None = None, **options: Any) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.book = Book()
+        self.book = Book() if book is None else book
         self._options = options
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="scaler")
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="scaler")
         self._serving = ExitStack()
 
     def say(self, namespace: str, name: str, answer: Served | Refused | int, standing: int | None = None) -> None:
@@ -47,15 +47,15 @@ class Scaler:
             await context.__aenter__()
             return lambda: context.__aexit__(None, None, None)
 
-        leave = asyncio.run_coroutine_threadsafe(enter(), self._loop).result(30)
-        self._serving.callback(lambda: asyncio.run_coroutine_threadsafe(leave(), self._loop).result(30))
+        leave = asyncio.run_coroutine_threadsafe(enter(), self.loop).result(30)
+        self._serving.callback(lambda: asyncio.run_coroutine_threadsafe(leave(), self.loop).result(30))
 
     def stop(self) -> None:
         """Serve no more."""
         self._serving.close()
 
     def _do(self, work: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(work)
+        self.loop.call_soon_threadsafe(work)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -66,6 +66,6 @@ class Scaler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
-        self._loop.close()
+        self.loop.close()
