@@ -120,7 +120,7 @@ def _outputs(out: Path) -> dict[str, Path]:
 
 
 def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float) -> list[Source]:
-    return [Source(trace, histories(trace, profile=engine, step_s=step_s)) for trace in traces]
+    return [Source(trace.rpartition("/")[2], histories(trace, profile=engine, step_s=step_s)) for trace in traces]
 
 
 def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64
+from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.preflight.answers import COVERAGE
 
 FLOOR_SHARE = 0.95
@@ -18,9 +18,9 @@ USUAL_SHARE = 0.5
 HIGH_SHARE = 0.05
 """The upper band: exceeded one hour in twenty."""
 
-REPLICATES = 400
-LEVELS = 1024
-"""Candidate levels of a bootstrap; the interval's ends are one of them (a thousandth of the time apart)."""
+REPLICATES = 200
+LEVELS = 400
+"""Candidate levels of a bootstrap; the interval's ends are one of them, a quarter of a percent of the time apart."""
 LEAST_BLOCKS = 5
 """Fewer blocks say nothing about how blocks differ."""
 
@@ -70,19 +70,20 @@ def held_interval(sustained: Sustained, shares: tuple[float, ...], stream: np.ra
     Block bootstrap (Künsch, Annals of Statistics 17, 1989): whole days are drawn with replacement, whole hours where
     there are not enough days, so that what belongs together within a day stays together.
     """
-    block = _blocks(sustained)
+    known = np.isfinite(sustained.levels)
+    block = _blocks(sustained, known)
     if block is None:
         return None
-    known = np.isfinite(sustained.levels)
-    levels, block = sustained.levels[known], block[known]
-    names, block = np.unique(block, return_inverse=True)
-    candidates = np.unique(np.quantile(levels, np.linspace(0.0, 1.0, LEVELS), method="inverted_cdf"))
+    levels = sustained.levels[known]
+    ranked = np.sort(levels)
+    places = np.linspace(0, ranked.size - 1, min(LEVELS, ranked.size)).astype(np.int64)
+    candidates = np.unique(ranked[places])
+    blocks, size = int(block[-1]) + 1, candidates.size
     rank = np.searchsorted(candidates, levels, side="right") - 1
-    counts = np.bincount(block * candidates.size + rank, minlength=names.size * candidates.size)
-    counts = counts.reshape(names.size, candidates.size).astype(np.float64)
+    counts = np.bincount(block * size + rank, minlength=blocks * size).reshape(blocks, size)
     # (blocks, candidates): windows of the block that reach or exceed the candidate.
-    reach = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    drawn = stream.multinomial(names.size, np.full(names.size, 1.0 / names.size), REPLICATES).astype(np.float64)
+    reach = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1].astype(np.float64)
+    drawn = stream.multinomial(blocks, np.full(blocks, 1.0 / blocks), REPLICATES).astype(np.float64)
     reached = drawn @ reach
     shares_reached = reached / reached[:, :1]
     edges = (0.5 * (1.0 - COVERAGE), 0.5 * (1.0 + COVERAGE))
@@ -93,14 +94,15 @@ def held_interval(sustained: Sustained, shares: tuple[float, ...], stream: np.ra
     return ends
 
 
-def _blocks(sustained: Sustained) -> I64 | None:
-    """Which block each window belongs to: its day, else its hour; None where neither has enough."""
-    begins = sustained.start_s + sustained.step_s * np.arange(sustained.levels.size)
-    known = np.isfinite(sustained.levels)
+def _blocks(sustained: Sustained, known: Bools) -> I64 | None:
+    """The number of each known window's block, from 0: its day, else its hour; None where neither has enough."""
+    begins = (sustained.start_s + sustained.step_s * np.arange(sustained.levels.size))[known]
     for length_s in (DAY_S, HOUR_S):
-        index: I64 = np.floor(begins / length_s).astype(np.int64)
-        if length_s >= 2 * sustained.width_s and np.unique(index[known]).size >= LEAST_BLOCKS:
-            return index
+        if length_s < 2 * sustained.width_s or not begins.size:
+            continue
+        number = np.concatenate(([0], np.cumsum(np.diff(np.floor(begins / length_s)) > 0)))
+        if number[-1] + 1 >= LEAST_BLOCKS:
+            return np.asarray(number, dtype=np.int64)
     return None
 
 

@@ -19,8 +19,8 @@ from autoscaler.preflight.spreads import answer
 TOLERANCES_S = (0.0, 60.0, 300.0, 1800.0, 7200.0)
 """Waits for which the capacity is told: none, a person who stays, and three grades of batch."""
 
-_BISECTIONS = 30
-"""Halvings of the range between mean and peak: a billionth of it."""
+_BISECTIONS = 10
+"""Halvings of the range between mean and peak: a thousandth of it is finer than any capacity is bought."""
 
 BATCH_CLASSES = ("batch", "scavenger", "best-effort", "besteffort", "offline", "low", "preemptible", "opportunistic")
 """Words in the name of a priority class that tell batch work; Kubernetes itself gives these names no meaning."""
@@ -87,8 +87,6 @@ def capacity_for(values: F64, step_s: float) -> tuple[tuple[float, float], ...]:
                 low = middle
             else:
                 high = middle
-            if high - low <= 1e-4 * peak:
-                break
         found.append((tolerance_s, high))
     return tuple(found)
 
@@ -99,9 +97,9 @@ def longest_wait_s(work: F64, capacity: float, step_s: float) -> float:
     Backlog by reflection: X - min(0, lowest X so far), with X the summed surplus (Harrison, Brownian Motion and
     Stochastic Flow Systems, 1985, section 2.2).
     """
-    surplus = np.cumsum((work - capacity) * step_s)
-    backlog = surplus - np.minimum(np.minimum.accumulate(surplus), 0.0)
-    return float(backlog.max()) / capacity
+    surplus = np.cumsum(work - capacity)
+    lowest = np.minimum(np.minimum.accumulate(surplus), 0.0)
+    return float((surplus - lowest).max()) * step_s / capacity
 
 
 def work_of(history: WorkloadHistory) -> str | CannotTell:

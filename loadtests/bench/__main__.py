@@ -9,6 +9,8 @@ NAMES = {
     "following": "listing and decoding 5,000 pods",
     "keda": "KEDA's calls: calls a second beside a bare echo, latency at 200 a second, memory",
     "loop_lag": "how late the event loop turns while the live driver steps 1,000 workloads",
+    "preflight_prometheus": "preflight over two weeks of 200 workloads, out of a stand-in for Prometheus",
+    "preflight": "what 200 workloads of 14 days at 30 s take to be measured and written about",
     "reaction": "from a pod's page to the patch of /scale, 1,000 pods on a real API server",
     "scrape": "reading the metrics pages of 1,000 pods once a second",
 }
@@ -17,7 +19,7 @@ NAMES = {
 def main(arguments: list[str]) -> int:
     """Run the benchmark named first; its own arguments follow."""
     if not arguments or arguments[0] not in NAMES:
-        listed = "\n".join(f"  {name:<12} {what}" for name, what in NAMES.items())
+        listed = "\n".join(f"  {name:<20} {what}" for name, what in NAMES.items())
         asked = arguments[0] if arguments else None
         wrong = asked not in {None, "-h", "--help"}
         print((f"unknown benchmark {asked!r}; there are:\n" if wrong else "usage: bench NAME [ARGUMENTS]\n") + listed)
