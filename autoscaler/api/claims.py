@@ -7,6 +7,7 @@ never acted upon, and says who is in the way.
 from dataclasses import dataclass
 from enum import Enum
 
+from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec
 
 
@@ -75,6 +76,28 @@ class Obstacle:
 
     block: Block
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What of a claim may have changed while it could not be read: `cause` says what, and why it cannot."""
+
+    still: bool
+    """Nothing is done; else nothing is taken away."""
+    cause: str
+
+    @property
+    def words(self) -> str:
+        """The cause and what it leads to."""
+        return f"{self.cause}, so {'nothing is done' if self.still else 'nothing is taken away'}"
+
+    def within(self, mode: Mode) -> Mode:
+        """What is left of a mode."""
+        if mode is Mode.SHADOW:
+            return mode
+        if self.still or mode in {Mode.PAUSED, Mode.PAUSED_SCALE_OUT}:
+            return Mode.PAUSED
+        return Mode.PAUSED_SCALE_IN
 
 
 @dataclass(frozen=True, slots=True)

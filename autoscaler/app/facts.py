@@ -122,7 +122,7 @@ class Facts:
         ]
 
     def _about(self, key: str, claim: Claim) -> About:
-        spec, mode = claim.spec, self._workloads.mode(claim)
+        spec, mode, doubt = claim.spec, self._workloads.mode(claim), self._workloads.doubt(claim)
         frame, act = self._board.frame(key), self._board.act(key)
         found, missing, problems = self._pages(key)
         lead_s = math.inf if frame is None else frame.warmup_p90_s
@@ -135,7 +135,7 @@ class Facts:
             mode_until_s=spec.mode_until_s,
             tier=spec.tier.value,
             engine=spec.engine.value,
-            conditions=conditions(claim, mode, self._cluster.frozen, frame, act, hpa=hpa),
+            conditions=conditions(claim, mode, self._cluster.frozen, frame, act, hpa=hpa, doubt=doubt),
             hpa=hpa,
             obstacle=None if claim.obstacle is None else claim.obstacle.message,
             remarks=(
@@ -148,6 +148,7 @@ class Facts:
             missing=missing,
             problems=(
                 *self._cluster.problems(claim.ref),
+                *(() if doubt is None else (doubt.words,)),
                 *problems,
                 *filter(None, [self._signals.problem(key)]),
                 *self._failed_gpus(claim),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from autoscaler.api.claims import Claim, Rejection
+from autoscaler.api.claims import Claim, Doubt, Rejection
 from autoscaler.api.modes import Mode
 from autoscaler.api.schema import custom_resource
 from autoscaler.api.status import Condition as PolicyCondition
@@ -47,6 +47,10 @@ class Knowledge(Protocol):
 
     def mode(self, claim: Claim) -> Mode:
         """The mode in force."""
+        ...
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        """What of a claim may have changed unseen; None while what was read is believed."""
         ...
 
     def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
@@ -108,7 +112,7 @@ class PolicyStatuses:
             return
         frame, act = self._board.frame(workload), self._board.act(workload)
         mode = self._knowledge.mode(claim)
-        told = conditions(claim, mode, self._knowledge.frozen, frame, act)
+        told = conditions(claim, mode, self._knowledge.frozen, frame, act, doubt=self._knowledge.doubt(claim))
         overload = frame.overload if frame is not None else None
         gist = _Gist(
             claim.policy,

@@ -17,19 +17,20 @@ import msgspec
 import structlog
 
 from autoscaler.adapters.engines.scraper import Scraper
-from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
+from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.events import EventWriter
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.replicas import ClusterScale, News
+from autoscaler.adapters.kube.scope import Hooks, Scope
 from autoscaler.adapters.kube.status import StatusWriter
 from autoscaler.adapters.kube.store import ConfigMapStore
 from autoscaler.adapters.prometheus.source import PrometheusSource
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts
 from autoscaler.adapters.web.pulse import Pulse
-from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
+from autoscaler.api.claims import Claim, Doubt, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.facts import Facts
 from autoscaler.app.guard import Guard
@@ -143,6 +144,10 @@ class Live:
     def mode(self, claim: Claim) -> Mode:
         """The mode in force."""
         return self._workloads.mode(claim)
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        """What of a claim may have changed unseen; None while what was read is believed."""
+        return self._workloads.doubt(claim)
 
     def standing(self, ref: TargetRef) -> int | None:
         """The target's count as it was last seen; None where it does not say."""

@@ -7,7 +7,7 @@ SignalsFresh: a policy is not broken because a scrape was lost (kedacore/keda#79
 
 from typing import Final
 
-from autoscaler.api.claims import Claim, Rejection
+from autoscaler.api.claims import Claim, Doubt, Rejection
 from autoscaler.api.modes import Mode
 from autoscaler.api.status import ConditionType, Truth
 from autoscaler.record.hpa import HpaPreview
@@ -25,6 +25,9 @@ ZERO_REFUSED: Final = "ZERO_REFUSED"
 FAILED: Final = frozenset({"REFUSED", "UNKNOWN", "UNREADABLE", "EDITED"})
 """Outcomes that a person should look at; the others are by design or pass by themselves."""
 
+NOT_HEARD: Final = "NotHeard"
+"""The word for programs where what was read may have changed unseen."""
+
 PAUSES: Final = frozenset({Mode.PAUSED, Mode.PAUSED_SCALE_IN, Mode.PAUSED_SCALE_OUT})
 
 
@@ -36,14 +39,18 @@ def conditions(
     act: ActRecord | None,
     *,
     hpa: HpaPreview | None = None,
+    doubt: Doubt | None = None,
 ) -> tuple[Condition, ...]:
-    """The conditions of a claimed workload, each type once; `hpa` is the one by which KEDA acts, where it does."""
+    """The conditions of a claimed workload, each type once.
+
+    `hpa` is the one by which KEDA acts, where it does; `doubt` is what left no more than `mode` of the policy's own.
+    """
     return (
         _ready(claim),
-        _active(claim, mode, frozen, act),
+        _active(claim, mode, frozen, act, doubt),
         _fresh(frame),
         _limited(frame, hpa),
-        _paused(mode, frozen),
+        _paused(mode, frozen, doubt),
         _made(ConditionType.SHADOW, claim.obstacle is None and mode is Mode.SHADOW, mode.value, _MODES[mode]),
     )
 
@@ -72,11 +79,13 @@ def _ready(claim: Claim) -> Condition:
     return _made(ConditionType.READY, True, "Claimed", f"{claim.ref.kind} {claim.ref.name} is scaled by this policy")
 
 
-def _active(claim: Claim, mode: Mode, frozen: str | None, act: ActRecord | None) -> Condition:
+def _active(claim: Claim, mode: Mode, frozen: str | None, act: ActRecord | None, doubt: Doubt | None) -> Condition:
     if claim.obstacle is not None:
         return _made(ConditionType.ACTIVE, False, claim.obstacle.block.value, claim.obstacle.message)
     if frozen is not None:
         return _made(ConditionType.ACTIVE, False, "Frozen", f"the whole cluster is frozen: {frozen}")
+    if doubt is not None and mode is not Mode.SHADOW:
+        return _made(ConditionType.ACTIVE, not doubt.still, NOT_HEARD, doubt.words)
     if mode in {Mode.SHADOW, Mode.PAUSED}:
         return _made(ConditionType.ACTIVE, False, mode.value, _MODES[mode])
     if claim.scaled_object is not None:
@@ -118,9 +127,11 @@ def _limited(frame: WorkloadFrame | None, hpa: HpaPreview | None) -> Condition:
     return _made(ConditionType.SCALING_LIMITED, True, _camel(binding.reason), binding.text)
 
 
-def _paused(mode: Mode, frozen: str | None) -> Condition:
+def _paused(mode: Mode, frozen: str | None, doubt: Doubt | None) -> Condition:
     if frozen is not None:
         return _made(ConditionType.PAUSED, True, "Frozen", f"the whole cluster is frozen: {frozen}")
+    if doubt is not None and mode in PAUSES:
+        return _made(ConditionType.PAUSED, True, NOT_HEARD, doubt.words)
     return _made(ConditionType.PAUSED, mode in PAUSES, mode.value, _MODES[mode])
 
 

@@ -15,7 +15,7 @@ from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.replicas import News
-from autoscaler.api.claims import Claim, Way
+from autoscaler.api.claims import Claim, Doubt, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.policy import compile_params
 from autoscaler.app.asking import Asking, Pages
@@ -27,7 +27,7 @@ from autoscaler.runtime.target import Target
 from autoscaler.settings.parts import Gateway
 
 MODES_EVERY_S: Final = 1.0
-"""How late a mode may end."""
+"""How late a mode may end, and how late a doubt in what was read of one is acted upon."""
 
 GATHER_S: Final = 0.02
 """Changes of pods are gathered for this long: a thousand pods of one workload are then a few passes over them."""
@@ -83,6 +83,8 @@ class Workloads:
         self._driven: dict[str, Claim] = {}
         self._quotas: dict[str, int | None] = {}
         """Workload -> the replicas that its namespace had room for when that was looked at last."""
+        self._doubts: dict[str, Doubt] = {}
+        """Workload -> what of its claim may have changed unseen."""
         self._within: dict[str, set[str]] = {}
         """Namespace -> its workloads."""
         self._moved: dict[str, None] = {}
@@ -108,9 +110,10 @@ class Workloads:
             self._forget(key, before)
         if claim is None:
             return
-        self._driven[key] = claim
+        met, self._driven[key] = key not in self._driven, claim
         self._within.setdefault(claim.ref.namespace, set()).add(key)
         self._quotas[key] = self._room.quota(claim)
+        self._doubt(key, claim, met=met)
         self._aim(key, claim)
         self._asking.take(key, claim)
 
@@ -173,14 +176,35 @@ class Workloads:
         while True:
             await self._clock.sleep_until(self._clock.monotonic() + MODES_EVERY_S)
             for key, claim in self._driven.items():
-                if claim.spec.mode_until_s is not None:
-                    self._guard.run(key, partial(self._aim, key, claim))
+                self._guard.run(key, partial(self._mind, key, claim))
+
+    def _mind(self, key: str, claim: Claim) -> None:
+        if self._doubt(key, claim) or claim.spec.mode_until_s is not None:
+            self._aim(key, claim)
+
+    def _doubt(self, key: str, claim: Claim, *, met: bool = False) -> bool:
+        """See whether what was read of a claim may be believed; whether that changed what may be done.
+
+        One that is `met` in doubt is left alone until there is none: who else scales its target was never looked for.
+        """
+        before, found = self._doubts.pop(key, None), self._cluster.doubt(claim)
+        if found is None:
+            return before is not None
+        still = found.still or met or (before is not None and before.still)
+        self._doubts[key] = Doubt(still, found.cause)
+        return before is None or before.still != still
 
     def mode(self, claim: Claim) -> Mode:
-        """What may be done to a claimed target now: never more than its obstacle leaves."""
+        """What may be done to a claimed target now: never more than its obstacle and what is known of it leave."""
         if claim.obstacle is not None:
             return Mode.SHADOW
-        return claim.spec.mode_at(self._clock.now(), self._choices.default_mode)
+        mode = claim.spec.mode_at(self._clock.now(), self._choices.default_mode)
+        doubt = self._doubts.get(claim.ref.workload)
+        return mode if doubt is None else doubt.within(mode)
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        """What of a claim may have changed unseen."""
+        return self._doubts.get(claim.ref.workload)
 
     def _aim(self, key: str, claim: Claim) -> None:
         """Tell the driver; it takes an unchanged target for what it is."""
@@ -207,6 +231,7 @@ class Workloads:
     def _forget(self, key: str, claim: Claim) -> None:
         self._driven.pop(key)
         self._quotas.pop(key, None)
+        self._doubts.pop(key, None)
         self._within[claim.ref.namespace].discard(key)
         self._asking.forget(key)
         self._driver.remove(key)

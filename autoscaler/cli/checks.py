@@ -14,8 +14,8 @@ import msgspec
 
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.cluster import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.kube.lease_object import LeaseObject
+from autoscaler.adapters.kube.scope import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.cli.leader import AskError, ask_pod

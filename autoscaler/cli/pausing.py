@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from autoscaler.adapters.kube.answers import KubeError
-from autoscaler.adapters.kube.cluster import FREEZE_KEY, GROUP, VERSION
+from autoscaler.adapters.kube.scope import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.kube.writing import MERGE_PATCH
 from autoscaler.api.annotations import PREFIX, SCALE
 from autoscaler.errors import HeadroomError, InputError

@@ -16,7 +16,7 @@ from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.scaling import Target as Object
 from autoscaler.adapters.kube.scaling import TargetSpec, Template
 from autoscaler.api.annotations import read_annotations
-from autoscaler.api.claims import Claim, Obstacle, TargetRef, Way
+from autoscaler.api.claims import Claim, Doubt, Obstacle, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.app.guard import Guard
 from autoscaler.app.workloads import Choices, Workloads
@@ -56,6 +56,7 @@ class Followed:
         self.claims: dict[str, Claim] = {}
         self.quotas: list[Quota] = []
         self.everything: list[Pod] = []
+        self.doubted: Doubt | None = None
         self.template: Template | None = Template(PodSpec(containers=(ENGINE,)))
 
     def resolution(self, key: str) -> Resolution:
@@ -66,6 +67,9 @@ class Followed:
 
     def limits_of(self, namespace: str) -> tuple[list[Quota], list[Any]]:
         return self.quotas, []
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        return self.doubted
 
     def pods(self) -> list[Pod]:
         return self.everything

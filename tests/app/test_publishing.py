@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoscaler.adapters.web.hub import Hub
-from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
+from autoscaler.api.claims import Claim, Doubt, Reject, Rejection, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec, TargetReference
 from autoscaler.app.guard import Guard
@@ -39,6 +39,9 @@ class Cluster:
 
     def mode(self, claim: Claim) -> Mode:
         return Mode.ACTIVE
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        return None
 
     def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         return {} if name in self.policies else None

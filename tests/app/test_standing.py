@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.api.annotations import read_annotations
-from autoscaler.api.claims import Claim, TargetRef, Way
+from autoscaler.api.claims import Claim, Doubt, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.app.standing import conditions
 from autoscaler.record.hpa import HpaPreview
@@ -56,3 +56,27 @@ def test_what_keeps_a_count_from_what_the_load_needs_is_a_limit(
     steps: list[tuple[int, int, str]], expected: tuple[str, str]
 ) -> None:
     assert limited(*steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("doubt", "mode", "active", "paused"),
+    [
+        (Doubt(True, "its mode may be another by now (why)"), Mode.PAUSED, "False", "True"),
+        (Doubt(False, "a limit may have come (why)"), Mode.PAUSED_SCALE_IN, "True", "True"),
+        (Doubt(False, "a limit may have come (why)"), Mode.SHADOW, None, "False"),
+    ],
+    ids=["nothing is done", "nothing is taken away", "nothing would be done anyway"],
+)
+def test_a_doubt_in_what_was_read_is_told_in_its_own_words(
+    doubt: Doubt, mode: Mode, active: str | None, paused: str
+) -> None:
+    spec = read_annotations({"headroom.dev/scale": "true"})
+    assert spec is not None
+    told = conditions(Claim(REF, spec, Way.ANNOTATION, None, 1), mode, None, None, None, doubt=doubt)
+    by_type = {c.type: c for c in told}
+    assert by_type["Paused"].status == paused
+    if active is None:
+        assert "NotHeard" not in {c.reason for c in told}
+    else:
+        assert (by_type["Active"].status, by_type["Active"].reason) == (active, "NotHeard")
+        assert by_type["Active"].message == doubt.words == by_type["Paused"].message

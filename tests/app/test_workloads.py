@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from autoscaler.adapters.kube.cache import Change
 from autoscaler.adapters.kube.limits import Quota, QuotaStatus
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.api.claims import Block, Obstacle, Way
+from autoscaler.api.claims import Block, Doubt, Obstacle, Way
 from autoscaler.api.modes import Mode, Tier
 from autoscaler.runtime.clock import ScaledClock
 from tests.app.scene import KEY, REF, Scene, claim, pod
@@ -75,6 +75,48 @@ async def test_what_keda_asks_for_is_driven_in_its_mode_and_never_patched() -> N
     assert not scene.target.told
     scene.claimed(evolve(claim(mode="Active"), way=Way.SCALED_OBJECT, scaled_object="chat"))
     assert (scene.target.told, scene.target.mode) == (True, Mode.ACTIVE)
+
+
+KEPT, STILL = Doubt(False, "HPAs not heard"), Doubt(True, "policies not heard")
+LEFT = {
+    "a rival may have come: nothing is taken away": ("Active", KEPT, Mode.PAUSED_SCALE_IN),
+    "and nothing at all where nothing may be added": ("PausedScaleOut", KEPT, Mode.PAUSED),
+    "the mode may be another: nothing is done": ("Active", STILL, Mode.PAUSED),
+    "a pause stays": ("Paused", KEPT, Mode.PAUSED),
+    "who never acts does not": ("Shadow", STILL, Mode.SHADOW),
+}
+
+
+@pytest.mark.parametrize(("given", "doubt", "left"), LEFT.values(), ids=LEFT.keys())
+async def test_a_mode_is_believed_as_far_as_what_it_was_read_from_is_heard(
+    given: str, doubt: Doubt, left: Mode
+) -> None:
+    scene, seen = Scene(), list[Mode]()
+    scene.claimed(claim(mode=given))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(scene.workloads.run())
+        for found in (doubt, None):
+            scene.cluster.doubted = found
+            await asyncio.sleep(1.1)
+            seen.append(scene.target.mode)
+        running.cancel()
+    assert seen == [left, Mode(given)]
+
+
+async def test_a_claim_that_is_met_in_doubt_is_left_alone_until_there_is_none() -> None:
+    """Who else scales its target was never looked for; one that was claimed before is only not shrunk."""
+    scene, seen = Scene(), list[Mode]()
+    scene.cluster.doubted = KEPT
+    scene.claimed(claim())
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(scene.workloads.run())
+        for found in (KEPT, None, KEPT):
+            scene.cluster.doubted = found
+            await asyncio.sleep(1.1)
+            scene.claimed(claim(max_replicas=str(len(seen) + 5)))
+            seen.append(scene.target.mode)
+        running.cancel()
+    assert seen == [Mode.PAUSED, Mode.ACTIVE, Mode.PAUSED_SCALE_IN]
 
 
 async def test_the_default_mode_holds_where_the_policy_gives_none() -> None:

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from autoscaler.adapters.kube.cluster import Cluster, Hooks, Scope
+from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.replicas import ClusterScale
+from autoscaler.adapters.kube.scope import Hooks, Scope
 from autoscaler.api.claims import Kind
 from autoscaler.ports import Fault, Patch, PortError, RefusedError
 from autoscaler.runtime.clock import WallClock

@@ -25,8 +25,8 @@ class Cache(Generic[T]):
 
     def __init__(self, on_change: Callable[[Change[T]], None]) -> None:
         self.items: dict[str, T] = {}
-        self.unread: dict[str, str] = {}
-        """Key -> why its newest version cannot be read."""
+        self.unread: dict[str, Unread] = {}
+        """Objects whose newest version cannot be read, by key."""
         self._on_change = on_change
 
     def put(self, new: T) -> None:
@@ -43,7 +43,7 @@ class Cache(Generic[T]):
     def mark(self, unread: Unread) -> None:
         """Note an object that cannot be read; an older version of it stays."""
         self._make_room(unread.key, unread.uid)
-        self.unread[unread.key] = unread.why
+        self.unread[unread.key] = unread
 
     def drop(self, key: str) -> None:
         """Forget an object that was deleted, if it was held."""

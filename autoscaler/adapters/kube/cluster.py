@@ -5,33 +5,27 @@ decides nothing and writes nothing. While a resource cannot be read it says for 
 """
 
 import asyncio
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
+from autoscaler.adapters.kube.followed import Followed, silence
 from autoscaler.adapters.kube.hpas import Hpas
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.membership import Membership, owner_of
 from autoscaler.adapters.kube.objects import ConfigMap
 from autoscaler.adapters.kube.pods import Node, Pod
-from autoscaler.adapters.kube.pulls import SELECTOR, Pull, PulledEvent, pull_of
+from autoscaler.adapters.kube.pulls import SELECTOR, PulledEvent, pull_of
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
-from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
+from autoscaler.adapters.kube.scope import GROUP, VERSION, Hooks, Scope, root_of
+from autoscaler.api.claims import Claim, Doubt, Kind, Rejection, TargetRef
+from autoscaler.core.types import ReplicaReading
 from autoscaler.ports import Clock
-from autoscaler.record.explain import duration
-
-GROUP: Final = "headroom.dev"
-VERSION: Final = "v1alpha1"
-
-FREEZE_KEY: Final = "freeze"
-"""The entry of the freeze ConfigMap; any text but "false" and "" freezes, and is the reason that people read."""
-
 
 LOOK_S: Final = 0.02
 """Between two looks whether everything is listed."""
@@ -39,37 +33,6 @@ LOOK_S: Final = 0.02
 TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
 """A tick after the server answers again everything is followed again. There is one of us per cluster: a dozen watches
 that dial every few seconds are no herd, and a server that is overloaded says for how long to stay away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What is followed: `namespaces` empty means all of them."""
-
-    kinds: tuple[Kind, ...]
-    namespaces: tuple[str, ...]
-    own_namespace: str
-    freeze_config_map: str
-    gateway_namespaces: tuple[str, ...] = ()
-    """Where the pods of gateways and of the GPU exporter are, which are followed besides."""
-    keda_addresses: frozenset[str] = frozenset()
-    """The scalerAddresses of ScaledObjects that mean us."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Whom to tell; each is called in the event loop and must not wait."""
-
-    claim: Callable[[str], None]
-    """The claim on a workload, or who asks for it in vain, changed."""
-    pods: Callable[[str], None]
-    """Pods or the replica count of a workload changed."""
-    limits: Callable[[str], None]
-    """Quotas or limit ranges of a namespace changed."""
-    freeze: Callable[[], None]
-    pod: Callable[[Change[Pod]], None]
-    """A pod changed, whoever's it is."""
-    pull: Callable[[Pull], None]
-    """A pod's image is on its node."""
 
 
 class Cluster:
@@ -83,41 +46,41 @@ class Cluster:
         self._resolutions: dict[str, Resolution] = {}
         self.members = Membership()
         self.hpas = Hpas()
-        self._pods = self._follow("/api/v1", "pods", Pod, self._on_pod, also=scope.gateway_namespaces)
-        self._targets = {
-            kind: self._follow(_root(kind.group, kind.version), kind.resource, Target, partial(self._on_target, kind))
-            for kind in scope.kinds
-        }
-        self._policies = self._follow(
-            f"/apis/{GROUP}/{VERSION}", "scalingpolicies", ScalingPolicyObject, self._on_policy
-        )
-        self._others = [
-            *self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_hpa),
-            *self._follow("/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_scaled_object),
-        ]
-        self._vpas = self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_other("Vpa"))
-        self._quotas = self._follow("/api/v1", "resourcequotas", Quota, self._on_limits)
-        self._ranges = self._follow("/api/v1", "limitranges", LimitRange, self._on_limits)
-        self._pulls = self._follow("/api/v1", "events", PulledEvent, self._on_pulled, selector=SELECTOR)
-        self._nodes = [Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard, times=TIMES)]
         freeze = Resource(
             f"/api/v1/namespaces/{scope.own_namespace}/configmaps",
             ConfigMap,
             field_selector=f"metadata.name={scope.freeze_config_map}",
         )
-        self._freezes = [Informer(api, freeze, clock, lambda _: self._told().freeze(), times=TIMES)]
+        self._followed = Followed(
+            pods=self._follow("/api/v1", "pods", Pod, self._on_pod, also=scope.gateway_namespaces),
+            targets={
+                kind: self._follow(root_of(kind), kind.resource, Target, partial(self._on_target, kind))
+                for kind in scope.kinds
+            },
+            policies=self._follow(f"/apis/{GROUP}/{VERSION}", "scalingpolicies", ScalingPolicyObject, self._on_policy),
+            hpas=self._follow("/apis/autoscaling/v2", "horizontalpodautoscalers", Hpa, self._on_hpa),
+            scaled_objects=self._follow(
+                "/apis/keda.sh/v1alpha1", "scaledobjects", ScaledObject, self._on_scaled_object
+            ),
+            vpas=self._follow("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers", Vpa, self._on_vpa),
+            quotas=self._follow("/api/v1", "resourcequotas", Quota, self._on_limits),
+            ranges=self._follow("/api/v1", "limitranges", LimitRange, self._on_limits),
+            freezes=[Informer(api, freeze, clock, lambda _: self._told().freeze(), times=TIMES)],
+            nodes=[Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard, times=TIMES)],
+            pulls=self._follow("/api/v1", "events", PulledEvent, self._on_pulled, selector=SELECTOR),
+        )
         self._hooks: Hooks | None = None
 
     async def run(self, hooks: Hooks) -> None:
         """Follow everything and tell `hooks`, until cancelled."""
         self._hooks = hooks
         async with asyncio.TaskGroup() as group:
-            for informer in self._all():
+            for informer in self._followed.all():
                 group.create_task(informer.run(), name="informer")
 
     async def wait_synced(self) -> None:
         """Return once every resource was listed, or is known not to be served, or may be done without."""
-        while any(not informer.synced and not self._spared(informer) for informer in self._all()):
+        while any(not informer.synced and not self._followed.spared(informer) for informer in self._followed.all()):
             await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
     async def relist(self) -> None:
@@ -125,11 +88,11 @@ class Cluster:
 
         What may be done without is not waited for.
         """
-        wanted = {informer: informer.lists for informer in self._all() if not informer.absent}
+        wanted = {informer: informer.lists for informer in self._followed.all() if not informer.absent}
         for informer in wanted:
             informer.relist()
         while any(
-            informer.lists <= lists and not informer.absent and not self._spared(informer)
+            informer.lists <= lists and not informer.absent and not self._followed.spared(informer)
             for informer, lists in wanted.items()
         ):
             await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
@@ -155,38 +118,41 @@ class Cluster:
 
     def target(self, ref: TargetRef) -> Target | None:
         """The target as it was last seen, None when it is gone or was made anew."""
-        for kind, informers in self._targets.items():
-            if (kind.group, kind.kind) == (ref.group, ref.kind):
-                for informer in informers:
-                    found: Target | None = informer.items.get(ref.workload)
-                    if found is not None and found.metadata.uid == ref.uid:
-                        return found
-        return None
+        return self._followed.target(ref)
 
     def policy(self, namespace: str, name: str) -> ScalingPolicyObject | None:
         """A ScalingPolicy as it was last seen."""
-        for informer in self._policies:
-            found: ScalingPolicyObject | None = informer.items.get(f"{namespace}/{name}")
-            if found is not None:
-                return found
-        return None
+        return self._followed.policy(namespace, name)
 
     def cut_off_s(self, ref: TargetRef) -> float:
         """For how long the target or its pods could not be followed; 0 while they are."""
-        return max(informer.cut_off_s() for informer in self._behind(ref))
+        return max(informer.cut_off_s() for informer in self._followed.behind(ref))
 
     def problems(self, ref: TargetRef) -> tuple[str, ...]:
         """Why the target or its pods cannot be followed now; nothing while they are."""
-        return tuple(_silence(informer) for informer in self._behind(ref) if informer.cut_off_s() > 0)
+        return tuple(silence(informer) for informer in self._followed.behind(ref) if informer.cut_off_s() > 0)
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        """What of a claim may be otherwise by now, and what is not done therefore; None while all is believed."""
+        return self._followed.doubt(claim)
+
+    def reading(self, ref: TargetRef, desired: int, failed: Callable[[str], bool] = lambda _: False) -> ReplicaReading:
+        """The target's replicas (`Membership.reading`); pods that cannot be read count as ready, and stay silent.
+
+        Left out, they would make what the others serve look like all there is.
+        """
+        read = self.members.reading(ref, desired, failed)
+        unread = self._followed.unread_pods(ref)
+        return replace(read, ready=read.ready + unread) if unread else read
 
     @property
     def denials(self) -> tuple[str, ...]:
         """What we may not read and go on without; it might change what is decided."""
-        return tuple(str(informer.error) for informer in self._all() if self._spared(informer))
+        return tuple(str(informer.error) for informer in self._followed.all() if self._followed.spared(informer))
 
     def workload_of(self, pod: str) -> str | None:
         """The claimed workload that ``namespace/name`` is a replica of."""
-        for informer in self._pods:
+        for informer in self._followed.pods:
             found = informer.items.get(pod)
             owned = None if found is None else owner_of(found)
             if owned is not None and owned.workload in self._resolutions:
@@ -195,38 +161,28 @@ class Cluster:
 
     def limits_of(self, namespace: str) -> tuple[list[Quota], list[LimitRange]]:
         """The quotas and limit ranges of a namespace."""
-        quotas = [q for informer in self._quotas for q in informer.items.values() if q.metadata.namespace == namespace]
-        ranges = [r for informer in self._ranges for r in informer.items.values() if r.metadata.namespace == namespace]
-        return quotas, ranges
+        return self._followed.limits_of(namespace)
 
     def node(self, name: str) -> Node | None:
         """A node by name."""
-        return self._nodes[0].items.get(name)
+        return self._followed.nodes[0].items.get(name)
 
     def pods(self) -> Iterator[Pod]:
         """Every pod that is followed."""
-        return (pod for informer in self._pods for pod in informer.items.values())
+        return (pod for informer in self._followed.pods for pod in informer.items.values())
 
     @property
     def frozen(self) -> str | None:
         """Why everything is frozen, None while it is not."""
-        for found in list(self._freezes[0].items.values()):  # KEDA's thread asks too
-            words = found.data.get(FREEZE_KEY, "").strip()
-            if words and words.lower() != "false":
-                return words
-        return None
+        return self._followed.frozen
 
     def staleness_s(self) -> dict[str, float]:
         """By resource, the seconds since it was last heard."""
-        return {informer.path: informer.staleness_s() for informer in self._all()}
+        return {informer.path: informer.staleness_s() for informer in self._followed.all()}
 
     def silent(self, beyond_s: float) -> tuple[str, ...]:
         """Resources that were not heard for longer and cannot be done without, with why."""
-        return tuple(
-            _silence(informer)
-            for informer in self._all()
-            if informer.staleness_s() > beyond_s and not self._spared(informer)
-        )
+        return self._followed.silent(beyond_s)
 
     def _follow(
         self,
@@ -238,33 +194,9 @@ class Cluster:
         also: Iterable[str] = (),
         selector: str = "",
     ) -> list[Informer[Any]]:
-        namespaces = dict.fromkeys((*self._scope.namespaces, *also)) if self._scope.namespaces else ()
-        paths = [f"{root}/namespaces/{n}/{plural}" for n in namespaces] or [f"{root}/{plural}"]
+        paths = self._scope.paths(root, plural, also)
         resources = [Resource(path, kind, field_selector=selector) for path in paths]
         return [Informer(self._api, resource, self._clock, heard, times=TIMES) for resource in resources]
-
-    def _behind(self, ref: TargetRef) -> Sequence[Informer[Any]]:
-        """The informers that show a target, its pods, and the freeze: what cannot be stopped is left alone."""
-        targets = [i for kind, some in self._targets.items() if kind.kind == ref.kind for i in some]
-        own = f"/namespaces/{ref.namespace}/"
-        shown = [i for i in (*targets, *self._pods) if own in i.path or "/namespaces/" not in i.path]
-        return [*shown, *self._freezes]
-
-    def _spared(self, informer: Informer[Any]) -> bool:
-        """Whether others can be served without it: because it may not be read, or changes nothing that is done.
-
-        Without pods and the freeze nobody can. What is only told or measured is not waited for while it fails: a
-        conversion webhook of somebody else's resource would keep everything from being scaled.
-        """
-        if informer in (*self._vpas, *self._nodes, *self._pulls):
-            return informer.error is not None
-        return informer.denied and informer not in (*self._pods, *self._freezes)
-
-    def _all(self) -> Sequence[Informer[Any]]:
-        targets = [informer for some in self._targets.values() for informer in some]
-        rest = (self._policies, self._others, self._quotas, self._ranges, self._freezes)
-        told = (*self._vpas, *self._nodes, *self._pulls)
-        return [*self._pods, *targets, *(informer for some in rest for informer in some), *told]
 
     def _on_pod(self, change: Change[Pod]) -> None:
         for owned in self.members.note(change):
@@ -287,11 +219,8 @@ class Cluster:
         self.hpas.note(change.key, change.new)
         self._resolve(self._discovery.other(change.key, change.new, "HPA"))
 
-    def _on_other(self, kind: str) -> Callable[[Change[Any]], None]:
-        def heard(change: Change[Any]) -> None:
-            self._resolve(self._discovery.other(change.key, change.new, kind))
-
-        return heard
+    def _on_vpa(self, change: Change[Vpa]) -> None:
+        self._resolve(self._discovery.other(change.key, change.new, "Vpa"))
 
     def _on_pulled(self, change: Change[PulledEvent]) -> None:
         pull = None if change.new is None else pull_of(change.new)
@@ -315,17 +244,6 @@ class Cluster:
             else:
                 self._resolutions[key] = now
             self._told().claim(key)
-
-
-def _root(group: str, version: str) -> str:
-    return f"/apis/{group}/{version}" if group else f"/api/{version}"
-
-
-def _silence(informer: Informer[Any]) -> str:
-    """For how long a resource was not heard, and why."""
-    gone_s = informer.staleness_s()
-    since = f"not heard for {duration(round(gone_s))}" if math.isfinite(gone_s) else "not read yet"
-    return f"{since}: {informer.error or informer.path}"
 
 
 def _unheard(_: Change[Any]) -> None:

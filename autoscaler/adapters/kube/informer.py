@@ -60,6 +60,8 @@ class Informer(Generic[T]):
         self._cache = Cache(on_change)
         self.items: Mapping[str, T] = MappingProxyType(self._cache.items)
         """The objects by key, live and read-only."""
+        self.unread: Mapping[str, Unread] = MappingProxyType(self._cache.unread)
+        """Objects whose newest version cannot be read, by key; `items` has an older version of them or none."""
         self._version: str | None = None
         """Where to watch from; None when only a list can tell."""
         self._heard_s = float("-inf")
@@ -240,9 +242,9 @@ class Informer(Generic[T]):
         await self._clock.sleep_until(self._clock.monotonic() + wait_s, self._wanted)
 
     def _unread_error(self) -> KubeError | None:
-        unread = self._cache.unread
+        unread = self.unread
         if not unread:
             return None
         key = min(unread)
         others = f"; and {len(unread) - 1} more" if len(unread) > 1 else ""
-        return KubeError(Fault.INVALID, f"GET {self._wire.path}: {key} cannot be read: {unread[key]}{others}")
+        return KubeError(Fault.INVALID, f"GET {self._wire.path}: {key} cannot be read: {unread[key].why}{others}")

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from autoscaler.adapters.kube.cache import Change
+from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import Pod
 from autoscaler.api.claims import TargetRef
 from autoscaler.core.types import ReplicaReading, StartingReplica
@@ -34,7 +35,11 @@ class Owned(NamedTuple):
 
 def owner_of(pod: Pod) -> Owned | None:
     """The target of which `pod` is a replica; None for a pod that nothing controls and for the workers of a group."""
-    meta = pod.metadata
+    return owner_by(pod.metadata)
+
+
+def owner_by(meta: Meta) -> Owned | None:
+    """The same, by a pod's metadata alone."""
     owner = next((o for o in meta.owner_references if o.controller), None)
     if owner is None:
         return None

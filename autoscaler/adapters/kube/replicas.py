@@ -116,7 +116,7 @@ class ClusterScale:
         return claim.ref
 
     def _sample(self, ref: TargetRef, desired: int) -> ReplicaSample:
-        return ReplicaSample(self._clock.now(), self._cluster.members.reading(ref, desired, self._failed))
+        return ReplicaSample(self._clock.now(), self._cluster.reading(ref, desired, self._failed))
 
 
 def _version(target: Target) -> Version:

@@ -48,6 +48,8 @@ class Unread:
     uid: str
     version: str
     why: str
+    meta: Meta | None = None
+    """None where its metadata cannot be read as such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,14 @@ class _Named(msgspec.Struct):
     metadata: _Name
 
 
+class _Described(msgspec.Struct):
+    metadata: Meta
+
+
 _raw_items = msgspec.json.Decoder(_RawItems)
 _line = msgspec.json.Decoder(_Line)
 _named = msgspec.json.Decoder(_Named)
+_described = msgspec.json.Decoder(_Described)
 
 
 class Wire(Generic[T]):
@@ -188,7 +195,7 @@ class Wire(Generic[T]):
             return self._object.decode(raw)
         except msgspec.DecodeError as error:
             name = _name(raw)
-            return Unread(name.key, name.uid, name.resource_version, str(error))
+            return Unread(name.key, name.uid, name.resource_version, str(error), _meta(raw))
 
     def _no_list(self, body: bytes) -> KubeError:
         return KubeError(Fault.INVALID, f"GET {self.path}: no list of objects: {words('', body)}")
@@ -211,3 +218,11 @@ def _name(raw: msgspec.Raw) -> _Name:
         return _named.decode(raw).metadata
     except msgspec.DecodeError:
         return _Name()
+
+
+def _meta(raw: msgspec.Raw) -> Meta | None:
+    """The metadata of an object; None where that cannot be read."""
+    try:
+        return _described.decode(raw).metadata
+    except msgspec.DecodeError:
+        return None

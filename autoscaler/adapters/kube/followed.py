@@ -1,0 +1,166 @@
+"""The informers of a cluster by what they are needed for, and how far what they hold may be believed.
+
+Enters: a client, what to follow, whom to tell. Leaves: informers, and how long each was not heard. While one is not
+heard, what was read stays; what may be done on it is said here:
+- the target, its pods or the freeze not heard: the count is not of now, and nothing is done (`cut_off_s`);
+- the object that a claim was read from not heard, or not readable: its mode may be another, and nothing is done;
+- quotas, limit ranges, HPAs or ScaledObjects of others not heard, or any of these or a pod not readable: a limit or a
+  rival may have come, so nothing is taken away; growing goes on, for the server refuses what a quota forbids, and a
+  count that a rival sets is seen as an edit and not worked against.
+What we have no right to read is done without and told, but for what a claim was read from.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from autoscaler.adapters.kube.informer import Informer
+from autoscaler.adapters.kube.limits import LimitRange, Quota
+from autoscaler.adapters.kube.membership import Owned, owner_by
+from autoscaler.adapters.kube.objects import ConfigMap
+from autoscaler.adapters.kube.pods import Node, Pod
+from autoscaler.adapters.kube.pulls import PulledEvent
+from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
+from autoscaler.adapters.kube.scope import FREEZE_KEY
+from autoscaler.api.claims import Claim, Doubt, Kind, TargetRef, Way
+from autoscaler.record.explain import duration
+
+BELIEVED_S: Final = 10.0
+"""A mode, a limit and the absence of a rival are believed for so long after the server was heard last. A watch that is
+opened again takes at most some four seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Every informer there is, each list by namespaces where not all are followed."""
+
+    pods: list[Informer[Pod]]
+    targets: Mapping[Kind, list[Informer[Target]]]
+    policies: list[Informer[ScalingPolicyObject]]
+    hpas: list[Informer[Hpa]]
+    scaled_objects: list[Informer[ScaledObject]]
+    vpas: list[Informer[Vpa]]
+    quotas: list[Informer[Quota]]
+    ranges: list[Informer[LimitRange]]
+    freezes: list[Informer[ConfigMap]]
+    nodes: list[Informer[Node]]
+    pulls: list[Informer[PulledEvent]]
+
+    def all(self) -> Iterator[Informer[Any]]:
+        """Every one of them."""
+        for spec in fields(self):
+            some = getattr(self, spec.name)
+            for informers in some.values() if isinstance(some, Mapping) else (some,):
+                yield from informers
+
+    def target(self, ref: TargetRef) -> Target | None:
+        """The target as it was last seen, None when it is gone or was made anew."""
+        for kind, informers in self.targets.items():
+            if (kind.group, kind.kind) == (ref.group, ref.kind):
+                for informer in informers:
+                    found = informer.items.get(ref.workload)
+                    if found is not None and found.metadata.uid == ref.uid:
+                        return found
+        return None
+
+    def policy(self, namespace: str, name: str) -> ScalingPolicyObject | None:
+        """A ScalingPolicy as it was last seen."""
+        found = (informer.items.get(f"{namespace}/{name}") for informer in self.policies)
+        return next((policy for policy in found if policy is not None), None)
+
+    def limits_of(self, namespace: str) -> tuple[list[Quota], list[LimitRange]]:
+        """The quotas and limit ranges of a namespace."""
+        quotas = [q for informer in self.quotas for q in informer.items.values() if q.metadata.namespace == namespace]
+        ranges = [r for informer in self.ranges for r in informer.items.values() if r.metadata.namespace == namespace]
+        return quotas, ranges
+
+    @property
+    def frozen(self) -> str | None:
+        """Why everything is frozen, None while it is not."""
+        for found in list(self.freezes[0].items.values()):  # KEDA's thread asks too
+            words = found.data.get(FREEZE_KEY, "").strip()
+            if words and words.lower() != "false":
+                return words
+        return None
+
+    def silent(self, beyond_s: float) -> tuple[str, ...]:
+        """Resources that were not heard for longer and cannot be done without, with why."""
+        return tuple(
+            silence(informer)
+            for informer in self.all()
+            if informer.staleness_s() > beyond_s and not self.spared(informer)
+        )
+
+    def spared(self, informer: Informer[Any]) -> bool:
+        """Whether others can be served without it: because it may not be read, or changes nothing that is done.
+
+        Without pods and the freeze nobody can. What is only told or measured is not waited for while it fails: a
+        conversion webhook of somebody else's resource would keep everything from being scaled.
+        """
+        if informer in (*self.vpas, *self.nodes, *self.pulls):
+            return informer.error is not None
+        return informer.denied and informer not in (*self.pods, *self.freezes)
+
+    def behind(self, ref: TargetRef) -> list[Informer[Any]]:
+        """The informers that show a target, its pods, and the freeze: what cannot be stopped is left alone."""
+        targets = [i for kind, some in self.targets.items() if kind.kind == ref.kind for i in some]
+        return [*_within(ref.namespace, (*targets, *self.pods)), *self.freezes]
+
+    def doubt(self, claim: Claim) -> Doubt | None:
+        """What may be otherwise than it was read, and what is not done therefore; None while all is believed."""
+        if not any(informer.cut_off_s() > 0 or informer.unread for informer in self.all()):
+            return None
+        namespace = claim.ref.namespace
+        own, key = self._read_from(claim)
+        for informer in _within(namespace, own):
+            if informer.cut_off_s() > BELIEVED_S or key in informer.unread:
+                return Doubt(True, f"its mode may be another by now ({_why(informer, key)})")
+        rivals: list[Informer[Any]] = [*self.hpas, *self.scaled_objects, *self.quotas, *self.ranges]
+        for informer in _within(namespace, rivals):
+            if informer.cut_off_s() > BELIEVED_S and not informer.denied:
+                return _kept(_why(informer, ""))
+        for informer in _within(namespace, (*rivals, *self.pods)):
+            for unread in informer.unread:
+                if unread.startswith(f"{namespace}/"):
+                    return _kept(_why(informer, unread))
+        return None
+
+    def unread_pods(self, ref: TargetRef) -> int:
+        """Pods of a target of which no version could ever be read: they are there, and nothing else is known."""
+        owned = Owned(ref.kind, ref.workload)
+        return sum(
+            key not in informer.items and unread.meta is not None and owner_by(unread.meta) == owned
+            for informer in self.pods
+            for key, unread in informer.unread.items()
+        )
+
+    def _read_from(self, claim: Claim) -> tuple[Iterable[Informer[Any]], str]:
+        """The informers that show the object whose words a claim is, and its key."""
+        if claim.way is Way.SCALED_OBJECT:
+            return self.scaled_objects, f"{claim.ref.namespace}/{claim.scaled_object}"
+        if claim.way is Way.SCALING_POLICY:
+            return self.policies, f"{claim.ref.namespace}/{claim.policy}"
+        kind = claim.ref.kind
+        return [i for k, some in self.targets.items() if k.kind == kind for i in some], claim.ref.workload
+
+
+def silence(informer: Informer[Any]) -> str:
+    """For how long a resource was not heard, and why."""
+    gone_s = informer.staleness_s()
+    since = f"not heard for {duration(round(gone_s))}" if math.isfinite(gone_s) else "not read yet"
+    return f"{since}: {informer.error or informer.path}"
+
+
+def _why(informer: Informer[Any], key: str) -> str:
+    return f"{key} cannot be read: {informer.unread[key].why}" if key in informer.unread else silence(informer)
+
+
+def _kept(why: str) -> Doubt:
+    return Doubt(False, f"a limit or another scaler may have come ({why})")
+
+
+def _within(namespace: str, informers: Iterable[Informer[Any]]) -> list[Informer[Any]]:
+    """Those that show a namespace."""
+    own = f"/namespaces/{namespace}/"
+    return [informer for informer in informers if own in informer.path or "/namespaces/" not in informer.path]
