@@ -22,6 +22,7 @@ SUMMARIES: Final = {
     "simulate": "Score policies on a trace against the optimum.",
     "decide": "Turn readings on standard input into decisions.",
     "explain": "Say why a replica count is what it is.",
+    "replay": "Run what was recorded through the core again.",
     "run": "Run the controller on a cluster.",
     "status": "Show what every workload needs, has and is getting.",
     "pause": "Stop acting on a workload, or on everything; resume.",

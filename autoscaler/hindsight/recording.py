@@ -129,15 +129,16 @@ class Recording:
                             yield _part(text, f"{path.name}: line {number}")
                         except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                             if text.endswith(b"\n"):
-                                self._bad(f"{path}: line {number}: {error}")
+                                self.bad_line(f"{path}: line {number}: {error}")
                             else:
                                 self.gaps.append(f"{path.name} ends in the middle of line {number}")
             except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                self._bad(f"{path}: after line {number}: not a whole gzip file: {error}")
+                self.bad_line(f"{path}: after line {number}: not a whole gzip file: {error}")
             except OSError as error:
                 raise InputError(f"{path}: {error.strerror}; give audit files that can be read") from error
 
-    def _bad(self, words: str) -> None:
+    def bad_line(self, words: str) -> None:
+        """Note a line that cannot be used, in words that name it."""
         self.bad += 1
         if self.bad <= MOST_TOLD:
             self.faults.append(words)

@@ -19,6 +19,7 @@ from autoscaler.core.types import Decision, Readings, ReplicaReading
 from autoscaler.hindsight.knowledge import Knowledge, begin_like, know, lend
 from autoscaler.hindsight.ledger import Ledger, Three
 from autoscaler.hindsight.served import Measured, Modelled
+from autoscaler.hindsight.timeline import Span
 from autoscaler.hindsight.world import World
 from autoscaler.record.estimate import Estimate
 
@@ -53,6 +54,8 @@ class _Followed:
     counts: ReplicaReading | None = None
     """Replicas since then."""
     known: Knowledge | None = None
+    last: Span | None = None
+    """What was counted by the last look; None where it counted nothing."""
 
 
 class Shadow:
@@ -89,6 +92,16 @@ class Shadow:
         followed = self._followed.get(workload)
         return None if followed is None or followed.world is None else followed.world.fleet.reading()
 
+    def span(self, workload: str) -> Span | None:
+        """What the last look at a workload counted; None where it counted nothing."""
+        followed = self._followed.get(workload)
+        return None if followed is None else followed.last
+
+    def warmup_s(self, workload: str) -> float | None:
+        """The warm-up that ours take now; None before it is known."""
+        followed = self._followed.get(workload)
+        return None if followed is None or followed.known is None else followed.known.warmup_s
+
     def estimate(self, workload: str) -> Estimate | None:
         """What can be said of a workload; None for one that is not followed."""
         followed = self._followed.get(workload)
@@ -121,6 +134,7 @@ class Shadow:
 
     def _see(self, table: Table, look: Look) -> Readings | None:
         followed, now_s = self._follow(look), look.readings.now_s
+        followed.last = None
         if followed.world is not None and now_s - followed.at_s < LEAST_SPAN_S:
             return None
         interval = pods.difference(followed.track, look.readings)
@@ -199,6 +213,7 @@ class Shadow:
             followed.measured.sums.take(), followed.modelled.sums.take(), world.account.sums.take(), span_s, arrivals
         )
         self._ledgers[followed.look.workload].count(now_s, span)
+        followed.last = Span(span_s, arrivals, queue, capacity_rps)
         followed.at_s, followed.counts = now_s, replicas
 
 

@@ -1,0 +1,186 @@
+"""What a replay is told as: text for a terminal, JSON for programs, a page with plots."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from autoscaler.core.reasons import Reason
+from autoscaler.hindsight.comparison import Comparison, Setting, compare
+from autoscaler.hindsight.page import Plot, Section, Series, past_page
+from autoscaler.hindsight.replay import Replayed
+from autoscaler.hindsight.rerun import Difference
+from autoscaler.record.explain import clock, duration, number
+
+REASONS: Final = 5
+"""Reasons that took another's place are told, so many of them."""
+
+_DECISION: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def comparisons(done: Replayed) -> list[Comparison]:
+    """Every workload under both settings; none without other settings. Raises HeadroomError for an unsolved bound."""
+    return [] if done.whatif is None else [compare(done.whatif, name) for name in done.workloads]
+
+
+def text(done: Replayed, compared: Sequence[Comparison], changes: Sequence[str]) -> str:
+    """The whole of it as a person reads it."""
+    return "\n".join([*_head(done), *(line for each in compared for line in _told(each, changes))])
+
+
+def as_json(done: Replayed, compared: Sequence[Comparison]) -> str:
+    """All figures; differences carry both lines."""
+    rerun, recording = done.rerun, done.recording
+    fields = {
+        "files": [str(path) for path in recording.paths],
+        "lines": recording.lines,
+        "bad_lines": recording.bad,
+        "faults": recording.faults,
+        "gaps": done.gaps,
+        "outdated": recording.outdated,
+        "decisions_without_inputs": recording.alone,
+        "workloads": {name: {"from_s": done.from_s[name], "to_s": done.to_s[name]} for name in done.workloads},
+        "unbegun": sorted(rerun.unbegun),
+        "decisions": rerun.compared,
+        "different": rerun.different,
+        "differences": [
+            {"where": d.where, "recorded": _DECISION.decode(d.recorded), "again": _DECISION.decode(d.again)}
+            for d in rerun.differences
+        ],
+        "comparisons": compared,
+    }
+    return msgspec.json.format(msgspec.json.encode(fields)).decode() + "\n"
+
+
+def page(done: Replayed, compared: Sequence[Comparison], changes: Sequence[str]) -> str:
+    """The comparison as a page that needs nothing else."""
+    said = ", ".join(changes)
+    facts = {
+        "Other settings": said,
+        "Decisions": f"{done.rerun.compared:,}",
+        "Files": f"{len(done.recording.paths)}",
+        "Bad lines": f"{done.recording.bad:,}",
+    }
+    sections = [_section(done, each, changes) for each in compared]
+    return past_page("Headroom replay", f"What {said} would have changed", facts, sections, _head(done))
+
+
+def _head(done: Replayed) -> Iterator[str]:
+    rerun, recording = done.rerun, done.recording
+    span_s = max(done.to_s[name] - done.from_s[name] for name in done.workloads)
+    workloads = f"{len(done.workloads)} workload{'s' if len(done.workloads) > 1 else ''}"
+    verdict = "every one as recorded, byte for byte"
+    if rerun.different:
+        verdict = f"{rerun.different:,} came out otherwise"
+    elif not rerun.compared:
+        verdict = "none of them is recorded to compare with"
+    yield f"{rerun.compared:,} decisions of {workloads} over {duration(span_s)}: {verdict}"
+    yield from (_difference(d) for d in rerun.differences)
+    if rerun.unbegun and rerun.different:
+        yield f"  the record does not hold the beginning of {', '.join(sorted(rerun.unbegun))}: give the earlier files"
+    yield from (f"  gap: {gap}" for gap in done.gaps)
+    if done.more_gaps:
+        yield f"  and {done.more_gaps:,} more gaps"
+    yield from (f"  bad line: {fault}" for fault in recording.faults)
+    if recording.bad > len(recording.faults):
+        yield f"  and {recording.bad - len(recording.faults):,} more bad lines"
+    if recording.alone:
+        yield f"  {recording.alone:,} decisions stand without their inputs and could not be replayed"
+    if recording.outdated:
+        yield f"  {recording.outdated:,} readings were too old to use when they came, as recorded"
+
+
+def _difference(d: Difference) -> str:
+    before, after = _DECISION.decode(d.recorded), _DECISION.decode(d.again)
+    keys = [key for key in after if before.get(key) != after[key]]
+    count = f"{before.get('replicas')} {before.get('reason')} → {after['replicas']} {after['reason']}"
+    return f"  {d.where}: {clock(d.now_s)} {d.workload}: {count}; differs in {', '.join(keys) or 'its spelling'}"
+
+
+def _told(c: Comparison, changes: Sequence[str]) -> Iterator[str]:
+    yield ""
+    yield f"{c.workload} with {', '.join(changes)}:"
+    yield f"  on the same readings {c.differ:,} of {c.decisions:,} decisions differ"
+    if c.first is not None:
+        f = c.first
+        yield f"  first {clock(f.now_s)}: {f.replicas} ({f.reason}) → {f.other_replicas} ({f.other_reason})"
+    for before, after, count in c.reasons[:REASONS]:
+        yield f"  {count:,} × {before} → {after}: {Reason[after].value}"
+    if c.happened is None or c.as_is is None or c.other is None:
+        yield f"  cannot tell what it would have cost: {c.why_not}"
+        return
+    yield f"  {error_words(c)}"
+    yield f"  {'on the same arrivals':<26}{'replica-hours':>14}{'over D2':>10}{'in time':>10}{'starts':>8}"
+    happened = c.happened
+    ratio = 1.0 - happened.observed.late / happened.requests if happened.requests > 0 else 1.0
+    over = _times(c.observed_ratio_d2)
+    yield f"  {'what happened':<26}{happened.observed.held_hours:>14.2f}{over:>10}{_percent(ratio):>10}{'':>8}"
+    for name, setting in (("as recorded", c.as_is), ("otherwise", c.other)):
+        yield _row(name, setting)
+    if c.optimum is not None:
+        o = c.optimum
+        rests = f"one replica carries {number(o.capacity_rps)} requests/s, warm-up {duration(o.warmup_s)}"
+        yield f"  {'optimum (D2)':<26}{o.held_hours:>14.2f}{_times(1.0):>10}{'':>10}{'':>8}  {rests}"
+    for s in c.stretches:
+        what = f"{number(round(s.as_is, 1))} → {number(round(s.other, 1))} replicas"
+        yield f"  {clock(s.from_s)} – {clock(s.to_s)}: {what}, {s.replica_hours:+.2f} replica-hours"
+
+
+def error_words(c: Comparison) -> str:
+    """How far the worlds can be believed."""
+    e = c.happened
+    assert e is not None
+    if e.late_error_ratio is None or e.wait_error_s is None:
+        return "the model was not compared with what happened: less than five minutes were counted"
+    words = (
+        f"error of the model on {duration(e.scored_s)} that really happened: {number(100 * e.late_error_ratio)} % of "
+        f"the requests misplaced, the wait missed by {duration(e.wait_error_s)}"
+    )
+    return words if c.why_not is None else f"{words}; not to be believed: {c.why_not}"
+
+
+def _row(name: str, s: Setting) -> str:
+    over, held = _times(s.ratio_d2), s.account.held_hours
+    return f"  {name:<26}{held:>14.2f}{over:>10}{_percent(s.attainment_ratio):>10}{s.starts:>8,}"
+
+
+def _times(ratio: float | None) -> str:
+    return "–" if ratio is None else f"× {ratio:.2f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _section(done: Replayed, c: Comparison, changes: Sequence[str]) -> Section:
+    assert done.whatif is not None
+    t = done.whatif.told[c.workload].timeline
+    lines = list(_told(c, changes))[2:]
+    load = [a / s for a, s in zip(t.arrivals, t.span_s, strict=True)]
+    plots = (
+        Plot(
+            "load",
+            "Load, req/s",
+            (
+                Series("arrived", "--load", load),
+                Series(
+                    "capacity otherwise",
+                    "--ready",
+                    [n * r for n, r in zip(t.other, t.capacity_rps, strict=True)],
+                    step=True,
+                ),
+            ),
+        ),
+        Plot(
+            "replicas",
+            "Replicas held",
+            (
+                Series("happened", "--faint", [float(n) for n in t.observed], step=True),
+                Series("as recorded", "--order", [float(n) for n in t.as_is], step=True),
+                Series("otherwise", "--ready", [float(n) for n in t.other], step=True, fill="--ready-fill"),
+            ),
+            whole=True,
+        ),
+        Plot("queue", "Requests waiting, as measured", (Series("waiting", "--queue", t.waiting),)),
+    )
+    return Section(c.workload, lines, t.at_s, plots if t.at_s else ())

@@ -1,0 +1,116 @@
+"""A page about the past that needs nothing else: sections of words with plots under them, drawn as the live page draws.
+
+Enters: words and series. Leaves: HTML. All text from outside is escaped; long series are drawn from bins, as means.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from autoscaler.adapters.web.assets import assemble
+
+BINS: Final = 1500
+"""Points per line of a chart: more than the pixels it is drawn on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a plot; `ink` and `fill` are names of the page's colours."""
+
+    label: str
+    ink: str
+    values: Sequence[float | None]
+    step: bool = False
+    fill: str = ""
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One plot over the section's instants."""
+
+    key: str
+    title: str
+    series: tuple[Series, ...]
+    whole: bool = False
+    """Its axis shows whole numbers only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Words, and plots over `at_s`."""
+
+    title: str
+    lines: Sequence[str]
+    at_s: Sequence[float]
+    plots: tuple[Plot, ...]
+
+
+def past_page(
+    kind: str, title: str, facts: Mapping[str, str], sections: Sequence[Section], notes: Iterable[str] = ()
+) -> str:
+    """The page as text."""
+    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+    content = [_drawn(section) for section in sections]
+    return assemble(
+        "past.html",
+        {
+            "title": escape(title),
+            "kind": escape(kind),
+            "facts": f'<dl class="facts">{rows}</dl>',
+            "sections": "\n".join(_section(index, section) for index, section in enumerate(sections)),
+            "notes": f'<div class="notes">{"".join(f"<p>{escape(note)}</p>" for note in notes)}</div>',
+            "content": msgspec.json.encode(content).decode().replace("<", "\\u003c"),
+        },
+    )
+
+
+def _section(index: int, section: Section) -> str:
+    plots = "".join(
+        f'<figure><figcaption class="legend" data-legend="{plot.key}"></figcaption>'
+        f'<div class="plot" data-plot="{plot.key}"></div></figure>'
+        for plot in section.plots
+    )
+    words = escape("\n".join(section.lines).strip("\n"))
+    said = f'<div class="words" tabindex="0"><pre>{words}</pre></div>' if words else ""
+    return f'<section class="run" id="past-{index}"><h2>{escape(section.title)}</h2>{said}{plots}</section>'
+
+
+def _drawn(section: Section) -> dict[str, Any]:
+    count = len(section.at_s)
+    edges = np.unique(np.linspace(0, count, min(BINS, count) + 1).astype(np.int64))
+    return {
+        "x": [section.at_s[edge - 1] for edge in edges[1:].tolist()],
+        "plots": [
+            {
+                "key": plot.key,
+                "title": plot.title,
+                "whole": plot.whole,
+                "series": [
+                    {
+                        "label": series.label,
+                        "ink": series.ink,
+                        "fill": series.fill,
+                        "step": series.step,
+                        "dashed": series.dashed,
+                        "values": _means(series.values, edges.tolist()),
+                    }
+                    for series in plot.series
+                ],
+            }
+            for plot in section.plots
+        ],
+    }
+
+
+def _means(values: Sequence[float | None], edges: Sequence[int]) -> list[float | None]:
+    told: list[float | None] = []
+    for first, last in pairwise(edges):
+        known = [value for value in values[first:last] if value is not None and np.isfinite(value)]
+        told.append(float(f"{sum(known) / len(known):.4g}") if known else None)
+    return told

@@ -1,0 +1,103 @@
+"""A replay from beginning to end: files in, what came of them out.
+
+Enters: a recording, settings that replace its own, the workload that is asked for. Leaves: the rerun, the what-if where
+there are other settings, and every gap and bad line in words. It prints nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.errors import InputError
+from autoscaler.hindsight.overlay import Overlay
+from autoscaler.hindsight.recording import MOST_TOLD, Begun, Looked, Recording
+from autoscaler.hindsight.rerun import Fit, Rerun
+from autoscaler.hindsight.whatif import WhatIf
+from autoscaler.record.explain import clock, duration
+
+SILENT_TICKS: Final = 4.0
+SILENT_S: Final = 60.0
+"""A workload that was not looked at for longer than both has a gap."""
+
+
+@dataclass(slots=True)
+class Replayed:
+    """One replay, once it is over."""
+
+    recording: Recording
+    rerun: Rerun
+    whatif: WhatIf | None
+    gaps: list[str]
+    more_gaps: int = 0
+    """Gaps beyond those that are told."""
+    from_s: dict[str, float] = field(default_factory=dict)
+    to_s: dict[str, float] = field(default_factory=dict)
+    """The first and the last look at each workload."""
+
+    @property
+    def workloads(self) -> list[str]:
+        """Those that were looked at, by name."""
+        return sorted(self.from_s)
+
+
+def replay(
+    recording: Recording,
+    fit: Fit,
+    *,
+    overlay: Overlay | None = None,
+    workload: str | None = None,
+    heard: Callable[[int], None] = lambda _: None,
+) -> Replayed:
+    """Replay all entries, or those of one workload; `heard` is told the steps so far, now and then.
+
+    Raises InputError where nothing in the files can be replayed, naming what was wrong with them.
+    """
+    rerun = Rerun(fit)
+    whatif = WhatIf(rerun, overlay) if overlay is not None and overlay.changes else None
+    done = Replayed(recording, rerun, whatif, [])
+    for entry in recording.entries():
+        name = entry.start.workload if isinstance(entry, Begun) else entry.line.workload
+        if workload is not None and name != workload:
+            continue
+        try:
+            if isinstance(entry, Begun):
+                (whatif or rerun).begin(entry)
+            else:
+                _look(done, entry, name)
+        except InputError as error:
+            recording.bad_line(str(error))
+        if rerun.steps % 256 == 0:
+            heard(rerun.steps)
+    done.gaps[:0] = recording.gaps
+    if not rerun.steps:
+        raise InputError(_nothing(recording, workload))
+    return done
+
+
+def _look(done: Replayed, looked: Looked, name: str) -> None:
+    readings = done.rerun.readings(looked)
+    now_s, before_s = readings.now_s, done.to_s.get(name)
+    if before_s is not None and now_s < before_s:
+        raise InputError(f"{looked.where}: now_s {now_s:.15g} is before {before_s:.15g}; give the files of one run")
+    if before_s is not None and now_s - before_s > max(SILENT_S, SILENT_TICKS * done.rerun.params(name).tick_s):
+        if len(done.gaps) < MOST_TOLD:
+            done.gaps.append(f"{name}: nothing for {duration(now_s - before_s)} from {clock(before_s)} on")
+        else:
+            done.more_gaps += 1
+    if done.whatif is not None:
+        done.whatif.step(looked, readings)
+    else:
+        done.rerun.step(looked, readings)
+    done.from_s.setdefault(name, now_s)
+    done.to_s[name] = now_s
+
+
+def _nothing(recording: Recording, workload: str | None) -> str:
+    if recording.faults:
+        return f"nothing could be replayed; {recording.faults[0]}"
+    files = ", ".join(str(path) for path in recording.paths[:3])
+    if workload is not None:
+        return f"--workload {workload}: not in {files}"
+    if recording.alone:
+        return f"{files}: decisions without their inputs; give the audit files of `headroom run`"
+    return f"{files}: no line that can be replayed; give the audit files of `headroom run`"

@@ -1,0 +1,131 @@
+"""Recorded inputs under other settings: what is decided on the same readings, and what would have come of it.
+
+Enters: entries of a recording and settings that replace its own. Leaves, per workload: the decisions that differ where
+both see what was read, and two worlds in which the same arrivals meet the replicas of either setting, with the bill and
+the late requests of both. The worlds share arrivals, capacity and warm-up with what happened; how far they can be
+believed is the model's error on what happened, which stands first.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from autoscaler.core import engine, state
+from autoscaler.core.params import Feature, Params
+from autoscaler.core.types import Decision, Readings
+from autoscaler.hindsight.knowledge import lend
+from autoscaler.hindsight.overlay import Compiled, Overlay
+from autoscaler.hindsight.recording import Begun, Looked
+from autoscaler.hindsight.rerun import Rerun
+from autoscaler.hindsight.shadow import Look, Shadow
+from autoscaler.hindsight.timeline import Timeline
+from autoscaler.record.estimate import Estimate
+
+AS_IS: Final = " as recorded"
+OTHER: Final = " otherwise"
+_OPEN: Final = " on the same readings"
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A decision that other settings change, on the same readings."""
+
+    now_s: float
+    seen_replicas: int
+    replicas: int
+    other_replicas: int
+    reason: str
+    other_reason: str
+
+
+@dataclass(slots=True)
+class Told:
+    """What is told of one workload."""
+
+    decisions: int = 0
+    differ: int = 0
+    first: Turned | None = None
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often one reason took the place of another where the counts differ."""
+    timeline: Timeline = field(default_factory=Timeline)
+
+
+class WhatIf:
+    """A replay with other settings beside one with the recorded ones, all in the rows of one table."""
+
+    def __init__(self, rerun: Rerun, overlay: Overlay) -> None:
+        self.told: dict[str, Told] = {}
+        self._rerun = rerun
+        self._compiled = Compiled(overlay)
+        self._as_is = Shadow(rerun.table, AS_IS)
+        self._other = Shadow(rerun.table, OTHER)
+
+    def begin(self, begun: Begun) -> None:
+        """Give the row of the other settings the memory that the record says the workload had."""
+        self._rerun.begin(begun)
+        name = begun.start.workload + _OPEN
+        table = self._rerun.table
+        if name in table.rows:
+            table.remove(name)
+        table.put(name, _unfitted(Params()))
+        if begun.start.checkpoint is not None:
+            state.restore(table, name, begun.start.checkpoint)
+
+    def step(self, looked: Looked, readings: Readings) -> None:
+        """Decide on one look: as recorded, otherwise, and in both worlds."""
+        name, table = looked.line.workload, self._rerun.table
+        assert looked.line.policy_json is not None
+        params, other = self._rerun.params(name), self._compiled.params(looked.line.policy_json)
+        table.put(name + _OPEN, _unfitted(other))
+        if table.track(table.rows[name]).seen is not None:
+            lend(table, name + _OPEN, table, name)
+        worlds = (
+            *self._as_is.before(table, [Look(name, readings, params)]),
+            *self._other.before(table, [Look(name, readings, other)]),
+        )
+        result = engine.step(table, [(name, readings), (name + _OPEN, readings), *worlds])
+        recorded, otherwise, *ours = result.decisions
+        self._rerun.conclude(looked, recorded, result.fits)
+        self._as_is.after([d for d in ours if d.workload.endswith(AS_IS)])
+        self._other.after([d for d in ours if d.workload.endswith(OTHER)])
+        told = self.told.setdefault(name, Told())
+        _compare(told, recorded, otherwise)
+        self._note(told, name, readings)
+
+    def estimates(self, workload: str) -> tuple[Estimate, Estimate] | None:
+        """The accounts of both worlds, as recorded and otherwise; None where no world could run."""
+        first, second = self._as_is.estimate(workload), self._other.estimate(workload)
+        return None if first is None or second is None else (first, second)
+
+    def warmup_s(self, workload: str) -> float | None:
+        """The warm-up in both worlds at the end; None where it was never known."""
+        return self._other.warmup_s(workload)
+
+    def max_replicas(self, workload: str) -> int:
+        """The higher of the two maxima that were last in force."""
+        table = self._rerun.table
+        rows = (table.rows[workload], table.rows[workload + _OPEN])
+        return max(table.track(row).params.max_replicas for row in rows)
+
+    def _note(self, told: Told, name: str, readings: Readings) -> None:
+        as_is, other = self._as_is.ours(name), self._other.ours(name)
+        span = self._as_is.span(name)
+        if as_is is not None and other is not None and span is not None:
+            told.timeline.note(readings.now_s, span, readings.replicas, as_is, other)
+
+
+def _unfitted(params: Params) -> Params:
+    return replace(params, without=params.without | {Feature.LEARNED})
+
+
+def _compare(told: Told, recorded: Decision, otherwise: Decision) -> None:
+    told.decisions += 1
+    if recorded.replicas == otherwise.replicas:
+        return
+    told.differ += 1
+    told.reasons[recorded.reason.name, otherwise.reason.name] += 1
+    if told.first is None:
+        told.first = Turned(
+            recorded.now_s, recorded.seen_replicas, recorded.replicas, otherwise.replicas, recorded.reason.name,
+            otherwise.reason.name,
+        )  # fmt: skip
