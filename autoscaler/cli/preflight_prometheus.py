@@ -247,8 +247,6 @@ def _pinned(state: Path, options: PrometheusOptions, window: Window) -> tuple[Wi
     except (OSError, msgspec.DecodeError):
         before = None
     if before is not None and before.asked == asked:
-        if before.window == window:
-            return window, ()
         end = f"{datetime.fromtimestamp(before.window.end_s, UTC):%Y-%m-%d %H:%M} UTC"
         return before.window, (f"goes on with a run that was cut: the window ends at {end}",)
     replace_file(path, msgspec.json.encode(_Run(asked, window)))

@@ -13,8 +13,6 @@ import msgspec
 import numpy as np
 from aiohttp import web
 
-from autoscaler.core.columns import F64
-
 KINDS = 4
 """Workloads differ by their number modulo this: more would measure how quickly this server writes."""
 BOUNDS = (
@@ -86,7 +84,7 @@ def _points(what: str, grid: tuple[int, int, int], kind: int) -> str:
     rng = np.random.default_rng([kind, *what.encode()])
     day = 1.0 + 0.6 * np.sin(2 * np.pi * (t_s / 86_400 + kind / KINDS))
     draw = rng.gamma(4.0, 0.25, t_s.size) * day
-    drawn: dict[str, F64] = {
+    drawn = {
         "running": np.round(40 * draw),
         "waiting": np.round(np.maximum(40 * draw - 90, 0)),
         "kv_usage_ratio": np.minimum(0.3 * draw, 1.0),
@@ -99,7 +97,7 @@ def _points(what: str, grid: tuple[int, int, int], kind: int) -> str:
         "presence": np.full(t_s.size, 4.0),
         "one": np.ones(t_s.size),
     }
-    texts = (f"{value:.17g}" for value in drawn[what].tolist())
+    texts = (f"{value:.17g}" for value in np.asarray(drawn[what], dtype=np.float64).tolist())
     return ",".join(f'[{at},"{text}"]' for at, text in zip(t_s.tolist(), texts, strict=True))
 
 
