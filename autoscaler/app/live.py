@@ -3,6 +3,7 @@
 import asyncio
 import signal
 
+from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.live import serving_live
 from autoscaler.app.outside import connected
 from autoscaler.app.replica import LOG, Live
@@ -19,5 +20,6 @@ async def run(settings: Settings) -> int:
         loop.add_signal_handler(number, stop.set)
     async with connected(settings) as outside:
         live, http = Live(settings, outside), settings.http
-        async with live.keda.serving(), serving_live(live.facts(), live.hub, http.host, http.port):
+        hosts = Hosts(settings.namespace, http.allowed_hosts)
+        async with live.keda.serving(), serving_live(live.facts(), live.hub, hosts, http.host, http.port):
             return await live.run(stop)

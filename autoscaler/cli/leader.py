@@ -101,11 +101,12 @@ async def cluster(settings: "Settings") -> "AsyncIterator[KubeApi]":
 async def ask_pod(api: "KubeApi", settings: "Settings", path: str, query: Query = ()) -> bytes:
     """What the holder of the lease answers, through the API server's proxy. Raises AskError."""
     from autoscaler.adapters.kube.answers import KubeError
+    from autoscaler.adapters.web.hosts import NO_PAGE
 
     pod, port = await _leader(api, settings)
     proxied = f"/api/v1/namespaces/{settings.namespace}/pods/{pod}:{port}/proxy{path}"
     try:
-        answer = await api.request("GET", proxied, query=query, timeout_s=TIMEOUT_S)
+        answer = await api.request("GET", proxied, query=query, timeout_s=TIMEOUT_S, headers=NO_PAGE)
     except KubeError as error:
         words = _said(str(error))
         if words is not None:
@@ -144,11 +145,14 @@ async def _leader(api: "KubeApi", settings: "Settings") -> tuple[str, int]:
 
 
 def _ask_url(server: str, path: str, query: Query) -> bytes:
+    from autoscaler.adapters.web.hosts import NO_PAGE
+
     parts = urlsplit(server)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise InputError(f"--server {server!r}: no URL; give one such as http://localhost:8080")
     url = f"{server.rstrip('/')}{path}{f'?{urlencode(query)}' if query else ''}"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+    opener.addheaders = list(NO_PAGE.items())
     try:
         with opener.open(url, timeout=TIMEOUT_S) as answer:
             body = bytes(answer.read(MOST_BYTES + 1))

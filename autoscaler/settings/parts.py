@@ -152,6 +152,9 @@ class Http(Part):
     port: Port = 8080
     advertised_host: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Under which address the other replica reaches this one (the pod's IP); none: the machine's host name."""
+    allowed_hosts: Annotated[tuple[ObjectName, ...], Field(max_length=100)] = ()
+    """Further host names, without port, under which answers may be asked for: a load balancer's or an ingress's. An
+    address, a name without a dot and the names of the cluster's own services are let in always."""
 
 
 class Audit(Part):

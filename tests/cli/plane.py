@@ -17,6 +17,7 @@ from typing import Any
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
+from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.live import live_application
 from tests.web.test_live import Controller
 
@@ -136,7 +137,7 @@ def plane(folder: Path, controller: Controller) -> Iterator[Plane]:
     async def serve() -> None:
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", made.handle)
-        live = live_application(controller.facts(), controller.hub)
+        live = live_application(controller.facts(), controller.hub, Hosts("headroom-system"))
         async with TestServer(app) as api, TestServer(live) as answering:
             made.api_url, made.url = str(api.make_url("/")).rstrip("/"), str(answering.make_url("/"))
             ready.set()

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from autoscaler.adapters.web import server
 from autoscaler.adapters.web.asked import MOST_REJECTED, MOST_ROWS
+from autoscaler.adapters.web.hosts import NO_PAGE, Hosts
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import STUCK_S, LiveFacts, live_application, serving_live
 from autoscaler.errors import InputError
@@ -23,6 +24,8 @@ from tests.web.builders import frame
 from tests.web.test_server import event
 
 Client = TestClient[Any, Any]
+
+HOSTS = Hosts("headroom-system")
 
 CHAT = About(kind="Deployment", way="ScalingPolicy", policy="chat", mode="Active")
 CODE = About(kind="StatefulSet", way="annotation", mode="Shadow", problems=("metrics timeout: no answer within 2 s",))
@@ -84,7 +87,7 @@ def controller() -> Controller:
 
 @pytest.fixture
 async def client(controller: Controller) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(live_application(controller.facts(), controller.hub))) as made:
+    async with TestClient(TestServer(live_application(controller.facts(), controller.hub, HOSTS))) as made:
         yield made
 
 
@@ -191,7 +194,7 @@ async def test_the_status_of_a_follower_says_who_leads_and_holds_no_figures(
     client: Client, controller: Controller
 ) -> None:
     controller.process, controller.board = FOLLOWING, Board()
-    async with TestClient[Any, Any](TestServer(live_application(controller.facts(), Hub()))) as follower:
+    async with TestClient[Any, Any](TestServer(live_application(controller.facts(), Hub(), HOSTS))) as follower:
         told = await asked(follower, "/api/status")
     assert (told["replica"]["leading"], told["replica"]["holder"]) == (False, "headroom-0_1")
     assert {row["has"] for row in told["workloads"]} == {None}
@@ -279,15 +282,22 @@ async def test_no_answer_may_be_kept_framed_or_read_by_another_site(client: Clie
     assert not [name for name in headers if name.startswith("Access-Control")]
 
 
-@pytest.mark.parametrize("path", ["/", "/events"])
-async def test_the_page_answers_to_no_foreign_name_and_the_rest_to_the_api_servers_proxy(
-    client: Client, path: str
-) -> None:
-    foreign = {"Host": "api.cluster.example:6443"}
+@pytest.mark.parametrize("path", ["/", "/events", "/metrics", "/api/status", "/api/snapshot", "/api/overload"])
+async def test_nothing_but_a_probe_answers_to_a_name_that_a_foreign_page_may_have(client: Client, path: str) -> None:
+    """DNS rebinding: a page at rebound.example points that name at this address and asks as its own site."""
+    foreign = {"Host": "rebound.example:8080"}
     response = await client.get(path, headers=foreign)
-    assert response.status == 403
-    assert "kubectl port-forward" in (await response.json())["error"]
-    assert (await client.get("/api/status", headers=foreign)).status == 200
+    assert response.status == 421
+    said = (await response.json())["error"]
+    assert "rebound.example:8080 is no name of this server" in said
+    assert "http.allowed_hosts" in said
+    assert (await client.get("/healthz", headers=foreign)).status == 200
+
+
+async def test_a_command_is_answered_through_the_api_servers_proxy_whatever_its_name(client: Client) -> None:
+    """The proxy passes the name by which it was asked; the header is one that no script of a page may set."""
+    asked = {"Host": "api.cluster.example:6443", **NO_PAGE}
+    assert (await client.get("/api/status", headers=asked)).status == 200
 
 
 async def test_the_page_is_served_with_what_this_replica_is(client: Client, controller: Controller) -> None:
@@ -324,12 +334,12 @@ async def test_who_asks_in_vain_is_told_with_the_reason_and_the_number(client: C
 
 
 async def test_it_listens_where_it_is_told_and_says_why_it_cannot(controller: Controller) -> None:
-    async with serving_live(controller.facts(), controller.hub, "127.0.0.1", 0) as port:
+    async with serving_live(controller.facts(), controller.hub, HOSTS, "127.0.0.1", 0) as port:
         with socket.create_connection(("127.0.0.1", port)):
             pass
         with pytest.raises(InputError, match=rf"http.port {port} on 127.0.0.1: another program listens there"):
-            async with serving_live(controller.facts(), Hub(), "127.0.0.1", port):
+            async with serving_live(controller.facts(), Hub(), HOSTS, "127.0.0.1", port):
                 pytest.fail("the port was taken")
     with pytest.raises(InputError, match="this machine has no such address"):
-        async with serving_live(controller.facts(), Hub(), "192.0.2.1", 0):
+        async with serving_live(controller.facts(), Hub(), HOSTS, "192.0.2.1", 0):
             pytest.fail("no such address")

@@ -7,9 +7,10 @@ retries nothing, decodes nothing and knows no resource.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import aiohttp
@@ -23,6 +24,8 @@ __all__ = ["Answer", "KubeApi", "KubeError"]
 
 OPEN_S: Final = 10.0
 """A stream that has not begun by then will not; the API server sends the headers of a watch at once."""
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _PATH: Final = re.compile(r"(/(?!\.{1,2}(/|$))[\w.:~@!$&'()*+,;=-]+)+")
 """No dot segments and nothing to escape: a name taken from a user's object must not lead to another namespace."""
@@ -76,20 +79,22 @@ class KubeApi:
         content_type: str = "application/json",
         timeout_s: float = 10.0,
         admit: Callable[[], bool] = _always,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> Answer:
         """The answer, if it is 2xx. Waiting for a token, connecting, sending and reading share `timeout_s`.
 
-        `admit` is asked when the request is about to leave, after all waiting. Raises KubeError. After a TIMEOUT or
-        UNAVAILABLE without a status, a write that was `sent` may have been done or may still be.
+        `admit` is asked when the request is about to leave, after all waiting; `headers` are sent besides our own.
+        Raises KubeError. After a TIMEOUT or UNAVAILABLE without a status, a write that was `sent` may have been done or
+        may still be.
         """
         call = f"{method} {path}"
         sent = False
         try:
             with translated(call, timeout_s):
                 async with asyncio.timeout(timeout_s):
-                    headers = await self._turn(call, path, body, content_type, admit)
+                    own = await self._turn(call, path, body, content_type, admit)
                     sent = True
-                    async with await self._send(method, path, query, body, headers) as response:
+                    async with await self._send(method, path, query, body, {**headers, **own}) as response:
                         answer = self._accepted(call, Answer(response.status, await response.read(), response.headers))
         except KubeError as error:
             error.sent = sent

@@ -2,8 +2,8 @@
 
 Enters: callables that answer from memory. Leaves: a read-only server, GET and HEAD only, on the pod's address. Whoever
 reaches that address may read everything; a network policy is what limits that. No answer may be read by a foreign web
-page, but one that points its own name at this address can ask for all except the page and its stream: the host name
-cannot be checked for the others, because the API server's proxy passes its own.
+page, nor by one that points its own name at this address: `hosts` says which names are ours. Only the two probes, which
+tell nothing, answer to any name.
 """
 
 import asyncio
@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from autoscaler.adapters.web.asked import Asked, RefusedError
+from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.metrics import exposition
-from autoscaler.adapters.web.server import add_page, harden, names_this_machine, running, why_not
+from autoscaler.adapters.web.server import add_page, harden, running, why_not
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board
@@ -30,7 +31,7 @@ from autoscaler.record.status import About, Rejected
 STUCK_S = 900.0
 """A leader that has decided nothing at all for so long is stuck: the longest tick is five minutes."""
 
-_PAGE = frozenset({"/", "/events"})
+_PROBES = frozenset({"/healthz", "/readyz"})
 _SERVED = (
     "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/overload, "
     "/api/overload/NAMESPACE/NAME and /api/snapshot"
@@ -56,9 +57,9 @@ class LiveFacts:
     """Who asks to be scaled in vain."""
 
 
-def live_application(facts: LiveFacts, hub: Hub) -> web.Application:
+def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Application:
     """The application: the page, `/metrics`, `/healthz`, `/readyz` and `/api/…`."""
-    app = web.Application(middlewares=[_in_json, _own_page])
+    app = web.Application(middlewares=[_in_json, _own_name(hosts)])
     app.on_response_prepare.append(harden)
     add_page(app, hub, lambda: _standing(facts.process()))
     asked = Asked(
@@ -85,7 +86,7 @@ def live_application(facts: LiveFacts, hub: Hub) -> web.Application:
 
 
 @asynccontextmanager
-async def serving_live(facts: LiveFacts, hub: Hub, host: str, port: int) -> AsyncIterator[int]:
+async def serving_live(facts: LiveFacts, hub: Hub, hosts: Hosts, host: str, port: int) -> AsyncIterator[int]:
     """Serve on `host` for the length of the block and yield the port, which is a free one for port 0.
 
     Raises InputError when it cannot be had. On leaving, pages are told that the controller has stopped.
@@ -95,7 +96,7 @@ async def serving_live(facts: LiveFacts, hub: Hub, host: str, port: int) -> Asyn
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(f"http.port {port} on {host}: {why_not(error)}; set another http.port or http.host") from error
-    async with running(live_application(facts, hub), listener):
+    async with running(live_application(facts, hub, hosts), listener):
         try:
             yield int(listener.getsockname()[1])
         finally:
@@ -120,11 +121,17 @@ async def _in_json(request: web.Request, handler: Handler) -> web.StreamResponse
         return _said(error.status, {"error": (error.text or error.reason).strip(), "status": error.status})
 
 
-@web.middleware
-async def _own_page(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.path in _PAGE and not names_this_machine(request.host):
-        raise web.HTTPForbidden(text="the page answers to an address or to localhost: use kubectl port-forward")
-    return await handler(request)
+def _own_name(hosts: Hosts) -> Middleware:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in _PROBES and not hosts.admits(request.headers):
+            raise web.HTTPMisdirectedRequest(
+                text=f"{request.host[:200]} is no name of this server: ask by address, by its Service's name or "
+                "through kubectl port-forward, or add the name to http.allowed_hosts in the settings"
+            )
+        return await handler(request)
+
+    return check
 
 
 def _standing(process: Process) -> Standing:

@@ -10,6 +10,7 @@ from typing import Final
 
 import aiohttp
 
+from autoscaler.adapters.web.hosts import NO_PAGE
 from autoscaler.ports import Fault, PortError
 
 MOST_BYTES: Final = 64 * 2**20
@@ -45,5 +46,5 @@ class Peer:
 async def peers(timeout_s: float = 5.0) -> AsyncIterator[Peer]:
     """A client whose every call ends within `timeout_s`."""
     timeout = aiohttp.ClientTimeout(total=timeout_s)
-    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False, headers=NO_PAGE) as session:
         yield Peer(session)

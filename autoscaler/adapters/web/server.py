@@ -6,7 +6,6 @@ machine; the content security policy admits only the page's own inlined script a
 
 import asyncio
 import errno
-import ipaddress
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from autoscaler.adapters.web.assets import page
+from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.hub import Hub, Reader, Standing
 from autoscaler.errors import InputError
 
@@ -40,6 +40,7 @@ class _Source:
     standing: Callable[[], Standing] | None
 
 
+_MACHINE = Hosts()
 _SOURCE = web.AppKey("source", _Source)
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -127,18 +128,9 @@ def why_not(error: OSError) -> str:
     return causes.get(error.errno or 0, str(error))
 
 
-def names_this_machine(host: str) -> bool:
-    """Whether a ``Host`` header can only be meant for whoever it reached: an address, or localhost, with any port."""
-    name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
-    try:
-        return name == "localhost" or bool(ipaddress.ip_address(name.strip("[]")))
-    except ValueError:
-        return False
-
-
 @web.middleware
 async def _own_host(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if not names_this_machine(request.host):
+    if not _MACHINE.named(request.host):
         raise web.HTTPForbidden(text=f"this page answers to http://{LOOPBACK} and http://localhost only\n")
     return await handler(request)
 
