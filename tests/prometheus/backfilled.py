@@ -23,7 +23,7 @@ class Exposition:
         """Samples of one series."""
         text = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
         rows = self.families.setdefault(name, [])
-        rows += [f"{name}{{{text}}} {value!r} {at!r}" for at, value in zip(t_s, values, strict=True)]
+        rows += [f"{name}{{{text}}} {float(value)!r} {float(at)!r}" for at, value in zip(t_s, values, strict=True)]
 
     def write(self, path: Path) -> None:
         """All of it, as a file that promtool reads."""
