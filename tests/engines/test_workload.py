@@ -288,3 +288,6 @@ def test_the_report_names_what_was_found_what_was_not_and_who_is_silent() -> Non
     missing = lonely.book.found(PROFILES, 1.5).missing
     assert missing[Fact.WAITING] == ("vllm:num_requests_waiting_by_reason", "vllm:num_requests_waiting")
     assert Fact.RUNNING not in missing
+    old = Scene(1)
+    old.book.pods.absorb("0", READ.facts(page), mono_s=1.0)
+    assert Fact.WAITING_DEFERRED not in old.book.found(PROFILES, 1.5).missing, "versions before 0.29 do not have it"

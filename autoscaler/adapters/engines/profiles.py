@@ -78,6 +78,8 @@ class Profile:
     histograms: Mapping[Span, tuple[Series, ...]] = field(default_factory=dict)
     """Without ``_bucket``; the scale applies to the bounds."""
     needed: tuple[Fact, ...] = (Fact.WAITING, Fact.RUNNING)
+    optional: tuple[Fact, ...] = (Fact.WAITING_DEFERRED,)
+    """Facts that only newer versions or some set-ups show: a page without them lacks nothing."""
 
 
 _SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?")

@@ -34,7 +34,7 @@ class Found:
     names: Mapping[Fact, str]
     """Fact -> the name it was found under on some page."""
     missing: Mapping[Fact, tuple[str, ...]]
-    """Fact -> the names it was looked for under and not found, on any page."""
+    """Fact -> the names it was looked for under and not found, on any page; without those that may be absent."""
     impossible: Mapping[Fact, int]
     """Fact -> targets whose newest page has a value that cannot be true."""
 
@@ -104,7 +104,7 @@ class WorkloadBook:
             fact: tuple(series.name for series in tried)
             for profile in sorted(used)
             for fact, tried in profiles[profile].facts.items()
-            if fact not in names
+            if fact not in names and fact not in profiles[profile].optional
         }
         silent = tuple(
             Silent(t.target.pod, t.trouble.fault, t.trouble.message) for t in targets if t.trouble is not None
