@@ -226,15 +226,20 @@ def test_an_hpa_that_will_not_follow_is_told_with_the_behavior_that_would(
     stuck = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": {"selectPolicy": "Disabled"}}}}
     service, ips = made(keda, engines, replicas, 2, advanced=stuck)
     limit = f'headroom_hpa_limit{{limit="UP_DISABLED",namespace="{replicas.namespace}",workload="chat"}} 1.0'
+    words = "it keeps 2 now: its scaleUp is disabled; it stays at 2"
     with replicas.start("headroom-0") as controller:
         controller.wait_leading()
         engines.of_all(ips, **QUEUE)
-        wait_for(lambda: limit in controller.get("/metrics"), 60, "the limit among the metrics", every_s=0.5)
-        told = controller.get(f"/api/explain/{replicas.namespace}/chat")
+
+        told: dict[str, Any] = {}
+
+        def is_told() -> bool:
+            told.update(controller.get(f"/api/explain/{replicas.namespace}/chat"))
+            return limit in controller.get("/metrics") and words in told["text"]
+
+        wait_for(is_told, 60, "the limit among the metrics and in the explanation", every_s=0.3)
         events = keda.plane.kubectl("-n", replicas.namespace, "get", "events", "--field-selector", "reason=HpaHolds")
         assert service.replicas() == 2
-    words = f"HPA keda-hpa-chat: told {MOST}, it keeps 2 now: its scaleUp is disabled; it stays at 2"
-    assert words in told["text"]
     assert words in events
     assert "HPA's scaleUp is disabled: more replicas are decided on and never set" in told["text"]
     assert '"tolerance":"0"' in told["about"]["hpa"]["behavior"]
