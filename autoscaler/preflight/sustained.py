@@ -49,6 +49,8 @@ def sustain(values: F64, *, start_s: float, step_s: float, cold_start_s: float) 
     width = max(1, int(np.ceil(cold_start_s / step_s - 1e-9)))
     if values.size < width:
         return Sustained(np.empty(0), start_s, step_s, width * step_s)
+    if width == 1:
+        return Sustained(values, start_s, step_s, step_s)
     known = np.isfinite(values)
     total = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
     count = np.concatenate(([0], np.cumsum(known)))
