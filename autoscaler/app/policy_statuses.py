@@ -49,6 +49,10 @@ class Knowledge(Protocol):
         """The mode in force."""
         ...
 
+    def gpus(self, claim: Claim) -> int | None:
+        """GPUs that one replica holds; None where neither the policy nor the target says."""
+        ...
+
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may have changed unseen; None while what was read is believed."""
         ...

@@ -4,6 +4,7 @@ Enters: entries of the driver's record, claims. Leaves: frames on the board and 
 only, and word to the statuses of policies that something may have changed.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -11,6 +12,7 @@ from autoscaler.adapters.web.hub import Hub
 from autoscaler.api.claims import Claim, Rejection, TargetRef
 from autoscaler.app.guard import Guard
 from autoscaler.app.policy_statuses import Knowledge, PolicyStatuses, Statuses
+from autoscaler.app.shadowing import Shadowing, Watched
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board
 from autoscaler.record.stream import Aim, Frame, WorkloadFrame
@@ -42,8 +44,10 @@ class Publisher:
         knowledge: Knowledge,
         clock: Clock,
         guard: Guard,
+        shadowing: Shadowing,
     ) -> None:
         self._board = board
+        self._shadowing = shadowing
         self._hub = hub
         self._policies = PolicyStatuses(statuses=statuses, board=board, knowledge=knowledge, clock=clock)
         self._events = events
@@ -55,10 +59,12 @@ class Publisher:
     async def run(self, feed: Feed) -> None:
         """Tell what comes on the feed until it ends."""
         async for entry in feed:
-            frames: dict[str, WorkloadFrame] = {}
-            self._guard.run("an entry", partial(self._tell, entry, frames))
+            entries, frames = [entry], dict[str, WorkloadFrame]()
             while (more := feed.take()) is not None:
-                self._guard.run("an entry", partial(self._tell, more, frames))
+                entries.append(more)
+            self._guard.run("shadow mode", partial(self._watch, entries))
+            for each in entries:
+                self._guard.run("an entry", partial(self._tell, each, frames))
             if frames:
                 self._hub.publish(Frame(self._clock.now(), 1.0, tuple(frames.values())))
 
@@ -69,6 +75,7 @@ class Publisher:
         if claim is None:
             self._board.forget(workload)
             self._hub.forget(workload)
+            self._shadowing.forget(workload)
             self._scaled_s.pop(workload, None)
         elif self._knowledge.leading:
             self._policies.tell(workload, claim, self._scaled_s.get(workload))
@@ -81,6 +88,16 @@ class Publisher:
         """Tell what was known before this process led."""
         for workload in workloads:
             self.on_claim(workload)
+
+    def _watch(self, entries: Iterable[Entry]) -> None:
+        """Let shadow mode count the steps among them."""
+        steps = [entry for entry in entries if isinstance(entry, Stepped)]
+        claims = [(step, self._knowledge.claim(step.decision.workload)) for step in steps]
+        self._shadowing.take(
+            Watched(step, self._knowledge.mode(claim), self._knowledge.gpus(claim))
+            for step, claim in claims
+            if claim is not None
+        )
 
     def _tell(self, entry: Entry, frames: dict[str, WorkloadFrame]) -> None:
         if isinstance(entry, Note):
@@ -99,7 +116,10 @@ class Publisher:
             aim = Aim(
                 _slack_s(claim), spec.min_replicas, spec.max_replicas, spec.tick_s, mode.value, spec.gpus_per_replica
             )
-            frames[workload] = self._board.stepped(entry, aim, self._clock.now())
+            before = self._board.frame(workload)
+            frame = self._board.stepped(entry, aim, self._clock.now(), self._shadowing.told(workload))
+            frames[workload] = frame
+            self._drift(claim, before, frame)
         self._policies.tell(workload, claim, self._scaled_s.get(workload))
 
     def _event(self, act: Act) -> None:
@@ -116,6 +136,17 @@ class Publisher:
         elif act.outcome in TOLD:
             said = f"{act.seen_replicas}→{act.replicas}: {act.outcome.value}: {act.message or 'no word why'}"
             self._events.note(claim.ref, "Warning", "ScalingFailed", said)
+
+    def _drift(self, claim: Claim, before: WorkloadFrame | None, frame: WorkloadFrame) -> None:
+        """Tell when a forecast has begun to be worse than chance explains, and when it has ended."""
+        was = None if before is None or before.quality is None else before.quality.drift
+        quality = frame.quality
+        if quality is None or quality.drift == was:
+            return
+        if quality.drift is not None:
+            self._events.note(claim.ref, "Warning", "ForecastDrifted", quality.text)
+        else:
+            self._events.note(claim.ref, "Normal", "ForecastRecovered", quality.text)
 
     def _reject(self, rejection: Rejection) -> None:
         group, _, version = rejection.api_version.rpartition("/")

@@ -38,6 +38,8 @@ from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.outside import Outside
 from autoscaler.app.publishing import Publisher
+from autoscaler.app.room import Room
+from autoscaler.app.shadowing import Shadowing
 from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched, Kept
 from autoscaler.app.tasks import before, begin, end
@@ -57,6 +59,7 @@ LAST_WORDS_S: Final = 1.0
 COMPONENT: Final = "headroom"
 CHECKPOINTS: Final = "headroom-checkpoint"
 WARM_UPS: Final = "headroom-warmup"
+SHADOW: Final = "headroom-shadow"
 
 LOG: Final = structlog.get_logger(COMPONENT)
 
@@ -118,6 +121,14 @@ class Live:
         )
         self._events = EventWriter(api, clock, COMPONENT, self._identity)
         self._statuses = StatusWriter(api, clock, may_write=may_write)
+        self._room = Room(self._cluster, settings.gpu_resource_names)
+        self._shadowing = Shadowing(
+            table=self._runtime.table,
+            store=ConfigMapStore(api, settings.namespace, SHADOW, may_write),
+            clock=clock,
+            leading=may_write,
+            guard=self._guard,
+        )
         self._publisher = Publisher(
             board=self._board,
             hub=self.hub,
@@ -126,6 +137,7 @@ class Live:
             knowledge=self,
             clock=clock,
             guard=self._guard,
+            shadowing=self._shadowing,
         )
         self.keda = KedaSide(settings, api, self, clock, cluster=self._cluster, hold=self._on_held)
         self._kept = Kept(self._runtime, clock)
@@ -148,6 +160,10 @@ class Live:
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may have changed unseen; None while what was read is believed."""
         return self._workloads.doubt(claim)
+
+    def gpus(self, claim: Claim) -> int | None:
+        """GPUs that one replica holds; None for one that holds none."""
+        return self._room.gpus(claim) or None
 
     def standing(self, ref: TargetRef) -> int | None:
         """The target's count as it was last seen; None where it does not say."""
@@ -250,10 +266,12 @@ class Live:
                     telling += begin(group, scraper=self._scraper.run())
                 publishing = group.create_task(self._publisher.run(feed), name="publisher")
                 if await before(stop, self._catch_up()):
-                    telling += begin(group, keda=self.keda.lead(steps))
+                    await self._shadowing.restore()
+                    telling += begin(group, keda=self.keda.lead(steps), shadow=self._shadowing.run())
                     await self._runtime.run(stop)
                     await self._warmups.keep()
                     await publishing
+                    await self._shadowing.keep()
                 publishing.cancel()
                 end(telling)
 

@@ -42,6 +42,10 @@ class View:
     signals: tuple[tuple[str, str, float | None], ...]
     """(signal, fresh | held | unknown | absent, age in seconds)."""
     overload: Overload | None
+    asked_ratio: float | None = None
+    """The share of the bounds behind `coverage_ratio` that were meant to hold."""
+    scored_bins: float = 0.0
+    """How many bounds stand behind it, older ones counting less."""
 
 
 def view(table: Table, name: str) -> View | None:
@@ -71,6 +75,8 @@ def view(table: Table, name: str) -> View | None:
         forecast_model=Model(int(stage.out.leading[row])).name.lower(),
         coverage_ratio=_finite(forecaster.coverage(stage, rows)[0]),
         level_ratio=_finite(stage.out.level[row]),
+        asked_ratio=_finite(forecaster.asked(stage, rows)[0]),
+        scored_bins=float(stage.conformal.scored[row]),
         skill_ratio=tuple((model.name.lower(), _finite(skill[model])) for model in Model),
         switched_off=tuple(model.name.lower() for model in Model if stage.scores.off[row, model]),
         budget_burn_ratio=seen.burn,

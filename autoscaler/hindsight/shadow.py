@@ -97,6 +97,10 @@ class Shadow:
         followed = self._followed.get(workload)
         return None if followed is None else followed.last
 
+    def since_s(self, workload: str) -> float:
+        """When the sums of a workload began; NaN before."""
+        return self._ledgers[workload].from_s
+
     def warmup_s(self, workload: str) -> float | None:
         """The warm-up that ours take now; None before it is known."""
         followed = self._followed.get(workload)
@@ -127,6 +131,10 @@ class Shadow:
         """Stop following a workload and drop its sums; an unknown one is no error."""
         self.rest(workload)
         self._ledgers.pop(workload, None)
+
+    def resume(self, workload: str, ledger: Ledger) -> None:
+        """Go on from sums that were kept; those of a workload that is counted already are added to no others."""
+        self._ledgers.setdefault(workload, ledger)
 
     def ledgers(self) -> dict[str, Ledger]:
         """The sums of every workload, those at rest included."""

@@ -109,7 +109,9 @@ class WhatIf:
 
     def _note(self, told: Told, name: str, readings: Readings) -> None:
         as_is, other = self._as_is.ours(name), self._other.ours(name)
-        span = self._as_is.span(name)
+        span, since_s = self._as_is.span(name), self._as_is.since_s(name)
+        if told.timeline.at_s and told.timeline.at_s[0] < since_s:
+            told.timeline = Timeline()
         if as_is is not None and other is not None and span is not None:
             told.timeline.note(readings.now_s, span, readings.replicas, as_is, other)
 

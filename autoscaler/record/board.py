@@ -15,6 +15,7 @@ import msgspec
 from autoscaler.core.types import Decision, Readings, Verdict
 from autoscaler.core.view import View
 from autoscaler.record.audit import audit_line, read_lines
+from autoscaler.record.estimate import Estimate
 from autoscaler.record.explain import clock, line, page
 from autoscaler.record.hpa import hpa_lines
 from autoscaler.record.status import About, ActRecord
@@ -112,10 +113,10 @@ class Board:
         self.tally = Tally()
         self._rows: dict[str, _Row] = {}
 
-    def stepped(self, step: Step, aim: Aim, now_s: float) -> WorkloadFrame:
-        """Take a step that was made at `now_s`, and return its frame."""
+    def stepped(self, step: Step, aim: Aim, now_s: float, shadow: Estimate | None = None) -> WorkloadFrame:
+        """Take a step that was made at `now_s`, and what would have been saved by then; return its frame."""
         decision = step.decision
-        frame = workload_frame(step.view, decision, step.readings, aim)
+        frame = workload_frame(step.view, decision, step.readings, aim, shadow)
         row = self._rows.get(decision.workload)
         last = None if row is None else row.decision
         if row is None:

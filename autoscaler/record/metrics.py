@@ -9,43 +9,15 @@ Dashboards and alerts read the names: renaming one is a breaking change.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import chain
 from typing import Final
 
 from autoscaler.core.scale.overload import Overload
+from autoscaler.record.families import OWNER, Family, Kind, Labels, Metric, owner
+from autoscaler.record.past_metrics import METRICS, past_families
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import WorkloadFrame
-from autoscaler.record.tally import Counts, Lags
-
-Value = float | Lags
-Labels = tuple[str, ...]
-
-
-class Kind(Enum):
-    """How a value behaves: counters only grow until a restart, gauges move, histograms count durations by size."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric: its full name, what it says, and the names of its labels. Units are in the name."""
-
-    name: str
-    kind: Kind
-    text: str
-    labels: Labels = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A metric with its values by label values, in the order of the metric's labels."""
-
-    metric: Metric
-    values: Mapping[Labels, Value]
+from autoscaler.record.tally import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +71,9 @@ class Process:
 
 SIGNAL_STATES: Final = {"absent": 0, "fresh": 1, "held": 2, "unknown": 3}
 
-_OWNER: Final = ("namespace", "workload")
-
 
 def _of_workload(name: str, text: str) -> Metric:
-    return Metric(f"headroom_{name}", Kind.GAUGE, text, _OWNER)
+    return Metric(f"headroom_{name}", Kind.GAUGE, text, OWNER)
 
 
 def _truth(value: bool | None) -> float | None:
@@ -172,19 +142,19 @@ _FIGURES: Final[Mapping[Metric, Callable[[WorkloadFrame], float | None]]] = {
 }
 """One value per workload each."""
 
-_MODE: Final = Metric("headroom_mode", Kind.GAUGE, "1 for the mode in force.", (*_OWNER, "mode"))
+_MODE: Final = Metric("headroom_mode", Kind.GAUGE, "1 for the mode in force.", (*OWNER, "mode"))
 _DECISION_AGE: Final = _of_workload("decision_age_seconds", "Since the readings of the last decision.")
 _INPUT_AGE: Final = Metric(
-    "headroom_input_age_seconds", Kind.GAUGE, "Age of the newest reading of a signal.", (*_OWNER, "signal")
+    "headroom_input_age_seconds", Kind.GAUGE, "Age of the newest reading of a signal.", (*OWNER, "signal")
 )
 _SIGNAL: Final = Metric(
-    "headroom_signal_state", Kind.GAUGE, "A signal: 0 never came, 1 fresh, 2 held, 3 unknown.", (*_OWNER, "signal")
+    "headroom_signal_state", Kind.GAUGE, "A signal: 0 never came, 1 fresh, 2 held, 3 unknown.", (*OWNER, "signal")
 )
 _DECISIONS: Final = Metric(
-    "headroom_decisions_total", Kind.COUNTER, "Decisions by what decided them.", (*_OWNER, "verdict", "reason")
+    "headroom_decisions_total", Kind.COUNTER, "Decisions by what decided them.", (*OWNER, "verdict", "reason")
 )
 _ACTS: Final = Metric(
-    "headroom_acts_total", Kind.COUNTER, "Decisions to scale, by what became of them.", (*_OWNER, "outcome")
+    "headroom_acts_total", Kind.COUNTER, "Decisions to scale, by what became of them.", (*OWNER, "outcome")
 )
 _NOTES: Final = Metric("headroom_notes_total", Kind.COUNTER, "Notes of the journal.", ("event",))
 _STEP_LAG: Final = Metric("headroom_step_lag_seconds", Kind.HISTOGRAM, "From the instant of a reading to its decision.")
@@ -223,7 +193,7 @@ _KEDA_PLAINTEXT: Final = Metric(
 )
 _HPA: Final = _of_workload("hpa_replicas", "Replicas that the HPA makes of the number that KEDA was told last.")
 _HPA_LIMIT: Final = Metric(
-    "headroom_hpa_limit", Kind.GAUGE, "1 for what keeps the HPA from the number that KEDA was told.", (*_OWNER, "limit")
+    "headroom_hpa_limit", Kind.GAUGE, "1 for what keeps the HPA from the number that KEDA was told.", (*OWNER, "limit")
 )
 _BUILD: Final = Metric("headroom_build_info", Kind.GAUGE, "Always 1, with the version that runs.", ("version",))
 _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a hash of the settings.", ("hash",))
@@ -232,21 +202,15 @@ CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
     _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_PLAINTEXT, _HPA, _HPA_LIMIT, _BUILD,
-    _CONFIG,
+    _CONFIG, *METRICS,
 )  # fmt: skip
 """Every metric there is."""
 
 
 def families(frames: Mapping[str, WorkloadFrame], counts: Counts, process: Process, now_s: float) -> Iterator[Family]:
     """All metrics that have a value at `now_s` (the time of the frames), one family at a time."""
-    made = chain(_of_frames(frames, now_s), _counted(counts), _of_process(process, len(frames)))
+    made = chain(_of_frames(frames, now_s), past_families(frames), _counted(counts), _of_process(process, len(frames)))
     return (family for family in made if family.values)
-
-
-def owner(workload: str) -> tuple[str, str]:
-    """The labels of a workload: its namespace and its name."""
-    namespace, _, name = workload.rpartition("/")
-    return namespace, name
 
 
 def _of_frames(frames: Mapping[str, WorkloadFrame], now_s: float) -> Iterator[Family]:

@@ -16,7 +16,9 @@ from autoscaler.core.scale.overload import Overload
 from autoscaler.core.types import Decision, Readings, Step
 from autoscaler.core.view import View
 from autoscaler.record.catalog import FIGURES, WORDS
+from autoscaler.record.estimate import Estimate
 from autoscaler.record.explain import duration, figure, sentence, step_sentence
+from autoscaler.record.quality import Quality, quality_of
 
 _AGE = "_age_s"
 
@@ -118,6 +120,10 @@ class WorkloadFrame:
     gpus_per_replica: int | None = None
     tick_s: float = 5.0
     """The longest time between two steps."""
+    quality: Quality | None = None
+    """How good its forecast was."""
+    shadow: Estimate | None = None
+    """What would have been saved, without its hours; None while Headroom acts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +223,9 @@ def needed(decision: Decision) -> int | None:
     return number
 
 
-def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim) -> WorkloadFrame:
+def workload_frame(
+    view: View, decision: Decision, readings: Readings, aim: Aim, shadow: Estimate | None = None
+) -> WorkloadFrame:
     """The frame of one workload after a step; figures of an unknown signal are left out."""
     state = {signal: how for signal, how, _ in view.signals}
     blind = {signal for signal in ("arrivals", "queue") if state.get(signal) in {"unknown", "absent"}}
@@ -245,5 +253,5 @@ def workload_frame(view: View, decision: Decision, readings: Readings, aim: Aim)
         budget_burn_ratio=view.budget_burn_ratio, late_ratio=None if "queue" in blind else view.late_ratio,
         signals=tuple(SignalFrame(*row, blocking=row[0] in BLOCKING) for row in view.signals), overload=view.overload,
         decision=decision_frame(decision), mode=aim.mode, gpus_per_replica=aim.gpus_per_replica,
-        tick_s=aim.tick_s,
+        tick_s=aim.tick_s, quality=quality_of(view, view.warmup_p90_s + aim.tick_s), shadow=shadow,
     )  # fmt: skip

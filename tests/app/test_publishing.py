@@ -9,8 +9,11 @@ from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec, TargetReference
 from autoscaler.app.guard import Guard
 from autoscaler.app.publishing import Publisher
+from autoscaler.app.shadowing import Shadowing
+from autoscaler.core.state import Table
 from autoscaler.record.board import Board
 from autoscaler.runtime.clock import ScaledClock
+from tests.runtime.fakes import Store
 
 KEY = "prod/chat"
 REF = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "t1")
@@ -43,6 +46,9 @@ class Cluster:
     def doubt(self, claim: Claim) -> Doubt | None:
         return None
 
+    def gpus(self, claim: Claim) -> int | None:
+        return 1
+
     def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         return {} if name in self.policies else None
 
@@ -59,6 +65,11 @@ class Cluster:
         self.told.append(reason)
 
 
+def shadowing() -> Shadowing:
+    clock = ScaledClock(1.0)
+    return Shadowing(table=Table.empty(), store=Store(), clock=clock, leading=lambda: True, guard=Guard(clock))
+
+
 class Scene:
     """A publisher over a cluster; `shows` is a change of the policies there are, the first of which claims."""
 
@@ -66,7 +77,7 @@ class Scene:
         self.cluster = Cluster()
         self.publisher = Publisher(
             board=Board(), hub=Hub(), statuses=self.cluster, events=self.cluster, knowledge=self.cluster,
-            clock=ScaledClock(1.0), guard=Guard(ScaledClock(1.0)),
+            clock=ScaledClock(1.0), guard=Guard(ScaledClock(1.0)), shadowing=shadowing(),
         )  # fmt: skip
 
     def shows(self, *policies: tuple[str, int]) -> None:

@@ -5,11 +5,12 @@ import re
 import pytest
 
 from autoscaler.core.scale.overload import Overload
-from autoscaler.record.metrics import CATALOGUE, Family, KedaFigures, Kind, Process, families, owner
+from autoscaler.record.families import Family, Kind, owner
+from autoscaler.record.metrics import CATALOGUE, KedaFigures, Process, families
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import SignalFrame, WorkloadFrame
 from autoscaler.record.tally import BOUNDS_S, Lags, Tally
-from tests.web.builders import signals, workload
+from tests.web.builders import estimate, quality, signals, workload
 
 SHORT = Overload(
     deficit_replicas=3, admissible_rps=16.0, shed_ratio=0.25, wait_s=4.0, retry_after_s=45.0, expires_s=10.0
@@ -42,7 +43,9 @@ def full_tally(*names: str) -> Tally:
 
 
 def test_every_metric_of_the_catalogue_has_a_value_when_everything_is_known() -> None:
-    told = made(workload(overload=SHORT, gpus_per_replica=2), tally=full_tally("demo/chat"), process=PROCESS, now_s=1.0)
+    known = workload(overload=SHORT, gpus_per_replica=2, shadow=estimate(), quality=quality(drift="MISSES"))
+    unsure = workload(workload="demo/code", shadow=estimate(doubt="TOO_SHORT", saved_hours=None, avoided=None))
+    told = made(known, unsure, tally=full_tally("demo/chat"), process=PROCESS, now_s=1.0)
     assert set(told) == {metric.name for metric in CATALOGUE}
     assert all(family.values for family in told.values())
 
@@ -81,6 +84,39 @@ def test_demand_that_fits_is_no_overload_and_zero_replicas_short() -> None:
     assert "headroom_overload_admissible_rps" not in told
 
 
+def test_an_estimate_is_three_accounts_its_error_and_what_it_comes_to() -> None:
+    told = made(workload(shadow=estimate()))
+    chat = ("demo", "chat")
+    assert told["headroom_shadow_replica_hours"].values == {(*chat, "observed"): 10.0, (*chat, "ours"): 6.0}
+    assert told["headroom_shadow_late_requests"].values == {
+        (*chat, "observed"): 100.0, (*chat, "modelled"): 110.0, (*chat, "ours"): 10.0,
+    }  # fmt: skip
+    assert told["headroom_shadow_saved_replica_hours"].values == {chat: 4.0}
+    assert told["headroom_shadow_saved_gpu_hours"].values == {chat: 8.0}
+    assert told["headroom_shadow_avoided_requests"].values == {chat: 90.0}
+    assert told["headroom_shadow_error_ratio"].values == {chat: 0.002}
+    assert "headroom_shadow_doubt" not in told
+
+
+def test_what_cannot_be_told_has_a_reason_and_no_figure() -> None:
+    told = made(workload(shadow=estimate(doubt="MODEL_OFF", saved_hours=None, avoided=None)))
+    assert told["headroom_shadow_doubt"].values == {("demo", "chat", "MODEL_OFF"): 1.0}
+    for name in ("saved_replica_hours", "saved_gpu_hours", "avoided_requests"):
+        assert f"headroom_shadow_{name}" not in told
+
+
+def test_a_forecast_is_told_model_by_model_and_an_alarm_has_its_reason() -> None:
+    told = made(workload(quality=quality(drift="MISSES")))
+    chat = ("demo", "chat")
+    assert told["headroom_forecast_loss_ratio"].values == {
+        (*chat, "last"): 1.0, (*chat, "level"): 0.91, (*chat, "ridge"): 1.07,
+    }  # fmt: skip
+    assert told["headroom_forecast_model"].values == {(*chat, "level"): 1.0}
+    assert told["headroom_forecast_off"].values == {(*chat, "ridge"): 1.0}
+    assert told["headroom_forecast_coverage_band_ratio"].values == {(*chat, "least"): 0.9, (*chat, "most"): 1.0}
+    assert told["headroom_forecast_drift"].values == {(*chat, "MISSES"): 1.0}
+
+
 def test_ages_go_on_growing_while_nothing_is_decided() -> None:
     rows = (SignalFrame("queue", "fresh", 1.0, blocking=True), SignalFrame("kv", "absent", None, blocking=True))
     told = made(workload(100.0, signals=rows), now_s=130.0)
@@ -91,21 +127,23 @@ def test_ages_go_on_growing_while_nothing_is_decided() -> None:
 
 
 def test_the_series_of_a_workload_are_few_and_all_but_the_counted_ones_are_fixed() -> None:
-    """41 of one workload whatever it does; then one for each kind of decision and outcome that occurred."""
+    """41 of one workload whatever it does, and 10 and 8 here for its estimate and its forecast; then one for each kind of
+    decision and outcome that occurred."""
     names = [f"team-{number % 20}/chat-{number}" for number in range(1000)]
     tally = full_tally(*names)
     for name in names:
         tally.decided(name, "HOLD", "STEADY", 0.1)
-    frames = [workload(workload=name, overload=SHORT, gpus_per_replica=1) for name in names]
+    past = {"shadow": estimate(), "quality": quality()}
+    frames = [workload(workload=name, overload=SHORT, gpus_per_replica=1, **past) for name in names]
     told = made(*frames, tally=tally)
     owned = [family for family in told.values() if "workload" in family.metric.labels]
-    assert sum(len(family.values) for family in owned) == 1000 * (41 + 2 + 1)
+    assert sum(len(family.values) for family in owned) == 1000 * (41 + 10 + 8 + 2 + 1)
 
 
 def test_no_label_names_a_pod_or_anything_else_without_bound() -> None:
     closed = {
         "namespace", "workload", "mode", "signal", "verdict", "reason", "outcome", "event", "resource", "state",
-        "method", "answer", "code", "stream", "limit", "version", "hash",
+        "method", "answer", "code", "stream", "limit", "version", "hash", "account", "model", "side",
     }  # fmt: skip
     assert {label for metric in CATALOGUE for label in metric.labels} == closed
 

@@ -8,13 +8,14 @@ from autoscaler.adapters.web.metrics import exposition
 from autoscaler.record.metrics import CATALOGUE, families
 from autoscaler.record.tally import BOUNDS_S, Tally
 from tests.record.test_metrics import PROCESS, SHORT, full_tally
-from tests.web.builders import workload
+from tests.web.builders import estimate, quality, workload
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 def page(accept: str = "", tally: Tally | None = None, name: str = "demo/chat") -> tuple[str, str]:
-    frames = {name: workload(workload=name, overload=SHORT, gpus_per_replica=2)}
+    past = {"shadow": estimate(doubt="TOO_SHORT"), "quality": quality(drift="LOSING")}
+    frames = {name: workload(workload=name, overload=SHORT, gpus_per_replica=2, **past)}
     counts = (tally or full_tally(name)).counts()
     text, content_type = exposition(families(frames, counts, PROCESS, 0.0), accept)
     return text.decode(), content_type

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Written
 from prometheus_client.registry import Collector
 
-from autoscaler.record.metrics import Family, Kind
+from autoscaler.record.families import Family, Kind
 from autoscaler.record.tally import BOUNDS_S, Lags
 
 _WRITERS: Final[dict[Kind, type[CounterMetricFamily | GaugeMetricFamily]]] = {

@@ -56,6 +56,8 @@ class ConformalColumns(Columns):
     """Added to the asked level, in log-odds."""
     covered: F64 = column(fill=0, keep=True)
     scored: F64 = column(fill=0, keep=True)
+    asked: F64 = column(fill=0, keep=True)
+    """Sum of the levels asked of the bounds that were scored: over `scored`, the share that was meant to hold."""
 
 
 def reset(columns: ConformalColumns, row: int) -> None:
@@ -93,6 +95,7 @@ def learn(
     hit = np.where(counted, covered, 0.0)
     columns.covered[rows] = columns.covered[rows] * forget + hit
     columns.scored[rows] = columns.scored[rows] * forget + counted
+    columns.asked[rows] = columns.asked[rows] * forget + np.where(counted, level, 0.0)
     error = np.where(counted, level - hit, 0.0)
     columns.shift[rows] = np.clip(columns.shift[rows] + ADAPT * error / np.maximum(1.0 - level, 0.01), -1.0, 2.0)
 

@@ -129,6 +129,12 @@ def coverage(stage: Forecaster, rows: I64) -> F64:
     return np.where(scored > 0, stage.conformal.covered[rows] / np.maximum(scored, 1e-9), np.nan)
 
 
+def asked(stage: Forecaster, rows: I64) -> F64:
+    """Return the share of the same bounds that were meant to hold, NaN before any was scored; shape (B,)."""
+    scored, levels = stage.conformal.scored[rows], stage.conformal.asked[rows]
+    return np.where((scored > 0) & (levels > 0), levels / np.maximum(scored, 1e-9), np.nan)
+
+
 def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
     due = pending.take(stage.pending, rows, inputs.head - 6)
     if not len(due.at):
