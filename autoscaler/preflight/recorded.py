@@ -59,6 +59,7 @@ def recorded(subject: Subject, window: Window, answers: Answers) -> WorkloadHist
         steps=window.steps,
         queue_wait=reader.spread("queue_wait"),
         duration=reader.spread("duration"),
+        cold_start=_starts(subject),
         gpus_per_replica=subject.gpus_per_replica,
         facts=dict(subject.facts),
         arrivals_per_s=signals["arrivals_per_s"],
@@ -69,6 +70,15 @@ def recorded(subject: Subject, window: Window, answers: Answers) -> WorkloadHist
         busy_replicas=signals["busy_replicas"],
         kv_usage_ratio=signals["kv_usage_ratio"],
     )
+
+
+def _starts(subject: Subject) -> Distribution:
+    """From creation to readiness: short of the first served request by what the readiness probe does not wait for."""
+    if not subject.starts_s:
+        return Missing(Gap.NOT_RECORDED, "no kube_pod_status_ready_time and kube_pod_created of its pods in the window")
+    edges, counts = np.unique(np.array(subject.starts_s), return_counts=True)
+    origin = f"kube-state-metrics, creation to readiness of {len(subject.starts_s)} pods"
+    return Spread(edges, counts.astype(np.float64), origin, exact=True)
 
 
 class _Reader:

@@ -73,19 +73,15 @@ def chat(past: Exposition) -> None:
             add("vllm:request_queue_time_seconds_bucket", part * counted, le=le)
         add("vllm:request_queue_time_seconds_count", counted)
         owned = {"namespace": "monitoring", "pod": "ksm-0", "exported_namespace": "team", "exported_pod": pod}
-        past.add(
-            "kube_pod_owner",
-            {**owned, "owner_kind": "ReplicaSet", "owner_name": "chat-7d4b9c6f58"},
-            AT.tolist(),
-            [1.0] * STEPS,
-        )
-        past.add(
-            "kube_pod_container_resource_requests", {**owned, "resource": "nvidia_com_gpu"}, AT.tolist(), [4.0] * STEPS
-        )
-    owned = {"exported_namespace": "team", "replicaset": "chat-7d4b9c6f58"}
-    past.add(
-        "kube_replicaset_owner", {**owned, "owner_kind": "Deployment", "owner_name": "chat"}, AT.tolist(), [1.0] * STEPS
-    )
+        by_set = {**owned, "owner_kind": "ReplicaSet", "owner_name": "chat-7d4b9c6f58"}
+        past.add("kube_pod_owner", by_set, AT.tolist(), [1.0] * STEPS)
+        gpus = {**owned, "resource": "nvidia_com_gpu"}
+        past.add("kube_pod_container_resource_requests", gpus, AT.tolist(), [4.0] * STEPS)
+        past.add("kube_pod_created", owned, AT.tolist(), [BEGIN_S - 1000.0] * STEPS)
+        ready = [BEGIN_S - 910.0 + 30.0 * number] * HALF + [BEGIN_S + 9000.0] * (STEPS - HALF)
+        past.add("kube_pod_status_ready_time", owned, AT.tolist(), ready)
+    by_deployment = {"replicaset": "chat-7d4b9c6f58", "owner_kind": "Deployment", "owner_name": "chat"}
+    past.add("kube_replicaset_owner", {"exported_namespace": "team", **by_deployment}, AT.tolist(), [1.0] * STEPS)
 
 
 def others(past: Exposition) -> None:
@@ -159,6 +155,13 @@ def test_workloads_are_found_by_owner_by_label_and_by_the_names_of_pods(found) -
     assert found["team/chat"].gpus_per_replica == 4.0
     assert found["team/chat"].facts == {"model": "m", "kind": "Deployment"}
     assert found["team/ranks"].facts == {"kind": "StatefulSet"}
+
+
+def test_cold_starts_are_those_of_its_pods_and_no_flap_of_readiness(found) -> None:
+    told = found["team/chat"].cold_start
+    assert isinstance(told, Spread)
+    assert (told.edges_s.tolist(), told.counts.tolist(), told.exact) == ([90.0, 120.0, 150.0], [1.0, 1.0, 1.0], True)
+    assert isinstance(found["team/ranks"].cold_start, Missing)
 
 
 def test_gauges_are_those_of_their_steps_to_the_sample(found) -> None:

@@ -16,7 +16,7 @@ from autoscaler.adapters.engines.profiles import Fact, Profile, Series
 from autoscaler.adapters.prometheus.answers import AnswerError, Trouble
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import History
-from autoscaler.adapters.prometheus.owners import Owner, Owners, owners_of, replica_gpus
+from autoscaler.adapters.prometheus.owners import Owner, Owners, owners_of, replica_gpus, replica_starts
 from autoscaler.adapters.prometheus.promql import POD_NAMES, any_of, exactly, written
 from autoscaler.adapters.prometheus.questions import Subject, Window
 from autoscaler.errors import InputError
@@ -156,12 +156,12 @@ class _Look:
         scrapes = await self._scrape_intervals(sorted({self._name(g) for g in groups.values()}), jobs, notes)
         spaces = sorted({self._space(one) for group in groups.values() for one in group.series})
         gpus = await replica_gpus(self._history, spaces, self._window, notes)
+        starts = await replica_starts(self._history, spaces, self._window, notes)
         gateways = await self._gateways(spaces)
         made = []
         for workload, group in sorted(groups.items()):
             profile = self._profile(workload, group, notes)
-            pods = {self._pod(one) for one in group.series}
-            space = workload.partition("/")[0]
+            pods = {(self._space(one), self._pod(one)) for one in group.series}
             made.append(
                 Subject(
                     workload, written(group.matchers), profile,
@@ -170,7 +170,8 @@ class _Look:
                     scrape_s=max(scrapes.get(one.get("job", ""), DEFAULT_SCRAPE_S) for one in group.series),
                     gateway=gateways.get(workload),
                     gateway_profile=LLM_D_EPP if workload in gateways else None,
-                    gpus_per_replica=_most_common(gpus[key] for pod in pods if (key := (space, pod)) in gpus),
+                    gpus_per_replica=_most_common(gpus[pod] for pod in pods if pod in gpus),
+                    starts_s=tuple(sorted(starts[pod] for pod in pods if pod in starts)),
                     facts=_facts(group),
                 )
             )  # fmt: skip

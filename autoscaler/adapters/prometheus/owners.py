@@ -1,7 +1,7 @@
-"""What kube-state-metrics says of pods: whose they are, and how many GPUs they ask for.
+"""What kube-state-metrics says of pods: whose they are, how many GPUs they ask for, how long they took to start.
 
-Enters: namespaces and a window. Leaves: pod -> owner, pod -> GPUs; empty where nobody runs kube-state-metrics. Its own
-labels collide with those of its scrape: where these win, the pod is under ``exported_pod``.
+Enters: namespaces and a window. Leaves: pod -> owner, GPUs, seconds; empty where nobody runs kube-state-metrics. Its
+own labels collide with those of its scrape: where these win, the pod is under ``exported_pod``.
 """
 
 import re
@@ -16,6 +16,9 @@ from autoscaler.adapters.prometheus.questions import Window
 from autoscaler.ports import Fault
 
 _GPU_RESOURCES: Final = ("nvidia_com_gpu", "amd_com_gpu")
+_START_STEP_S: Final = 300
+_MOST_START_LOOKS: Final = 336
+"""Instants of the window at which the pods that stand are looked at: hourly over two weeks."""
 _LOOKS: Final = 8
 """Instants of the window at which it is looked how many GPUs pods ask for."""
 
@@ -86,6 +89,34 @@ async def replica_gpus(
         (_own(one.labels, "namespace"), _own(one.labels, "pod")): float(one.values[-1])
         for one in found
         if one.values.size
+    }
+
+
+async def replica_starts(
+    history: History, namespaces: Sequence[str], window: Window, notes: list[str]
+) -> Mapping[PodKey, float]:
+    """Pod -> seconds from its creation until it was ready, of pods that stood at one of many instants.
+
+    A pod that lost its readiness and found it again shows a later one: the earliest that was seen counts.
+    """
+    step_s = max(_START_STEP_S, (window.end_s - window.start_s) // _MOST_START_LOOKS)
+    spaces, by = any_of(namespaces), "namespace,pod,exported_namespace,exported_pod"
+    asked = " or ".join(
+        f"max by({by})(kube_pod_status_ready_time{{{label}=~{spaces}}})"
+        f" - max by({by})(kube_pod_created{{{label}=~{spaces}}})"
+        for label in ("namespace", "exported_namespace")
+    )
+    try:
+        found = await history.range(asked, start_s=window.start_s + step_s, end_s=window.end_s, step_s=step_s)
+    except AnswerError as error:
+        if error.fault is Fault.DENIED:
+            raise
+        notes.append(f"how long pods took to become ready could not be read from kube-state-metrics: {error}")
+        return {}
+    return {
+        (_own(one.labels, "namespace"), _own(one.labels, "pod")): float(one.values[one.values > 0].min())
+        for one in found
+        if (one.values > 0).any()
     }
 
 

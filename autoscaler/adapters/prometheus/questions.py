@@ -43,6 +43,8 @@ class Subject:
     """Matchers of the gateway in front of it, without braces; None where there is none."""
     gateway_profile: Profile | None = None
     gpus_per_replica: float | None = None
+    starts_s: tuple[float, ...] = ()
+    """Seconds that its pods took from their creation until they were ready."""
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
