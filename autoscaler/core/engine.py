@@ -13,7 +13,7 @@ from autoscaler.core import inputs as gather
 from autoscaler.core import traces
 from autoscaler.core.capacity import throughput
 from autoscaler.core.columns import F64, I64, Bools, filled
-from autoscaler.core.demand import budget, episodes, peaks
+from autoscaler.core.demand import budget, climb, episodes, peaks
 from autoscaler.core.forecast import features, forecaster, onset, pending, training, young
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
@@ -127,9 +127,14 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
 
 
 def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
-    """The burst ceiling, with the need of a bin that closed in this very step: a repeated step must find no other."""
+    """The burst ceiling, with the need of a bin that closed in this very step: a repeated step must find no other.
+
+    The present is what arrives and what had queued up before anybody counted: a controller that meets a queue of an
+    hour would else order for 1.3 times the trickle it has seen.
+    """
+    present_rps = filled(now_rps) + peaks.unseen_rps(table.peaks, rows, seen.queue, seen.lead50_s)
     least = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
-    return peaks.ceiling_rps(table.peaks, rows, seen.now_s, present_rps=now_rps, least_ratio=least)
+    return peaks.ceiling_rps(table.peaks, rows, seen.now_s, present_rps=present_rps, least_ratio=least)
 
 
 def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -> list[FitRequest]:
@@ -211,6 +216,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         now_rps=load.now_rps,
         median_rps=table.forecaster.out.median_rps[rows],
         upper_rps=table.forecaster.out.upper_rps[rows],
+        climb_rps=_climb(table, rows, seen),
         lead_s=seen.lead50_s,
         floor_replicas=_floor(table, rows, capacity.rps),
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
@@ -271,6 +277,16 @@ def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situati
     return replace(
         s, queue=queue, upper_rps=upper, landed_replica_s=s.landed_replica_s * credit, starting=s.starting * credit
     )
+
+
+def _climb(table: Table, rows: I64, seen: Batch) -> F64:
+    """Only a queue asks how the load climbs: a forecast that lags behind a climb leaves one that never gets shorter."""
+    found = np.zeros(len(rows))
+    asks = np.flatnonzero(seen.queue > 0)
+    if len(asks):
+        count, cover_s = history.recent(table.history, rows[asks], climb.LOOKBACK_BINS)
+        found[asks] = climb.expected_rps(count, cover_s, seen.lead50_s[asks])
+    return found
 
 
 def _floor(table: Table, rows: I64, rps: F64) -> F64:

@@ -99,6 +99,7 @@ SENTENCES: Final = MappingProxyType(
             ", {backlog} left when a replica ordered now can serve",
             _LEAD,
             ", with {starting} starting",
+            ", and the load goes on climbing by {climb_rps} until then",
             _REPLICA,
         ),
         Reason.QUEUE_UNCALIBRATED: (

@@ -1,10 +1,12 @@
 """Demand apart from forecasts: the lateness budget, episodes above capacity, the day's peak, idleness."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from autoscaler.core.columns import F64
-from autoscaler.core.demand import budget, episodes, peaks
+from autoscaler.core.demand import budget, climb, episodes, peaks
 from autoscaler.core.demand.budget import BudgetColumns
 from autoscaler.core.demand.episodes import EpisodeColumns
 from autoscaler.core.demand.peaks import PeakColumns
@@ -202,3 +204,36 @@ def test_idle_time_is_since_work_was_last_seen_or_not_excluded(works: list[float
     for i, work in enumerate(works):
         idle = peaks.note_work(columns, ROW, one(10.0 * i), one(work))
     assert idle[0] == idle_s
+
+
+def climbs(load: Callable[[float], float], lead_s: float, *, known_s: float = np.inf) -> float:
+    """What is expected of a load, given by how many seconds ago it was, measured for `known_s`."""
+    ago_s = np.arange(climb.LOOKBACK_BINS) * 10.0 + 5.0
+    measured = np.where(ago_s < known_s, 10.0, 0.0)
+    arrivals = np.array([load(ago) for ago in ago_s.tolist()]) * measured
+    return float(climb.expected_rps(arrivals[None, :], measured[None, :], one(lead_s))[0])
+
+
+@pytest.mark.parametrize(
+    ("load", "lead_s", "expected_rps"),
+    [
+        pytest.param(lambda ago_s: 40.0 - 0.01 * ago_s, 600.0, 6.0, id="a ramp goes on for a lead time"),
+        pytest.param(lambda ago_s: 40.0 - 0.01 * ago_s, 60.0, 0.6, id="a short lead is climbed a short way"),
+        pytest.param(lambda ago_s: 40.0 - 0.01 * ago_s, 3600.0, 36.0, id="a long one at the slope of twenty minutes"),
+        pytest.param(lambda _: 40.0, 600.0, 0.0, id="a steady load stays"),
+        pytest.param(lambda ago_s: 40.0 + 0.01 * ago_s, 600.0, 0.0, id="a falling one never lowers anything"),
+        pytest.param(lambda ago_s: 10.0 if ago_s > 40 else 50.0, 600.0, 0.0, id="a step that has just begun"),
+        pytest.param(lambda ago_s: 10.0 if ago_s > 250 else 50.0, 600.0, 0.0, id="a step between two means"),
+        pytest.param(lambda ago_s: 10.0 if ago_s > 445 else 50.0, 600.0, 0.0, id="a step within a mean"),
+        pytest.param(lambda ago_s: 40.0 - 0.01 * ago_s, np.nan, 0.0, id="no lead time is known"),
+    ],
+)
+def test_what_has_climbed_all_the_time_is_expected_to_go_on(
+    load: Callable[[float], float], lead_s: float, expected_rps: float
+) -> None:
+    assert climbs(load, lead_s) == pytest.approx(expected_rps, abs=1e-9)
+
+
+def test_a_climb_that_was_not_seen_from_its_beginning_is_none() -> None:
+    assert climbs(lambda ago_s: 40.0 - 0.01 * ago_s, 600.0, known_s=620.0) == 0.0
+    assert climbs(lambda ago_s: 40.0 - 0.01 * ago_s, 600.0, known_s=660.0) > 5.0

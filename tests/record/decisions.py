@@ -52,10 +52,13 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         ),
     ),
     Reason.BACKLOG: (
-        Step("demand", 6, 20, Reason.BACKLOG, (("backlog", 1234.0), ("starting", 3), *REPLICA, *AGES)),
+        Step(
+            "demand", 6, 20, Reason.BACKLOG, (("backlog", 1234.0), ("starting", 3), ("climb_rps", 4.0), *REPLICA, *AGES)
+        ),
         (
             "20 needed to clear the queue: 30 waiting, 1,234 left when a replica ordered now can serve, 3 min from "
-            "now, with 3 starting; one replica carries 1.4 requests/s, limited by the time per output token"
+            "now, with 3 starting, and the load goes on climbing by 4 requests/s until then; one replica carries "
+            "1.4 requests/s, limited by the time per output token"
         ),
     ),
     Reason.QUEUE_UNCALIBRATED: (

@@ -72,6 +72,8 @@ class Situation:
     now_rps: F64
     median_rps: F64
     upper_rps: F64
+    climb_rps: F64
+    """How much more load is to come within the lead time if it goes on climbing; 0 where no queue waits."""
     lead_s: F64
     floor_replicas: F64
     noise: Bools
@@ -97,7 +99,7 @@ def propose(s: Situation) -> Proposals:
     """Return what each term asks for; a term without its inputs asks for 0."""
     left = backlog_left(s)
     drain_s = np.maximum(DRAIN_SHARE * s.lead_s - NOTICE_S, DRAIN_MIN_S)
-    level = np.fmax(np.where(left > 0, np.fmax(s.now_rps, s.median_rps), np.nan), 0.0)
+    level = np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
@@ -139,7 +141,7 @@ def backlog_left(s: Situation) -> F64:
     Counting capacity on its way is the dead-time compensation: without it the same capacity is ordered again at every
     tick for a whole lead time (Smith, "Closer control of loops with dead time", 1957). NaN inputs give 0.
     """
-    expected = np.fmax(s.now_rps, s.median_rps) * s.lead_s
+    expected = np.fmax(s.now_rps + 0.5 * s.climb_rps, s.median_rps) * s.lead_s
     served = s.rps * (s.serving * s.lead_s + s.landed_replica_s)
     allowed = s.slack_s * s.rps * (s.serving + s.starting)
     left = s.queue + expected - served - allowed

@@ -1,0 +1,52 @@
+"""How much more load there will be a lead time from now if it goes on climbing as it has for one.
+
+Enters: arrivals per bin, newest first. Leaves: requests/s, 0 where nothing climbs. A step is no climb: every third of
+the window has to have grown, and the one that grew least is what is believed of all.
+"""
+
+import numpy as np
+
+from autoscaler.core.columns import F64, I64
+from autoscaler.core.params import BIN_S
+
+PARTS = 3
+"""Of two parts a step that falls into the middle mean raises both; of three it raises two."""
+
+LEAST_BINS = 18
+"""Three minutes: shorter windows tell a climb from the noise of requests too late to be of use (chosen on `ramp`)."""
+
+MOST_BINS = 120
+"""Twenty minutes; a longer lead time is climbed at the slope of these."""
+
+BLOCK_SHARE = 6
+BLOCK_BINS = 6
+"""A mean is taken over a sixth of the window, at least a minute."""
+
+LOOKBACK_BINS = MOST_BINS + MOST_BINS // BLOCK_SHARE
+
+
+def expected_rps(count: F64, cover_s: F64, lead_s: F64) -> F64:
+    """Return the growth in requests/s over one lead time, shape (B,), 0 where it is not known or nothing climbs.
+
+    `count` and `cover_s` are the arrivals and measured seconds of the last `LOOKBACK_BINS` closed bins, newest first,
+    shape (B, LOOKBACK_BINS); `lead_s` (B,) in seconds, NaN where not known.
+    """
+    bins = np.clip(np.nan_to_num(lead_s, nan=0.0) / BIN_S, LEAST_BINS, MOST_BINS).astype(np.int64) // PARTS * PARTS
+    block = np.maximum(BLOCK_BINS, bins // BLOCK_SHARE)
+    means = np.stack([_mean(count, cover_s, part * bins // PARTS, block) for part in range(PARTS + 1)])
+    grown = (means[:-1] - means[1:]).min(axis=0)
+    return np.nan_to_num(np.maximum(grown, 0.0) * PARTS * lead_s / (bins * BIN_S), nan=0.0)
+
+
+def _mean(count: F64, cover_s: F64, first: I64, wide: I64) -> F64:
+    """Requests/s over bins [first, first + wide) of each row, NaN where less than half of them was measured."""
+    seconds = _between(cover_s, first, wide)
+    known = seconds >= 0.5 * wide * BIN_S
+    return np.where(known, _between(count, first, wide) / np.maximum(seconds, 1e-9), np.nan)
+
+
+def _between(values: F64, first: I64, wide: I64) -> F64:
+    sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+    edges = np.stack([first, first + wide], axis=1)
+    low, high = np.take_along_axis(sums, edges, axis=1).T
+    return high - low
