@@ -33,7 +33,7 @@ vllm:generation_tokens_total{{model_name="m"}} {generated}
 
 @dataclass(slots=True)
 class Figures:
-    """What a pod's page says. `rps` moves its counters on; `page`, `status` and `drip_s` make it another page."""
+    """What a pod's page says. `rps` moves its counters on; what follows it makes another page of it, or none."""
 
     waiting: float = 0.0
     running: float = 0.0
@@ -44,6 +44,8 @@ class Figures:
     status: int = 200
     silent: bool = False
     """Accepts and never answers."""
+    hangs_up: bool = False
+    """Resets the connection in the middle of the page."""
     drip_s: float = 0.0
     """Seconds between two bytes."""
     kind: str = "text/plain"
@@ -104,7 +106,7 @@ class Engines:
         asyncio.set_event_loop(self._loop)
         app = web.Application()
         app.router.add_get("/metrics", self._answer)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         self._loop.run_until_complete(runner.setup())
         self._loop.run_until_complete(web.TCPSite(runner, "0.0.0.0", self.port, backlog=1024).start())
         self._up.set()
@@ -120,10 +122,15 @@ class Engines:
         if figures.silent:
             await asyncio.sleep(60)
         body = figures.text(self._loop.time())
-        if not figures.drip_s:
+        if not figures.drip_s and not figures.hangs_up:
             return web.Response(body=body, status=figures.status, content_type=figures.kind)
         response = web.StreamResponse()
         await response.prepare(request)
+        if figures.hangs_up:
+            await response.write(body[: len(body) // 2])
+            assert isinstance(request.transport, asyncio.Transport)
+            request.transport.abort()
+            return response
         for byte in body:
             await response.write(bytes([byte]))
             await asyncio.sleep(figures.drip_s)

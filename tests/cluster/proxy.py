@@ -8,8 +8,10 @@ import asyncio
 import re
 import ssl
 import threading
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -38,8 +40,23 @@ class Rule:
     """With status 0: the answer is cut after so many bytes."""
     query: dict[str, str] = field(default_factory=dict)
     """With status 0: what the server is asked instead of what the controller asks."""
+    held: asyncio.Event | None = None
+    """With status 0: nothing is passed on before it is set; `Proxy.release` sets it."""
     times: int = 1_000_000
-    hits: int = 0
+    asked_s: list[tuple[str, float]] = field(default_factory=list)
+    """The path of each request that it met, and when."""
+
+    @property
+    def hits(self) -> int:
+        """How many requests it met."""
+        return len(self.asked_s)
+
+    def gaps_s(self) -> list[float]:
+        """Seconds between requests for the same path."""
+        times: dict[str, list[float]] = {}
+        for path, at_s in self.asked_s:
+            times.setdefault(path, []).append(at_s)
+        return [later - earlier for some in times.values() for earlier, later in pairwise(some)]
 
 
 class Proxy:
@@ -66,6 +83,11 @@ class Proxy:
     def hang(self) -> None:
         """Accept and answer nothing, and let nothing through that is under way."""
         self._loop.call_soon_threadsafe(self._passing.clear)
+
+    def release(self, rule: Rule) -> None:
+        """Pass on what a rule holds."""
+        assert rule.held is not None
+        self._loop.call_soon_threadsafe(rule.held.set)
 
     def mend(self) -> None:
         """Let everything pass again."""
@@ -142,12 +164,14 @@ class Proxy:
     def _rule(self, request: web.Request) -> Rule | None:
         for rule in self.rules:
             if rule.method == request.method and re.search(rule.pattern, request.path_qs) and rule.hits < rule.times:
-                rule.hits += 1
+                rule.asked_s.append((request.path, time.monotonic()))
                 return rule
         return None
 
     async def _forward(self, request: web.Request, rule: Rule | None, response: web.StreamResponse) -> None:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
+        if rule is not None and rule.held is not None:
+            await rule.held.wait()
         url = URL(self._plane.url + request.raw_path, encoded=True)
         if rule is not None and rule.query:
             url = url.update_query(rule.query)

@@ -76,6 +76,11 @@ class Scene:
             wait_for(lambda: "SignalsFresh=True" in self.explained(service), 30, f"fresh signals of {name}")
         return service, ips
 
+    def decide_anew(self, service: Service) -> None:
+        """Wait until pages as they are now have been read and decided on, whatever was on its way."""
+        seen = len(self.decided(service))
+        wait_for(lambda: len(self.decided(service)) > seen + 1, 20, "two decisions")
+
     def explained(self, service: Service) -> str:
         """The text of `headroom explain`."""
         answer = self.answer(f"/api/explain/{service.workload}")
@@ -104,6 +109,9 @@ class Scene:
             return self.controller.get(path)
         except urllib.error.HTTPError as error:
             return json.loads(error.read())
+        except OSError as error:
+            words = self.controller.words()[-4000:]
+            raise AssertionError(f"the controller does not answer: {error}\n{words}") from error
 
     def decided(self, service: Service) -> list[dict[str, Any]]:
         """Its decisions, oldest first."""

@@ -1,5 +1,6 @@
 """One workload of a test: its object, its pods' pages, and what the controller did to its count."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.controller import ACCOUNT
@@ -79,11 +80,8 @@ class Service:
     def counts(self) -> list[tuple[int, int]]:
         """(before, after) of every patch of its count that the API server took from the controller, oldest first."""
         found = []
-        for entry in self.plane.audited(verb="patch", resource=f"{self.resource}/scale", user=ACCOUNT):
-            ref = entry["objectRef"]
-            if (ref["namespace"], ref["name"]) == (self.namespace, self.name) and entry["responseStatus"][
-                "code"
-            ] == 200:
+        for entry in self._patches():
+            if entry["responseStatus"]["code"] == 200:
                 after = entry["responseObject"]["spec"].get("replicas", 0)
                 before = next(
                     o["value"] for o in entry["requestObject"] if o["op"] == "test" and o["path"] != "/metadata/uid"
@@ -91,6 +89,16 @@ class Service:
                 found.append((0 if before == {} else int(before), int(after)))
         return found
 
+    def answers(self) -> list[int]:
+        """What the API server answered to every such patch, taken or not."""
+        return [int(entry["responseStatus"]["code"]) for entry in self._patches()]
+
     def shrinks(self) -> list[tuple[int, int]]:
         """Those that took replicas away."""
         return [(before, after) for before, after in self.counts() if after < before]
+
+    def _patches(self) -> Iterator[dict[str, Any]]:
+        for entry in self.plane.audited(verb="patch", resource=f"{self.resource}/scale", user=ACCOUNT):
+            ref = entry["objectRef"]
+            if (ref["namespace"], ref["name"]) == (self.namespace, self.name):
+                yield entry

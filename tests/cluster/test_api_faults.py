@@ -1,6 +1,7 @@
 """The API server dies, freezes, refuses and forgets while a burst is on; the controller recovers and never shrinks."""
 
 import signal
+import time
 from typing import Final
 
 import pytest
@@ -9,11 +10,13 @@ from tests.cluster.controller import Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.scene import QUEUE, WITHIN_S
 from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(300)]
 
-QUEUE: Final = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
+OUTAGE_S: Final = 20.0
+"""Long enough for a back-off that knows no bound to outlast an interval."""
 
 LEASE: Final = {"duration_s": 60, "deadline_s": 50, "renew_s": 2}
 """Longer than the outage: with the default lease the process would rightly end, which is test_leadership's subject."""
@@ -30,9 +33,12 @@ def test_killed_and_restarted_in_mid_burst(own_plane: Plane, engines: Engines) -
         own_plane.api.kill()
         seen = len(controller.decisions())
         wait_for(lambda: len(controller.decisions()) > seen + 1, 20, "decisions while there is no API server")
+        wait_for(lambda: "problem: not heard for" in _told(controller, service), 10, "a word about the API server")
+        time.sleep(OUTAGE_S)
         own_plane.restart_api()
         engines.of_all(service.ips(), waiting=60.0)
-        wait_for(lambda: service.replicas() > before, 30, "growth after the restart")
+        wait_for(lambda: service.replicas() > before, WITHIN_S, "growth after the restart")
+        assert "problem: " not in _told(controller, service)
         assert controller.returncode is None
     assert not service.shrinks()
 
@@ -46,12 +52,18 @@ def test_frozen_it_accepts_and_never_answers(own_plane: Plane, engines: Engines)
         own_plane.api.signal(signal.SIGSTOP)
         engines.of_all(ips, **QUEUE)
         wait_for(lambda: _outcomes(controller, "unknown"), 30, "a patch of unknown outcome")
+        time.sleep(OUTAGE_S)
+        assert _outcomes(controller, "unknown") == 1, "nothing is written before the first is read back"
         assert controller.returncode is None
         own_plane.api.signal(signal.SIGCONT)
-        wait_for(lambda: service.replicas() > 2, 30, "growth once it answers")
+        wait_for(lambda: service.replicas() > 2, WITHIN_S, "growth once it answers")
     assert not service.shrinks()
     counts = service.counts()
     assert [before for before, _ in counts[1:]] == [after for _, after in counts[:-1]], "each patch saw the one before"
+
+
+def _told(controller: Controller, service: Service) -> str:
+    return str(controller.get(f"/api/explain/{service.workload}")["text"])
 
 
 def _outcomes(controller: Controller, outcome: str) -> int:

@@ -27,6 +27,15 @@ PASSED: Final = r"^(?!.*/leases/)"
 """What a fault of everything leaves alone."""
 
 
+METHODS: Final = ("GET", "PATCH")
+
+RETRY_AFTER_S: Final = 2.0
+
+HURRIED_S: Final = 0.1
+HERD: Final = 20
+"""So many questions, each sooner than that after the one before, are a herd."""
+
+
 def _said(code: int, reason: str, words: str) -> bytes:
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
     return json.dumps({**status, "message": words}).encode()
@@ -39,12 +48,18 @@ def _refuse(method: str, pattern: str, status: int, body: bytes, **headers: str)
 
 def _too_many() -> list[Rule]:
     body = _said(429, "TooManyRequests", "the server has received too many requests")
-    return [_refuse(m, PASSED, 429, body, retry_after="1", content_type="application/json") for m in ("GET", "PATCH")]
+    seconds = f"{RETRY_AFTER_S:g}"
+    return [_refuse(m, PASSED, 429, body, retry_after=seconds, content_type="application/json") for m in METHODS]
 
 
 def _html() -> list[Rule]:
     body = b"<html><head><title>Oops</title></head><body>Internal error of a gateway</body></html>"
-    return [_refuse(method, PASSED, 500, body, content_type="text/html") for method in ("GET", "PATCH")]
+    return [_refuse(method, PASSED, 500, body, content_type="text/html") for method in METHODS]
+
+
+def _html_as_if_all_were_well() -> list[Rule]:
+    body = b"<html><body>Please log in to this network</body></html>"
+    return [_refuse(method, PASSED, 200, body, content_type="text/html") for method in METHODS]
 
 
 def _cut_in_mid_line() -> list[Rule]:
@@ -71,20 +86,24 @@ def _old_page() -> list[Rule]:
 
 @dataclass(frozen=True)
 class Fault:
-    """Its rules, the words by which a person learns of it, and whether nothing can be written while it lasts."""
+    """Its rules, and the words by which a person learns of it."""
 
     rules: Callable[[], list[Rule]]
     words: str
     blocks: bool = False
+    """Nothing can be written while it lasts."""
+    listed: bool = False
+    """What changes while it lasts can be read all the same, by listing."""
 
 
 FAULTS: Final = {
     "429-with-retry-after": Fault(_too_many, "429 TooManyRequests", blocks=True),
     "500-with-html": Fault(_html, "an HTML page", blocks=True),
+    "200-with-html": Fault(_html_as_if_all_were_well, "an HTML page", blocks=True),
     "watch-cut-in-mid-line": Fault(_cut_in_mid_line, "stream"),
-    "410-for-a-watch": Fault(_old_version, "410 Expired"),
-    "410-in-a-watch": Fault(_old_version_in_the_stream, "410 Expired"),
-    "410-for-a-page": Fault(_old_page, "410 Expired"),
+    "410-for-a-watch": Fault(_old_version, "410 Expired", listed=True),
+    "410-in-a-watch": Fault(_old_version_in_the_stream, "410 Expired", listed=True),
+    "410-for-a-page": Fault(_old_page, "410 Expired", listed=True),
 }
 
 
@@ -124,13 +143,30 @@ def test_a_burst_under_a_fault_is_served_once_it_ends_and_told_meanwhile(scene: 
     with harm(proxy, rules):
         scene.engines.of_all(ips, **QUEUE)
         wait_for(lambda: fault.words in scene.told(service), 30, f"a word about {name}", every_s=0.2)
-        time.sleep(LASTS_S)
-        assert all(rule.hits for rule in rules)
-        assert scene.controller.returncode is None
+        if fault.listed:
+            service.annotate(max_replicas="5")
+            wait_for(lambda: scene.row(service)["max_replicas"] == 5, LASTS_S, "what changes meanwhile")
+        else:
+            time.sleep(LASTS_S)
+            assert scene.row(service)["max_replicas"] == 6, "what was read before stays"
         assert not fault.blocks or service.replicas() == 2
+        assert all(rule.hits for rule in rules)
+        hurried = [gap_s for rule in rules for gap_s in rule.gaps_s() if gap_s < HURRIED_S]
+        assert len(hurried) < HERD
+        assert scene.controller.returncode is None
     wait_for(lambda: service.replicas() > 2, WITHIN_S, "growth after the fault")
     wait_for(lambda: fault.words not in scene.told(service), 30, "no more word of it", every_s=0.2)
     assert not service.shrinks()
+
+
+def test_a_server_that_asks_for_patience_is_given_it(scene: Scene, proxy: Proxy) -> None:
+    scene.serve("patient")
+    lists, writes = _too_many()
+    with harm(proxy, [lists, writes]):
+        time.sleep(4 * RETRY_AFTER_S)
+    gaps_s = lists.gaps_s()
+    assert gaps_s, "somebody asked again"
+    assert min(gaps_s) >= RETRY_AFTER_S
 
 
 def test_an_event_of_five_megabytes_is_read_like_any_other(scene: Scene, proxy: Proxy) -> None:

@@ -69,9 +69,10 @@ def sources(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with ExitStack() as stack:
         prometheus, engines = stack.enter_context(Prometheus(folder)), stack.enter_context(Engines())
         gateway = {"namespace": edge, "selector": "app=epp", "port": engines.port}
+        gateways = {"edge": gateway, "two": gateway | {"selector": "pools=two"}}
         endpoint = {"url": prometheus.url}
         scene = stack.enter_context(
-            Scene.begin(plane, "sources", engines=engines, prometheus={"main": endpoint}, gateways={"edge": gateway})
+            Scene.begin(plane, "sources", engines=engines, prometheus={"main": endpoint}, gateways=gateways)
         )
         prometheus.wait_ready()
         yield Sources(scene, prometheus, edge)
@@ -85,7 +86,8 @@ def test_pods_of_two_versions_are_read_each_by_its_own_names(sources: Sources) -
     for waiting in (0.0, 300.0):
         figures.waiting, figures.page = waiting, None
         figures.page = figures.text(figures.since_s).replace(b"kv_cache_usage_perc", b"gpu_cache_usage_perc")
-        wait_for(lambda: scene.condition(service, "SignalsFresh") == ("True", "Fresh"), 20, "all signals")
+        scene.decide_anew(service)
+        assert scene.condition(service, "SignalsFresh") == ("True", "Fresh")
         assert scene.row(service)["about"]["missing"] == ["vllm:num_requests_waiting_by_reason"]
     wait_for(lambda: service.replicas() > 2, 20, "growth for what waits in the old one")
     for pod in service.ips():
@@ -120,14 +122,18 @@ def test_a_burst_while_prometheus_is_down_is_served_once_it_is_back(sources: Sou
 def test_the_series_of_a_pod_that_is_gone_are_nobodys_queue(sources: Sources) -> None:
     scene = sources.scene
     service, _ = sources.behind_prometheus("lingering", mode="Paused")
-    gone = service.pods()[0]
+    gone, _ = pods = service.pods()
+    named = {pod["metadata"]["name"] for pod in pods}
     name, ip = gone["metadata"]["name"], gone["status"]["podIP"]
     scene.engines.of(ip).waiting = 300.0
     wait_for(lambda: scene.row(service)["queue"] == 300.0, 30, "its queue")
     scene.plane.kubectl("-n", service.namespace, "delete", "pod", name)
     wait_for(lambda: len(service.ips()) == 2, 20, "the pod in its place")
+    sources.scrape(service)  # before the other answers, who may have been given its address
+    (new,) = {pod["metadata"]["name"] for pod in service.pods()} - named
+    query = f'vllm:num_requests_waiting{{pod="{new}"}}'
+    wait_for(lambda: sources.prometheus.value(query) is not None, 10, "its series")
     scene.engines.of_all(service.ips(), **QUIET)
-    sources.scrape(service)
     wait_for(lambda: scene.row(service)["queue"] == 0.0, 15, "no queue")
     told = sources.prometheus.value(f'max_over_time(vllm:num_requests_waiting{{pod="{name}"}}[30s])')
     assert told == 300.0, "Prometheus goes on telling of it within the time that is asked for"
@@ -149,6 +155,28 @@ def test_a_request_that_waits_at_the_gateway_wakes_a_workload_from_zero(sources:
     act = next(act for act in scene.acts(service) if act["outcome"] == "applied")
     assert act["now_s"] - act["decided_s"] < 1.0, "from the gateway's page to the patch"
     assert "WAKE" in {step["reason"] for line in scene.decided(service) for step in line["trace"]}
+
+
+def test_the_queue_of_a_pool_of_the_same_name_elsewhere_wakes_nobody(sources: Sources) -> None:
+    """One picker stands in front of pools of two namespaces and tells them apart by a label."""
+    scene = sources.scene
+    own, other = (
+        PICKER.format(pool="namesake", queued=queued, sent=9).replace("{", f'{{namespace="{namespace}",')
+        for namespace, queued in ((scene.namespace, 0), ("elsewhere", 30))
+    )
+    pod = Service(scene.plane, scene.engines, sources.edge, "epp-of-two", asks=False)
+    (ip,) = pod.wait_ready(1)
+    scene.engines.of(ip).page = f"{own}{other}".encode()
+    scene.plane.kubectl("-n", sources.edge, "label", "pods", "-l", "app=epp-of-two", "pools=two")
+    service = Service(
+        scene.plane, scene.engines, scene.namespace, "namesake", replicas=0, min_replicas="0", gateway="two",
+        max_replicas="6",
+    )  # fmt: skip
+    wait_for(lambda: len(scene.decided(service)) > 3, 60, "some decisions at zero")
+    wait_for(lambda: scene.row(service)["queue"] == 0.0, 10, "sight of its own queue")
+    assert service.counts() == []
+    scene.engines.of(ip).page = f"{own.replace('} 0', '} 12')}{other}".encode()
+    wait_for(lambda: service.replicas() > 0, 10, "the wake by its own")
 
 
 @pytest.mark.slow

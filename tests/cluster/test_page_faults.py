@@ -1,32 +1,53 @@
-"""Metrics pages that fail, each on a workload of its own, beside one whose pages are sound and which shrinks.
+"""Metrics that fail for ten minutes, each on a workload of its own, beside one whose pages are sound and which shrinks.
 
 Every workload holds six replicas that were busy for a moment and have no work then, so that a controller that takes
 silence for zero would shrink all of them when the hold of two minutes ends. The sound one proves that the hold did end.
 """
 
-from collections.abc import Callable
-from typing import Final
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 import pytest
 
-from tests.cluster.controller import Controller
 from tests.cluster.engines import Engines, Figures
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.prometheus import Prometheus
+from tests.cluster.scene import FLOOD, WITHIN_S, Scene
 from tests.cluster.service import Service
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
-    pytest.mark.needs("control-plane"),
-    pytest.mark.timeout(600),
+    pytest.mark.needs("control-plane", "prometheus"),
+    pytest.mark.timeout(900),
 ]
 
 HELD_S: Final = 300.0
 """The stabilisation of at least 120 s begins with the first reading; growth and the pace of shrinking come on top."""
 
+LASTS_S: Final = 600.0
+"""How long all faults last."""
+
 BUSY: Final = {"waiting": 0.0, "running": 1.0, "rps": 2.0}
 QUIET: Final = {"waiting": 0.0, "running": 0.0, "rps": 0.0}
+WHOLE: Final = {
+    "page": None, "status": 200, "silent": False, "hangs_up": False, "drip_s": 0.0, "kind": "text/plain", "kv": 0.1,
+}  # fmt: skip
+"""What ends any fault of a page."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What it does to a page, and the words by which a person learns of it."""
+
+    harm: Callable[[Figures], None]
+    words: str
+    share: float = 1.0
+    """Of the pods that it befalls."""
 
 
 def _set(**figures: object) -> Callable[[Figures], None]:
@@ -42,55 +63,112 @@ def _renamed(page: Figures) -> None:
 
 
 def _truncated(page: Figures) -> None:
-    page.page = page.text(page.since_s)[:60]
+    """All of the page but the end of its last number: 100 requests run, and 1 can be read."""
+    page.running = 100.0
+    *others, last = sorted(page.text(page.since_s).splitlines(), key=lambda line: b"running{" in line)
+    page.page = b"\n".join([*others, last.removesuffix(b"00.0")])
 
 
-FAULTS: Final[dict[str, Callable[[Figures], None]]] = {
-    "empty": _set(page=b""),
-    "truncated": _truncated,
-    "html": _set(page=b"<html><body>502 Bad Gateway</body></html>", kind="text/html"),
-    "error-500": _set(page=b"<html>oops</html>", status=500),
-    "hundred-megabytes": _set(page=b"# filler\n" * 12_000_000),
-    "drip": _set(drip_s=0.5),
-    "silent": _set(silent=True),
-    "nan": _set(waiting=float("nan"), running=float("nan"), kv=float("nan")),
-    "renamed": _renamed,
+FAULTS: Final[dict[str, Fault]] = {
+    "empty": Fault(_set(page=b""), "the page is empty"),
+    "truncated": Fault(_truncated, "in flight: no reading of now"),
+    "html": Fault(_set(page=b"<html><body>502 Bad Gateway</body></html>", kind="text/html"), "the page is HTML"),
+    "error-500": Fault(_set(status=500), "HTTP 500"),
+    "hundred-megabytes": Fault(_set(page=b"# filler\n" * 12_000_000), "the page is larger than 1048576 bytes"),
+    "drip": Fault(_set(drip_s=0.5), "no whole page within 1 s"),
+    "silent": Fault(_set(silent=True), "no whole page within 1 s"),
+    "half-vanish": Fault(_set(silent=True), "no whole page within 1 s", share=0.5),
+    "nan": Fault(_set(waiting=float("nan"), running=float("nan"), kv=float("nan")), "value cannot be true"),
+    "renamed": Fault(_renamed, "none of vllm:num_requests_waiting_by_reason, vllm:num_requests_waiting"),
+    "reset": Fault(_set(hangs_up=True), "unavailable: "),
 }
-"""Fault -> what it does to every page of its workload, from the first minute on."""
 
-HALF: Final = "half-vanish"
-RESET: Final = "reset"
+COUNTERS: Final = "counters-reset"
+"""Its engines start anew, all at once: their counters begin at nought, and nothing else is wrong."""
+
+OUTAGE: Final = "prometheus-down"
+"""Only Prometheus can read it."""
+
 SOUND: Final = "sound"
 
 
-def test_no_fault_of_a_page_takes_a_replica_away(plane: Plane, namespace: str, engines: Engines) -> None:
-    names = [*FAULTS, HALF, RESET, SOUND]
-    services = {
-        name: Service(plane, engines, namespace, name, replicas=6, min_replicas="1", max_replicas="12")
-        for name in names
-    }
-    ips = {name: service.wait_ready(6, 60) for name, service in services.items()}
-    for some in ips.values():
-        engines.of_all(some, **BUSY)
-    with Controller(plane, "pages", watch_namespaces=[namespace]) as controller:
-        controller.wait_leading()
-        wait_for(lambda: all(engines.asked.get(ip, 0) > 5 for some in ips.values() for ip in some), 60, "sound pages")
-        for some in ips.values():
-            engines.of_all(some, **QUIET)
-        for name, harm in FAULTS.items():
-            for ip in ips[name]:
-                harm(engines.of(ip))
-        engines.of_all(ips[HALF][:3], silent=True)
-        engines.of_all(ips[RESET], done=0.0)
-        wait_for(services[SOUND].shrinks, HELD_S, "the sound workload to shrink", every_s=1.0)
-        harmed = {name: services[name].shrinks() for name in [*FAULTS, HALF]}
-        assert harmed == {name: [] for name in harmed}
-        conditions = {
-            name: controller.get(f"/api/explain/{services[name].workload}")["text"] for name in [*FAULTS, HALF]
-        }
-        assert all("SignalsFresh=" in text for text in conditions.values())
-        assert {n for n, text in conditions.items() if "SignalsFresh=True" in text} == set()
-        for name in [*FAULTS, HALF]:
-            engines.of_all(ips[name], page=None, status=200, silent=False, drip_s=0.0, kind="text/plain", **QUIET)
-        engines.of_all(ips["drip"], waiting=40.0, running=8.0)
-        wait_for(lambda: services["drip"].replicas() > 6, 20, "growth within an interval of the fault's end")
+class Harmed:
+    """The scene, its workloads by name, and since when they are harmed."""
+
+    def __init__(self, scene: Scene, prometheus: Prometheus) -> None:
+        self.scene, self.prometheus = scene, prometheus
+        self.services = {name: self._serve(name) for name in [*FAULTS, COUNTERS, SOUND]}
+        self.services[OUTAGE] = self._serve(OUTAGE, prometheus="main", metrics_port="9")
+        self.ips = {name: service.wait_ready(6, 60) for name, service in self.services.items()}
+        engines = scene.engines
+        for ips in self.ips.values():
+            engines.of_all(ips, done=1e6, **BUSY)
+        pods = {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in self.services[OUTAGE].pods()}
+        prometheus.scrape(scene.namespace, pods, engines.port)
+        for name in self.services:
+            wait_for(partial(self.fresh, name, "True"), 60, f"signals of {name}")
+        for name, ips in self.ips.items():
+            engines.of_all(ips, **(QUIET if name != COUNTERS else {"done": 0.0}))
+        for name, fault in FAULTS.items():
+            for ip in self.ips[name][: round(6 * fault.share)]:
+                fault.harm(engines.of(ip))
+        prometheus.kill()
+        self.since_s = time.monotonic()
+
+    def fresh(self, name: str, status: str) -> bool:
+        """Whether a workload's condition SignalsFresh has this status."""
+        return self.scene.condition(self.services[name], "SignalsFresh")[0] == status
+
+    def shrinks(self) -> dict[str, list[tuple[int, int]]]:
+        """What was taken from whom, of those who lost nothing by right."""
+        return {name: lost for name, one in self.services.items() if name != SOUND and (lost := one.shrinks())}
+
+    def _serve(self, name: str, **given: Any) -> Service:
+        scene, given = self.scene, {"replicas": 6, "min_replicas": "1", "max_replicas": "12", **given}
+        return Service(scene.plane, scene.engines, scene.namespace, name, **given)
+
+
+@pytest.fixture(scope="module")
+def harmed(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harmed]:
+    with Prometheus(tmp_path_factory.mktemp("prometheus")) as prometheus, Engines() as engines:
+        prometheus.wait_ready()
+        with Scene.begin(plane, "pages", engines=engines, prometheus={"main": {"url": prometheus.url}}) as scene:
+            yield Harmed(scene, prometheus)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_page_that_fails_is_told_and_passes_for_no_reading(harmed: Harmed, name: str) -> None:
+    scene, service = harmed.scene, harmed.services[name]
+    wait_for(lambda: FAULTS[name].words in scene.explained(service), 40, f"the words {FAULTS[name].words!r}")
+    scene.decide_anew(service)
+    assert harmed.fresh(name, "False"), "not for a moment only"
+    assert FAULTS[name].words in scene.explained(service)
+
+
+def test_prometheus_that_is_down_is_told(harmed: Harmed) -> None:
+    scene, service = harmed.scene, harmed.services[OUTAGE]
+    wait_for(lambda: "problem: prometheus main: " in scene.explained(service), 60, "a word about Prometheus")
+    wait_for(lambda: harmed.fresh(OUTAGE, "False"), 60, "a word about missing signals")
+
+
+def test_counters_that_begin_anew_are_neither_a_burst_nor_its_end(harmed: Harmed) -> None:
+    time.sleep(max(0.0, harmed.since_s + 30.0 - time.monotonic()))
+    assert harmed.services[COUNTERS].counts() == []
+
+
+def test_nothing_shrinks_that_cannot_be_read(harmed: Harmed) -> None:
+    wait_for(harmed.services[SOUND].shrinks, HELD_S, "the sound workload to shrink", every_s=1.0)
+    time.sleep(2 * WITHIN_S)
+    assert harmed.shrinks() == {}
+
+
+def test_nothing_shrinks_in_ten_minutes_either_and_all_that_is_back_counts_at_once(harmed: Harmed) -> None:
+    time.sleep(max(0.0, harmed.since_s + LASTS_S - time.monotonic()))
+    assert harmed.shrinks() == {}
+    assert harmed.scene.controller.returncode is None
+    for name in [*FAULTS, OUTAGE]:
+        harmed.scene.engines.of_all(harmed.ips[name], **WHOLE, **FLOOD)
+    harmed.prometheus.start().wait_ready()
+    grown = {name: harmed.services[name] for name in [*FAULTS, OUTAGE]}
+    wait_for(lambda: all(one.replicas() > 6 for one in grown.values()), WITHIN_S, "growth of all within an interval")
+    assert harmed.shrinks() == {}

@@ -15,6 +15,9 @@ from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
 
+PAGE_S: Final = 1.0
+"""Between two looks at a page."""
+
 SCALED_OBJECTS: Final = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -47,10 +50,14 @@ def test_the_first_request_after_idleness_wakes_within_a_second_of_its_page(scen
     service, ips = scene.serve("idle", 1, max_replicas="4")
     scene.engines.of_all(ips, waiting=0.0, running=0.0, rps=0.0)
     wait_for(lambda: len(scene.decided(service)) > 4, 60, "some decisions on idleness")
+    seen = len(scene.decided(service))
+    wait_for(lambda: len(scene.decided(service)) > seen, 15, "one more, after which nothing is due for a tick")
+    waits_s = time.time()
     scene.engines.of_all(ips, waiting=3.0, running=8.0)
     wait_for(lambda: service.replicas() > 1, 15, "growth")
     act = next(act for act in scene.acts(service) if act["outcome"] == "applied")
     assert act["now_s"] - act["decided_s"] < 1.0, "from the page to the patch"
+    assert act["now_s"] - waits_s < PAGE_S + 1.0 + 0.5, "from the request; half a second is a loaded machine's"
 
 
 def test_a_target_made_anew_is_scaled_and_the_old_one_is_not_written_to(scene: Scene) -> None:
@@ -90,6 +97,23 @@ def test_a_hand_edit_is_noted_and_not_fought(scene: Scene) -> None:
     time.sleep(10)
     assert service.replicas() == 2
     assert len(service.counts()) == patched
+
+
+def test_pods_that_a_rolling_update_adds_are_no_replicas_and_no_edit(scene: Scene) -> None:
+    """The new version does not become ready, so that pods of both are there for long."""
+    service, ips = scene.serve("rolled", max_replicas="4")
+    scene.engines.of_all(ips, **FLOOD)
+    wait_for(lambda: service.replicas() == 4, 30, "the policy's maximum")
+    service.wait_ready(4)
+    before = service.counts()
+    hold = {"spec": {"template": {"metadata": {"annotations": {"stage.headroom.dev/hold": "ready"}}}}}
+    scene.plane.call("PATCH", service.path, hold, "application/merge-patch+json")
+    wait_for(lambda: len(service.pods()) > 4, 20, "the pods of both versions")
+    seen = len(scene.decided(service))
+    wait_for(lambda: len(scene.decided(service)) > seen + 3, 60, "decisions meanwhile")
+    assert service.counts() == before
+    assert scene.condition(service, "Active")[0] == "True"
+    assert scene.condition(service, "ScalingLimited") == ("True", "Max")
 
 
 def test_a_quota_of_the_namespace_bounds_the_count(scene: Scene) -> None:

@@ -1,0 +1,82 @@
+"""The parts of a cold start that pods themselves do not tell: the kubelet's word on the image, and the first token."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.plane import Plane
+from tests.cluster.processes import wait_for
+from tests.cluster.scene import QUIET, Scene
+from tests.cluster.service import Service
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
+
+PULLED_S: Final = 3.0
+"""From a node to the image being there: told by events, as the kubelet does."""
+
+STARTED_S: Final = 6.0
+READY_S: Final = 4.0
+TOKEN_S: Final = 8.0
+"""From readiness to the first token that a page shows."""
+
+WHOLE_S: Final = 1.5
+"""Kubernetes tells instants in whole seconds, and pages are read once a second."""
+
+
+@pytest.fixture
+def scene(plane: Plane) -> Iterator[Scene]:
+    with Scene.begin(plane, "stages") as made:
+        yield made
+
+
+def test_pulls_and_first_tokens_are_measured_of_pods_that_start(scene: Scene) -> None:
+    """Five GPUs a pod: a shape that no other test of this control plane starts."""
+    stages = {"start-after": f"{STARTED_S:g}s", "ready-after": f"{READY_S:g}s"}
+    service = Service(scene.plane, scene.engines, scene.namespace, "chat", stages=stages, gpus=5)
+    told: set[str] = set()
+    scene.engines.default.rps = 0.0
+    wait_for(lambda: _tell_pulls(service, told) and len(service.ips()) == 1, 40, "the first pod", every_s=0.2)
+    service.annotate(min_replicas="4")
+    wait_for(lambda: _tell_pulls(service, told) == 4 and len(service.ips()) == 4, 60, "all pods", every_s=0.2)
+    ready = max(_ready_at(pod) for pod in service.pods())
+    wait_for(lambda: datetime.now(UTC) >= ready + timedelta(seconds=TOKEN_S), 30, "the instant of the first tokens")
+    scene.engines.of_all(service.ips(), done=1.0, **QUIET)
+    wait_for(lambda: "serving" in _stages(scene, service), 30, "a measured first token")
+    found = _stages(scene, service)
+    expected = {"pulled": PULLED_S, "started": STARTED_S - PULLED_S, "ready": READY_S, "serving": TOKEN_S}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=WHOLE_S)
+
+
+def _tell_pulls(service: Service, told: set[str]) -> int:
+    """Say of each pod on a node that its image is there; how many are told of."""
+    for pod in service.pods():
+        meta = pod["metadata"]
+        placed = [
+            c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled" and c["status"] == "True"
+        ]
+        if placed and meta["name"] not in told:
+            told.add(meta["name"])
+            at = datetime.fromisoformat(placed[0]["lastTransitionTime"]) + timedelta(seconds=PULLED_S)
+            involved = {"kind": "Pod", "namespace": service.namespace, "name": meta["name"], "uid": meta["uid"]}
+            event: dict[str, Any] = {
+                "apiVersion": "v1", "kind": "Event", "reason": "Pulled", "type": "Normal", "involvedObject": involved,
+                "metadata": {"name": f"{meta['name']}.pulled", "namespace": service.namespace},
+                "message": 'Successfully pulled image "vllm:v1" in 3s', "source": {"component": "kubelet"},
+                "firstTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}", "lastTimestamp": f"{at:%Y-%m-%dT%H:%M:%SZ}", "count": 1,
+            }  # fmt: skip
+            service.plane.call("POST", f"/api/v1/namespaces/{service.namespace}/events", event)
+    return len(told)
+
+
+def _ready_at(pod: dict[str, Any]) -> datetime:
+    (ready,) = (c for c in pod["status"]["conditions"] if c["type"] == "Ready")
+    return datetime.fromisoformat(ready["lastTransitionTime"])
+
+
+def _stages(scene: Scene, service: Service) -> dict[str, float]:
+    """Seconds in the middle of each stage, as the explanation of the workload has them; empty while it has none."""
+    told = re.search(r"cold start.*? [2-9] starts; in the middle (.*)", scene.explained(service))
+    return {name: float(s) for name, s in re.findall(r"(\w+) ([\d.]+) s", told[1])} if told else {}
