@@ -45,8 +45,8 @@ class Window:
 class Measured:
     """A number from the record.
 
-    `low` and `high` hold the true value nine times in ten; both None where the record is too short to say. `count` is
-    how many `counted` stand behind it. `how` says in words what was computed from what.
+    `low` and `high` hold the true value with the chance `sure`, 1 where they are bounds; both are None where the record
+    is too short to say. `count` is how many `counted` stand behind it. `how` says in words what was computed from what.
     """
 
     value: float
@@ -57,6 +57,7 @@ class Measured:
     how: str
     low: float | None = None
     high: float | None = None
+    sure: float = COVERAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,7 @@ def _computing(studies: Sequence[WorkloadStudy]) -> Answer:
     high = sum((s.value if s.high is None else s.high) * h.value for s, h in known) / hours
     value = sum(s.value * h.value for s, h in known) / hours
     how = "each workload's computing share, weighted by the GPU-hours it held"
-    return Measured(value, "ratio", known[0][1].window, len(known), "workloads", how, low, high)
+    return Measured(value, "ratio", known[0][1].window, len(known), "workloads", how, low, high, sure=1.0)
 
 
 def _provision(studies: Sequence[WorkloadStudy]) -> Provision:

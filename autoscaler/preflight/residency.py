@@ -87,7 +87,7 @@ def _bounded(history: WorkloadHistory, replicas: F64, running: F64, slots: Answe
     least = min(most, float(np.minimum(replicas, filled)[known].sum()) / held)
     how = "bounds: at most one replica per running request computes, at least as many as these requests fill"
     window = whole_window(history, int(known.sum()))
-    return Measured(0.5 * (least + most), "ratio", window, int(known.sum()), "steps", how, least, most)
+    return Measured(0.5 * (least + most), "ratio", window, int(known.sum()), "steps", how, least, most, sure=1.0)
 
 
 def _idle(history: WorkloadHistory) -> tuple[F64, F64] | CannotTell:

@@ -83,8 +83,11 @@ def answer(found: Distribution, level: float, window: Window, *, what: str, need
             f"p{100 * level:g} of {what} lies above {at.low_s:g} s, the last bucket's edge; how far is open",
             "a histogram with higher buckets",
         )
-    low, high = (at.low_s, at.high_s) if not found.exact else _rank_interval(found, level)
-    return Measured(at.value_s, "s", window, round(count), what, f"p{100 * level:g} of {found.origin}", low, high)
+    how = f"p{100 * level:g} of {found.origin}"
+    if not found.exact:
+        return Measured(at.value_s, "s", window, round(count), what, how, at.low_s, at.high_s, sure=1.0)
+    low, high = _rank_interval(found, level)
+    return Measured(at.value_s, "s", window, round(count), what, how, low, high)
 
 
 def _rank_interval(spread: Spread, level: float) -> tuple[float, float]:

@@ -60,8 +60,9 @@ def refused(question: str, refusal: CannotTell, before: str = "", after: str = "
 def behind(found: Measured) -> str:
     """What stands behind a number: interval, count, window, holes."""
     parts = []
-    if found.low is not None and found.high is not None and found.low < found.high:
-        parts.append(f"90 % sure: {span(found.low, found.high, found.unit)}")
+    between = interval(found)
+    if between:
+        parts.append(f"{100 * found.sure:.0f} % sure: {between}")
     elif found.low is None and found.counted == "windows":
         parts.append("no interval")
     if found.count:
@@ -87,6 +88,14 @@ def value_text(value: float, unit: str) -> str:
     if unit == "s":
         return lasting(value)
     return f"{100 * value:.3g} %" if unit == "ratio" else f"{number(value)} {unit}"
+
+
+def interval(found: Measured) -> str:
+    """The interval as text; empty where there is none, or none that its rounding would show."""
+    if found.low is None or found.high is None:
+        return ""
+    same = value_text(found.low, found.unit) == value_text(found.high, found.unit)
+    return "" if same else span(found.low, found.high, found.unit)
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -205,8 +214,10 @@ def _tried(capacity_for: tuple[tuple[float, float], ...], unit: str) -> str:
     waits = [wait for wait in TOLD_WAITS_S if wait in levels]
     if not none or not waits:
         return ""
+    saved = {wait: 1 - levels[wait] / none for wait in waits}
     less = " and ".join(
-        f"{shown_ratio(1 - levels[wait] / none)} less if they may wait {duration(wait)}" for wait in waits
+        f"{shown_ratio(share) if share > 0 else 'no'} less if they may wait {duration(wait)}"
+        for wait, share in saved.items()
     )
     what = "requests at once" if unit == IN_FLIGHT else unit
     return f" Constant capacity for {number(none)} {what} makes nobody wait; {less}."
@@ -217,7 +228,7 @@ def shown_ratio(share: float) -> str:
     percent = 100 * share
     if 0 < percent < 0.1 or 99.9 < percent < 100:
         return "less than 0.1 %" if percent < 50 else "more than 99.9 %"
-    return f"{percent:.3g} %" if percent < 99 else f"{percent:.1f} %"
+    return f"{percent:.1f} %" if 99 < percent < 100 else f"{percent:.3g} %"
 
 
 def _joint_floor(study: ClusterStudy) -> Sentence:
@@ -274,7 +285,5 @@ def said(found: Answer) -> str:
     """An answer as a cell of a table: the number with its interval, or that it cannot be told."""
     if isinstance(found, CannotTell):
         return "cannot tell"
-    text = value_text(found.value, found.unit)
-    if found.low is not None and found.high is not None and found.low < found.high:
-        return f"{text} ({span(found.low, found.high, found.unit)})"
-    return text
+    text, between = value_text(found.value, found.unit), interval(found)
+    return f"{text} ({between})" if between else text
