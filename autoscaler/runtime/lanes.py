@@ -21,9 +21,10 @@ MIN_GAP_S = 0.2
 CROWD = 64
 """From this many workloads on, what would fall into one instant for all of them is spread."""
 
-SLICE = 16
+SLICE = 8
 """Most looks begun, and most workloads stepped, in one turn of the event loop. Between turns scrapes, watches and
-answers have theirs. Of 16 a turn takes some 15 ms; of a thousand it took 150 (`loadtests/bench/loop_lag.py`)."""
+answers have theirs. A turn with 8 takes 2 ms, with their forecasts 3 to 4; half of that is the batch's own, so that
+fewer at once would cost more in all (`loadtests/bench/loop_lag.py`)."""
 
 NEVER_S = float("-inf")
 

@@ -1,11 +1,13 @@
 """What KEDA's calls cost: calls a second beside a bare echo, latency at KEDA's own pace, memory of streams and objects.
 
-Server and caller are processes of their own on loopback, and the caller is Python too: latencies are the caller's. The
-echo does no more than gRPC and asyncio do by themselves; rounds of both alternate, so that a busy machine harms both.
+Server and caller are processes of their own on loopback, and the caller is Python too: latencies are the caller's,
+without its collector. The echo does no more than gRPC and asyncio do by themselves; rounds of both alternate, and
+latencies of both are taken in the same seconds, so that a busy machine harms both.
 """
 
 import argparse
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -102,13 +104,21 @@ async def throughput(server: Server, objects: int, seconds: float) -> Pace:
         return Pace(done / took_s, 1e3 * (server.figures()["cpu_s"] - busy_s) / done)
 
 
-async def paced(server: Server, objects: int, *, rate: float, seconds: float, streams: int) -> dict[str, Any]:
-    """Latency of the calls of polls at `rate` calls a second, with `streams` open."""
+async def paced(
+    server: Server, bare: Server, objects: int, *, rate: float, seconds: float, streams: int
+) -> dict[str, Any]:
+    """Latency of the calls of polls at `rate` calls a second, with `streams` open, and of as many to the echo."""
     clock = WallClock()
     taken: list[float] = []
+    echoed: list[float] = []
     address = server.address
-    async with grpc.aio.insecure_channel(address) as channel, grpc.aio.insecure_channel(address) as pushed:
+    async with (
+        grpc.aio.insecure_channel(address) as channel,
+        grpc.aio.insecure_channel(address) as pushed,
+        grpc.aio.insecure_channel(bare.address) as echoing,
+    ):
         client, pusher = ExternalScalerStub(channel), ExternalScalerStub(pushed)
+        same: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = echoing.unary_unary(f"/{SERVICE}/GetMetrics")
         before = server.figures()
         opened = [pusher.StreamIsActive(ref(number % objects)) for number in range(streams)]
         for stream in opened:
@@ -116,10 +126,12 @@ async def paced(server: Server, objects: int, *, rate: float, seconds: float, st
         after = server.figures()
         turn = 0
 
-        async def timed(call: Callable[[Any], Any], request: Any, due_s: float) -> None:
+        async def timed(call: Callable[[Any], Any], request: Any, due_s: float, into: list[float]) -> None:
             await call(request)
-            taken.append(1e3 * (clock.monotonic() - due_s))
+            into.append(1e3 * (clock.monotonic() - due_s))
 
+        gc.collect()
+        gc.disable()
         begin_s = clock.monotonic()
         async with asyncio.TaskGroup() as group:
             while (due_s := begin_s + turn / rate) < begin_s + seconds:
@@ -127,13 +139,17 @@ async def paced(server: Server, objects: int, *, rate: float, seconds: float, st
                 number, kind = (turn // 3) % objects, turn % 3
                 calls = ((client.GetMetricSpec, ref), (client.GetMetrics, query), (client.IsActive, ref))
                 call, request = calls[kind]
-                group.create_task(timed(call, request(number), due_s))
+                group.create_task(timed(call, request(number), due_s, taken))
+                group.create_task(timed(same, query(number).SerializeToString(), due_s, echoed))
                 turn += 1
+        gc.enable()
+        ended = server.figures()
         for stream in opened:
             stream.cancel()
     return {
-        "offered_calls_per_s": rate, "calls": len(taken), **ranked(taken), "streams": after["streams"],
-        "streams_mib": round(after["rss_mib"] - before["rss_mib"], 1), "rss_mib": after["rss_mib"],
+        "offered_calls_per_s": rate, "calls": len(taken), **ranked(taken), "echo": ranked(echoed),
+        "streams": after["streams"], "streams_mib": round(after["rss_mib"] - before["rss_mib"], 1),
+        "rss_mib": [after["rss_mib"], ended["rss_mib"]],
     }  # fmt: skip
 
 
@@ -161,9 +177,9 @@ def main(arguments: list[str]) -> int:
             echoes.append(asyncio.run(throughput(bare, given.objects, given.seconds / 20)))
             answers.append(asyncio.run(throughput(quiet, given.objects, given.seconds / 20)))
         objects_mib = quiet.told["objects_mib"]
-    with serving("ours", given.objects, given.stepping) as busy:
+    with serving("echo") as bare, serving("ours", given.objects, given.stepping) as busy:
         latency = asyncio.run(
-            paced(busy, given.stepping, rate=given.rate, seconds=given.seconds, streams=given.streams)
+            paced(busy, bare, given.stepping, rate=given.rate, seconds=given.seconds, streams=given.streams)
         )
     report = {
         "bench": "keda",

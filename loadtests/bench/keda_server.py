@@ -26,6 +26,7 @@ from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, Target, TargetSpec
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.app import garbage
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
 from autoscaler.core.params import Params
@@ -166,7 +167,7 @@ async def ours(objects: int, stepping: int) -> None:
         runtime.put(Driven(workload, Params(tick_s=TICK_S, max_replicas=PODS), told=True))
     claims_mib = rss_mib() - before_mib
     stop = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
+    async with garbage.rarely(clock), asyncio.TaskGroup() as group:
         with runtime.recorder.feed(10 * stepping) as feed:
             running = group.create_task(runtime.run(stop))
             first = await _stepped(feed, stepping, answers)

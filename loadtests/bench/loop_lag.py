@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from autoscaler.app import garbage
 from autoscaler.core.columns import F64
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
@@ -29,9 +30,12 @@ from autoscaler.runtime.records import Stepped
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.runtime.target import Target
 from loadtests.bench.core_step import POD_RPS, PODS
-from loadtests.bench.machine import command, machine, peak_rss_mib
+from loadtests.bench.machine import command, machine, peak_rss_mib, rss_mib
 
 PROBE_S = 0.002
+
+LOOKS = 10
+"""At the process's memory over the run: what grows without end shows."""
 
 
 class Memory:
@@ -124,11 +128,14 @@ async def measured(workloads: int, seconds: float, tick_s: float) -> dict[str, o
                     if len(first) < workloads:
                         stepped_s[0] = stepped_s[-1]
 
-    async with asyncio.TaskGroup() as group:
+    held_mib: list[float] = []
+    async with garbage.rarely(clock), asyncio.TaskGroup() as group:
         watching = group.create_task(probe(lags))
         group.create_task(listen())
         running = group.create_task(runtime.run(stop))
-        await asyncio.sleep(seconds)
+        for _ in range(LOOKS):
+            await asyncio.sleep(seconds / LOOKS)
+            held_mib.append(round(rss_mib(), 1))
         watching.cancel()
         spent_s, steps = time.process_time() - cpu_s, len(stepped_s) - 1
         stop.set()
@@ -141,6 +148,7 @@ async def measured(workloads: int, seconds: float, tick_s: float) -> dict[str, o
         "steady_lag": over_time(late),
         "steps": steps,
         "cpu_ratio": round(spent_s / seconds, 3),
+        "rss_mib": held_mib,
     }
 
 

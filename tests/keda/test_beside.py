@@ -1,6 +1,7 @@
 """The server in its own thread: it answers while the caller's loop is busy, and its end is noticed."""
 
 import asyncio
+import sys
 import threading
 import time
 
@@ -34,6 +35,14 @@ async def test_a_busy_loop_does_not_delay_an_answer() -> None:
         time.sleep(1.0)  # noqa: ASYNC251 - nothing else of this loop runs meanwhile
         asking.join()
     assert took_s[0] < 0.8
+
+
+async def test_threads_take_turns_often_while_it_serves() -> None:
+    """A call needs the interpreter three times; a driver that computes would keep it for 5 ms each time."""
+    before_s = sys.getswitchinterval()
+    async with Beside(WallClock(), Counts()).serving(LISTEN, Book()):
+        assert sys.getswitchinterval() <= 0.001
+    assert sys.getswitchinterval() == before_s
 
 
 async def test_news_from_another_thread_is_pushed_and_streams_end_when_they_are_told_to() -> None:

@@ -78,6 +78,36 @@ async def test_a_crowd_whose_readings_come_together_is_stepped_a_slice_in_a_turn
     assert set(range(len(batches))) <= set(seen), "a turn between any two slices"
 
 
+async def test_what_falls_due_during_one_slice_is_done_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer's way to the task that waits for it takes three turns of the event loop, a page's from its socket too."""
+    heard: list[int] = []
+    async with running(*map(target, MANY)) as bench:
+        await bench.until(1.0)
+        loop, bell = bench.runtime._loop, asyncio.Event()
+        lanes = [loop._lanes[name] for name in MANY[: 3 * SLICE]]
+        found = [await loop._gatherer.look(lane.target, lane.known) for lane in lanes]
+        batches = sizes(monkeypatch)
+        counted = Isolation.step
+
+        def stepped(self, batch):
+            asyncio.get_running_loop().call_later(0, bell.set)
+            return counted(self, batch)
+
+        async def listen() -> None:
+            while await bell.wait():
+                bell.clear()
+                heard.append(len(batches))
+
+        monkeypatch.setattr(Isolation, "step", stepped)
+        listening = asyncio.get_running_loop().create_task(listen())
+        for lane, gathered in zip(lanes, found, strict=True):
+            loop.steps.arrive(Arrival(lane, gathered, Cause.DUE))
+        await bench.until(1.1)
+        listening.cancel()
+    assert batches == [SLICE] * 3
+    assert heard == [1, 2, 3]
+
+
 def dues(bench: Bench, after_s: float) -> Counter[float]:
     """How many were stepped at each instant after `after_s`."""
     return Counter(

@@ -5,10 +5,12 @@ are asked in this thread: they must be single reads of values that are replaced 
 """
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from typing import Final
 
 from autoscaler.adapters.keda.answers import Answers
 from autoscaler.adapters.keda.counts import Counts
@@ -16,6 +18,10 @@ from autoscaler.adapters.keda.pushes import Bells
 from autoscaler.adapters.keda.server import Listen, serving_keda
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
+
+SWITCH_S: Final = 0.0005
+"""How long one thread may compute while another waits for its turn of the interpreter. A call needs three turns; by
+Python's default of 5 ms each a step of the driver would delay it by up to 15."""
 
 
 class Beside:
@@ -50,11 +56,14 @@ class Beside:
         thread = threading.Thread(target=self._run, args=(listen, answers, port, ended), name="keda", daemon=True)
         thread.start()
         found = await asyncio.wrap_future(port)
+        switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(_watch(ended), name="keda-thread")
             try:
                 yield found
             finally:
+                sys.setswitchinterval(switch_s)
                 watching.cancel()
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(self._stop.set)
