@@ -81,8 +81,8 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         {},
         "waiting",
         """Half of the requests waited 0.0556 s or less, one in a hundred 1 s or more. How long they may wait, nobody
-        wrote down. Constant capacity for 16 requests at once makes nobody wait; 0 % less if they may wait 60 s
-        and 0 % less if they may wait 30 min. [100 % sure: 0.1 s to 1 s; 1,000 queue waits; 3 days of record]""",
+        wrote down. Constant capacity for 16 requests at once makes nobody wait; no less if they may wait 60 s and
+        no less if they may wait 30 min. [100 % sure: 0.1 s to 1 s; 1,000 queue waits; 3 days of record]""",
     ),
     "a deadline and no waits": (
         {
