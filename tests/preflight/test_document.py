@@ -134,7 +134,10 @@ def test_each_question_is_answered_in_words_and_what_cannot_be_told_is_marked(fo
 
 
 def test_of_very_many_workloads_the_largest_have_a_section_and_all_a_row() -> None:
-    many = [history(HOUR, workload=f"w{i}", running=track(np.full(HOUR, float(i + 1)))) for i in range(DETAILED + 3)]
+    many = [
+        history(HOUR, workload=f"w{i}", running=track(np.full(HOUR, i + 1.0)), gpus_per_replica=None)
+        for i in range(DETAILED + 3)
+    ]
     text = page(findings(*many))
     assert text.count('<section class="run"') == DETAILED
     assert text.count('<th scope="row"><a href="#w') == DETAILED

@@ -77,10 +77,9 @@ def test_a_deadline_becomes_the_objective_and_a_wait_that_was_seen_does_not() ->
     assert spec_of(text_of(facts={Fact.DEADLINE_S: "30"})).slo.wait_s == 30.0
     seen = text_of()
     assert spec_of(seen).slo.wait_s == 10.0, "the default"
-    assert (
-        "# slo.waitS: cannot tell: nobody wrote down how long its requests may wait; one request in a hundred waited 1 s"
-        in (seen.replace("\n  # ", " "))
-    )
+    flat = " ".join(seen.replace("#", "").split())
+    assert "slo.waitS: cannot tell: nobody wrote down how long its requests may wait" in flat
+    assert "one request in a hundred waited 1 s or more. The default is 10 s" in flat
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_a_load_of_millions_stays_within_the_most_replicas_there_may_be() -> Non
 def test_any_name_becomes_a_policy_that_is_taken(name: str) -> None:
     text = text_of(workload=name, steps=HOUR)
     manifest = msgspec.yaml.decode(text)
-    assert spec_of(text)
+    spec_of(text)
     assert re.fullmatch(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", manifest["metadata"]["name"])
 
 
@@ -120,7 +119,7 @@ def test_any_name_becomes_a_policy_that_is_taken(name: str) -> None:
         ("ns/123", {"name": "123", "namespace": "ns"}),
         ("On", {"name": "on"}),
         ("a/b/Chat_70B", {"name": "chat-70b", "namespace": "a-b"}),
-        ("team/x: {y}\n- z", {"name": "x-y-z", "namespace": "team"}),
+        ("team/x: {y}\n- z", {"name": "x-y---z", "namespace": "team"}),
     ],
 )
 def test_a_name_that_yaml_would_take_for_something_else_stays_a_name(workload: str, metadata: dict[str, str]) -> None:
