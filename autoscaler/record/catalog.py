@@ -16,6 +16,7 @@ FIGURES: Final = MappingProxyType(
         "load_rps": "present load",
         "queue": "requests waiting",
         "backlog": "requests left waiting when a new replica can serve",
+        "climb_rps": "growth of the load expected until a new replica can serve",
         "in_flight": "requests being served",
         "slots_per_replica": "requests one replica holds at once",
         "kv_used_replicas": "KV caches in use, in replicas",
