@@ -38,6 +38,9 @@ KEPT_PULLS: Final = 100_000
 SAME_EVALUATION_S: Final = 3.0
 """Between a number that is told and the instant that HPA writes down for the scaling it led to, whole seconds."""
 
+APART_S: Final = 1.0
+"""Pulls of one workload that are closer are one evaluation; so what is remembered of it is bounded, whoever asks."""
+
 OLD_S: Final = 300.0
 """A number that nobody asked for since is nothing to preview: KEDA is paused, or gone."""
 
@@ -130,7 +133,8 @@ class HpaPreviews:
         autoscaler, values = asked.autoscaler, [known.pull.value * 1000]
         told = _replicas(autoscaler, known.pull.value)
         outcome, _ = evaluate(autoscaler, seen, values, known.memory, now_s)
-        steps = list(ahead(autoscaler, seen, values, known.memory, now_s))
+        followed = outcome.replicas == told
+        steps = [] if followed else list(ahead(autoscaler, seen, values, known.memory, now_s))
         unknown_s = max(0.0, known.since_s + _horizon_s(autoscaler) - now_s)
         tolerance = self._sight.knows_tolerance()
         return HpaPreview(
@@ -159,12 +163,15 @@ class HpaPreviews:
 
     def _settle(self, pull: _Pull) -> None:
         workload = pull.claim.ref.workload
+        before = self._known.get(workload)
+        if before is not None and pull.at_s - before.pull.at_s < APART_S:
+            return
         fresh = _read(pull.hpa, pull.target, pull.metric)
         if fresh is None:
             self._known.pop(workload, None)
             return
         hpa, asked, seen = fresh
-        before, autoscaler, last = self._known.get(workload), asked.autoscaler, hpa.status.last_scale_time
+        autoscaler, last = asked.autoscaler, hpa.status.last_scale_time
         if before is not None and before.uid == hpa.metadata.uid:
             memory, since_s = _after_scaling(before, hpa, seen, pull), before.since_s
         else:

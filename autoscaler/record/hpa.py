@@ -6,6 +6,7 @@ settings that would swallow a decision, and the `behavior` to write into the Sca
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -159,6 +160,7 @@ def _swallowed(autoscaler: Autoscaler) -> int:
     return 0
 
 
+@lru_cache(maxsize=1024)
 def _pace_s(autoscaler: Autoscaler, *, up: bool) -> float | None:
     """Seconds from its minimum to its maximum or back, when the other was asked for until just now; None: never."""
     start, end = autoscaler.minimum, autoscaler.maximum

@@ -190,6 +190,16 @@ def test_without_an_hpa_that_asks_for_our_number_nothing_is_said(made: Hpa | Non
     assert bench.previews.preview(bench.claim, 60.0) is None
 
 
+def test_pulls_within_a_second_are_one_evaluation_so_that_whoever_asks_often_fills_no_memory() -> None:
+    bench = Bench(replicas=20)
+    bench.pull(20)
+    for turn in range(500):
+        bench.pull(30 + turn % 2, after_s=0.01, follows=False)
+    known = bench.previews._known[CHAT]
+    assert len(known.memory.recommendations or ()) <= 7
+    assert bench.previews.figures()[CHAT][0] > 20
+
+
 def test_a_number_that_nobody_asks_for_any_more_is_not_previewed() -> None:
     bench = Bench(replicas=3)
     bench.pull(5)

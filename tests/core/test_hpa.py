@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from autoscaler.core.hpa.counts import Seen, proposal
@@ -222,6 +222,16 @@ def test_law_looking_ahead_ends_and_counts_only_changes(autoscaler: Autoscaler, 
     steps = list(ahead(autoscaler, stands(start), [number * 1000], Memory(), 0.0))
     assert all(one.replicas != one.current for _, one in steps)
     assert [one.current for _, one in steps[1:]] == [one.replicas for _, one in steps[:-1]]
+
+
+@example(Autoscaler(1, 100, (OURS,), DEFAULT), 20, 4)
+@given(settings, st.integers(1, 40), st.integers(0, 60))
+def test_law_where_looking_ahead_ends_hpa_stays(autoscaler: Autoscaler, start: int, number: int) -> None:
+    steps = list(ahead(autoscaler, stands(start), [number * 1000], Memory(), 0.0))
+    last_s, end = (steps[-1][0], steps[-1][1].replicas) if steps else (0.0, start)
+    assume(last_s < 600)
+    turn = int(last_s / 15)
+    assert run(autoscaler, [number] * (turn + 61), start)[turn:] == [end] * 61
 
 
 @given(settings, numbers, st.integers(1, 100))

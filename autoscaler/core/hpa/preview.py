@@ -17,6 +17,9 @@ from autoscaler.core.hpa.spec import Autoscaler, tolerances, windows_s
 FAR_S: Final = 7200.0
 """No further is looked ahead: the longest window is 3600 s and the longest period 1800 s."""
 
+PASSING: Final = frozenset({Limit.UP_WINDOW, Limit.DOWN_WINDOW, Limit.UP_POLICIES, Limit.DOWN_POLICIES})
+"""Limits that time alone lifts."""
+
 Values = Sequence[int | None]
 """Per metric its value in thousandths; None where HPA gets none."""
 
@@ -90,6 +93,8 @@ def ahead(
             seen = Seen(outcome.replicas, outcome.replicas, ready, outcome.replicas == 0)
             changed_s = at_s
             yield at_s, outcome
+        elif not any(bound.limit in PASSING for bound in outcome.bounds):
+            return
         at_s += autoscaler.controller.sync_s
 
 
