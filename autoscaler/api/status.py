@@ -47,7 +47,7 @@ class Truth(Enum):
 
 
 class Condition(Model):
-    """One aspect of the policy: Ready, Active, SignalsFresh, ScalingLimited, Paused or Shadow."""
+    """One aspect of the object, and whether it holds."""
 
     type: Annotated[str, Field(min_length=1, max_length=316)]
     """The aspect."""

@@ -4,6 +4,7 @@ That a real API server takes it, and what it says of faulty specs, is for tests/
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ import msgspec
 import pytest
 
 from autoscaler.api.annotations import read_annotations
-from autoscaler.api.crd import GROUP, KIND, PLURAL, VERSION, definition, manifest
+from autoscaler.api.crd import GROUP, KIND, RESOURCES, VERSION, WARM_POOL, Resource, definition, manifest
 from autoscaler.api.scaling_policy import Engine, read_scaling_policy
 from autoscaler.api.status import ConditionType
+from autoscaler.api.warm_pool import read_warm_pool
+from tests.api import pools
 from tests.api.resources import SOUND
 from tests.conftest import ROOT
 
-COMMITTED = ROOT / "config/crd" / f"{GROUP}_{PLURAL}.yaml"
 SAMPLES = ROOT / "config/samples"
 VERSION_FORM: dict[str, Any] = definition()["spec"]["versions"][0]
 SCHEMA: dict[str, Any] = VERSION_FORM["schema"]["openAPIV3Schema"]
@@ -35,16 +37,37 @@ def forms(form: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str,
         yield from forms(form["items"], f"{path}[]")
 
 
+def schema_of(resource: Resource) -> dict[str, Any]:
+    schema: dict[str, Any] = definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
 FORMS = dict(forms(SCHEMA))
+POOL_FORMS = dict(forms(schema_of(WARM_POOL)))
+ALL_FORMS = {
+    f"{kind}{path}": (path, form) for kind, resource in RESOURCES.items() for path, form in forms(schema_of(resource))
+}
 
 
-def test_the_committed_definition_is_the_generated_one() -> None:
-    assert COMMITTED.read_text() == manifest(), f"run: python -m autoscaler.api.crd > {COMMITTED.relative_to(ROOT)}"
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=RESOURCES)
+def test_the_committed_definition_is_the_generated_one(resource: Resource) -> None:
+    committed = ROOT / "config/crd" / f"{GROUP}_{resource.plural}.yaml"
+    command = f"python -m autoscaler.api.crd {resource.kind} > {committed.relative_to(ROOT)}"
+    assert committed.read_text() == manifest(resource), f"run: {command}"
 
 
-def test_the_generator_is_a_command() -> None:
-    command = [sys.executable, "-m", "autoscaler.api.crd"]
-    assert subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout.decode() == manifest()
+@pytest.mark.parametrize(("argument", "resource"), [([], RESOURCES[KIND]), (["WarmPool"], WARM_POOL)])
+def test_the_generator_is_a_command(argument: list[str], resource: Resource) -> None:
+    command = [sys.executable, "-m", "autoscaler.api.crd", *argument]
+    assert subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout.decode() == manifest(resource)
+
+
+def test_warm_pools_are_of_the_cluster() -> None:
+    spec = definition(WARM_POOL)["spec"]
+    assert (spec["scope"], spec["names"]["shortNames"]) == ("Cluster", ["hwp"])
+    columns = {column["name"]: column["jsonPath"] for column in spec["versions"][0]["additionalPrinterColumns"]}
+    del columns["Age"]
+    assert set(columns.values()) <= set(POOL_FORMS)
 
 
 def test_it_is_namespaced_with_a_short_name_a_category_and_a_status_of_its_own() -> None:
@@ -68,15 +91,16 @@ STRUCTURAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "form"), FORMS.items(), ids=FORMS)
+@pytest.mark.parametrize(("path", "form"), ALL_FORMS.values(), ids=ALL_FORMS)
 def test_every_part_is_structural_bounded_and_explained(path: str, form: dict[str, Any]) -> None:
     assert set(form) <= STRUCTURAL
     assert "type" in form
     assert isinstance(form.get("exclusiveMinimum", True), bool)
     assert set(form.get("required", ())) <= set(form.get("properties", ()))
     if path not in {".apiVersion", ".kind", ".metadata"}:
-        assert len(form["description"]) > 8
-        assert "``" not in form["description"]
+        if not path.endswith("[]") or form["type"] == "object":
+            assert len(form["description"]) > 8
+        assert "``" not in form.get("description", "")
     if path.startswith(".spec") and form["type"] == "string":
         assert form.keys() & {"enum", "maxLength"} or form.get("format") == "date-time"
     if form["type"] == "array":
@@ -97,6 +121,15 @@ def test_every_rule_says_what_to_do() -> None:
     rules = [rule for form in FORMS.values() for rule in form.get("x-kubernetes-validations", ())]
     assert len(rules) >= 12
     assert all(len(rule["message"]) > 20 for rule in rules)
+
+
+def test_every_rule_of_a_pool_says_what_to_do_and_names_fields_that_exist() -> None:
+    rules = [rule for form in POOL_FORMS.values() for rule in form.get("x-kubernetes-validations", ())]
+    assert len(rules) >= 8
+    assert all(len(rule["message"]) > 20 for rule in rules)
+    known = {path.rpartition(".")[2].removesuffix("[]") for path in POOL_FORMS}
+    spoken = {word for rule in rules for word in re.findall(r"(?:self|t|m|z)\.([a-z]\w+)(?!\w*\()", rule["rule"])}
+    assert spoken - known == set()
 
 
 def test_descriptions_tell_the_default() -> None:
@@ -148,3 +181,17 @@ def test_the_sample_policy_is_one() -> None:
     policy = read_scaling_policy(json.dumps(manifest["spec"]).encode())
     assert policy.gateway == "main"
     assert policy.events[0].floor == 16
+
+
+@pytest.mark.parametrize("spec", pools.SOUND.values(), ids=pools.SOUND)
+def test_a_sound_pool_has_no_field_that_the_server_would_drop(spec: dict[str, Any]) -> None:
+    assert list(dropped(spec, schema_of(WARM_POOL)["properties"]["spec"])) == []
+
+
+def test_the_sample_pool_is_one() -> None:
+    manifest = sample("warmpool.yaml")
+    assert (manifest["apiVersion"], manifest["kind"]) == (f"{GROUP}/{VERSION}", "WarmPool")
+    assert list(dropped(manifest["spec"], schema_of(WARM_POOL)["properties"]["spec"])) == []
+    pool = read_warm_pool(json.dumps(manifest["spec"]).encode())
+    assert [tier.name for tier in pool.tiers] == ["reserved", "on-demand"]
+    assert pool.calendar[0].slots == 8

@@ -22,10 +22,10 @@ LEAST_BINS: Final = 60
 """An hour of known demand is the least that sizes by itself."""
 
 LEAST_HOUR_BINS: Final = 120
-"""With fewer known bins around an hour of the day, all hours speak for it."""
+"""With fewer known bins of an hour of the day its neighbours speak for it too, and then all hours."""
 
-HOURS_AROUND: Final = 1
-"""Hours on either side that speak for an hour of the day."""
+LEVELS: Final = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, *(round(0.95 + 0.0025 * i, 4) for i in range(20)), 0.9995)
+"""The quantiles of growth that are tried when one is chosen."""
 
 LEAST_RISES: Final = 5
 """Rises like the present one that must have been seen before they decide about a refill."""
@@ -62,8 +62,8 @@ class Growth:
 
     slots: int
     samples: int
-    by_hour: bool
-    """False where all hours of the day speak."""
+    seen_at: str
+    """Which past speaks: this hour of the day, the hours around it, all hours, or rises like the present one."""
 
 
 def noted(history: DemandHistory, now_s: float, demand: float | None) -> DemandHistory:
@@ -89,14 +89,33 @@ def usual(history: DemandHistory, now_s: float, within_s: float, level: float) -
 
     None while less than an hour of demand is known.
     """
-    growth = grown(history, within_s)
-    known = np.isfinite(growth)
-    if history.known < LEAST_BINS or not known.any():
+    if history.known < LEAST_BINS:
         return None
-    near = known & _near(history, now_s)
-    by_hour = int(near.sum()) >= LEAST_HOUR_BINS
-    chosen = growth[near if by_hour else known]
-    return Growth(_upper(chosen, level), chosen.size, by_hour)
+    growth = grown(history, within_s)
+    chosen, seen_at = _hour(growth, _hours(history), int(now_s // 3600.0 % 24))
+    return Growth(_upper(chosen, level), chosen.size, seen_at) if chosen.size else None
+
+
+def level_for(history: DemandHistory, within_s: float, hit_ratio: float) -> float | None:
+    """The lowest quantile that, kept warm for at every hour of the past, would have covered a share `hit_ratio` of all
+    growth; the highest one where none would, None while less than an hour of demand is known.
+
+    One quantile for all hours spends idle slots where they are missed least: a slot more is kept in the hour in which
+    growth beyond it is as frequent as in any other.
+    """
+    if history.known < LEAST_BINS:
+        return None
+    growth, hours = grown(history, within_s), _hours(history)
+    missed, total = np.zeros(len(LEVELS)), 0.0
+    for hour in range(24):
+        own = growth[(hours == hour) & np.isfinite(growth)]
+        speaking = _hour(growth, hours, hour)[0]
+        if own.size and speaking.size:
+            kept = np.ceil(np.quantile(speaking, LEVELS, method="higher") - 1e-9)
+            missed += np.maximum(own[None, :] - kept[:, None], 0.0).sum(axis=1)
+            total += float(own.sum())
+    enough = np.flatnonzero(missed <= (1.0 - hit_ratio) * total)
+    return LEVELS[int(enough[0])] if enough.size else LEVELS[-1]
 
 
 def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[float, Growth] | None:
@@ -114,7 +133,7 @@ def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[f
     starts = int(np.count_nonzero(alike[1:] & ~alike[:-1])) + int(alike[:1].sum())
     if rise < 1.0 or starts < LEAST_RISES:
         return None
-    return rise, Growth(_upper(growth[alike], level), starts, by_hour=False)
+    return rise, Growth(_upper(growth[alike], level), starts, "rises like the present one")
 
 
 def grown(history: DemandHistory, within_s: float) -> F64:
@@ -159,14 +178,22 @@ def _highest(first: float, second: float) -> float:
     return second if math.isnan(first) else first if math.isnan(second) else max(first, second)
 
 
-def _near(history: DemandHistory, now_s: float) -> Bools:
-    """Which bins lie around this hour of the day."""
+def _hours(history: DemandHistory) -> F64:
+    """The hour of the day of each bin."""
     assert history.last_bin is not None
     bins = np.arange(history.last_bin - history.levels.size, history.last_bin)
-    hours = (bins * BIN_S // 3600.0) % 24
-    away = np.abs(hours - now_s // 3600.0 % 24)
-    near: Bools = np.minimum(away, 24 - away) <= HOURS_AROUND
-    return near
+    return np.asarray((bins * BIN_S // 3600.0) % 24)
+
+
+def _hour(growth: F64, hours: F64, hour: int) -> tuple[F64, str]:
+    """The growth that speaks for an hour of the day, and which past that is."""
+    known = np.isfinite(growth)
+    away = np.abs(hours - hour)
+    for around, seen_at in ((0, "this hour of the day"), (1, "the hours around")):
+        near = known & (np.minimum(away, 24 - away) <= around)
+        if int(near.sum()) >= LEAST_HOUR_BINS:
+            return growth[near], seen_at
+    return growth[known], "all hours"
 
 
 def _highest_ahead(values: F64, bins: int) -> F64:

@@ -10,15 +10,16 @@ from typing import Final
 
 from autoscaler.core.pool import breaker, clock, growth
 from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.growth import DemandHistory
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import View
 from autoscaler.core.pool.world import ModelDemand, World
 
-GAIN: Final = 0.004
-"""How far one missed slot moves the quantile; found slots move it back so that the asked share of hits balances."""
+RECHOOSE_BINS: Final = 10
+"""The quantile of growth is chosen anew every so many bins."""
 
-LEVELS: Final = (0.5, 0.9995)
-"""The range of the quantile."""
+REMEMBER_S: Final = 3 * 86_400.0
+"""Found and missed slots count for about this long."""
 
 UNSEEN_S: Final = 60.0
 """An order that is not seen after this long came to nothing, and a deletion is given again."""
@@ -58,26 +59,45 @@ def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:
     now_s, slots = view.now_s, view.slots
     rise = sum(max(0.0, now - state.demand.get(name, now)) for name, now in want.by_workload.items())
     found = min(rise, float(state.warm))
-    ratio = view.params.hit_ratio
-    level = state.level + GAIN * ((rise - found) - (1.0 - ratio) * rise)
+    history = growth.noted(state.history, now_s, want.slots)
+    fades = _fading(state.history, history)
     warm = slots.counts & (slots.stage == Stage.WEIGHTS_WARM)
     seen = {slot.name for slot in slots.seen}
     uids = {slot.uid for slot in slots.seen}
     return replace(
         state,
-        history=growth.noted(state.history, now_s, want.slots),
+        history=history,
         clock=_timed(state, view, uids),
         circuits=breaker.noted(state.circuits, view.world, now_s),
-        level=min(max(level, LEVELS[0]), LEVELS[1]),
         demand={**{k: v for k, v in state.demand.items() if _still(k, view.world)}, **want.by_workload},
         warm=int(warm.sum()) + int(view.nodes.room.sum()),
-        hits=state.hits + found,
-        misses=state.misses + rise - found,
+        hits=fades * state.hits + found,
+        misses=fades * state.misses + rise - found,
         ordered={
             name: order for name, order in state.ordered.items() if name not in seen and now_s - order.at_s < UNSEEN_S
         },
         dropped={uid: at_s for uid, at_s in state.dropped.items() if uid in uids and now_s - at_s < UNSEEN_S},
     )
+
+
+def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
+    """The state with the quantile of growth that its history asks for, chosen anew now and then.
+
+    While more was missed than allowed, half of the allowance is aimed at: the past did not cover what came.
+    """
+    now_bin = state.history.last_bin
+    if now_bin is None or (state.leveled_bin is not None and now_bin - state.leveled_bin < RECHOOSE_BINS):
+        return state
+    over = state.misses > (1.0 - hit_ratio) * (state.hits + state.misses)
+    level = growth.level_for(state.history, within_s, (1.0 + hit_ratio) / 2.0 if over else hit_ratio)
+    return state if level is None else replace(state, level=level, leveled_bin=now_bin)
+
+
+def _fading(before: DemandHistory, after: DemandHistory) -> float:
+    """What is left of counts after the bins that were closed."""
+    if before.last_bin is None or after.last_bin is None:
+        return 1.0
+    return math.exp(-(after.last_bin - before.last_bin) * growth.BIN_S / REMEMBER_S)
 
 
 def _slots(replicas: float | None, each: ModelDemand) -> float | None:

@@ -9,7 +9,6 @@ class PoolReason(Enum):
     # what asks for slots
     GROWTH = "growth of demand over the refill lead"
     FORECAST = "the forecast exceeds the usual growth"
-    BURST = "after rises like this one demand grew further"
     EVENT = "a known event"
     MINIMUM = "the pool's minimum"
     ZONE_MINIMUM = "a zone's minimum"

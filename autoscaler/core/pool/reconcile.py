@@ -26,13 +26,13 @@ from autoscaler.core.pool.intents import (
     PoolDecision,
     PoolStep,
 )
-from autoscaler.core.pool.learning import learnt, wanted
+from autoscaler.core.pool.learning import learnt, leveled, wanted
 from autoscaler.core.pool.losses import Lost, lost, taught
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.rotation import Rotation, rotated
-from autoscaler.core.pool.sizing import Sizing, size
+from autoscaler.core.pool.sizing import LOOK_S, Sizing, refill_within_s, size
 from autoscaler.core.pool.state import Ordered, PoolState
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
@@ -74,7 +74,9 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     found = lost(view, state)
     state = taught(state, view, found)
     stock = _stock(view, state, found)
-    sizing = size(params, state, now_s, want=want, supply=stock.supply, lead=lead(view, state))
+    refill_s = refill_within_s(state, lead(view, state))
+    state = leveled(state, params.hit_ratio, refill_s + LOOK_S)
+    sizing = size(params, state, now_s, want=want, supply=stock.supply, refill_s=refill_s)
     stopped = tuple(blocks(world, state, now_s))
     gone = dict(_gone(view, stock, sizing, calm=not stopped))
     placed, steps = _ordered(view, state, stock, sizing, gone=list(gone), stopped=stopped)

@@ -23,8 +23,6 @@ from autoscaler.core.types import Evidence
 LOOK_S: Final = 60.0
 """Demand may grow for as long as this before the next look (a bin of its history)."""
 
-UNSURE: Final = frozenset({PoolReason.STALE, PoolReason.YOUNG})
-
 
 @dataclass(slots=True)
 class Chain:
@@ -67,10 +65,14 @@ def most_slots(params: PoolParams) -> int:
     return min(params.max_slots, math.floor(params.max_gpus / params.slot.gpus + 1e-9))
 
 
-def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, supply: int, lead: Spread) -> Sizing:
-    """The target now. `supply` are the slots that count; `lead` is how long a refill takes."""
+def refill_within_s(state: PoolState, lead: Spread) -> float:
+    """How long a refill takes in nine of ten cases, those that fail and are given again included (s)."""
+    return lead.p90_s / (1.0 - state.clock.failing_ratio)
+
+
+def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, supply: int, refill_s: float) -> Sizing:
+    """The target now. `supply` are the slots that count; `refill_s` is how long a refill takes."""
     chain = Chain()
-    refill_s = lead.p90_s / (1.0 - state.clock.failing_ratio)
     young = _needs(chain, state, now_s, want=want, supply=supply, refill_s=refill_s)
     _events(chain, params, now_s, refill_s)
     chain.raise_to(params.min_slots, PoolReason.MINIMUM, (("min_slots", params.min_slots),))
@@ -99,17 +101,16 @@ def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply
     common: Evidence = (("demand_slots", want.slots), ("refill_s", round(refill_s, 1)))
     level: Evidence = (("level_ratio", round(state.level, 4)),)
     if usual is not None:
-        spoken = "this hour of the day" if usual.by_hour else "all hours"
-        chain.to(usual.slots, PoolReason.GROWTH, (*common, *level, ("samples", usual.samples), ("seen_at", spoken)))
+        told = (*common, *level, ("samples", usual.samples), ("seen_at", usual.seen_at))
+        chain.to(usual.slots, PoolReason.GROWTH, told)
     ahead = math.ceil(want.forecast - 1e-9)
     chain.raise_to(ahead, PoolReason.FORECAST, (("forecast_slots", ahead), *common))
     risen = growth.after_rise(state.history, within_s, state.level)
     if risen is not None and usual is not None:
         rise, further = risen
-        told: Evidence = (("rise_slots", round(rise, 1)), ("further_slots", further.slots), ("rises", further.samples))
-        chain.raise_to(further.slots, PoolReason.BURST, (*told, *common))
+        seen: Evidence = (("rise_slots", round(rise, 1)), ("further_slots", further.slots), ("rises", further.samples))
         refilled = max(further.slots, ahead, min(supply, chain.number))
-        chain.to(min(chain.number, refilled), PoolReason.NOISE, (*told, *common))
+        chain.to(min(chain.number, refilled), PoolReason.NOISE, (*seen, *common))
     if usual is not None and not chain.number:
         chain.steps.append(PoolStep("size", 0, 0, PoolReason.UNUSED, (*common, *level)))
     return usual is None

@@ -18,7 +18,7 @@ from autoscaler.core.pool.params import CapacityType, Domain
 VERSION: Final = 1
 
 LEVEL: Final = 0.98
-"""The quantile of growth that a pool begins with (a guess); what it hits and misses moves it from there."""
+"""The quantile of growth that a pool begins with (a guess), until an hour of demand chooses one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,15 @@ class PoolState:
     circuits: Circuits = field(default_factory=Circuits)
     level: float = LEVEL
     """The quantile of growth that is kept warm for."""
+    leveled_bin: int | None = None
+    """The bin in which it was chosen."""
     demand: Mapping[str, float] = field(default_factory=dict)
     """The last known demand of each workload, in slots."""
     warm: int = 0
     """Warm slots and free places on warm nodes at the last look."""
     hits: float = 0.0
     misses: float = 0.0
-    """Slots of growing demand that found, or did not find, something warm, ever."""
+    """Slots of growing demand that found, or did not find, something warm, of the last days."""
     targets: tuple[tuple[float, int], ...] = ()
     """The targets that are the highest since their time, (time, slots), newest last."""
     ordered: Mapping[str, Ordered] = field(default_factory=dict)
@@ -82,6 +84,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "told": dict(circuits.told),
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
         "level": state.level,
+        "leveled_bin": state.leveled_bin,
         "demand": dict(state.demand),
         "warm": state.warm,
         "hits": state.hits,
@@ -118,6 +121,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
             unlaunched={str(name): _read_domain(domain) for name, *domain in saved["unlaunched"]},
         ),
         level=level,
+        leveled_bin=None if saved["leveled_bin"] is None else int(saved["leveled_bin"]),
         demand={str(name): float(slots) for name, slots in saved["demand"].items()},
         warm=int(saved["warm"]),
         hits=float(saved["hits"]),

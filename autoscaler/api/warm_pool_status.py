@@ -1,0 +1,75 @@
+"""What a WarmPool's status says. Instants are epoch seconds here and dates in the object.
+
+The custom resource's schema is generated from these models, and `custom_resource` writes them as its status.
+"""
+
+from enum import Enum
+from typing import Annotated
+
+from pydantic import Field
+
+from autoscaler.api.model import Instant, Model
+from autoscaler.api.status import Amount, Condition, Sentence, Whole, Word
+
+
+class BreakerState(Enum):
+    """Where a capacity breaker stands."""
+
+    OPEN = "Open"
+    HALF_OPEN = "HalfOpen"
+
+
+class Breaker(Model):
+    """Missing capacity in one domain; domains without trouble are not listed."""
+
+    sku: Word
+    """The SKU of the nodes."""
+    zone: Word = ""
+    """The zone; empty where a claim left it open."""
+    capacity_type: Word
+    """How such nodes are paid for."""
+    state: BreakerState
+    """Open asks for nothing, HalfOpen for one slot."""
+    until_s: Instant
+    """When one slot asks again."""
+
+
+class StageCount(Model):
+    """Slots in one stage of their life."""
+
+    stage: Word
+    """The stage, such as weights_warm."""
+    slots: Whole
+    """How many."""
+
+
+class WarmPoolStatus(Model):
+    """What Headroom sees of a pool and wants for it."""
+
+    observed_generation: Whole | None = None
+    """The generation of the spec that this status speaks of."""
+    target_slots: Whole | None = None
+    """What Headroom wants; with backend observe it is not carried out."""
+    warm_slots: Whole | None = None
+    """Slots with images and weights in place."""
+    starting_slots: Whole | None = None
+    """Slots under way."""
+    hit_ratio: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The share of growing demand that found a warm slot, over the last days; absent until there was some."""
+    refill_s: Amount | None = None
+    """How long a new slot takes to be warm in nine of ten cases, in seconds."""
+    reason: Word | None = None
+    """The term or bound that decided the target, as one word."""
+    text: Sentence | None = None
+    """The decision in sentences."""
+    stages: Annotated[tuple[StageCount, ...], Field(max_length=16)] = ()
+    """Slots by stage, stages without slots left out."""
+    breakers: Annotated[tuple[Breaker, ...], Field(max_length=64)] = ()
+    """Where capacity is missing."""
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(max_length=16),
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+    ] = ()
+    """Ready, SignalsFresh, CapacityAvailable, NodePoolsUsable, GpusUsable, ContentWarms, WithinLimits, DriftHeld,
+    PriorityUsable, SlotsDeletable, ModelsSupported, and what the controller adds, each once."""

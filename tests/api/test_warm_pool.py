@@ -1,0 +1,123 @@
+"""A WarmPool is read whole or refused with field and remedy, and compiled into what the core works on."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from autoscaler.api.calendar import read_schedule, read_zone, windows
+from autoscaler.api.shapes import Shape
+from autoscaler.api.warm_pool import compile_pool, content_of, events_of, read_warm_pool
+from autoscaler.core.params import KnownEvent
+from autoscaler.core.pool.params import CapacityType, PoolParams, Sharing
+from autoscaler.errors import InputError
+from tests.api.pools import FAULTY, MADE, MODEL, SHAPES, SOUND, SPOT, TIER, event, spec
+
+
+def compiled(fields: dict[str, Any], now: str = "2026-11-21T12:00:00+00:00", **more: Any) -> PoolParams:
+    pool = read_warm_pool(json.dumps(fields).encode())
+    return compile_pool("chat", pool, SHAPES, now_s=at(now), **more)
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.parametrize("fields", SOUND.values(), ids=SOUND)
+def test_a_sound_pool_is_read_and_compiled(fields: dict[str, Any]) -> None:
+    assert compiled(fields).name == "chat"
+
+
+@pytest.mark.parametrize(("fields", "words"), FAULTY.values(), ids=FAULTY)
+def test_a_faulty_pool_is_refused_with_field_and_remedy(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        compiled(fields)
+    assert words in str(refused.value)
+
+
+def test_an_empty_spec_is_refused() -> None:
+    with pytest.raises(InputError, match="spec: missing"):
+        read_warm_pool(b"")
+
+
+def test_tiers_take_sku_and_capacity_type_from_their_shapes() -> None:
+    params = compiled(spec(tiers=[TIER, SPOT], spotMaxRatio=0.5))
+    assert [(t.name, t.node_pool, t.sku, t.capacity_type) for t in params.tiers] == [
+        ("first", "gpu-h100", "h100", CapacityType.ON_DEMAND),
+        ("spot", "gpu-spot", "h100", CapacityType.SPOT),
+    ]
+    assert params.spot_ratio == 0.5
+
+
+def test_slots_of_a_sliced_shape_hold_a_part_of_a_gpu() -> None:
+    params = compiled(spec(tiers=[{**TIER, "shape": "h100-mig"}]))
+    assert (params.slot.resource, params.slot.sharing, params.slot.gpus) == ("nvidia.com/mig-3g.40gb", Sharing.MIG, 0.5)
+
+
+def test_a_managed_tier_has_a_nodepool_of_the_pools_name() -> None:
+    assert compiled(spec(managed=True, tiers=[MADE])).tiers[0].node_pool == "chat-first"
+
+
+def test_versions_are_compared_by_their_numbers() -> None:
+    assert compiled(spec(slot={"minDriver": "580.65"})).slot.min_driver == (580, 65)
+
+
+@pytest.mark.parametrize("parts", [(Sharing.WHOLE, 2), (Sharing.MIG, 1)])
+def test_a_shape_that_contradicts_itself_is_refused(parts: tuple[Sharing, int]) -> None:
+    with pytest.raises(ValueError, match="whole GPUs have 1 part"):
+        Shape(sku="h100", sharing=parts[0], parts=parts[1])
+
+
+def test_another_image_behind_the_same_tag_is_other_content() -> None:
+    pool = read_warm_pool(json.dumps(spec()).encode())
+    first, second = (content_of(pool, {MODEL["image"]: digest}) for digest in ("sha256:1", "sha256:2"))
+    assert first != second
+    assert content_of(pool, {}) == content_of(pool, {"other": "sha256:1"})
+
+
+def test_a_schedule_begins_at_its_local_time_summer_and_winter() -> None:
+    schedule, zone = read_schedule("30 7 * * MON-FRI"), read_zone("Europe/Berlin")
+    friday, monday = at("2026-10-23T00:00:00+00:00"), at("2026-10-27T00:00:00+00:00")
+    begins = [begin_s for begin_s, _ in windows(schedule, zone, 3600.0, friday, monday)]
+    assert begins == [at("2026-10-23T07:30:00+02:00"), at("2026-10-26T07:30:00+01:00")], "the clocks went back between"
+
+
+def test_a_window_that_has_begun_is_still_told() -> None:
+    schedule, zone = read_schedule("0 22 * * *"), read_zone("UTC")
+    now_s = at("2026-11-21T01:00:00+00:00")
+    assert next(windows(schedule, zone, 4 * 3600.0, now_s, now_s + 60.0)) == (now_s - 3 * 3600.0, now_s + 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "day", "hits"),
+    [
+        ("0 8 * * 1-5", "2026-11-21", False),
+        ("0 8 * * SAT,SUN", "2026-11-21", True),
+        ("0 8 * * 7", "2026-11-22", True),
+        ("0 8 1 * MON", "2026-12-01", True),
+        ("0 8 1 * MON", "2026-11-23", True),
+        ("0 8 1 * MON", "2026-11-24", False),
+        ("0 8 * DEC *", "2026-11-24", False),
+        ("0 8 */2 * *", "2026-11-23", True),
+        ("0 8 10-20/5 * *", "2026-11-15", True),
+        ("0 8 10-20/5 * *", "2026-11-16", False),
+    ],
+)
+def test_days_match_as_crons_do(text: str, day: str, hits: bool) -> None:
+    assert read_schedule(text).on(datetime.fromisoformat(day).date()) is hits
+
+
+@pytest.mark.parametrize("text", ["1-x 2 * * *", "5-1 2 * * *", "*/0 2 * * *", "² 2 * * *", "60 2 * * *", "0 2 0 * *"])
+def test_a_schedule_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="give"):
+        read_schedule(text)
+
+
+def test_an_event_that_expires_in_a_window_ends_it() -> None:
+    pool = read_warm_pool(json.dumps(event(expires="2026-11-24T08:00:00Z")).encode())
+    assert events_of(pool, at("2026-11-21T12:00:00+00:00")) == (
+        KnownEvent(at("2026-11-23T07:30:00+00:00"), at("2026-11-23T08:30:00+00:00"), 4, None),
+        KnownEvent(at("2026-11-24T07:30:00+00:00"), at("2026-11-24T08:00:00+00:00"), 4, None),
+    )
+    assert events_of(pool, at("2026-11-25T12:00:00+00:00")) == ()
