@@ -24,6 +24,13 @@ _BUCKET_STEPS_S: Final = (300, 3600)
 _SCRAPERS: Final = ("job", "prometheus_replica")
 """Labels that tell apart who scraped: a replica with two values of them is counted twice by every sum."""
 
+_OF_GATEWAYS: Final = {
+    "queued": Fact.QUEUED,
+    "dispatched_per_s": Fact.DISPATCHED,
+    "turned_away_per_s": Fact.TURNED_AWAY,
+}
+"""Signals of the gateway in front of a workload."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -104,6 +111,9 @@ def names_of(subject: Subject) -> Mapping[str, tuple[str, ...]]:
         "queue_wait": tuple(Series(f"{one.name}_count") for one in spans.get(Span.QUEUE, ())),
         "duration": tuple(Series(f"{one.name}_count") for one in subject.durations),
     }
+    if subject.gateway_profile is not None:
+        held = subject.gateway_profile.facts
+        tried |= {signal: held.get(fact, ()) for signal, fact in _OF_GATEWAYS.items()}
     return {signal: tuple(dict.fromkeys(one.name for one in series)) for signal, series in tried.items() if series}
 
 
@@ -133,14 +143,13 @@ def _gateway(subject: Subject, step_s: int) -> list[str]:
     if subject.gateway is None or subject.gateway_profile is None:
         return []
     facts, where = subject.gateway_profile.facts, subject.gateway
-    queued = _gauges(subject, where, facts.get(Fact.QUEUED, ()), step_s, "sum")
-    sent = _rates(subject, where, facts.get(Fact.DISPATCHED, ()), step_s)
-    turned_away = _rates(subject, where, facts.get(Fact.TURNED_AWAY, ()), step_s)
-    return [
-        *_told("queued", "sum", queued),
-        *_told("dispatched_per_s", "sum", sent),
-        *_told("turned_away_per_s", "sum", turned_away),
-    ]
+    asked = []
+    for signal, fact in _OF_GATEWAYS.items():
+        tried = facts.get(fact, ())
+        held = fact is Fact.QUEUED
+        inner = _gauges(subject, where, tried, step_s, "sum") if held else _rates(subject, where, tried, step_s)
+        asked += _told(signal, "sum", inner)
+    return asked
 
 
 def _told(signal: str, how: str, inner: str) -> list[str]:
@@ -199,7 +208,8 @@ def _buckets(name: str, subject: Subject, tried: Sequence[Series], window: Windo
 
 def _presence(subject: Subject, window: Window) -> Question:
     """How many series there are of each name, and by how many scrapers the most scraped replica is asked."""
-    names = sorted({name for tried in names_of(subject).values() for name in tried})
+    own = (tried for signal, tried in names_of(subject).items() if signal not in _OF_GATEWAYS)
+    names = sorted({name for tried in own for name in tried})
     scraped = ",".join((subject.replica_label, *_SCRAPERS))
     matched = f"{{__name__=~{any_of(names)},{subject.matchers}}}"
     copies = f"max(count by({subject.replica_label})(count by({scraped})({matched})))"
