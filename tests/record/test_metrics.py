@@ -1,6 +1,7 @@
 """The controller's own metrics: every one has a value somewhere, unknown is no value, and series are bounded."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -127,13 +128,13 @@ def test_ages_go_on_growing_while_nothing_is_decided() -> None:
 
 
 def test_the_series_of_a_workload_are_few_and_all_but_the_counted_ones_are_fixed() -> None:
-    """41 of one workload whatever it does, and 10 and 8 here for its estimate and its forecast; then one for each kind of
+    """41 of one workload whatever it does, 10 and 8 here for its estimate and its forecast; then one for each kind of
     decision and outcome that occurred."""
     names = [f"team-{number % 20}/chat-{number}" for number in range(1000)]
     tally = full_tally(*names)
     for name in names:
         tally.decided(name, "HOLD", "STEADY", 0.1)
-    past = {"shadow": estimate(), "quality": quality()}
+    past: dict[str, Any] = {"shadow": estimate(), "quality": quality()}
     frames = [workload(workload=name, overload=SHORT, gpus_per_replica=1, **past) for name in names]
     told = made(*frames, tally=tally)
     owned = [family for family in told.values() if "workload" in family.metric.labels]

@@ -12,7 +12,7 @@ from autoscaler.cli.report import write_report
 from autoscaler.record.stream import Result, Results, SignalFrame
 from tests.cli.test_report import decisions, played
 from tests.web.browser import Page, browser
-from tests.web.builders import decision, frame, signals, workload
+from tests.web.builders import decision, estimate, frame, quality, signals, workload
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("chromium")]
 
@@ -50,6 +50,33 @@ async def test_the_page_draws_without_a_complaint_and_fits_the_window(page: Page
         await page.ask("document.querySelector('.trace').open = true")
         await page.until("document.querySelector('.trace').innerText.includes('needed')")
         assert await page.ask(NO_SCROLL)
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_what_would_have_been_stands_beside_what_happened_and_the_forecast_over_time(
+    page: Page, width: int
+) -> None:
+    hub = Hub()
+    for tick in range(60):
+        told = quality(coverage_ratio=0.8, drift="MISSES")
+        hub.publish(frame(5.0 * tick, workload(5.0 * tick, mode="Shadow", shadow=estimate(), quality=told)))
+    async with serving(hub) as url:
+        await page.open(url, width=width, dark=width == 360)
+        await page.until("document.querySelectorAll('canvas').length === 3")
+        said = await page.ask("document.querySelector('.shadow').innerText")
+        assert said.index("misplaced 0.2 % of the requests") < said.index("8 GPU-hours of 20 saved")
+        rows = "[...document.querySelectorAll('.shadow tbody tr')].map((row) => row.children[1].innerText).join()"
+        assert await page.ask(rows) == "10,10,6"
+        await page.ask("document.querySelector('.quality').open = true")
+        await page.until("document.querySelectorAll('canvas').length === 4")
+        told = await page.ask("document.querySelector('.quality').innerText")
+        assert "off its mark" in told
+        assert "smoothed level × 0.91, leads" in told
+        assert "ridge regression × 1.07, off" in told
+        assert await page.ask(NO_SCROLL)
+        hub.publish(frame(305.0, workload(305.0)))
+        await page.until("document.querySelector('.shadow').hidden")
     assert page.complaints == []
 
 

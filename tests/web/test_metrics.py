@@ -1,5 +1,7 @@
 """The metrics page: what the catalogue holds comes back out of the parser that Prometheus' own client ships."""
 
+from typing import Any
+
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -14,7 +16,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 def page(accept: str = "", tally: Tally | None = None, name: str = "demo/chat") -> tuple[str, str]:
-    past = {"shadow": estimate(doubt="TOO_SHORT"), "quality": quality(drift="LOSING")}
+    past: dict[str, Any] = {"shadow": estimate(doubt="TOO_SHORT"), "quality": quality(drift="LOSING")}
     frames = {name: workload(workload=name, overload=SHORT, gpus_per_replica=2, **past)}
     counts = (tally or full_tally(name)).counts()
     text, content_type = exposition(families(frames, counts, PROCESS, 0.0), accept)

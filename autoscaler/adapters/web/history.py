@@ -52,6 +52,10 @@ class Point:
     needs: int | None
     blind: int
     """0 while arrivals and queue are fresh, 1 held, 2 unknown."""
+    coverage_ratio: float | None = None
+    asked_ratio: float | None = None
+    loss_ratio: float | None = None
+    """Of the model that leads: its loss over last value's."""
     frames: int = 1
 
     def row(self) -> Row:
@@ -66,11 +70,19 @@ class Point:
             self.wait_s,
         )
         counts = (self.desired, self.ready, self.starting, self.needs, self.blind)
-        return [self.at_s, *(None if v is None else float(f"{v:.5g}") for v in rates), *counts]
+        quality = (self.coverage_ratio, self.asked_ratio, self.loss_ratio)
+        return [self.at_s, *map(_shown, rates), *counts, *map(_shown, quality)]
+
+
+def _shown(value: float | None) -> float | None:
+    """Five digits are more than a chart shows."""
+    return None if value is None else float(f"{value:.5g}")
 
 
 def point_of(frame: WorkloadFrame) -> Point:
     """The point of one frame."""
+    quality = frame.quality
+    leading = None if quality is None else next((m for m in quality.models if m.model == quality.leading), None)
     return Point(
         at_s=frame.now_s,
         load_rps=frame.load_rps,
@@ -85,6 +97,9 @@ def point_of(frame: WorkloadFrame) -> Point:
         starting=len(frame.starting),
         needs=frame.needs,
         blind=blindness(frame),
+        coverage_ratio=None if quality is None else quality.coverage_ratio,
+        asked_ratio=None if quality is None else quality.asked_ratio,
+        loss_ratio=None if leading is None else leading.loss_ratio,
     )
 
 
@@ -112,6 +127,9 @@ def merge(first: Point, then: Point) -> Point:
         starting=then.starting,
         needs=then.needs,
         blind=max(first.blind, then.blind),
+        coverage_ratio=then.coverage_ratio,
+        asked_ratio=then.asked_ratio,
+        loss_ratio=then.loss_ratio,
         frames=frames,
     )
 

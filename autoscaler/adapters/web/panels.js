@@ -2,7 +2,7 @@
 /* One service's card: draws what a frame says, and says where a figure is held or unknown instead of showing it. */
 const Panels = (() => {
   const { clock, moment, figure } = Charts;
-  const COLUMNS = ["x", "load", "upper", "median", "ahead", "capacity", "queue", "wait", "desired", "ready", "starting", "needs", "blind"];
+  const COLUMNS = ["x", "load", "upper", "median", "ahead", "capacity", "queue", "wait", "desired", "ready", "starting", "needs", "blind", "coverage", "asked", "loss"];
   const SIGNAL_NAMES = { arrivals: "arrivals", queue: "queue", in_flight: "in flight", tokens: "tokens", kv: "KV cache", latency: "latency" };
   const MODES = { Shadow: "Shadow: decides, never acts", Paused: "Paused: replicas stay as they are", PausedScaleIn: "Paused scale-in: takes nothing away", PausedScaleOut: "Paused scale-out: adds nothing" };
   const SENTENCE_MS = 900, CELLS = 64, STARTS = 5, HELD_TICKS = 3, LOST_TICKS = 8;
@@ -73,6 +73,7 @@ const Panels = (() => {
       this.parts.steps.classList.add("steps-wide");
       this.parts.trace.addEventListener("toggle", () => this.drawTrace(true));
       this.charts = this.makeCharts(frame.workload);
+      this.beside = new Beside.Past(this.node, this);
     }
 
     makeCharts(name) {
@@ -130,6 +131,7 @@ const Panels = (() => {
 
     close() {
       for (const chart of Object.values(this.charts)) chart.destroy();
+      this.beside.close();
       this.node.remove();
     }
 
@@ -151,6 +153,7 @@ const Panels = (() => {
       this.drawReplicas(link);
       this.drawStarts();
       if (this.visible) this.drawCharts(from, to);
+      this.beside.draw(f, from, to);
       this.drawTrace(false);
     }
 
