@@ -147,6 +147,10 @@ def swallows(autoscaler: Autoscaler, *, least: int, most: int, lead_s: float) ->
             f"HPA needs {duration(pace_s)} from {autoscaler.minimum} to {autoscaler.maximum} replicas{window} and a "
             f"start takes {duration(round(lead_s))}: its scaleUp is slower than the pods"
         )
+    kept_s = _pace_s(autoscaler, up=False)
+    if kept_s:
+        window = f", with its window of {windows_s(autoscaler)[1]} s" if windows_s(autoscaler)[1] else ""
+        yield f"HPA keeps replicas for up to {duration(kept_s)} after fewer are decided on{window}: they are paid for"
 
 
 def _swallowed(autoscaler: Autoscaler) -> int:

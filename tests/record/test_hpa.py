@@ -36,6 +36,7 @@ from tests.conftest import ROOT
 
 OURS = Metric("s0-headroom-replicas", Basis.AVERAGE_VALUE, 1000)
 AT_ONCE = Rules((Policy(Unit.PERCENT, 900, 15), Policy(Unit.PODS, 100, 15)), window_s=0, tolerance_ratio=0.0)
+KEPT = "HPA keeps replicas for up to 5 min after fewer are decided on, with its window of 300 s: they are paid for"
 WHILE = " while that is told"
 EXACT = Behavior(AT_ONCE, AT_ONCE)
 DEFAULT = Behavior()
@@ -109,9 +110,9 @@ def bound_by(limit: Limit) -> Outcome:
     ("autoscaler", "words"),
     [
         (hpa(EXACT), []),
-        (hpa(None), ["HPA's tolerance of 10 %: at 40 replicas it ignores a change of up to 4;"]),
-        (hpa(None, most=9), []),
-        (hpa(None, most=10), ["HPA's tolerance of 10 %: at 10 replicas it ignores a change of up to 1;"]),
+        (hpa(None), ["HPA's tolerance of 10 %: at 40 replicas it ignores a change of up to 4;", KEPT]),
+        (hpa(None, most=9), [KEPT]),
+        (hpa(None, most=10), ["HPA's tolerance of 10 %: at 10 replicas it ignores a change of up to 1;", KEPT]),
         (hpa(EXACT, most=30), ["HPA's maxReplicas is 30, below the policy's 40: more is never set"]),
         (hpa(EXACT, least=3), ["HPA's minReplicas is 3, above the policy's 1: fewer are never set"]),
         (
