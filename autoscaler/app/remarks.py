@@ -26,6 +26,9 @@ def _remarks(claim: Claim, settings: Settings) -> Iterator[str]:
     fronted = spec.gateway is not None and spec.gateway in settings.gateways
     if spec.min_replicas == 0 and not fronted and claim.way is not Way.SCALED_OBJECT:
         yield "minReplicas is 0, and nothing would tell of work at zero: it stays at 1; name a gateway, or ask for 1"
+    if settings.budgets.cluster_gpus is not None and settings.watch_namespaces:
+        seen = ", ".join(settings.watch_namespaces)
+        yield f"the cluster's GPU budget knows of other pods' GPUs only in the namespaces that are watched: {seen}"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -33,6 +33,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim, Doubt, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.facts import Facts
+from autoscaler.app.foreign import Foreign
 from autoscaler.app.guard import Guard
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
@@ -118,6 +119,12 @@ class Live:
             claimed=lambda workload: workload in self._workloads.driven,
             sample=self._scraper.sample,
             leading=may_write,
+        )
+        self._foreign = Foreign(
+            gpu_resources=settings.gpu_resource_names,
+            driven=lambda: self._workloads.driven,
+            tell=self._runtime.foreign,
+            clock=clock,
         )
         self._events = EventWriter(api, clock, COMPONENT, self._identity)
         self._statuses = StatusWriter(api, clock, may_write=may_write)
@@ -229,6 +236,7 @@ class Live:
                 pulse=self._pulse.run(),
                 gpus=self._gpus.run(),
                 warmups=self._warmups.run(),
+                foreign=self._foreign.run(),
                 **self.keda.works(),
             )
             if self._settings.scrape.follower_scrapes:
@@ -296,7 +304,7 @@ class Live:
         self._guard.run(workload, partial(self.keda.answers.on_claim, workload))
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        for hear in (self._warmups.on_pod, self._workloads.on_gateway, self._gpus.on_pod):
+        for hear in (self._warmups.on_pod, self._workloads.on_gateway, self._gpus.on_pod, self._foreign.on_pod):
             self._guard.run(change.key, partial(hear, change))
 
     def _on_held(self, claim: Claim, words: str) -> None:

@@ -17,6 +17,8 @@ def budget_words(workload: str, cut: Cut, ranks: Sequence[str]) -> str:
     """
     whose = "the cluster" if cut.namespace is None else f"namespace {cut.namespace}"
     words = f"{whose} has {number(cut.budget_gpus)} GPUs"
+    if cut.foreign_gpus:
+        words += f", {number(cut.foreign_gpus)} of them are held by pods not scaled here"
     if cut.gpus_by_rank:
         first, *rest = [(number(gpus), ranks[rank]) for rank, gpus in cut.gpus_by_rank]
         words += f", {first[0]} of them go to {first[1]}"

@@ -2,12 +2,12 @@
 
 Enters: targets, steps, what was ordered and what became of it. Leaves: targets with a budget in their limits, put into
 the loop when a share changes, at most every 200 ms, and a no to growth that no share allows yet. Shares are computed
-only when somebody wants or holds more than its share, or while somebody is refused; nothing else moves a limit. What is
-held counts from the moment an order leaves. GPUs that others than these workloads hold are not known here.
+only when somebody wants or holds more than its share, while somebody is refused, or when others hold more or fewer
+GPUs; nothing else moves a limit. What is held counts from the moment an order leaves.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -118,6 +118,13 @@ class Shares:
         account.target = target
         self._bell.set()
         return _with_share(account)
+
+    def foreign(self, gpus: Mapping[str, int]) -> None:
+        """Take how many GPUs the pods of others than these targets hold, per namespace."""
+        if gpus != self._budgets.foreign_gpus:
+            self._budgets = replace(self._budgets, foreign_gpus=dict(gpus))
+            self._claims = []  # the same claims may have other shares now
+            self._bell.set()
 
     def remove(self, name: str) -> None:
         """Forget a target."""

@@ -143,6 +143,10 @@ class Runtime:
             self.recorder.note(Event.UNFROZEN, why)
             self._loop.thaw()
 
+    def foreign(self, gpus: Mapping[str, int]) -> None:
+        """Take how many GPUs the pods of no target hold, per namespace: the budgets are left with the rest to grow."""
+        self._shares.foreign(gpus)
+
     async def snapshot(self) -> dict[str, dict[str, Any]]:
         """The checkpoint of every workload, for a follower; each row is as it is when its turn comes."""
         return await self._checkpoints.snapshot()

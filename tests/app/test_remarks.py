@@ -48,3 +48,13 @@ def test_where_the_settings_know_none_that_is_said() -> None:
     assert spec is not None
     (said,) = remarks(Claim(REF, spec, Way.ANNOTATION, None, 1), Settings())
     assert said.startswith("gateway edge: the settings know none")
+
+
+def test_a_budget_of_the_cluster_says_where_it_does_not_see_others() -> None:
+    spec = read_annotations({"headroom.dev/scale": "true"})
+    assert spec is not None
+    budgets = {"cluster_gpus": 64}
+    claim = Claim(REF, spec, Way.ANNOTATION, None, 1)
+    assert remarks(claim, Settings(budgets=budgets)) == ()  # type: ignore[arg-type]  # as a file gives them
+    (said,) = remarks(claim, Settings(budgets=budgets, watch_namespaces=("prod", "dev")))  # type: ignore[arg-type]
+    assert said.endswith("only in the namespaces that are watched: prod, dev")

@@ -19,6 +19,9 @@ CUTS = {
     "the cluster has 12 GPUs; 9 will come free from dev/a, dev/b and 2 more": Cut(
         None, 12, (), 1, 9, ("dev/a", "dev/b", "dev/c", "dev/d")
     ),
+    "namespace prod has 24 GPUs, 6 of them are held by pods not scaled here, 18 of them go to critical work": Cut(
+        "prod", 24, ((0, 18),), 2, 0, (), 6
+    ),
     "the cluster has 20 GPUs, 6 of them go to critical work": Cut(None, 20, ((0, 6),), 1, 4, ("prod/chat",)),
 }
 

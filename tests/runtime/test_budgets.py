@@ -121,6 +121,21 @@ async def test_a_replica_of_eight_gpus_counts_as_eight() -> None:
 
 
 @virtual
+async def test_what_strangers_hold_is_no_room_to_grow_into_and_its_end_is() -> None:
+    async with running(target(min_replicas=6), budgets=Budgets(None, {"prod": 8})) as bench:
+        bench.runtime.foreign({"prod": 4, "dev": 9})
+        await bench.until(1.0)
+        assert bench.scale.replicas[A] == 4
+        assert "namespace prod has 8 GPUs, 4 of them are held by pods not scaled here" in bench.audit.lines[-1].decode()
+        bench.runtime.foreign({"dev": 9})
+        await bench.until(2.0)
+        assert bench.scale.replicas[A] == 6
+        bench.runtime.foreign({"prod": 7})
+        await bench.until(20.0)
+    assert bench.scale.replicas[A] == 6, "nobody who serves gives way to a stranger"
+
+
+@virtual
 async def test_one_without_gpus_and_one_in_another_namespace_know_no_budget() -> None:
     other = "dev/chat"
     budgets = Budgets(None, {"prod": 2})

@@ -38,6 +38,12 @@ def owner_of(pod: Pod) -> Owned | None:
     return owner_by(pod.metadata)
 
 
+def group_of(pod: Pod) -> Owned | None:
+    """The target that `pod` is a replica of, or a worker in a group of; None for a pod that nothing controls."""
+    name = pod.metadata.labels.get(LWS_NAME)
+    return owner_of(pod) if name is None else Owned("LeaderWorkerSet", f"{pod.metadata.namespace}/{name}")
+
+
 def owner_by(meta: Meta) -> Owned | None:
     """The same, by a pod's metadata alone."""
     owner = next((o for o in meta.owner_references if o.controller), None)

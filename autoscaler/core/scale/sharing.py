@@ -42,10 +42,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The most GPUs that all claims of a namespace, and of the cluster, may hold; None and absent mean no budget."""
+    """The most GPUs that may be held in a namespace, and in the cluster; None and absent mean no budget."""
 
     cluster_gpus: int | None = None
     namespace_gpus: Mapping[str, int] = field(default_factory=dict)
+    foreign_gpus: Mapping[str, int] = field(default_factory=dict)
+    """GPUs that pods of no claim hold, per namespace. They stand in the way of growth and take nothing from anybody: a
+    stranger's pod is no order to shrink what serves."""
 
     def over(self, namespace: str) -> tuple[Key, ...]:
         """The budgets over a namespace: its name, and None for the cluster's."""
@@ -56,6 +59,14 @@ class Budgets:
         """Every budget by its key."""
         all_of: dict[Key, int] = dict(self.namespace_gpus.items())
         return all_of if self.cluster_gpus is None else all_of | {None: self.cluster_gpus}
+
+    def foreign(self, key: Key) -> int:
+        """What pods of no claim hold of a budget."""
+        return self.foreign_gpus.get(key, 0) if key is not None else sum(self.foreign_gpus.values())
+
+    def left(self, held: Mapping[Key, int]) -> dict[Key, int]:
+        """Every budget less what is foreign, but no less than what is `held` within it by claims."""
+        return {key: max(gpus - self.foreign(key), min(gpus, held.get(key, 0))) for key, gpus in self.gpus().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,8 @@ class Cut:
     """GPUs that come free when those who give way have done so."""
     yielding: tuple[str, ...]
     """Those who give way, most important first."""
+    foreign_gpus: int = 0
+    """What pods of no claim hold of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +99,18 @@ class Share:
 def share(claims: Sequence[Claim], budgets: Budgets) -> dict[str, Share]:
     """The share of every claim that a budget covers, by workload.
 
-    While no budget was exceeded none will be: what is held or granted stays within each. Where more is held than a
-    budget has, nobody grows under it, and unknown demand counts as a want of what is held. Each workload at most once.
+    While no budget was exceeded none will be: what is held or granted, and what is foreign, stays within each. Where
+    more is held than a budget has, nobody grows under it, and unknown demand counts as a want of what is held. Each
+    workload at most once.
     """
     cases = [_Case.of(claim, keys) for claim in claims if (keys := budgets.over(claim.namespace))]
     cases.sort(key=lambda case: (case.claim.rank, case.claim.workload))
-    free = Rooms(budgets.gpus())
+    held = Counter[Key]()
     for case in cases:
-        free.take(case, case.held)
-    _settle(cases, Rooms(budgets.gpus()), frozenset(key for key, gpus in free.gpus.items() if gpus < 0))
+        held.update(dict.fromkeys(case.keys, case.held * case.gpus_per_replica))
+    left = budgets.left(held)
+    free = Rooms({key: gpus - held[key] for key, gpus in left.items()})
+    _settle(cases, Rooms(left), frozenset(key for key, gpus in free.gpus.items() if gpus < 0))
     blocked = _grow(cases, free)
     _hand_out(cases, free, blocked)
     under = _under(cases)
@@ -232,4 +248,5 @@ def _cut(case: _Case, budgets: Budgets, under: Mapping[Key, _Under], blocked: Ma
         peers=found.workloads[rank],
         yielding_gpus=found.yielding_gpus,
         yielding=found.yielding,
+        foreign_gpus=budgets.foreign(key),
     )
