@@ -6,7 +6,8 @@ has the port on which its replica really listens.
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -25,7 +26,9 @@ class LeaderService:
         self._ports = ports
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="service")
-        self._open: set[asyncio.StreamWriter] = set()
+        self._ended = False
+        self._connections: set[asyncio.WriteTransport] = set()
+        """Of both sides, closed ones too: one that is being closed waits for a peer that may never read."""
 
     def selected(self) -> list[str]:
         """The pods that have the label."""
@@ -56,27 +59,38 @@ class LeaderService:
             self._plane.kubectl("-n", NAMESPACE, "delete", "pod", name, "--force", "--grace-period=0", check=False)
 
     async def _end(self) -> None:
-        # Python before 3.12 reports a connection whose task is cancelled as an error: each ends by losing its peer.
+        # A server that is closed drops what it has just accepted, unclosed: it hears of no more before it is closed.
+        self._ended = True
+        for listener in self._server.sockets:
+            self._loop.remove_reader(listener)
+        # Python before 3.12 reports a connection whose task is cancelled as an error: each ends by losing its peers.
+        for transport in self._connections:
+            transport.abort()
+        async with asyncio.timeout(9):
+            while forwarding := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(forwarding)
         self._server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        forwarding = asyncio.all_tasks() - {asyncio.current_task()}
-        if forwarding:
-            await asyncio.wait(forwarding, timeout=8)
+        await asyncio.sleep(0)  # a transport that is aborted closes its socket in the loop's next turn
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
-        try:
+        with self._ending(writer), suppress(OSError):
             for name in await asyncio.to_thread(self.selected):
                 there = await asyncio.open_connection("127.0.0.1", self._ports[name])
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(_pass(reader, there[1]))
-                    group.create_task(_pass(there[0], writer))
+                with self._ending(there[1]):
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(_pass(reader, there[1]))
+                        group.create_task(_pass(there[0], writer))
                 return
-        except OSError:
-            return
+
+    @contextmanager
+    def _ending(self, writer: asyncio.StreamWriter) -> Iterator[None]:
+        """Close a connection after the block, however that ends, and abort it when the Service itself ends."""
+        self._connections.add(writer.transport)
+        if self._ended:
+            writer.transport.abort()
+        try:
+            yield
         finally:
-            self._open.discard(writer)
             writer.close()
 
 
