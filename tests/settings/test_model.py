@@ -73,7 +73,7 @@ def test_what_is_in_force_is_shown_as_plain_json_that_reads_back() -> None:
     settings = Settings(**given)
     shown = settings.effective()
     assert Settings(**json.loads(json.dumps(shown))) == settings
-    assert shown["prometheus"]["main"] == {"url": "https://prom/base", "bearer_token_file": "/var/run/secrets/token"}
+    assert shown["prometheus"]["main"] == {**given["prometheus"]["main"], "ca_file": None}
     assert shown["budgets"] == {"cluster_gpus": None, "namespaces": {"a": 0}}
 
 
