@@ -73,6 +73,7 @@ def preflight(
         _positive("--cold-start", cold_start), _positive("--slots", slots), _positive("--gpus", gpus), _prices(price)
     )
     check_step(step)
+    _outputs(out)
     engine = None if profile is None else load_profile(None if profile == BUILT_IN else profile)
     sources = _trace_sources(trace or [], engine, step)
     if prometheus is not None:
@@ -90,15 +91,15 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
     """Examine the sources and write what was found; says on standard error which files were written."""
     paths = _outputs(out)
     try:
-        with Meter(len(sources)) as meter:
-            meter.begin("reading")
+        with Meter(sum(source.workloads for source in sources) + 1) as meter:
             findings = examine(sources, given, command=command, begun=meter.begin)
+            meter.begin("writing")
+            text, yaml = document(findings), policies(findings.workloads, command=command)
+            files = {paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml}
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED) from None
-    text = document(findings)
-    yaml = policies(findings.workloads, command=command)
-    write_together({paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml})
+    write_together(files)
     sys.stdout.write(text if as_json else _words(findings))
     for path in paths.values():
         print(f"wrote {path}", file=sys.stderr)
@@ -120,7 +121,17 @@ def _outputs(out: Path) -> dict[str, Path]:
 
 
 def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float) -> list[Source]:
-    return [Source(trace.rpartition("/")[2], histories(trace, profile=engine, step_s=step_s)) for trace in traces]
+    sources = []
+    try:
+        with Meter(len(traces)) as meter:
+            for trace in traces:
+                meter.begin(f"reading {trace}")
+                found = list(histories(trace, profile=engine, step_s=step_s))
+                sources.append(Source(trace.rpartition("/")[2], found, len(found)))
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        raise typer.Exit(_INTERRUPTED) from None
+    return sources
 
 
 def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
@@ -132,7 +143,7 @@ def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
         raise typer.Exit(_INTERRUPTED) from None
     for note in fetched.notes:
         print(f"note: {note}", file=sys.stderr)
-    return Source(f"Prometheus {options.server}", fetched.histories, fetched.notes)
+    return Source(f"Prometheus {options.server}", fetched.histories, fetched.workloads, fetched.notes)
 
 
 def _positive(option: str, value: float | None) -> float | None:

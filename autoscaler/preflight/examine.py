@@ -17,10 +17,14 @@ from autoscaler.preflight.study import WorkloadStudy, study
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where histories come from; `histories` is read once, and may raise InputError or PortError while it is."""
+    """Where histories come from; `histories` is read once, and may raise InputError or PortError while it is.
+
+    `workloads` is how many there are, for whoever shows progress.
+    """
 
     name: str
     histories: Iterable[WorkloadHistory]
+    workloads: int
     notes: tuple[str, ...] = ()
     """What a reader should know about how they were read."""
 

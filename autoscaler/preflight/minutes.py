@@ -90,8 +90,10 @@ def _history(name: str, calls: F64, first: int, path: Path, times: Distribution 
 
 def _run_times(path: Path) -> dict[str, Spread]:
     """Run times per function from the table beside the file, empty where there is none."""
-    beside = path.with_name(path.name.replace("minutes", "functions"))
-    if beside == path or not beside.is_file():
+    stem = path.name.split(".")[0]
+    names = [stem.replace("minutes", "functions") + suffix for suffix in (".csv", ".csv.gz")]
+    beside = next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
+    if beside is None or "minutes" not in stem:
         return {}
     table = parse_csv(beside, decode(beside, read_bytes(beside)))
     table.require(_RUN_TIMES, (), "a table of run times")

@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
     steps = round(given.days * DAY_S / given.step)
     fleet = Fleet(given.workloads, steps, given.step, given.seed)
     begin, cpu_begin = time.perf_counter(), time.process_time()
-    findings = examine([Source("made", fleet.histories())], Given(), command="bench preflight")
+    findings = examine([Source("made", fleet.histories(), given.workloads)], Given(), command="bench preflight")
     studied = time.perf_counter()
     texts = {
         "preflight.html": page(findings),

@@ -1,0 +1,126 @@
+"""`headroom preflight` on trace files as a person meets it: files, words, exit codes, and nothing half-written."""
+
+import json
+import shlex
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from autoscaler.cli import preflight as command
+from autoscaler.cli.main import app
+
+FILES = ["policies.yaml", "preflight.html", "preflight.json"]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Three hours of requests with a surge of five minutes in each quarter of an hour."""
+    rng = np.random.default_rng(5)
+    quiet, surges = rng.uniform(0, 10_800, 10_800), [rng.uniform(450 + 900 * i, 750 + 900 * i, 3000) for i in range(12)]
+    instants = np.sort(np.concatenate([quiet, *surges]))
+    path = tmp_path / "in" / "trace.csv"
+    path.parent.mkdir()
+    rows = "".join(f"{at_s:.3f},m,,100,20\n" for at_s in instants)
+    path.write_text("arrival_s,model,tenant,prompt_tokens,output_tokens\n" + rows)
+    return path
+
+
+def preflight(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["preflight", *(str(argument) for argument in arguments)])
+
+
+def test_a_trace_becomes_a_page_a_document_and_policies(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    done = preflight("--trace", trace, "--cold-start", 60, "--profile", "built-in", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    body = json.loads((out / "preflight.json").read_text())
+    assert [one["workload"] for one in body["workloads"]] == ["m"]
+    assert msgspec.yaml.decode((out / "policies.yaml").read_text())["metadata"] == {"name": "m"}
+    assert "<title>Preflight: m</title>" in (out / "preflight.html").read_text()
+
+
+def test_four_answers_are_printed_each_with_what_stands_behind_it(trace: Path, tmp_path: Path) -> None:
+    done = preflight("--trace", trace, "--cold-start", 60, "--profile", "built-in", "--out", tmp_path / "out")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "m"
+    assert [line.split(":")[0] for line in lines[1::2]] == [
+        "  What is always needed", "  Burst or noise", "  GPU memory held, and used", "  What can wait",
+    ]  # fmt: skip
+    assert all(line.startswith("    (") for line in lines[2::2])
+    assert "Bursts: 0 of 100 surges above what a reactive scaler would hold" in done.stdout
+    assert "Cannot tell: how long GPU memory is held" in done.stdout
+
+
+def test_the_document_can_be_printed_instead(trace: Path, tmp_path: Path) -> None:
+    done = preflight("--trace", trace, "--cold-start", 60, "--out", tmp_path / "out", "--json")
+    assert done.stdout == (tmp_path / "out" / "preflight.json").read_text()
+
+
+def test_the_same_command_gives_the_same_document(trace: Path, tmp_path: Path) -> None:
+    arguments = ("--trace", trace, "--cold-start", 60, "--profile", "built-in", "--out", tmp_path / "out", "--json")
+    assert preflight(*arguments).stdout == preflight(*arguments).stdout
+
+
+def test_the_command_that_is_recorded_gives_the_document_again(trace: Path, tmp_path: Path) -> None:
+    given = ("--trace", trace, "--trace", f"{trace}#model=m", "--cold-start", 60, "--slots", 4, "--price", "h100=2")
+    first = preflight(*given, "--out", tmp_path / "out", "--json").stdout
+    again = CliRunner().invoke(app, [*shlex.split(json.loads(first)["command"])[1:], "--json"]).stdout
+    same, other = json.loads(first), json.loads(again)
+    assert {**same, "command": ""} == {**other, "command": ""}
+
+
+def test_without_a_cold_start_the_floor_cannot_be_told_and_the_run_is_fine(trace: Path, tmp_path: Path) -> None:
+    done = preflight("--trace", trace, "--profile", "built-in", "--out", tmp_path / "out")
+    assert done.exit_code == 0
+    assert "Needed: measured cold starts, or --cold-start SECONDS." in done.stdout
+
+
+def test_a_price_turns_hours_into_money_per_shape() -> None:
+    assert command._prices(["2.5", "h100=3", "a=b=1"]) == {"": 2.5, "h100": 3.0, "a=b": 1.0}
+
+
+REFUSED = {
+    "nothing to read": ([], "nothing to read"),
+    "a file that is not there": (["--trace", "missing.csv"], "missing.csv: cannot be read"),
+    "a negative cold start": (["--trace", "TRACE", "--cold-start", "-1"], "--cold-start: -1 cannot be used"),
+    "no slots": (["--trace", "TRACE", "--slots", "0"], "--slots: 0 cannot be used"),
+    "a price in words": (["--trace", "TRACE", "--price", "cheap"], "--price cheap: cannot be used"),
+    "a price twice": (["--trace", "TRACE", "--price", "a=1", "--price", "a=2"], "--price a=2: cannot be used"),
+    "a price below nothing": (["--trace", "TRACE", "--price", "-1"], "--price -1: cannot be used"),
+    "a step of a day": (["--trace", "TRACE", "--step", "86400"], "--step: 86400 s cannot be used"),
+    "a part that is not there": (["--trace", "TRACE#model=x"], "no model 'x'; it offers m"),
+    "a fragment that is no selection": (["--trace", "TRACE#modle=m"], "'modle=m' cannot be used"),
+    "a profile that is not there": (["--trace", "TRACE", "--profile", "nowhere.csv"], "nowhere.csv"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_used_is_one_line_and_exit_code_2(
+    trace: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = preflight(*(part.replace("TRACE", str(trace)) for part in arguments), "--out", tmp_path / "out")
+    assert done.exit_code == 2, done.output
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list((tmp_path / "out").glob("*")) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_read(trace: Path) -> None:
+    done = preflight("--trace", trace, "--out", trace / "below-a-file")
+    assert done.exit_code == 2
+    assert "cannot be made" in done.stderr
+
+
+def test_an_interrupted_run_writes_nothing(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "examine", interrupt)  # a person's Ctrl-C has no other form in one process
+    done = preflight("--trace", trace, "--out", tmp_path / "out")
+    assert done.exit_code == 130
+    assert "interrupted: nothing was written" in done.stderr
+    assert list((tmp_path / "out").iterdir()) == []
