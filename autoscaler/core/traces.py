@@ -143,9 +143,12 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
             ("budget_burn_ratio", _number(load.burn[i])),
         )
     elif reason in {Reason.BACKLOG, Reason.WAKE}:
-        own = (("backlog", _number(stepped.outcome.proposals.backlog[i])), ("starting", int(seen.starting[i])))
-        if (climb := float(stepped.outcome.situation.climb_rps[i])) > 0:
-            own = (*own, ("climb_rps", _number(climb)))
+        climb = float(stepped.outcome.situation.climb_rps[i])
+        own = (
+            ("backlog", _number(stepped.outcome.proposals.backlog[i])),
+            ("starting", int(seen.starting[i])),
+            ("climb_rps", _number(climb) if climb > 0 else None),
+        )
     elif reason is Reason.MEMORY:
         own = (("kv_used_replicas", _number(stepped.outcome.situation.kv_used[i])),)
     elif reason is Reason.CONCURRENCY:
