@@ -1,0 +1,53 @@
+"""What preflight writes is applied to a real API server as it is, and stays a policy that decides without acting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autoscaler.preflight.given import Given
+from autoscaler.preflight.history import Fact
+from autoscaler.preflight.policies import policies
+from autoscaler.preflight.study import study
+from tests.cluster.plane import Plane
+from tests.preflight.builders import DAY, GONE, HOUR, history, track, wave
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane")]
+
+
+def stored(plane: Plane, namespace: str) -> dict[str, dict[str, Any]]:
+    items = json.loads(plane.kubectl("get", "hsp", "--namespace", namespace, "--output", "json"))["items"]
+    return {item["metadata"]["name"]: item["spec"] for item in items}
+
+
+def test_the_policies_of_a_fleet_are_taken_with_nothing_dropped(plane: Plane, namespace: str, tmp_path: Path) -> None:
+    made = [
+        history(7 * DAY, workload=f"{namespace}/wave", running=track(wave(7, low=10.0, high=50.0)),
+                facts={Fact.KIND: "StatefulSet", Fact.DEADLINE_S: "2.5"}),
+        history(HOUR, workload=f"{namespace}/Short_Record: {{x}}"),
+        history(7 * DAY, workload=f"{namespace}/huge", running=track(np.full(7 * DAY, 1e9))),
+        history(7 * DAY, workload=f"{namespace}/blank", running=GONE, duration=GONE, cold_start=GONE,
+                gpus_per_replica=None),
+        history(7 * DAY, workload=f"{namespace}/null", cold_start=GONE),
+    ]  # fmt: skip
+    given = Given(slots=8.0, cold_start_s=0.25)
+    file = tmp_path / "policies.yaml"
+    file.write_text(policies([study(one, given)[0] for one in made], command="headroom preflight"))
+    plane.kubectl("apply", "--validate=strict", "-f", file)
+    kept = stored(plane, namespace)
+    assert set(kept) == {"wave", "short-record-x", "huge", "blank", "null"}
+    assert {spec["mode"] for spec in kept.values()} == {"Shadow"}
+    waved = kept["wave"]
+    assert (waved["minReplicas"], waved["maxReplicas"], waved["warmupPriorS"], waved["slo"]) == (
+        2,
+        9,
+        180,
+        {"waitS": 2.5},
+    )
+    assert waved["targetRef"] == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "wave"}
+    assert (kept["huge"]["minReplicas"], kept["huge"]["maxReplicas"]) == (100_000, 100_000)
+    assert (kept["blank"]["maxReplicas"], kept["blank"]["warmupPriorS"]) == (100, 0.25), (
+        "the default, and what was given"
+    )
