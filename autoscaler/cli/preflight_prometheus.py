@@ -5,6 +5,7 @@ finish is kept with it, because "the last fourteen days" would be others by then
 """
 
 import asyncio
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -177,14 +178,13 @@ def window_of(options: PrometheusOptions, now_s: float) -> Window:
     if not 1 <= step_s <= 3600:
         raise InputError(f"--step: {step_s} cannot be used; it must be 1 to 3600 seconds")
     newest_s = now_s - settle_s(step_s, _SLOWEST_SCRAPE_S)
-    end_s = min(newest_s, _instant("--to", options.to_text)) if options.to_text else newest_s
+    end = int((min(newest_s, _instant("--to", options.to_text)) if options.to_text else newest_s) // step_s)
     if options.from_text:
-        start_s = _instant("--from", options.from_text)
-    elif options.days > 0:
-        start_s = end_s - options.days * _DAY_S
+        first = int(-(-_instant("--from", options.from_text) // step_s))
+    elif 0 < options.days < math.inf:
+        first = int(-(-(end * step_s - options.days * _DAY_S) // step_s))
     else:
         raise InputError(f"--days: {options.days:g} cannot be used; it must be above 0")
-    first, end = int(-(-start_s // step_s)), int(end_s // step_s)
     if not 0 < end - first <= MOST_STEPS:
         raise InputError(
             f"--from, --to, --days: {end - first} steps of {step_s} s; give a time in the past of 1 to {MOST_STEPS}"

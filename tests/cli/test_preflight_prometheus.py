@@ -1,0 +1,160 @@
+"""The options of `headroom preflight` that say where, when and what to read."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from autoscaler.adapters.prometheus.discovery import OWNER_LABELS, Wanted
+from autoscaler.adapters.prometheus.endpoints import Endpoint
+from autoscaler.adapters.prometheus.questions import Window, settle_s
+from autoscaler.cli import main
+from autoscaler.cli.preflight_prometheus import (
+    PrometheusOptions,
+    _pinned,
+    endpoint_of,
+    search_of,
+    window_of,
+)
+from autoscaler.errors import InputError
+
+URL = "http://127.0.0.1:9090"
+NOW_S = 1_700_000_017.0
+
+
+def options(**how) -> PrometheusOptions:
+    return PrometheusOptions(**{"server": URL, **how})
+
+
+def settings_file(folder: Path) -> Path:
+    path = folder / "settings.json"
+    one = {"url": "https://prom:9090", "bearer_token_file": "/token", "ca_file": None}
+    path.write_text(json.dumps({"prometheus": {"main": one}}))
+    return path
+
+
+def test_a_url_is_asked_as_it_is_and_a_name_is_looked_up_in_the_settings(tmp_path: Path) -> None:
+    assert endpoint_of(options(token_file=Path("/t"))) == Endpoint(URL, Path("/t"))
+    named = endpoint_of(options(server="main", config=settings_file(tmp_path)))
+    assert named == Endpoint("https://prom:9090", Path("/token"))
+
+
+REFUSED = {
+    "an unknown name": (lambda config: {"server": "other", "config": config}, "--prometheus other: .*known: main"),
+    "a token for a named one": (
+        lambda config: {"server": "main", "config": config, "token_file": Path("t")}, "go with a URL",
+    ),
+    "a password in the URL": (lambda _: {"server": "http://u:p@host"}, "a token belongs in a file"),
+    "another scheme": (lambda _: {"server": "ftp://host"}, "write http://host:port"),
+    "certificates that are not there": (lambda config: {"ca_file": config.with_name("none")}, "no certificates in"),
+    "certificates that are none": (lambda config: {"ca_file": config}, "no certificates in"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_an_endpoint_that_cannot_be_one_is_refused(tmp_path: Path, how, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        endpoint_of(options(**how(settings_file(tmp_path))))
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+WINDOWS = {
+    "the last days": ({"days": 1.0}, None, 86_400),
+    "days": ({"from_text": "2023-11-01", "to_text": "2023-11-03"}, "2023-11-01", 2 * 86_400),
+    "hours": ({"from_text": "2023-11-01T08:00", "to_text": "2023-11-01T09:30"}, "2023-11-01T08:00", 5400),
+    "another zone": ({"from_text": "2023-11-01T08:00+02:00", "to_text": "2023-11-01T07:00"}, "2023-11-01T06:00", 3600),
+    "days before an end": ({"to_text": "2023-11-03", "days": 2.0}, "2023-11-01", 2 * 86_400),
+}
+
+
+@pytest.mark.parametrize(("how", "begin", "length_s"), WINDOWS.values(), ids=WINDOWS.keys())
+def test_a_window_is_whole_steps_that_are_over(how, begin: str | None, length_s: int) -> None:
+    window = window_of(options(**how), NOW_S)
+    assert window.start_s % 30 == 0
+    assert window.end_s - window.start_s == length_s
+    assert window.end_s + settle_s(30, 60) <= NOW_S
+    if begin is not None:
+        assert window.start_s == at(begin)
+
+
+def test_a_window_ends_where_the_newest_samples_are() -> None:
+    window = window_of(options(from_text="2023-11-14", to_text="2030-01-01"), NOW_S)
+    assert NOW_S - settle_s(30, 60) - 30 < window.end_s <= NOW_S - settle_s(30, 60)
+
+
+NO_WINDOWS = {
+    "no step": ({"step_s": 0}, "--step: 0"),
+    "no time": ({"from_text": "yesterday"}, "--from 'yesterday': no time"),
+    "backwards": ({"from_text": "2023-11-03", "to_text": "2023-11-01"}, "a time in the past"),
+    "no days": ({"days": 0.0}, "--days: 0"),
+    "the future": ({"from_text": "2029-01-01"}, "a time in the past"),
+    "far too much": ({"from_text": "2020-01-01", "step_s": 1}, "of 1 to 1000000"),
+    "not a number of days": ({"days": float("nan")}, "--days: nan"),
+    "endless days": ({"days": float("inf")}, "--days: inf"),
+}
+
+
+@pytest.mark.parametrize(("how", "words"), NO_WINDOWS.values(), ids=NO_WINDOWS.keys())
+def test_a_window_of_nothing_is_refused(how, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        window_of(options(**how), NOW_S)
+
+
+def test_what_to_look_for_is_everything_unless_it_is_said() -> None:
+    search = search_of(options(), Endpoint(URL))
+    assert (search.wanted, search.namespaces, search.owner_labels) == ((), (), OWNER_LABELS)
+    named = search_of(options(workloads=("a/b", "c/d"), selectors=('x="1"', 'y="2"')), Endpoint(URL))
+    assert named.wanted == (Wanted("a/b", (("x", "=", "1"),)), Wanted("c/d", (("y", "=", "2"),)))
+    own = search_of(options(metrics=("running=r", "duration_s=took_seconds")), Endpoint(URL))
+    assert list(own.profiles) == ["custom"]
+    assert [series.name for series in own.durations["custom"]] == ["took_seconds"]
+
+
+NO_SEARCHES = {
+    "selectors without workloads": ({"selectors": ('x="1"',)}, "--selector: 1 for 0 of --workload"),
+    "a name without a namespace": ({"workloads": ("chat",)}, "write it as namespace/name"),
+    "a name with two": ({"workloads": ("a/b/c",)}, "write it as namespace/name"),
+    "a selector that ends the query": ({"workloads": ("a/b",), "selectors": ('x="1"} or up{',)}, "no matcher"),
+    "a metric without a name": ({"metrics": ("running",)}, "write SIGNAL=NAME"),
+    "a signal that is none": ({"metrics": ("speed=x",)}, "'speed' is no signal"),
+    "metrics without load": ({"metrics": ("kv_cache_usage=x",)}, "at least one of waiting, running"),
+}
+
+
+@pytest.mark.parametrize(("how", "words"), NO_SEARCHES.values(), ids=NO_SEARCHES.keys())
+def test_what_cannot_be_looked_for_is_refused(how, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        search_of(options(**how), Endpoint(URL))
+
+
+def test_a_run_that_was_cut_keeps_its_window_and_another_question_does_not(tmp_path: Path) -> None:
+    first, later = Window(1_700_000_010, 30, 100), Window(1_700_000_310, 30, 100)
+    assert _pinned(tmp_path, options(), first) == (first, ())
+    window, notes = _pinned(tmp_path, options(), later)
+    assert (window, notes) == (first, ("goes on with a run that was cut: the window ends at 2023-11-14 23:03 UTC",))
+    assert _pinned(tmp_path, options(days=7.0), later) == (later, ())
+    (tmp_path / "window.json").write_bytes(msgspec.json.encode({"asked": "x"}))
+    assert _pinned(tmp_path, options(), later) == (later, ())
+
+
+COMMANDS = {
+    "a server that is not there": (["--prometheus", "http://127.0.0.1:1", "--workload", "a/b"], 1, "127.0.0.1"),
+    "half a second": (["--prometheus", URL, "--step", "0.5"], 2, "--step"),
+    "steps of half seconds": (["--prometheus", URL, "--step", "1.5"], 2, "whole seconds"),
+    "nothing to read": ([], 2, "--prometheus URL, or --trace FILE"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "said"), COMMANDS.values(), ids=COMMANDS.keys())
+def test_what_cannot_be_read_is_one_line_and_an_exit_code(
+    tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    done = CliRunner().invoke(main.app, ["preflight", "--out", str(tmp_path / "out"), *words])
+    assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
+    assert done.stderr.count("\n") == 1
