@@ -18,6 +18,7 @@ import structlog
 
 from autoscaler.adapters.engines.scraper import Scraper
 from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.adapters.kube.deletion_cost import DeletionCost
 from autoscaler.adapters.kube.events import EventWriter
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.lease import Elector
@@ -45,8 +46,10 @@ from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched, Kept
 from autoscaler.app.tasks import before, begin, end
 from autoscaler.app.warmups import WarmUps
+from autoscaler.app.work import work_of
 from autoscaler.app.workloads import Choices, Workloads
 from autoscaler.core.scale.sharing import Budgets
+from autoscaler.hindsight.estimates import Past
 from autoscaler.record.board import Board
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.settings.model import Settings
@@ -95,8 +98,9 @@ class Live:
         self._cluster = Cluster(api, clock, _scope(settings))
         self._gpus = GpuVeto(settings.gpu_exporter, clock, self._on_gpu, allow_loopback=settings.allow_loopback_targets)
         may_write, remaining_s = self._elector.may_write, self._elector.remaining_s
+        cost = DeletionCost(api, partial(work_of, self._scraper.sample), may_write) if settings.deletion_cost else None
         self._scale = ClusterScale(
-            api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s, failed=self._gpus.failed
+            api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s, failed=self._gpus.failed, cost=cost
         )
         store = ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write)
         ports = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
@@ -219,8 +223,24 @@ class Live:
         )
         snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(
-            self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected
+            self._clock,
+            self._board,
+            told.process,
+            told.workloads,
+            told.not_ready,
+            snapshot,
+            told.rejected,
+            self._past,
         )
+
+    def _past(self) -> list[Past]:
+        """What shadow mode counted, of every workload that it watches."""
+        frames = ((name, self._board.frame(name)) for name in sorted(self._workloads.driven))
+        return [
+            Past(name, self._shadowing.estimate(name), frame.quality)
+            for name, frame in frames
+            if frame is not None and frame.shadow is not None
+        ]
 
     async def run(self, stop: asyncio.Event) -> int:
         """Follow, campaign, lead; the exit code once `stop` is set or the lead is lost."""

@@ -16,8 +16,8 @@ import typer
 
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.cli.progress import Meter
-from autoscaler.cli.report import ReportRun, report_html
 from autoscaler.cli.results import bounds_note, json_text, knob_note, print_results, timeline_paths, timeline_text
+from autoscaler.cli.simulation_report import ReportRun, report_html
 from autoscaler.errors import InputError
 from autoscaler.sim.bounds import reference
 from autoscaler.sim.contest import GROUPS, Bounds, make_policy, parse_policies

@@ -8,9 +8,9 @@ import pytest
 
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.server import serving
-from autoscaler.cli.report import write_report
+from autoscaler.cli.simulation_report import write_report
 from autoscaler.record.stream import Result, Results, SignalFrame
-from tests.cli.test_report import decisions, played
+from tests.cli.test_simulation_report import decisions, played
 from tests.web.browser import Page, browser
 from tests.web.builders import decision, estimate, frame, quality, signals, workload
 

@@ -17,10 +17,11 @@ from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import STUCK_S, LiveFacts, live_application, serving_live
 from autoscaler.errors import InputError
 from autoscaler.record.board import Board
+from autoscaler.record.estimate import Estimate
 from autoscaler.record.metrics import Process
 from autoscaler.record.status import About, Rejected
 from tests.record.test_board import AIM, act, step
-from tests.web.builders import frame
+from tests.web.builders import estimate, frame
 from tests.web.test_server import event
 
 Client = TestClient[Any, Any]
@@ -63,6 +64,7 @@ class Controller:
     not_ready: tuple[str, ...] = ()
     snapshot: bytes | None = b"\x00learnt"
     rejected: tuple[Rejected, ...] = ()
+    past: tuple[Estimate, ...] = ()
 
     def facts(self) -> LiveFacts:
         return LiveFacts(
@@ -73,6 +75,7 @@ class Controller:
             not_ready=lambda: self.not_ready,
             snapshot=lambda: self.snapshot,
             rejected=lambda: self.rejected,
+            past=lambda: self.past,
         )
 
 
@@ -178,7 +181,14 @@ async def test_a_workload_that_is_not_scaled_is_not_found(client: Client, questi
     assert "/api/" in content["error"]
 
 
-@pytest.mark.parametrize("path", ["/api/explain/prod/chat", "/api/overload/prod/chat", "/api/overload"])
+async def test_whoever_leads_tells_what_shadow_mode_counted(client: Client, controller: Controller) -> None:
+    assert await asked(client, "/api/past") == []
+    controller.past = (estimate(),)
+    (told,) = await asked(client, "/api/past")
+    assert (told["observed"]["held_hours"], told["ours"]["held_hours"], told["saved_hours"]) == (10.0, 6.0, 4.0)
+
+
+@pytest.mark.parametrize("path", ["/api/explain/prod/chat", "/api/overload/prod/chat", "/api/overload", "/api/past"])
 async def test_a_replica_that_does_not_lead_names_the_leader_instead_of_saying_zero(
     client: Client, controller: Controller, path: str
 ) -> None:

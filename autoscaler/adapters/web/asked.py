@@ -7,7 +7,7 @@ the rest with the leader's name, because nothing is not the same as zero.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from autoscaler.errors import HeadroomError
 from autoscaler.ports import Clock
@@ -43,6 +43,9 @@ class RefusedError(HeadroomError):
         leader = process.holder or None
         words = f"{leader} does; ask there" if leader else "nobody does now; ask again in a few seconds"
         return cls(503, f"this replica does not lead, {words}", leader=leader, address=process.holder_address or None)
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,11 @@ class Asked:
         now_s, chosen = self._clock.now(), _range(self._workloads(), query)
         told = tuple(overload_status(name, self._board.frame(name), now_s) for name in chosen.names)
         return Overloads(now_s, told, chosen.next)
+
+    def of_leader(self, answer: Callable[[], T]) -> T:
+        """What only the replica that leads can say."""
+        self._lead()
+        return answer()
 
     def _known(self, workload: str) -> About:
         self._lead()

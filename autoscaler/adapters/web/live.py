@@ -33,8 +33,8 @@ STUCK_S = 900.0
 
 _PROBES = frozenset({"/healthz", "/readyz"})
 _SERVED = (
-    "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/overload, "
-    "/api/overload/NAMESPACE/NAME and /api/snapshot"
+    "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/past, "
+    "/api/overload, /api/overload/NAMESPACE/NAME and /api/snapshot"
 )
 
 Answer = Callable[[web.Request], object]
@@ -55,6 +55,8 @@ class LiveFacts:
     """What a follower keeps to take over; None while this replica does not lead."""
     rejected: Callable[[], Sequence[Rejected]]
     """Who asks to be scaled in vain."""
+    past: Callable[[], Sequence[object]] = tuple
+    """What shadow mode counted, a value per workload that writes itself as JSON."""
 
 
 def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Application:
@@ -77,6 +79,7 @@ def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Applicatio
     answers: dict[str, Answer] = {
         "/api/status": lambda request: asked.status(request.query),
         "/api/explain/{namespace}/{name}": lambda request: asked.explain(_workload(request)),
+        "/api/past": lambda _: asked.of_leader(facts.past),
         "/api/overload": lambda request: asked.overloads(request.query),
         "/api/overload/{namespace}/{name}": lambda request: asked.overload(_workload(request)),
     }

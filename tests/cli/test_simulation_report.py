@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autoscaler.cli.report import BINS, ReportRun, report_html, write_report
+from autoscaler.cli.simulation_report import BINS, ReportRun, report_html, write_report
 from autoscaler.core.reasons import Reason
 from autoscaler.core.types import Decision, Step, Verdict
 from autoscaler.errors import InputError
