@@ -1,9 +1,11 @@
 """What the suites of KEDA's external scaler share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.engines import Engines
 from tests.real import parts
 
 
@@ -13,3 +15,10 @@ def keda_module() -> Path:
     found = parts.source("keda", parts.KEDA_MODULE)
     assert found is not None
     return found
+
+
+@pytest.fixture
+def engines() -> Iterator[Engines]:
+    """The fake pods' metrics pages."""
+    with Engines() as made:
+        yield made

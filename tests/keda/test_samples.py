@@ -16,6 +16,7 @@ from autoscaler.settings.model import Settings
 from tests.conftest import ROOT
 
 SAMPLES = sorted((ROOT / "config/samples").glob("keda-*.yaml"))
+PLAIN = ("keda-vllm", "keda-sglang", "keda-queue-worker")
 OURS = Settings(keda=Keda(enabled=True, plaintext=True)).keda_addresses
 
 
@@ -37,10 +38,31 @@ def test_each_sample_is_a_policy_that_acts_at_the_services_own_address(path: Pat
 
 def test_the_samples_say_what_their_comments_say() -> None:
     by_name = {path.stem: scaled_object(path) for path in SAMPLES}
-    assert set(by_name) == {"keda-vllm", "keda-sglang-tls", "keda-queue-worker"}
-    worker, sglang = by_name["keda-queue-worker"], by_name["keda-sglang-tls"]
+    assert set(by_name) == {name + tls for name in PLAIN for tls in ("", "-tls")}
+    worker, sglang = by_name["keda-queue-worker"], by_name["keda-sglang"]
     assert read_measure(worker.spec.triggers[0].metadata) == Measure(Style.DEMAND, 16)
     assert read_scaled_object(sglang, OURS).min_replicas == 0
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_over_tls_each_sample_is_the_same_with_certificates_from_a_secret(name: str) -> None:
+    (plain,) = documents(ROOT / f"config/samples/{name}.yaml")
+    authentication, encrypted = documents(ROOT / f"config/samples/{name}-tls.yaml")
+    (trigger,) = encrypted["spec"]["triggers"]
+    assert trigger.pop("authenticationRef") == {"name": authentication["metadata"]["name"]}
+    assert trigger["metadata"].pop("enableTLS") == "true"
+    assert encrypted == plain
+    given = {entry["parameter"]: entry["key"] for entry in authentication["spec"]["secretTargetRef"]}
+    assert given == {"caCert": "ca.crt", "tlsClientCert": "tls.crt", "tlsClientKey": "tls.key"}
+    assert authentication["metadata"]["namespace"] == encrypted["metadata"]["namespace"]
+
+
+@pytest.mark.parametrize("name", ["keda-vllm", "keda-vllm-tls"])
+def test_the_readme_shows_what_the_samples_say(name: str) -> None:
+    blocks = (ROOT / "README.md").read_text().split("```yaml\n")[1:]
+    (shown,) = (b.partition("```")[0] for b in blocks if f"# config/samples/{name}.yaml" in b)
+    found = documents(ROOT / f"config/samples/{name}.yaml")[-1]
+    assert msgspec.yaml.decode(shown) == {"triggers": found["spec"]["triggers"]}
 
 
 def test_the_service_selects_the_leader_at_the_port_of_the_settings() -> None:

@@ -1,7 +1,7 @@
 """KEDA's real operator, adapter and HPA against our external scaler: what they make of every kind of answer.
 
-The answers are the test's own, so that each count and each refusal comes at a known instant; `test_keda_live` has the
-whole controller behind them. HPA pulls every 2 s here and KEDA polls every 2 s, instead of 15 s and 30 s.
+The answers are the test's own, so that each count and each refusal comes at a known instant; `test_whole_controller`
+has the whole controller behind them. HPA pulls every 2 s here and KEDA polls every 2 s, instead of 15 s and 30 s.
 """
 
 import base64
