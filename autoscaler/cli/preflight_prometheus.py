@@ -31,6 +31,7 @@ from autoscaler.adapters.prometheus.discovery import (
 )
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import remembering
+from autoscaler.adapters.prometheus.patience import Persistence
 from autoscaler.adapters.prometheus.promql import parse_matchers
 from autoscaler.adapters.prometheus.questions import Window, questions, settle_s
 from autoscaler.cli.progress import Meter
@@ -110,7 +111,7 @@ class Fetched:
     histories: Iterator[WorkloadHistory]
     notes: tuple[str, ...]
     asked: int
-    """Requests for parts that this run sent."""
+    """Requests that this run sent."""
     kept: int
     """Parts that a run before had left."""
 
@@ -198,14 +199,15 @@ async def _read(options: PrometheusOptions, endpoint: Endpoint, search: Search, 
     with Meter(2) as meter:
         meter.begin("looking for workloads")
         async with remembering(endpoint, timeout_s=options.query_timeout_s) as history:
-            found = await discover(history, search, window)
-            archive = Archive(history, chunks, clock, np.random.default_rng())
+            persistence = Persistence(clock, np.random.default_rng())
+            found = await discover(history, persistence, search, window)
+            archive = Archive(history, chunks, persistence)
             await _fetch(archive, found, window, meter)
     (state / _UNFINISHED).unlink(missing_ok=True)
     chunks.forget_others()
     notes = (*resumed, *found.notes)
     histories = _histories(archive, found, window)
-    return Fetched(window, len(found.subjects), histories, notes, archive.asked, archive.kept)
+    return Fetched(window, len(found.subjects), histories, notes, persistence.asked, archive.kept)
 
 
 async def _fetch(archive: Archive, found: Discovered, window: Window, meter: Meter) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from autoscaler.adapters.prometheus.archive import Archive, Patience
+from autoscaler.adapters.prometheus.archive import Archive
 from autoscaler.adapters.prometheus.chunks import Chunks
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import remembering
+from autoscaler.adapters.prometheus.patience import Patience, Persistence
 from autoscaler.runtime.clock import WallClock
 
 Form = Mapping[str, str]
@@ -92,4 +93,8 @@ async def archive(
     url: str, folder: Path, *, patience: Patience = QUICK, timeout_s: float = 10.0
 ) -> AsyncIterator[Archive]:
     async with remembering(Endpoint(url), timeout_s=timeout_s) as history:
-        yield Archive(history, Chunks(folder), WallClock(), np.random.default_rng(0), patience)
+        yield Archive(history, Chunks(folder), persistence(patience))
+
+
+def persistence(patience: Patience = QUICK) -> Persistence:
+    return Persistence(WallClock(), np.random.default_rng(0), patience)

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from autoscaler.adapters.prometheus.answers import Trouble
-from autoscaler.adapters.prometheus.archive import Patience
+from autoscaler.adapters.prometheus.patience import Patience
 from autoscaler.adapters.prometheus.questions import Question
 from autoscaler.ports import Fault, PortError
 from tests.prometheus.past import FakePast, Form, archive, error, instants, matrix, past

@@ -17,7 +17,7 @@ from autoscaler.adapters.prometheus.questions import Subject, Window
 from autoscaler.errors import InputError
 from autoscaler.ports import Fault as PortFault
 from autoscaler.ports import PortError
-from tests.prometheus.past import FakePast, Fault, Form, error, past
+from tests.prometheus.past import FakePast, Fault, Form, error, past, persistence
 
 WINDOW = Window(1_700_000_010, 30, 40_320)
 SET = "-7d4b9c6f58"
@@ -44,7 +44,7 @@ def scraped(count: float, job: str = "pods"):
 
 async def looked(fake: FakePast, **how) -> Discovered:
     async with remembering(Endpoint(fake.url)) as history:
-        return await discover(history, Search(Endpoint(fake.url), **how), WINDOW)
+        return await discover(history, persistence(), Search(Endpoint(fake.url), **how), WINDOW)
 
 
 async def found(engines: list[dict[str, str]], owners: list[dict[str, str]] = [], **how) -> Mapping[str, Subject]:  # noqa: B006 - never changed
@@ -220,3 +220,14 @@ async def test_kube_state_metrics_that_does_not_answer_is_a_note_and_one_that_re
         with pytest.raises(PortError) as raised:
             await looked(fake)
     assert raised.value.fault is PortFault.DENIED
+
+
+async def test_a_server_that_is_busy_at_first_is_asked_again_and_a_wrong_address_is_not() -> None:
+    busy = iter(range(2))
+    async with past() as fake:
+        fake.series["num_requests_running"] = [engine("chat-0")]
+        fake.ranges["count_over_time"] = scraped(31.0)
+        fake.fault = lambda _form: None if next(busy, None) is None else error(503, "starting up")
+        assert len((await looked(fake)).subjects) == 1
+    with pytest.raises(PortError, match="refused"):
+        await looked(fake)

@@ -37,7 +37,7 @@ class AnswerError(PortError):
         *,
         again: bool = False,
         smaller: bool = False,
-        answered: bool = False,
+        status: int | None = None,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(fault, message)
@@ -46,9 +46,14 @@ class AnswerError(PortError):
         """Whether the same question may be answered later."""
         self.smaller = smaller
         """Whether a question over less time may be answered."""
-        self.answered = answered or trouble is not Trouble.UNREACHABLE
-        """Whether it was the server that spoke, rather than a proxy or nobody."""
+        self.status = status
+        """Of HTTP; None where nobody answered."""
         self.retry_after_s = retry_after_s
+
+    @property
+    def answered(self) -> bool:
+        """Whether it was the server that spoke, rather than a proxy or nobody."""
+        return self.trouble is not Trouble.UNREACHABLE or (self.status is not None and self.smaller)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -125,21 +130,20 @@ def _refuse(where: str, status: int, answer: _Answer, retry_after_s: float | Non
 def _of_status(where: str, status: int, said: str, retry_after_s: float | None, *, torn: bool = False) -> AnswerError:
     """The error of an answer that is none; `torn` where the text looks cut off rather than another program's."""
     text = f"{where}: HTTP {status}: {said}"
-    if status in {401, 403}:
-        return AnswerError(Trouble.REFUSED, Fault.DENIED, text)
     slow = status in {422, 503, 504} and _SLOW.search(said) is not None
+    if status in {401, 403}:
+        return AnswerError(Trouble.REFUSED, Fault.DENIED, text, status=status)
     if status == 422 and _DOUBLE.search(said):
-        return AnswerError(Trouble.AMBIGUOUS, Fault.INVALID, text)
+        return AnswerError(Trouble.AMBIGUOUS, Fault.INVALID, text, status=status)
     if status in {400, 413, 422} and _TOO_MANY.search(said):
-        return AnswerError(Trouble.TOO_MANY, Fault.INVALID, text, smaller=True)
+        return AnswerError(Trouble.TOO_MANY, Fault.INVALID, text, smaller=True, status=status)
     if slow or status == 429 or status >= 500:
         fault = Fault.TIMEOUT if slow else Fault.UNAVAILABLE
-        return AnswerError(
-            Trouble.UNREACHABLE, fault, text, again=True, smaller=slow, answered=slow, retry_after_s=retry_after_s
-        )
+        how = {"again": True, "smaller": slow}
+        return AnswerError(Trouble.UNREACHABLE, fault, text, **how, status=status, retry_after_s=retry_after_s)
     if status == 200 and torn:
-        return AnswerError(Trouble.UNREACHABLE, Fault.INVALID, text, again=True)
-    return AnswerError(Trouble.REFUSED, Fault.INVALID, text)
+        return AnswerError(Trouble.UNREACHABLE, Fault.INVALID, text, again=True, status=status)
+    return AnswerError(Trouble.REFUSED, Fault.INVALID, text, status=status)
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -8,6 +8,7 @@ after that. A server that has stopped answering altogether ends the run: a repor
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -17,21 +18,16 @@ from autoscaler.adapters.prometheus.answers import AnswerError, Trouble
 from autoscaler.adapters.prometheus.chunks import Asked, Chunks, Rows
 from autoscaler.adapters.prometheus.history import CONNECTIONS, History, PastSeries
 from autoscaler.adapters.prometheus.live import MAX_POINTS
+from autoscaler.adapters.prometheus.patience import Persistence
 from autoscaler.adapters.prometheus.questions import Question
 from autoscaler.core.columns import F64
 from autoscaler.errors import HeadroomError, InputError
-from autoscaler.ports import Clock, Fault, PortError
+from autoscaler.ports import Fault, PortError
 
-ATTEMPTS: Final = 5
-"""For one part; with the waits between them some 20 s."""
-FIRST_WAIT_S: Final = 0.5
-LONGEST_WAIT_S: Final = 30.0
 SMALLEST_POINTS: Final = 120
 """A part of fewer points is not divided further: an hour at the default step."""
 MAX_SERIES: Final = 2_000
 """Of one aggregate: a workload's are a dozen, a histogram's a few hundred at most."""
-GONE_S: Final = 180.0
-"""A server that has answered nothing at all for so long is gone: a restart that reads its log back takes less."""
 _CURABLE: Final = frozenset({Trouble.UNREACHABLE, Trouble.PARTIAL})
 """What is asked for once more when all else is there: a restart in the middle should leave no hole."""
 
@@ -55,32 +51,16 @@ class Past:
     losses: tuple[Loss, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How often a part is asked for and how long is waited between, in seconds."""
-
-    attempts: int = ATTEMPTS
-    first_wait_s: float = FIRST_WAIT_S
-    longest_wait_s: float = LONGEST_WAIT_S
-    gone_s: float = GONE_S
-
-
 @dataclass(slots=True)
 class Archive:
-    """Fetches and remembers. `rng` spreads the waits of runs that fail together."""
+    """Fetches and remembers."""
 
     history: History
     chunks: Chunks
-    clock: Clock
-    rng: np.random.Generator
-    patience: Patience = field(default_factory=Patience)
-    asked: int = 0
-    """Requests sent so far."""
+    persistence: Persistence
     kept: int = 0
     """Parts that were there already."""
     _losses: dict[Asked, Loss] = field(default_factory=dict)
-    _answered_s: float = 0.0
-    """When the server last answered anything, in monotonic seconds."""
 
     async def fetch(self, questions: Sequence[Question], progress: Callable[[int, int], None]) -> None:
         """Get all that is not kept yet; call `progress` with the parts done and all parts.
@@ -88,7 +68,6 @@ class Archive:
         Raises PortError when the server refuses whoever asks, or has stopped answering; what came before is kept.
         """
         parts = [part for question in questions for part in self._parts(question)]
-        self._answered_s = self.clock.monotonic()
         await self._obtain_all(parts, progress)
         curable = [part for part, loss in self._losses.items() if loss.trouble in _CURABLE]
         await self._obtain_all(curable, lambda _done, _all: None)
@@ -158,7 +137,7 @@ class Archive:
                 await self._obtain(half)
             return
         try:
-            rows = await self._patiently(part)
+            rows = await self.persistence.ask(partial(self._asked, part), divisible=bool(halves))
         except AnswerError as error:
             if error.fault is Fault.DENIED:
                 raise
@@ -175,40 +154,10 @@ class Archive:
         """Whether some of a part is kept."""
         return self.chunks.has(part) or (_divisible(part) and any(self._begun(half) for half in _halves(part)))
 
-    async def _patiently(self, part: Asked) -> Rows:
-        """The answer, after as many attempts as make sense. Raises AnswerError, PortError for a server that is gone."""
-        wait_s = self.patience.first_wait_s
-        for attempt in range(1, self.patience.attempts + 1):
-            try:
-                self.asked += 1
-                found = await self.history.range(
-                    part.query, start_s=part.first_s, end_s=part.last_s, step_s=part.step_s
-                )
-                rows = _rows(part, found)
-            except AnswerError as error:
-                self._gone(error)
-                if not error.again or (error.smaller and _divisible(part)) or attempt == self.patience.attempts:
-                    raise
-                drawn_s = float(self.rng.uniform(0.5 * wait_s, wait_s))
-                asked_s = min(error.retry_after_s or 0.0, self.patience.longest_wait_s)
-            else:
-                self._answered_s = self.clock.monotonic()
-                return rows
-            await self.clock.sleep_until(self.clock.monotonic() + max(drawn_s, asked_s))
-            wait_s = min(2 * wait_s, self.patience.longest_wait_s)
-        raise ValueError(f"{self.patience.attempts} attempts; at least one is needed")
-
-    def _gone(self, error: AnswerError) -> None:
-        """Note that the server spoke; raise PortError where it has not for too long."""
-        now_s = self.clock.monotonic()
-        if error.answered:
-            self._answered_s = now_s
-        elif now_s - self._answered_s > self.patience.gone_s:
-            raise PortError(
-                error.fault,
-                f"{error}; nothing was answered for {now_s - self._answered_s:.0f} s. What was read is kept: the same "
-                "command goes on from there",
-            ) from error
+    async def _asked(self, part: Asked) -> Rows:
+        """One attempt. Raises AnswerError."""
+        found = await self.history.range(part.query, start_s=part.first_s, end_s=part.last_s, step_s=part.step_s)
+        return _rows(part, found)
 
     def _lose(self, part: Asked, error: AnswerError) -> None:
         self._losses[part] = Loss(part.first_s, part.last_s + part.step_s, error.trouble, _remedied(error))

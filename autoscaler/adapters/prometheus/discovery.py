@@ -17,6 +17,7 @@ from autoscaler.adapters.prometheus.answers import AnswerError, Trouble
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import History
 from autoscaler.adapters.prometheus.owners import Owner, Owners, owners_of, replica_gpus, replica_starts
+from autoscaler.adapters.prometheus.patience import Persistence, Persistent
 from autoscaler.adapters.prometheus.promql import POD_NAMES, any_of, exactly, written
 from autoscaler.adapters.prometheus.questions import Subject, Window
 from autoscaler.errors import InputError
@@ -81,9 +82,9 @@ class _Group:
     series: list[Labels] = field(default_factory=list)
 
 
-async def discover(history: History, search: Search, window: Window) -> Discovered:
+async def discover(history: History, persistence: Persistence, search: Search, window: Window) -> Discovered:
     """The workloads of a window. Raises PortError; InputError where nothing is found, or not what was wanted."""
-    look = _Look(history, search, window)
+    look = _Look(Persistent(history, persistence), search, window)
     by_name = [one for one in search.wanted if not one.matchers]
     groups: dict[str, _Group] = {}
     notes: list[str] = []
@@ -107,7 +108,7 @@ async def discover(history: History, search: Search, window: Window) -> Discover
 class _Look:
     """One search."""
 
-    def __init__(self, history: History, search: Search, window: Window) -> None:
+    def __init__(self, history: Persistent, search: Search, window: Window) -> None:
         self._history, self._search, self._window = history, search, window
         engines = {name: one for name, one in search.profiles.items() if Fact.QUEUED not in one.facts}
         self._profile_of = {

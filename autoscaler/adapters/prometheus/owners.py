@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoscaler.adapters.prometheus.answers import AnswerError
-from autoscaler.adapters.prometheus.history import History
+from autoscaler.adapters.prometheus.patience import Persistent
 from autoscaler.adapters.prometheus.promql import any_of
 from autoscaler.adapters.prometheus.questions import Window
 from autoscaler.ports import Fault
@@ -37,7 +37,7 @@ class Owner:
 Owners = Mapping[PodKey, Owner]
 
 
-async def owners_of(history: History, namespaces: Sequence[str], window: Window, notes: list[str]) -> Owners:
+async def owners_of(history: Persistent, namespaces: Sequence[str], window: Window, notes: list[str]) -> Owners:
     """Pod -> what owns it, through its ReplicaSet; a pod that has no owner is left out. Raises PortError."""
     spaces = any_of(namespaces)
     asked = [
@@ -69,7 +69,7 @@ async def owners_of(history: History, namespaces: Sequence[str], window: Window,
 
 
 async def replica_gpus(
-    history: History, namespaces: Sequence[str], window: Window, notes: list[str]
+    history: Persistent, namespaces: Sequence[str], window: Window, notes: list[str]
 ) -> Mapping[PodKey, float]:
     """Pod -> the GPUs it asks for, of pods that stood at one of some instants of the window. Raises PortError."""
     step_s = max(1, (window.end_s - window.start_s) // _LOOKS)
@@ -93,7 +93,7 @@ async def replica_gpus(
 
 
 async def replica_starts(
-    history: History, namespaces: Sequence[str], window: Window, notes: list[str]
+    history: Persistent, namespaces: Sequence[str], window: Window, notes: list[str]
 ) -> Mapping[PodKey, float]:
     """Pod -> seconds from its creation until it was ready, of pods that stood at one of many instants.
 
