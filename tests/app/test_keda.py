@@ -7,6 +7,7 @@ import pytest
 
 from autoscaler.adapters.keda.answers import Refusal, Refused, Served
 from autoscaler.adapters.keda.pushes import Bells
+from autoscaler.adapters.kube.scaling import Hpa, Target, TargetSpec, TargetStatus
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec
@@ -19,6 +20,7 @@ from autoscaler.core.view import View
 from autoscaler.runtime.actuator import Act, Outcome
 from autoscaler.runtime.records import Stepped
 from autoscaler.runtime.triggers import Cause
+from tests.kube.test_hpas import hpa
 
 CHAT = "prod/chat"
 KEY = ("prod", "chat-so")
@@ -56,6 +58,17 @@ class Known:
     frozen: str | None = None
     leading: bool = True
     leader: str = "headroom-1"
+    hpas: dict[tuple[str, str], Hpa] = field(default_factory=dict)
+    targets: dict[str, Target] = field(default_factory=dict)
+
+    def hpa(self, claim: Claim) -> Hpa | None:
+        return self.hpas.get((claim.ref.namespace, claim.scaled_object or ""))
+
+    def target(self, ref: TargetRef) -> Target | None:
+        return self.targets.get(ref.workload)
+
+    def knows_tolerance(self) -> bool:
+        return True
 
     def claim(self, workload: str) -> Claim | None:
         return self.claims.get(workload)
@@ -297,3 +310,16 @@ def test_workloads_that_keda_does_not_ask_for_are_not_kept() -> None:
     bench = Bench(Known(claims={CHAT: replace(claim(), way=Way.ANNOTATION, scaled_object=None)}))
     bench.step(5)
     assert not bench.answers._steps
+
+
+def test_a_number_that_is_told_is_previewed_for_the_workload_behind_the_scaledobject() -> None:
+    bench = Bench()
+    target = Target(spec=TargetSpec(2), status=TargetStatus(2))
+    bench.known.hpas = {KEY: hpa("keda-hpa-chat-so", "chat-so")}
+    bench.known.targets = {CHAT: target}
+    bench.answers.told(*KEY, "headroom-replicas", 5)
+    bench.answers.told("prod", "stranger", "headroom-replicas", 9)
+    assert bench.answers.previews.figures() == {CHAT: (4, ("UP_POLICIES",))}
+    del bench.known.claims[CHAT]
+    bench.answers.on_claim(CHAT)
+    assert bench.answers.previews.figures() == {}

@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from autoscaler.adapters.keda.answers import Served
+from autoscaler.adapters.keda.polls import SAME_POLL_S
 from autoscaler.adapters.keda.server import SERVICE
 from autoscaler.errors import InputError
 from tests.keda.book import CHAT, NOT_LEADING, SYNCING, Book, calling, query, ref, serving
@@ -49,6 +50,19 @@ async def test_reflection_names_the_service() -> None:
         (answer,) = [a async for a in stub.ServerReflectionInfo(iter([question]))]
     assert SERVICE in {service.name for service in answer.list_services_response.service}
     assert SERVICE == "externalscaler.ExternalScaler"
+
+
+async def test_every_number_that_hpa_is_told_is_noted_and_a_refusal_is_none() -> None:
+    book = Book({CHAT: Served(5, 5, 37)})
+    async with serving(book) as port, calling(port) as client:
+        await client.GetMetrics(query())
+        await client.GetMetrics(query("headroom-demand", {"value": "demand", "perReplica": "8"}))
+        await client.IsActive(ref())
+        book.put(SYNCING)
+        await asyncio.sleep(SAME_POLL_S)
+        with suppress(grpc.aio.AioRpcError):
+            await client.GetMetrics(query())
+    assert book.numbers == [5, 37]
 
 
 async def test_a_value_that_is_held_is_flagged_with_its_age() -> None:
