@@ -9,8 +9,10 @@ import pytest
 from aiohttp import web
 
 from autoscaler.adapters.prometheus.answers import Trouble
+from autoscaler.adapters.prometheus.chunks import Chunks
 from autoscaler.adapters.prometheus.patience import Patience
 from autoscaler.adapters.prometheus.questions import Question
+from autoscaler.errors import InputError
 from autoscaler.ports import Fault, PortError
 from tests.prometheus.past import FakePast, Form, archive, error, instants, matrix, past
 
@@ -68,14 +70,17 @@ async def test_a_second_run_asks_for_nothing_it_has(tmp_path: Path) -> None:
         assert other[1].kept == 0
 
 
-@pytest.mark.parametrize("harm", ["cut", "flipped", "another's", "empty"])
+@pytest.mark.parametrize("harm", ["cut", "flipped", "relabelled", "another's", "empty"])
 async def test_a_part_on_disk_that_is_not_whole_is_asked_for_again(tmp_path: Path, harm: str) -> None:
     async with past() as fake:
         fake.ranges["load"] = rising
         await fetched(fake, tmp_path, question())
         first, second, _ = parts(tmp_path)
         text = first.read_bytes()
-        harmed = {"cut": text[:-10], "flipped": text[:-1] + b"\0", "another's": second.read_bytes(), "empty": b""}
+        harmed = {
+            "cut": text[:-10], "flipped": text[:-1] + b"\0", "another's": second.read_bytes(), "empty": b"",
+            "relabelled": text.replace(b'"s":"t"', b'"s":"x"'),
+        }  # fmt: skip
         first.write_bytes(harmed[harm])
         fake.asked.clear()
         ((found,), run) = await fetched(fake, tmp_path, question())
@@ -238,3 +243,24 @@ async def test_bounds_of_a_histogram_may_come_and_go(tmp_path: Path) -> None:
         ((found,), _) = await fetched(fake, tmp_path, question(22_000))
     assert [labels["s"] for labels in found.labels] == ["old", "new"]
     assert np.isnan(found.values).sum(axis=1).tolist() == [11_000, 11_000]
+
+
+async def test_parts_of_a_window_that_is_over_are_not_kept_for_ever(tmp_path: Path) -> None:
+    async with past() as fake:
+        fake.ranges["load"] = rising
+        await fetched(fake, tmp_path, question(name="load-old"))
+        (tmp_path / ".new-torn").write_bytes(b"half")
+        (tmp_path / "window.json").write_bytes(b"{}")
+        _, run = await fetched(fake, tmp_path, question(name="load-new"))
+        assert len(parts(tmp_path)) == 6
+        run.chunks.forget_others()
+        assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".past", ".past", ".past"]  # noqa: ASYNC240
+        fake.asked.clear()
+        await fetched(fake, tmp_path, question(name="load-new"))
+    assert fake.asked == []
+
+
+def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be made"):
+        Chunks(tmp_path / "file" / "parts")

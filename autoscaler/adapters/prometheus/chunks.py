@@ -1,7 +1,7 @@
 """Answers that were paid for, kept on disk so that a run which is cut asks for none of them again.
 
 Enters: what was asked (endpoint, query, instants) and the rows it was answered with. Leaves: the same rows. A file is
-named by the hash of what was asked and carries that hash and a checksum of its content; one that is torn, of another
+named by the hash of what was asked and carries that hash and one of its content; one that is torn, of another
 question or of another version is as good as absent. Files appear whole or not at all.
 """
 
@@ -59,7 +59,6 @@ class _Head(msgspec.Struct, frozen=True):
     asked: str
     labels: tuple[dict[str, str], ...]
     points: int
-    crc32: int
 
 
 class Chunks:
@@ -79,14 +78,14 @@ class Chunks:
             text = self._path(asked).read_bytes()
         except OSError:
             return None
-        head_text, _, packed = text.removeprefix(_MAGIC).partition(b"\n")
-        try:
-            head = msgspec.json.decode(head_text, type=_Head)
-            if not text.startswith(_MAGIC) or head.asked != asked.digest() or head.crc32 != zlib.crc32(packed):
-                return None
-            values = np.frombuffer(zlib.decompress(packed), dtype="<f8")
-        except (msgspec.DecodeError, zlib.error, ValueError):
+        seal, _, content = text.removeprefix(_MAGIC).partition(b"\n")
+        if not text.startswith(_MAGIC) or seal != _sealed(content):
             return None
+        head_text, _, packed = content.partition(b"\n")
+        head = msgspec.json.decode(head_text, type=_Head)
+        if head.asked != asked.digest():
+            return None
+        values = np.frombuffer(zlib.decompress(packed), dtype="<f8")
         self._used.add(self._path(asked))
         return Rows(head.labels, values.reshape(len(head.labels), head.points).astype(np.float64))
 
@@ -97,8 +96,8 @@ class Chunks:
     def save(self, asked: Asked, rows: Rows) -> None:
         """Keep an answer. Raises InputError when the disk does not take it."""
         packed = zlib.compress(np.ascontiguousarray(rows.values, dtype="<f8").tobytes(), _FAST)
-        head = _Head(asked.digest(), rows.labels, asked.points, zlib.crc32(packed))
-        replace_file(self._path(asked), _MAGIC + msgspec.json.encode(head) + b"\n" + packed)
+        content = msgspec.json.encode(_Head(asked.digest(), rows.labels, asked.points)) + b"\n" + packed
+        replace_file(self._path(asked), _MAGIC + _sealed(content) + b"\n" + content)
         self._used.add(self._path(asked))
 
     def forget_others(self) -> None:
@@ -109,6 +108,10 @@ class Chunks:
 
     def _path(self, asked: Asked) -> Path:
         return self._folder / f"{asked.digest()[:32]}{_SUFFIX}"
+
+
+def _sealed(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def replace_file(path: Path, content: bytes) -> None:
