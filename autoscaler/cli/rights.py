@@ -50,10 +50,16 @@ class Own:
     freeze: str
 
 
-def rights(kinds: Iterable[Kind], namespaces: Iterable[str], own: Own) -> tuple[Right, ...]:
-    """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one."""
+def rights(
+    kinds: Iterable[Kind], namespaces: Iterable[str], own: Own, *, deletion_cost: bool = False
+) -> tuple[Right, ...]:
+    """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one.
+
+    `deletion_cost` adds those of the setting of that name, which stand in ``config/rbac/optional``.
+    """
     everywhere = tuple(namespaces) or (None,)
-    return (*_wide(tuple(kinds), everywhere), *_own(own))
+    marking = [Right("", "pods", "patch", "mark the pods that should go first", n) for n in everywhere if deletion_cost]
+    return (*_wide(tuple(kinds), everywhere), *marking, *_own(own))
 
 
 def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterator[Right]:

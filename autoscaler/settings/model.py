@@ -88,6 +88,9 @@ class Settings(BaseSettings):
         "amd.com/gpu",
     )
     """The resources of pods and nodes that are GPUs."""
+    deletion_cost: bool = False
+    """Before a Deployment is shrunk, mark the pods with the least work, so that they are the ones that go. It takes the
+    right to patch pods wherever workloads are scaled (config/rbac/optional)."""
     log_level: LogLevel = LogLevel.INFO
     allow_loopback_targets: bool = False
     """For tests only: pods, gateways and Prometheus may have loopback addresses."""

@@ -187,6 +187,14 @@ def test_where_only_some_namespaces_are_watched_rights_are_asked_for_there() -> 
     assert needed[-1].words == "delete configmaps in ops"
 
 
+def test_the_optional_role_grants_exactly_what_marking_pods_takes() -> None:
+    own = Own("headroom-system", "headroom", "headroom-freeze")
+    with_it, without = (set(rights([], [], own, deletion_cost=given)) for given in (True, False))
+    assert {(r.group, r.resource, r.verb, r.namespace, r.name) for r in with_it - without} == granted(
+        ROOT / "config" / "rbac" / "optional"
+    )
+
+
 TOLERANT = HpaPreview(
     "h", 21, 20, 20, None, ("TOLERANCE",), "HPA h: …", ("HPA's tolerance of 10 % …",), '{"scaleUp":{}}'
 )

@@ -12,6 +12,7 @@ from typing import Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.adapters.kube.deletion_cost import DeletionCost
 from autoscaler.adapters.kube.scale import patch_scale, read_scale
 from autoscaler.adapters.kube.scaling import Target
 from autoscaler.api.claims import TargetRef
@@ -24,15 +25,16 @@ a patch is conditional anyway."""
 READ_S: Final = 2.0
 """For one read of ``/scale``; a target that cannot be read costs a step, not the others' turns."""
 
-PATCH_S: Final = 4.0
-"""Less than the driver waits for a patch: what became of it is told by who knows, above all that it never left."""
+PATCH_S: Final = 3.5
+"""With the second in which pods are marked less than the driver waits for a patch: what became of it is told by who
+knows, above all that it never left."""
 
 Version = int | str
 
 
 class ClusterScale:
     """A ScaleClient over a followed cluster. `may_write` and `remaining_s` are the lead's; a pod that has `failed`
-    (asked by ``namespace/name``) is no replica that serves."""
+    (asked by ``namespace/name``) is no replica that serves; `cost` says which pods should go first."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class ClusterScale:
         may_write: Callable[[], bool],
         remaining_s: Callable[[], float],
         failed: Callable[[str], bool] = lambda _: False,
+        cost: DeletionCost | None = None,
     ) -> None:
         self._api = api
         self._cluster = cluster
@@ -50,6 +53,7 @@ class ClusterScale:
         self._may_write = may_write
         self._remaining_s = remaining_s
         self._failed = failed
+        self._cost = cost
         self._unsure: set[str] = set()
         self._told: dict[str, tuple[Version, int]] = {}
         """Workload -> the version in memory when the server told or took a count, and the count."""
@@ -81,6 +85,8 @@ class ClusterScale:
     async def patch(self, workload: str, seen_replicas: int, replicas: int) -> Patch:
         """Write `replicas` if the target still has `seen_replicas`. Raises PortError as the port says."""
         ref = self._ref(workload)
+        if self._cost is not None and replicas < seen_replicas and self._may_act():
+            await self._cost.before(ref, self._cluster.members.pods(ref), seen_replicas - replicas)
         before = self._cluster.target(ref)
         self._unsure.add(workload)
         try:
