@@ -50,6 +50,7 @@ from autoscaler.app.work import work_of
 from autoscaler.app.workloads import Choices, Workloads
 from autoscaler.core.scale.sharing import Budgets
 from autoscaler.hindsight.estimates import Past
+from autoscaler.ports import Clock
 from autoscaler.record.board import Board
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.settings.model import Settings
@@ -83,14 +84,7 @@ class Live:
         self._apis = (outside.api, outside.lease_api)
         self._guard = Guard(clock)
         news = News()
-        self._scraper = Scraper(
-            clock=clock,
-            on_news=news.tell,
-            interval_s=settings.scrape.interval_s,
-            timeout_s=settings.scrape.timeout_s,
-            cap_bytes=settings.scrape.max_bytes,
-            allow_loopback=settings.allow_loopback_targets,
-        )
+        self._scraper = _scraper(settings, clock, news)
         prometheus = outside.prometheus
         self._signals = Signals(
             self._scraper, {name: PrometheusSource(prometheus, name, clock) for name in prometheus.endpoints}
@@ -141,15 +135,9 @@ class Live:
             guard=self._guard,
         )
         self._publisher = Publisher(
-            board=self._board,
-            hub=self.hub,
-            statuses=self._statuses,
-            events=self._events,
-            knowledge=self,
-            clock=clock,
-            guard=self._guard,
-            shadowing=self._shadowing,
-        )
+            board=self._board, hub=self.hub, statuses=self._statuses, events=self._events, knowledge=self, clock=clock,
+            guard=self._guard, shadowing=self._shadowing,
+        )  # fmt: skip
         self.keda = KedaSide(settings, api, self, clock, cluster=self._cluster, hold=self._on_held)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, self._leader_address)
@@ -357,6 +345,18 @@ def _elector(settings: Settings, outside: Outside, identity: str) -> Elector:
         lease_s=lease.duration_s,
         renew_s=lease.renew_s,
         deadline_s=lease.deadline_s,
+    )
+
+
+def _scraper(settings: Settings, clock: Clock, news: News) -> Scraper:
+    scrape = settings.scrape
+    return Scraper(
+        clock=clock,
+        on_news=news.tell,
+        interval_s=scrape.interval_s,
+        timeout_s=scrape.timeout_s,
+        cap_bytes=scrape.max_bytes,
+        allow_loopback=settings.allow_loopback_targets,
     )
 
 
