@@ -21,6 +21,8 @@ class PeakColumns(Columns):
     need_rps: F64 = column(HOURS, fill=0, keep=True)
     hour: F64 = column(HOURS, fill=-1e9, keep=True)
     worked_s: F64 = column(keep=True)
+    met: F64 = column(keep=True)
+    """Requests that waited when the workload was met, those of them that may still wait."""
 
 
 def note(columns: PeakColumns, rows: I64, now_s: F64, need_rps: F64) -> None:
@@ -31,6 +33,18 @@ def note(columns: PeakColumns, rows: I64, now_s: F64, need_rps: F64) -> None:
     old = np.where(same, columns.need_rps[rows, slot], 0.0)
     columns.need_rps[rows, slot] = np.fmax(old, need_rps)
     columns.hour[rows, slot] = hour
+
+
+def unseen_rps(columns: PeakColumns, rows: I64, queue: F64, lead_s: F64) -> F64:
+    """Return what a queue that stood when the workload was met tells of demand that nobody saw, in requests/s.
+
+    Its requests are taken to have come within one lead time. `queue` is NaN where not known; what came on top of the
+    queue that was met is counted as it arrives, and not here.
+    """
+    met = columns.met[rows]
+    met = np.where(np.isnan(met), queue, np.fmin(met, queue))
+    columns.met[rows] = met
+    return np.asarray(filled(met) / np.maximum(lead_s, 1.0))
 
 
 def ceiling_rps(columns: PeakColumns, rows: I64, now_s: F64, *, present_rps: F64, least_ratio: F64) -> F64:
