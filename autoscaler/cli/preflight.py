@@ -190,10 +190,7 @@ def _command(ctx: typer.Context) -> str:
         value = ctx.params.get(str(parameter.name))
         if value is None or value == parameter.default or value is False:
             continue
-        values = value if isinstance(value, list | tuple) else [value]
-        words += (
-            [word for item in values for word in (parameter.opts[0], str(item))]
-            if value is not True
-            else [parameter.opts[0]]
-        )
+        for item in value if isinstance(value, list | tuple) else [value]:
+            words.append(parameter.opts[0])
+            words += [] if item is True else [f"{item:.12g}" if isinstance(item, float) else str(item)]
     return shlex.join(words)

@@ -17,6 +17,7 @@ from autoscaler.preflight.sustained import (
     HIGH_SHARE,
     LEAST_DAYS,
     USUAL_SHARE,
+    ByHour,
     Sustained,
     by_hour,
     held,
@@ -31,16 +32,6 @@ _SHARES = (FLOOR_SHARE, USUAL_SHARE, HIGH_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
-class Hours:
-    """Levels per hour of the day, each (24,), NaN where the hour was never seen; `days` is how much stands behind."""
-
-    floor: F64
-    usual: F64
-    high: F64
-    days: float
-
-
-@dataclass(frozen=True, slots=True)
 class Bands:
     """Levels of one demand in `unit`, sustained over `width_s`; `peak` alone is of one step."""
 
@@ -51,7 +42,7 @@ class Bands:
     high: Answer
     highest: Answer
     peak: Answer
-    hours: Hours | CannotTell
+    hours: ByHour | CannotTell
 
 
 def bands(demand: Demand, *, step_s: float, cold_start_s: float, stream: np.random.Generator) -> Bands:
@@ -74,7 +65,9 @@ def bands(demand: Demand, *, step_s: float, cold_start_s: float, stream: np.rand
 
     how = f"highest of all windows of one cold start of {demand.how}"
     highest = Measured(float(known.max()), demand.unit, window, known.size, "windows", how)
-    return Bands(demand.unit, found.width_s, level(0), level(1), level(2), highest, peak, _hours(found, known, step_s))
+    return Bands(
+        demand.unit, found.width_s, level(0), level(1), level(2), highest, peak, _hours(found, known, step_s, stream)
+    )
 
 
 def _peak(demand: Demand) -> Measured:
@@ -95,12 +88,12 @@ def _refused(found: Sustained, known: F64, step_s: float) -> CannotTell | None:
     return None
 
 
-def _hours(found: Sustained, known: F64, step_s: float) -> Hours | CannotTell:
+def _hours(found: Sustained, known: F64, step_s: float, stream: np.random.Generator) -> ByHour | CannotTell:
     days = known.size * step_s / DAY_S
     if days < LEAST_DAYS:
         text = f"{days:.2g} days of known history do not tell one hour of the day from another"
         return CannotTell(Why.TOO_SHORT, text, f"{LEAST_DAYS:.0f} days, better two weeks")
-    return Hours(*by_hour(found), days)
+    return by_hour(found, stream)
 
 
 def dispersion(demand: Demand, *, step_s: float, scale_s: float) -> Answer:

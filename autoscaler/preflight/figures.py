@@ -10,8 +10,8 @@ from html import escape
 
 import numpy as np
 
-from autoscaler.preflight.bands import Hours
 from autoscaler.preflight.survival import Survival
+from autoscaler.preflight.sustained import ByHour
 from autoscaler.record.explain import duration, number
 
 WIDTH, HEIGHT = 380, 190
@@ -53,7 +53,7 @@ def survival_figure(curve: Survival, cold_start_s: float, step_s: float) -> str:
     return _svg(f"share of {curve.episodes} surges that go on, by length{outlast}", body)
 
 
-def hours_figure(hours: Hours, unit: str) -> str:
+def hours_figure(hours: ByHour, unit: str) -> str:
     """Floor, usual level and upper band for each hour of the day."""
     high, floor, usual = hours.high, hours.floor, hours.usual
     top = float(np.nanmax(high)) or 1.0
@@ -65,10 +65,13 @@ def hours_figure(hours: Hours, unit: str) -> str:
             continue
         left, width = across[hour] + 1, _INNER_W / 24.0 - 2
         upper, middle, lower = up(float(high[hour])), up(float(usual[hour])), up(float(floor[hour]))
+        low, most = float(hours.floor_low[hour]), float(hours.floor_high[hour])
+        sure = f" (90 % sure: {number(low)} to {number(most)})" if np.isfinite(low) else ""
         body.append(
             f'<rect class="bar" x="{left:.1f}" width="{width:.1f}" y="{upper:.1f}" '
-            f'height="{max(lower - upper, 0.5):.1f}"><title>{hour:02d}:00 – {number(float(floor[hour]))} to '
-            f"{number(float(high[hour]))} {escape(unit)}, usually {number(float(usual[hour]))}</title></rect>"
+            f'height="{max(lower - upper, 0.5):.1f}"><title>{hour:02d}:00 floor '
+            f"{number(float(floor[hour]))}{sure}, usually {number(float(usual[hour]))}, up to "
+            f"{number(float(high[hour]))} {escape(unit)}</title></rect>"
             f'<line class="usual" x1="{left:.1f}" x2="{left + width:.1f}" y1="{middle:.1f}" y2="{middle:.1f}"/>'
             f'<line class="low" x1="{left:.1f}" x2="{left + width:.1f}" y1="{lower:.1f}" y2="{lower:.1f}"/>'
         )

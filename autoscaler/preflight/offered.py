@@ -48,7 +48,7 @@ def in_flight(history: WorkloadHistory) -> Demand | CannotTell:
     if isinstance(running, Track):
         if isinstance(waiting, Track):
             return _checked(history, running.values + waiting.values, IN_FLIGHT, 1.0, "running and waiting requests")
-        how = f"running requests; those that waited are not known ({waiting.text})"
+        how = "running requests (those that waited are not known)"
         return _checked(history, running.values, IN_FLIGHT, 1.0, how)
     arrivals, duration = history.arrivals_per_s, history.duration
     if isinstance(arrivals, Track) and isinstance(duration, Spread):

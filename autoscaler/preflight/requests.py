@@ -8,6 +8,7 @@ import numpy as np
 
 from autoscaler.core.columns import F64
 from autoscaler.preflight.history import Spread
+from autoscaler.preflight.offered import MOST_UNKNOWN_RATIO
 from autoscaler.sim.serving.profile import Profile
 
 EDGES = 400
@@ -33,6 +34,19 @@ def running(arrival_s: F64, duration_s: F64, *, steps: int, step_s: float) -> F6
     edges: F64 = np.arange(steps + 1, dtype=np.float64) * step_s
     integral = _summed_ages(np.sort(arrival_s), edges) - _summed_ages(np.sort(arrival_s + duration_s), edges)
     return np.maximum(np.diff(integral) / step_s, 0.0)
+
+
+def ramp_s(duration_s: F64) -> float:
+    """Seconds at a record's beginning in which more than `MOST_UNKNOWN_RATIO` of the load came before it.
+
+    At age t a share E[(D - t)+] / E[D] of a steady load is of requests older than t.
+    """
+    ranked = np.sort(duration_s)[::-1]
+    total = float(ranked.sum())
+    # Above the k longest: their sum less k times the next one is what is older than that one.
+    older = np.cumsum(ranked) - np.arange(1, ranked.size + 1) * ranked
+    at = int(np.searchsorted(older, MOST_UNKNOWN_RATIO * total, side="right"))
+    return float(ranked[at - 1]) if total > 0 else 0.0
 
 
 def _summed_ages(instants: F64, edges: F64) -> F64:

@@ -12,6 +12,7 @@ from autoscaler.preflight.answers import CannotTell, Why, Window
 from autoscaler.preflight.offered import LEAST_KNOWN_RATIO, Demand
 
 KNOWN_SHARE = 0.95
+_REMEDY = "records over the same window"
 
 
 class Joint:
@@ -61,12 +62,18 @@ class Joint:
         if self._whole <= 0:
             return CannotTell(Why.NO_LOAD, "nothing was asked of any workload", "a window with requests in it")
         enough = self._weight >= KNOWN_SHARE * self._whole
+        # Before the last of them began and after the first of them ended there is no sum, and that is no hole in it.
+        ends = np.flatnonzero(enough)
+        if not ends.size:
+            return CannotTell(Why.TOO_MANY_HOLES, "the workloads are never known together", _REMEDY)
+        part = slice(int(ends[0]), int(ends[-1]) + 1)
+        enough, total, weight = enough[part], self._total[part], self._weight[part]
         share = float(enough.mean())
         if share < LEAST_KNOWN_RATIO:
             text = f"the workloads are known together for {100 * share:.0f} % of the window only"
-            return CannotTell(Why.TOO_MANY_HOLES, text, "records over the same window")
-        values = np.where(enough, self._total * self._whole / np.where(enough, self._weight, 1.0), np.nan)
-        start_s = self._first * self.step_s
+            return CannotTell(Why.TOO_MANY_HOLES, text, _REMEDY)
+        values = np.where(enough, total * self._whole / np.where(enough, weight, 1.0), np.nan)
+        start_s = (self._first + part.start) * self.step_s
         unknown_s = float((~enough).sum()) * self.step_s
         window = Window(start_s, start_s + values.size * self.step_s, unknown_s)
         per_request = float(self._chance.sum() / self._total.sum())

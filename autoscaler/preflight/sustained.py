@@ -74,13 +74,15 @@ def held_interval(sustained: Sustained, shares: tuple[float, ...], stream: np.ra
     """
     known = np.isfinite(sustained.levels)
     block = _blocks(sustained, known)
-    if block is None:
-        return None
-    levels = sustained.levels[known]
+    return None if block is None else _drawn(sustained.levels[known], block, shares, stream)
+
+
+def _drawn(levels: F64, block: I64, shares: tuple[float, ...], stream: np.random.Generator) -> list[F64]:
+    """The intervals of `held` over `levels` (n,) whose blocks, numbered from 0 in `block` (n,), are drawn."""
     ranked = np.sort(levels)
     places = np.linspace(0, ranked.size - 1, min(LEVELS, ranked.size)).astype(np.int64)
     candidates = np.unique(ranked[places])
-    blocks, size = int(block[-1]) + 1, candidates.size
+    blocks, size = int(block.max()) + 1, candidates.size
     rank = np.searchsorted(candidates, levels, side="right") - 1
     counts = np.bincount(block * size + rank, minlength=blocks * size).reshape(blocks, size)
     # (blocks, candidates): windows of the block that reach or exceed the candidate.
@@ -113,16 +115,35 @@ def _needed(share: float, size: int) -> int:
     return max(1, int(np.ceil(share * size - 1e-9)))
 
 
-def by_hour(sustained: Sustained) -> tuple[F64, F64, F64]:
-    """Floor, usual level and upper band of each hour of the day, each of shape (24,), NaN for an hour never seen.
+@dataclass(frozen=True, slots=True)
+class ByHour:
+    """Levels per hour of the day, each (24,), NaN for an hour never seen.
+
+    `floor_low` and `floor_high` are the floor's interval from whole days, NaN where an hour was seen on too few.
+    """
+
+    floor: F64
+    usual: F64
+    high: F64
+    floor_low: F64
+    floor_high: F64
+
+
+def by_hour(sustained: Sustained, stream: np.random.Generator) -> ByHour:
+    """Floor with its interval, usual level and upper band of each hour of the day.
 
     A window counts to the hour it begins in; hours are those of the record's own time (UTC where it counts from 1970).
     """
-    begins = sustained.start_s + sustained.step_s * np.arange(sustained.levels.size)
-    hour = np.floor(begins / HOUR_S).astype(np.int64) % 24
-    bands = np.full((3, 24), np.nan)
+    known = np.isfinite(sustained.levels)
+    begins = (sustained.start_s + sustained.step_s * np.arange(sustained.levels.size))[known]
+    levels, hour = sustained.levels[known], np.floor(begins / HOUR_S).astype(np.int64)
+    bands = np.full((5, 24), np.nan)
     for at in range(24):
-        levels = sustained.levels[(hour == at) & np.isfinite(sustained.levels)]
-        if levels.size:
-            bands[:, at] = [held(levels, share) for share in (FLOOR_SHARE, USUAL_SHARE, HIGH_SHARE)]
-    return bands[0], bands[1], bands[2]
+        mine = hour % 24 == at
+        if not mine.any():
+            continue
+        bands[:3, at] = [held(levels[mine], share) for share in (FLOOR_SHARE, USUAL_SHARE, HIGH_SHARE)]
+        days, number = np.unique(hour[mine] // 24, return_inverse=True)
+        if days.size >= LEAST_BLOCKS:
+            bands[3:, at] = _drawn(levels[mine], np.asarray(number, dtype=np.int64), (FLOOR_SHARE,), stream)[0]
+    return ByHour(*bands)

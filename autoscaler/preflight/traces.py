@@ -17,7 +17,7 @@ from autoscaler.core.columns import F64
 from autoscaler.errors import InputError
 from autoscaler.preflight import minutes
 from autoscaler.preflight.history import Fact, Gap, Missing, Track, WorkloadHistory
-from autoscaler.preflight.requests import durations_s, running, spread
+from autoscaler.preflight.requests import durations_s, ramp_s, running, spread
 from autoscaler.sim.serving.profile import Profile
 from autoscaler.sim.traces import TraceSelection, read_workloads, servegen, split_trace
 from autoscaler.sim.traces.selection import DAY_S
@@ -83,7 +83,7 @@ def _joined(
         step_s=step_s,
         steps=steps,
         arrivals_per_s=Track(rate[:steps], origin),
-        running=Track(_overlapped(loads, steps), told)
+        running=Track(_overlapped(loads, steps, ramp_s(np.concatenate(took)) / step_s), told)
         if known
         else Missing(Gap.NOT_IN_TRACE, f"{path.name} does not tell how long requests take"),
         waiting=untold,
@@ -107,12 +107,14 @@ def _per_step(traffic: Traffic, values: F64) -> F64:
     return np.asarray(np.bincount(at, values, traffic.arrivals.size), dtype=np.float64)
 
 
-def _overlapped(loads: Sequence[tuple[int, F64]], steps: int) -> F64:
-    """Loads that begin at different steps and reach into each other, as one of `steps`."""
+def _overlapped(loads: Sequence[tuple[int, F64]], steps: int, ramp: float) -> F64:
+    """Loads that begin at different steps and reach into each other, as one of `steps`; unknown during the first
+    `ramp` steps, whose requests began before the record."""
     total = np.zeros(steps)
     for begin, load in loads:
         part = load[: max(0, steps - begin)]
         total[begin : begin + part.size] += part
+    total[: math.ceil(ramp - 1e-9)] = np.nan
     return total
 
 

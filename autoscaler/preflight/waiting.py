@@ -67,7 +67,8 @@ def waiting(history: WorkloadHistory, demand: Demand | CannotTell) -> Waiting:
 
 
 def capacity_for(values: F64, step_s: float) -> tuple[tuple[float, float], ...]:
-    """(tolerance in s, least constant capacity at which no work waits longer) for `TOLERANCES_S` of a step and more.
+    """(tolerance in s, least constant capacity at which no work waits longer) for those of `TOLERANCES_S` that the
+    record can show: a step at least, and at most a quarter of it.
 
     Work arrives as `values` (steps,) per second and is served first come, first served: a fluid queue. Requests in
     flight stand for the work that arrives where no rate is known. Unknown steps bring no work, so the capacity is that
@@ -78,8 +79,8 @@ def capacity_for(values: F64, step_s: float) -> tuple[tuple[float, float], ...]:
     peak, mean = float(work.max()), float(work.mean())
     found = []
     for tolerance_s in TOLERANCES_S:
-        if 0 < tolerance_s < step_s:
-            continue  # what happens within a step was not recorded
+        if tolerance_s and not step_s <= tolerance_s <= 0.25 * known.sum() * step_s:
+            continue
         low, high = mean, peak
         for _ in range(_BISECTIONS if tolerance_s > 0 and peak > mean else 0):
             middle = 0.5 * (low + high)

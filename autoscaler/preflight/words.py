@@ -269,7 +269,7 @@ def _joint_waiting(study: ClusterStudy) -> Sentence:
     tried = _tried(study.capacity_for, study.unit)
     shares = dict(study.work)
     kinds = ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in shares.items() if share > 0)
-    mix = f" By priority class the demand is {kinds}." if kinds and shares.get("not named", 0.0) < 1.0 else ""
+    mix = f" By priority class the demand is {kinds}." if kinds and shares.get("not named", 0.0) < 0.999 else ""
     if isinstance(study.longest_wait, CannotTell):
         return refused("waiting", study.longest_wait, after=f"{mix}{tried}")
     worst = lasting(study.longest_wait.value)

@@ -77,16 +77,25 @@ def test_records_that_begin_at_different_times_are_laid_over_each_other() -> Non
     joint.add("early", np.full(10, 1.0), start_s=2 * STEP_S, step_s=STEP_S, per_request=1.0)
     demand = joint.demand()
     assert isinstance(demand, Demand)
-    assert demand.values[2:8].tolist() == [3.0] * 6
-    assert np.flatnonzero(np.isnan(demand.values)).tolist() == [0, 1, 8, 9], "a third or more of the load is unknown"
-    assert demand.window.from_s == 2 * STEP_S
+    assert demand.values.tolist() == [3.0] * 6, "before and after it, a third or more of the load is unknown"
+    assert (demand.window.from_s, demand.window.until_s, demand.window.unknown_s) == (4 * STEP_S, 10 * STEP_S, 0.0)
 
 
-def test_records_that_hardly_overlap_cannot_be_added() -> None:
+def test_records_that_do_not_overlap_cannot_be_added() -> None:
     joint = Joint("x")
     joint.add("first", np.ones(10), start_s=0.0, step_s=STEP_S, per_request=1.0)
-    joint.add("then", np.ones(10), start_s=9 * STEP_S, step_s=STEP_S, per_request=1.0)
+    joint.add("then", np.ones(10), start_s=10 * STEP_S, step_s=STEP_S, per_request=1.0)
     assert why(joint.demand()) == "TOO_MANY_HOLES"
+
+
+def test_records_that_are_known_together_now_and_then_cannot_be_added() -> None:
+    odd = np.where(np.arange(100) % 3 == 0, 1.0, np.nan)
+    joint = Joint("x")
+    joint.add("odd", odd, start_s=0.0, step_s=STEP_S, per_request=1.0)
+    joint.add("whole", np.ones(100), start_s=0.0, step_s=STEP_S, per_request=1.0)
+    refused = joint.demand()
+    assert why(refused) == "TOO_MANY_HOLES"
+    assert "for 34 % of the window only" in refused.text  # type: ignore[union-attr]
 
 
 def test_another_grid_is_left_out_by_name() -> None:

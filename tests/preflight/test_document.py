@@ -20,7 +20,8 @@ NASTY = "prod/<script>alert(1)</script>&"
 
 
 def findings(*made: Any, given: Given | None = None):
-    return examine([Source("made <by> hand", made, len(made))], given or Given(slots=8.0), command="headroom preflight <x>")
+    source = Source("made <by> hand", made, len(made))
+    return examine([source], given or Given(slots=8.0), command="headroom preflight <x>")
 
 
 @pytest.fixture(scope="module")

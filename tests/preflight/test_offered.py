@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.preflight.offered import IN_FLIGHT, Demand, arriving, in_flight, offered_load
-from autoscaler.preflight.requests import durations_s, running, spread
+from autoscaler.preflight.requests import durations_s, ramp_s, running, spread
 from autoscaler.sim.serving.profile import Profile
 from tests.preflight import builders
 from tests.preflight.builders import GONE, STEP_S, history, track, why
@@ -26,7 +26,7 @@ def test_an_unknown_queue_makes_the_step_unknown_and_a_queue_never_recorded_is_s
     assert np.isnan(found.values[0])
     found = in_flight(history(4, waiting=GONE))
     assert isinstance(found, Demand)
-    assert "those that waited are not known (no such series)" in found.how
+    assert "those that waited are not known" in found.how
 
 
 def test_without_a_gauge_little_s_law_takes_its_place() -> None:
@@ -89,6 +89,14 @@ def test_request_seconds_are_neither_lost_nor_made(pairs: list[tuple[float, floa
     found = running(arrival, took, steps=20, step_s=30.0)
     assert found.sum() * 30.0 == pytest.approx(took.sum(), abs=1e-6)
     assert found.max() <= len(pairs) + 1e-9
+
+
+def test_a_record_s_beginning_lacks_what_began_before_it_for_as_long_as_that_matters() -> None:
+    # A hundred requests of 1 s and one of 100 s: half of the load is the long one's. Its age beyond t matters while
+    # 100 - t is more than 5 % of 200, so up to 90 s; the next one that is shorter lasts 1 s, so 100 s is taken.
+    assert ramp_s(np.array([1.0] * 100 + [100.0])) == 100.0
+    assert ramp_s(np.array([5.0, 5.0])) == 5.0
+    assert ramp_s(np.array([0.0])) == 0.0
 
 
 def test_a_profile_tells_how_long_a_request_runs_on_a_full_replica() -> None:

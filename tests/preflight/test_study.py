@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.preflight.answers import Answer, CannotTell, Measured
-from autoscaler.preflight.bands import Bands, Hours
+from autoscaler.preflight.bands import Bands
 from autoscaler.preflight.bursts import Bursts
 from autoscaler.preflight.given import Given
 from autoscaler.preflight.history import Fact
 from autoscaler.preflight.study import WorkloadStudy, recommended_replicas, study
+from autoscaler.preflight.sustained import ByHour
 from autoscaler.preflight.waiting import capacity_for, longest_wait_s
 from tests.preflight.builders import DAY, GONE, HOUR, STEP_S, history, spread, track, value, wave, why
 
@@ -46,7 +47,7 @@ def test_a_day_s_wave_has_its_floor_at_night_and_its_bands_by_the_hour() -> None
     assert value(found.floor) == pytest.approx(10.25, abs=0.02)
     assert value(found.usual) == pytest.approx(30.0, abs=0.1)
     assert value(found.high) == pytest.approx(49.75, abs=0.02)
-    assert isinstance(found.hours, Hours)
+    assert isinstance(found.hours, ByHour)
     assert int(np.argmin(found.hours.usual)) in {0, 23}
     assert int(np.argmax(found.hours.usual)) in {11, 12}
 
@@ -159,11 +160,12 @@ def test_a_burst_of_a_minute_spread_over_the_allowed_wait_needs_that_much_less()
     found = dict(capacity_for(work, STEP_S))
     assert found[0.0] == 60.0
     assert found[60.0] == pytest.approx(30.0, rel=0.01)
+    assert list(found) == [0.0, 60.0, 300.0], "half an hour of an hour's record says nothing about waits"
     assert longest_wait_s(work, 30.0, STEP_S) == pytest.approx(60.0)
 
 
 def test_waits_shorter_than_a_step_are_not_spoken_of() -> None:
-    assert [wait for wait, _ in capacity_for(np.ones(100), 120.0)] == [0.0, 300.0, 1800.0, 7200.0]
+    assert [wait for wait, _ in capacity_for(np.ones(300), 120.0)] == [0.0, 300.0, 1800.0, 7200.0]
 
 
 loads = st.lists(st.floats(0.1, 100.0), min_size=30, max_size=120).map(np.array)

@@ -9,6 +9,10 @@ from autoscaler.preflight.sustained import by_hour, held, held_interval, sustain
 from tests.preflight.builders import DAY, HOUR, STEP_S, wave
 
 
+def stream() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
 def levels(values: list[float], cold_start_s: float = 60.0) -> list[float]:
     found = sustain(np.array(values), start_s=0.0, step_s=STEP_S, cold_start_s=cold_start_s)
     return [float(level) for level in found.levels]
@@ -96,21 +100,32 @@ def test_days_in_another_order_have_the_same_floor_and_the_same_hours(order: lis
     one = sustain(days.ravel(), start_s=0.0, step_s=STEP_S, cold_start_s=STEP_S)
     other = sustain(days[order].ravel(), start_s=0.0, step_s=STEP_S, cold_start_s=STEP_S)
     assert held(one.known, 0.95) == held(other.known, 0.95)
-    for mine, theirs in zip(by_hour(one), by_hour(other), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    mine, theirs = by_hour(one, stream()), by_hour(other, stream())
+    for name in ("floor", "usual", "high"):
+        np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
 
 
 def test_hours_are_those_of_the_day_and_an_hour_never_seen_is_unknown() -> None:
     values = np.repeat(np.arange(24.0), HOUR)[: 20 * HOUR]
-    floor, usual, high = by_hour(sustain(values, start_s=0.0, step_s=STEP_S, cold_start_s=STEP_S))
-    assert floor[:20].tolist() == usual[:20].tolist() == high[:20].tolist() == list(range(20))
-    assert np.isnan(floor[20:]).all()
+    found = by_hour(sustain(values, start_s=0.0, step_s=STEP_S, cold_start_s=STEP_S), stream())
+    assert found.floor[:20].tolist() == found.usual[:20].tolist() == found.high[:20].tolist() == list(range(20))
+    assert np.isnan(found.floor[20:]).all()
+    assert np.isnan(found.floor_low).all(), "one day has no interval"
 
 
 def test_an_hour_is_counted_from_midnight_and_not_from_the_record_s_beginning() -> None:
     found = sustain(np.full(HOUR, 7.0), start_s=5 * 3600.0, step_s=STEP_S, cold_start_s=STEP_S)
-    floor, _, _ = by_hour(found)
-    assert np.flatnonzero(np.isfinite(floor)).tolist() == [5]
+    assert np.flatnonzero(np.isfinite(by_hour(found, stream()).floor)).tolist() == [5]
+
+
+def test_the_floor_of_an_hour_has_an_interval_from_the_days_it_was_seen_on() -> None:
+    # Seven days of which the hour from 12 holds 1, 2, ... 7 and the rest 10.
+    values = np.full((7, DAY), 10.0)
+    values[:, 12 * HOUR : 13 * HOUR] = np.arange(1.0, 8.0)[:, None]
+    found = by_hour(sustain(values.ravel(), start_s=0.0, step_s=STEP_S, cold_start_s=STEP_S), stream())
+    assert found.floor[12] == 1.0, "one of seven days is more than 5 % of the time"
+    assert (found.floor_low[12], found.floor_high[12]) == (1.0, 3.0), "at times the first days are not drawn"
+    assert (found.floor_low[11], found.floor_high[11]) == (10.0, 10.0)
 
 
 def test_the_interval_holds_the_floor_of_other_days_of_the_same_kind() -> None:

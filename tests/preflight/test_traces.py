@@ -57,9 +57,12 @@ def test_what_a_trace_does_not_tell_is_missing_and_not_zero(tmp_path: Path) -> N
 
 
 def test_with_an_engine_s_profile_requests_run_for_as_long_as_it_takes(tmp_path: Path) -> None:
-    found = only(write(tmp_path, AZURE), profile=PROFILE)
-    # 10 and 8 tokens take 1.4 and 1.2 s from 0 and 0.052 s on: (1 + 0.948) and (0.4 + 0.252) request-seconds.
-    assert values(found.running) == pytest.approx([1.948, 0.652])
+    rows = [f"{at_s},chat,,9,10" for at_s in (0.0, 10.0, 10.5, 30.0)]
+    found = only(write(tmp_path, "\n".join([NEUTRAL.splitlines()[0], *rows]) + "\n"), profile=PROFILE)
+    # Each of ten tokens takes 1.4 s: two from 10 and 10.5 s on are 1.5 request-seconds, then 1.3.
+    running = values(found.running)
+    assert running[10:13] == pytest.approx([1.5, 1.3, 0.0])
+    assert np.flatnonzero(np.isnan(running)).tolist() == [0, 1], "what began before the record runs on into it"
     assert isinstance(found.duration, Spread)
     assert quantile(found.duration, 0.5).value_s == pytest.approx(1.4)
     assert found.facts == {"slots": "4"}
