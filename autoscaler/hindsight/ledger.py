@@ -74,6 +74,8 @@ class Ledger:
         self.total.add(span)
         self._block.add(span)
         self._hour.add(span)
+        if at_s % BLOCK_S == 0.0:
+            self._compare()
 
     def miss(self, at_s: float, span_s: float) -> None:
         """Note a span that ends at `at_s` of which something was not known."""
@@ -83,10 +85,10 @@ class Ledger:
     def _move(self, at_s: float) -> None:
         if math.isnan(self.from_s):
             self.from_s = self.to_s = at_s
-        if at_s // BLOCK_S != self.to_s // BLOCK_S:
+        if _place(at_s, BLOCK_S) != _place(self.to_s, BLOCK_S):
             self._compare()
-        if at_s // _HOUR_S != self.to_s // _HOUR_S:
-            self._close_hour((self.to_s // _HOUR_S + 1) * _HOUR_S)
+        if _place(at_s, _HOUR_S) != _place(self.to_s, _HOUR_S):
+            self._close_hour((_place(self.to_s, _HOUR_S) + 1) * _HOUR_S)
         self.to_s = max(self.to_s, at_s)
 
     def _compare(self) -> None:
@@ -166,6 +168,11 @@ class Ledger:
         except (KeyError, TypeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         return ledger
+
+
+def _place(at_s: float, width_s: float) -> int:
+    """The number of the stretch that a span ending at `at_s` lies in."""
+    return math.ceil(at_s / width_s) - 1
 
 
 def _row(hour: Three, end_s: float) -> HourRow:
