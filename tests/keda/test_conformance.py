@@ -11,6 +11,8 @@ from tests.keda.book import CHAT, MISSPELLED, NOT_LEADING, SYNCING, UNKNOWN, Boo
 
 DEMAND = {"value": "demand", "perReplica": "8"}
 GARBAGE = {"value": "\x00💥", "scalerAddress": "x" * 5000}
+HUGE = {"sloTtftS": "2" * 10_000_000}
+UNLIMITED = (("grpc.max_send_message_length", -1),)
 
 
 async def spec(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
@@ -52,11 +54,15 @@ UNAVAILABLE, NOT_FOUND, INVALID = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.INVALID_ARGUMENT,
 )
+TOO_LONG = grpc.StatusCode.RESOURCE_EXHAUSTED
 STAYS_OPEN = grpc.StatusCode.DEADLINE_EXCEEDED
 """The client's own patience: the stream says nothing and is not ended."""
 
 CASES: dict[str, tuple[Served | Refused, dict[str, str], tuple[object, object, object, object, object]]] = {
     "five replicas": (Served(5, 3), {}, (ONE, ("headroom-replicas", 5.0, 5), True, True, ONE)),
+    "five replicas, held while the metrics cannot be read": (
+        Served(5, 5, age_s=42.0, held=True), {}, (ONE, ("headroom-replicas", 5.0, 5), True, True, ONE),
+    ),
     "none": (Served(0, 0), {}, (ONE, ("headroom-replicas", 0.0, 0), False, False, ONE)),
     "five of eight for 37 requests": (
         Served(5, 3, 37), DEMAND, (EIGHT, ("headroom-demand", 37.0, 37), True, True, EIGHT),
@@ -81,6 +87,7 @@ CASES: dict[str, tuple[Served | Refused, dict[str, str], tuple[object, object, o
         Served(5, 3), {"value": "demand"}, (INVALID, INVALID, True, True, INVALID),
     ),
     "for garbage in the metadata": (Served(5, 3), GARBAGE, (INVALID, INVALID, True, True, INVALID)),
+    "for 10 MB of metadata": (Served(5, 3), HUGE, (TOO_LONG,) * 5),
 }  # fmt: skip
 
 
@@ -99,7 +106,7 @@ async def test_conformance(
     expected: object,
 ) -> None:
     book = Book({CHAT: answer})
-    async with serving(book) as port, calling(port) as client:
+    async with serving(book) as port, calling(port, UNLIMITED) as client:
         if not isinstance(expected, grpc.StatusCode):
             assert await call(client, metadata) == expected
             return

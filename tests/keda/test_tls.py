@@ -1,5 +1,6 @@
 """Who may call over TLS, and certificates that change while the server runs."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -43,9 +44,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @asynccontextmanager
-async def greeting(port: int, authority: Authority, pair: Pair | None = None) -> AsyncIterator[ExternalScalerStub]:
+async def greeting(
+    port: int, authority: Authority | Path, pair: Pair | None = None
+) -> AsyncIterator[ExternalScalerStub]:
+    """A client on a connection of its own that trusts one authority, or those in a file."""
     key, chain = (pair.key.read_bytes(), pair.cert.read_bytes()) if pair else (None, None)
-    shown = grpc.ssl_channel_credentials(authority.cert.read_bytes(), key, chain)
+    trusted = authority if isinstance(authority, Path) else authority.cert
+    shown = grpc.ssl_channel_credentials(trusted.read_bytes(), key, chain)
     options = (("grpc.use_local_subchannel_pool", 1),)
     async with grpc.aio.secure_channel(f"127.0.0.1:{port}", shown, options=options) as channel:
         yield ExternalScalerStub(channel)
@@ -102,6 +107,27 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection_and_open_on
             assert await code(client) is grpc.StatusCode.UNAVAILABLE
         assert await code(old) is grpc.StatusCode.OK
     assert book.counts.certificates == 2
+
+
+async def test_a_connection_of_age_is_greeted_anew_with_the_renewed_certificate_and_no_call_is_lost(
+    tmp_path: Path,
+) -> None:
+    """KEDA's operator keeps its connection for as long as it may: without an age it would never see a renewal."""
+    site, book = Site(tmp_path), Book({CHAT: Served(1, 1)})
+    either = tmp_path / "either.crt"
+    either.write_bytes(site.authority.cert.read_bytes() + site.foreign.cert.read_bytes())
+    async with serving(book, tls=site.tls(), connection_age_s=0.5) as port, greeting(port, either) as client:
+        stream = client.StreamIsActive(ref())
+        assert (await stream.read()).result
+        site.renew(site.foreign)
+        for _ in range(40):
+            assert await code(client) is grpc.StatusCode.OK
+            if book.counts.certificates == 2:
+                break
+            await asyncio.sleep(0.05)
+        assert book.counts.certificates == 2
+        book.say(0)
+        assert not (await stream.read()).result, "the old connection's stream goes on to its own end"
 
 
 async def test_a_pair_that_does_not_fit_is_not_taken_and_the_next_sound_one_is(tmp_path: Path) -> None:

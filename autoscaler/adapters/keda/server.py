@@ -4,21 +4,21 @@ Enters: where to listen, certificates, what is answered. Leaves: a server for th
 bounds what a caller can cost; KEDA's own calls come nowhere near them.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
+from grpc_reflection.v1alpha.reflection_pb2_grpc import add_ServerReflectionServicer_to_server
 
 from autoscaler.adapters.keda import externalscaler_pb2 as pb
 from autoscaler.adapters.keda.answers import Answers
 from autoscaler.adapters.keda.certificates import Certificates, Tls
 from autoscaler.adapters.keda.counts import Counts
 from autoscaler.adapters.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
+from autoscaler.adapters.keda.others import Health, Reflection
 from autoscaler.adapters.keda.pushes import Bells
 from autoscaler.adapters.keda.service import STREAM_LASTS_S, ExternalScaler
 from autoscaler.errors import InputError
@@ -44,9 +44,6 @@ CONNECTION_AGE_S: Final = 600.0
 STOP_S: Final = 2.0
 """For calls on their way when the server stops."""
 
-LOOK_S: Final = 0.2
-"""How late the health service is."""
-
 
 @dataclass(frozen=True, slots=True)
 class Listen:
@@ -58,6 +55,7 @@ class Listen:
     most_streams: int = 4096
     most_connections: int = 1024
     """KEDA's operator opens one for all ScaledObjects that name the same address and certificates."""
+    connection_age_s: float = CONNECTION_AGE_S
 
 
 @asynccontextmanager
@@ -69,21 +67,15 @@ async def serving_keda(
     names = frozenset[str]() if listen.tls is None else listen.tls.client_names
     scaler = ExternalScaler(answers, bells, clock, counts, client_names=names, most_streams=listen.most_streams)
     add_ExternalScalerServicer_to_server(scaler, server)
-    checks = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    await _tell_health(checks, serving=False)
+    add_HealthServicer_to_server(Health(SERVICE, answers, bells, clock), server)
+    add_ServerReflectionServicer_to_server(Reflection(SERVICE), server)
     port = _bind(server, listen, counts)
     await server.start()
-    async with asyncio.TaskGroup() as group:
-        watching = group.create_task(_follow_health(checks, answers, clock), name="keda-health")
-        try:
-            yield port
-        finally:
-            watching.cancel()
-            await checks.enter_graceful_shutdown()
-            bells.close()
-            await server.stop(STOP_S)
+    try:
+        yield port
+    finally:
+        bells.close()
+        await server.stop(STOP_S)
 
 
 def _bind(server: grpc.aio.Server, listen: Listen, counts: Counts) -> int:
@@ -109,21 +101,6 @@ def _options(listen: Listen) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
         ("grpc.keepalive_timeout_ms", round(KEEPALIVE_TIMEOUT_S * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.max_connection_age_ms", round(CONNECTION_AGE_S * 1000)),
+        ("grpc.max_connection_age_ms", round(listen.connection_age_s * 1000)),
         ("grpc.max_connection_age_grace_ms", round((STREAM_LASTS_S + KEEPALIVE_S) * 1000)),
     ]
-
-
-async def _follow_health(checks: health.aio.HealthServicer, answers: Answers, clock: Clock) -> None:
-    told = False
-    while True:
-        if answers.ready() != told:
-            told = not told
-            await _tell_health(checks, serving=told)
-        await clock.sleep_until(clock.monotonic() + LOOK_S)
-
-
-async def _tell_health(checks: health.aio.HealthServicer, *, serving: bool) -> None:
-    said = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-    for service in ("", SERVICE):
-        await checks.set(service, said)
