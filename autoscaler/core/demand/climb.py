@@ -35,7 +35,8 @@ def expected_rps(count: F64, cover_s: F64, lead_s: F64) -> F64:
     block = np.maximum(BLOCK_BINS, bins // BLOCK_SHARE)
     means = np.stack([_mean(count, cover_s, part * bins // PARTS, block) for part in range(PARTS + 1)])
     grown = (means[:-1] - means[1:]).min(axis=0)
-    return np.nan_to_num(np.maximum(grown, 0.0) * PARTS * lead_s / (bins * BIN_S), nan=0.0)
+    found: F64 = np.nan_to_num(np.maximum(grown, 0.0) * PARTS * lead_s / (bins * BIN_S), nan=0.0)
+    return found
 
 
 def _mean(count: F64, cover_s: F64, first: I64, wide: I64) -> F64:
@@ -48,5 +49,5 @@ def _mean(count: F64, cover_s: F64, first: I64, wide: I64) -> F64:
 def _between(values: F64, first: I64, wide: I64) -> F64:
     sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
     edges = np.stack([first, first + wide], axis=1)
-    low, high = np.take_along_axis(sums, edges, axis=1).T
-    return high - low
+    both: F64 = np.take_along_axis(sums, edges, axis=1)
+    return both[:, 1] - both[:, 0]
