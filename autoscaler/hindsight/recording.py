@@ -62,7 +62,7 @@ class Looked:
 
 
 Entry = Begun | Looked
-_Part = Begun | Looked | tuple[Said, bytes]
+_Part = Begun | Looked | tuple[Said, bytes, str]
 
 
 @dataclass(slots=True)
@@ -107,9 +107,9 @@ class Recording:
                 waiting = None
                 yield read
                 continue
-            said, text = read
+            said, text, where = read
             if waiting is not None and (said.workload, said.now_s) == (waiting.line.workload, waiting.line.now_s):
-                yield replace(waiting, said=said, decision=text)
+                yield replace(waiting, said=said, decision=text, where=where)
                 waiting = None
             elif said.reason == Reason.OUTDATED.name:
                 self.outdated += 1
@@ -152,7 +152,7 @@ def _part(text: bytes, where: str) -> _Part:
         if start.version != starts.VERSION:
             raise InputError(f"version: {start.version} is not known; this build reads {starts.VERSION}")
         return Begun(start, where)
-    return _SAID.decode(text), text.rstrip(b"\n")
+    return _SAID.decode(text), text.rstrip(b"\n"), where
 
 
 def _is_audit(path: Path) -> bool:
