@@ -21,7 +21,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
-from autoscaler.app.remarks import remarks
+from autoscaler.app.remarks import remarks, short_grace
 from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched
 from autoscaler.app.standing import conditions
@@ -141,6 +141,7 @@ class Facts:
             remarks=(
                 *claim.remarks,
                 *remarks(claim, self._settings),
+                *short_grace(self._workloads.grace_s(claim), self._scraper.long_request_s(key)),
                 *self._denials(),
                 *self._warmups.measured(self._cluster.members.pods(claim.ref)),
             ),

@@ -1,18 +1,36 @@
 """What of a policy comes to nothing in this installation, each with its remedy.
 
-Enters: a claim, the names that the administrator gave to gateways and to Prometheus endpoints. Leaves: sentences for
-people; nothing here stops or changes anything.
+Enters: a claim, the names that the administrator gave to gateways and to Prometheus endpoints, how long requests take.
+Leaves: sentences for people; nothing here stops or changes anything.
 """
 
+import math
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from autoscaler.api.claims import Claim, Way
 from autoscaler.settings.model import Settings
+
+DEFAULT_GRACE_S: Final = 30
+"""What Kubernetes gives a pod whose specification does not say."""
 
 
 def remarks(claim: Claim, settings: Settings) -> tuple[str, ...]:
     """All of them; none where the policy can be met as it stands."""
     return tuple(_remarks(claim, settings))
+
+
+def short_grace(grace_s: int | None, long_request_s: float | None) -> tuple[str, ...]:
+    """The remark where a pod that goes is given less time than requests take; None for a grace is Kubernetes' own."""
+    given_s = DEFAULT_GRACE_S if grace_s is None else grace_s
+    if long_request_s is None or given_s >= long_request_s:
+        return ()
+    needed_s = math.ceil(long_request_s)
+    words = (
+        f"a pod that goes has {given_s} s to end its requests, and 1 in 100 takes {needed_s} s or longer: taking "
+        f"replicas away cuts them off; set terminationGracePeriodSeconds to more than {needed_s}"
+    )
+    return (words,)
 
 
 def _remarks(claim: Claim, settings: Settings) -> Iterator[str]:

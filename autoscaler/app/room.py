@@ -31,6 +31,11 @@ class Room:
         shape = self._shape(claim)
         return 1 if shape is None else gpus(shape, self._gpu_resources)
 
+    def grace_s(self, claim: Claim) -> int | None:
+        """Seconds that a pod has to end by itself once it is told to; None where its specification does not say."""
+        shape = self._shape(claim)
+        return None if shape is None else shape[0].termination_grace_period_seconds
+
     def quota(self, claim: Claim) -> int | None:
         """Replicas that quotas and limit ranges leave room for, those that are there included; None without any."""
         quotas, ranges = self._cluster.limits_of(claim.ref.namespace)

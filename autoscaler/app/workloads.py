@@ -202,6 +202,10 @@ class Workloads:
         doubt = self._doubts.get(claim.ref.workload)
         return mode if doubt is None else doubt.within(mode)
 
+    def grace_s(self, claim: Claim) -> int | None:
+        """Seconds that a pod has to end by itself once it is told to; None where its specification does not say."""
+        return self._room.grace_s(claim)
+
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may have changed unseen."""
         return self._doubts.get(claim.ref.workload)

@@ -4,7 +4,7 @@ import pytest
 
 from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Claim, TargetRef, Way
-from autoscaler.app.remarks import remarks
+from autoscaler.app.remarks import remarks, short_grace
 from autoscaler.settings.model import Settings
 from autoscaler.settings.parts import Gateway, Prometheus
 
@@ -58,3 +58,16 @@ def test_a_budget_of_the_cluster_says_where_it_does_not_see_others() -> None:
     assert remarks(claim, Settings(budgets=budgets)) == ()  # type: ignore[arg-type]  # as a file gives them
     (said,) = remarks(claim, Settings(budgets=budgets, watch_namespaces=("prod", "dev")))  # type: ignore[arg-type]
     assert said.endswith("only in the namespaces that are watched: prod, dev")
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "long_s", "said"),
+    [(None, 29.0, False), (None, 31.2, True), (60, 59.0, False), (60, 75.0, True), (0, 0.4, True), (0, None, False)],
+    ids=["Kubernetes' own is enough", "and is not", "more is given", "and not enough", "none is given", "not known"],
+)
+def test_a_grace_period_shorter_than_requests_is_told(grace_s: int | None, long_s: float | None, said: bool) -> None:
+    told = short_grace(grace_s, long_s)
+    assert bool(told) is said
+    if long_s == 75.0:
+        assert told[0].startswith("a pod that goes has 60 s to end its requests, and 1 in 100 takes 75 s or longer:")
+        assert told[0].endswith("set terminationGracePeriodSeconds to more than 75")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from autoscaler.adapters.engines.facts import Buckets
-from autoscaler.adapters.engines.latency import LatencyWindow, quantile
+from autoscaler.adapters.engines.latency import LONG, LONG_FEWEST, LatencyWindow, quantile, whole_requests
 from autoscaler.adapters.engines.profiles import Span
 
 BOUNDS = (0.1, 0.5, 1.0, math.inf)
@@ -82,3 +82,22 @@ def test_a_dropped_pods_observations_stay_and_its_name_starts_over() -> None:
     reading = window.reading(11.0)
     assert reading is not None
     assert reading.queue_s_p90 == pytest.approx(0.09)
+
+
+def test_how_long_whole_requests_take_is_kept_for_an_hour_and_known_of_a_hundred() -> None:
+    """Ninety of a hundred end within half a second; the last one is cut off where pods are given less than it takes."""
+    window = whole_requests()
+    window.add("a", 0.0, {Span.DURATION: buckets(0, 0, 0, 0), Span.TTFT: buckets(0, 0, 0, 0)})
+    window.add("a", 5.0, {Span.DURATION: buckets(0, 45, 50, 50), Span.TTFT: buckets(0, 45, 50, 50)})
+    assert window.percentile(Span.DURATION, 6.0, LONG, LONG_FEWEST) is None
+    assert window.percentile(Span.TTFT, 6.0) is None
+    window.add("a", 1800.0, {Span.DURATION: buckets(0, 90, 100, 100)})
+    assert window.percentile(Span.DURATION, 1801.0, LONG, LONG_FEWEST) == pytest.approx(0.95)
+    assert window.percentile(Span.DURATION, 5500.0, LONG, LONG_FEWEST) is None
+
+
+def test_no_decision_reads_how_long_whole_requests_take() -> None:
+    window = LatencyWindow()
+    for at_s, count in ((0.0, 0.0), (5.0, 50.0)):
+        window.add("a", at_s, {Span.DURATION: buckets(0, count, count, count)})
+    assert window.reading(6.0) is None

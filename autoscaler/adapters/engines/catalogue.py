@@ -29,6 +29,7 @@ VLLM: Final = Profile(
         Span.QUEUE: (Series("vllm:request_queue_time_seconds"),),
         Span.TTFT: (Series("vllm:time_to_first_token_seconds"),),
         Span.TPOT: (Series("vllm:inter_token_latency_seconds"), Series("vllm:time_per_output_token_seconds")),
+        Span.DURATION: (Series("vllm:e2e_request_latency_seconds"),),
     },
 )
 
@@ -57,6 +58,7 @@ SGLANG: Final = Profile(
         Span.QUEUE: (Series("sglang:queue_time_seconds"),),
         Span.TTFT: (Series("sglang:time_to_first_token_seconds"),),
         Span.TPOT: (Series("sglang:inter_token_latency_seconds"), Series("sglang:time_per_output_token_seconds")),
+        Span.DURATION: (Series("sglang:e2e_request_latency_seconds"),),
     },
 )
 
@@ -73,6 +75,7 @@ TGI: Final = Profile(
     {
         Span.QUEUE: (Series("tgi_request_queue_duration"),),
         Span.TPOT: (Series("tgi_request_mean_time_per_token_duration"),),
+        Span.DURATION: (Series("tgi_request_duration"),),
     },
 )
 
@@ -107,6 +110,7 @@ TRTLLM: Final = Profile(
         Span.QUEUE: (Series("trtllm_request_queue_time_seconds"),),
         Span.TTFT: (Series("trtllm_time_to_first_token_seconds"),),
         Span.TPOT: (Series("trtllm_time_per_output_token_seconds"),),
+        Span.DURATION: (Series("trtllm_e2e_request_latency_seconds"),),
     },
 )
 

@@ -1,7 +1,7 @@
-"""Percentiles of latencies over the last minute, from the growth of the pods' histograms.
+"""Percentiles of latencies over the last minute, or hour, from the growth of the pods' histograms.
 
-Enters: a pod's buckets, each time they are read. Leaves: the 90th percentile over all pods of a workload. Linear inside
-of a bucket, as in PromQL's `histogram_quantile`. A percentile in the last, unbounded bucket is given as the last finite
+Enters: a pod's buckets, each time they are read. Leaves: percentiles over all pods of a workload. Linear inside of a
+bucket, as in PromQL's `histogram_quantile`. A percentile in the last, unbounded bucket is given as the last finite
 bound: the truth is at least that. A pod's first buckets, and those after a restart, say nothing yet.
 """
 
@@ -22,6 +22,14 @@ FEWEST = 5.0
 
 QUANTILE = 0.9
 
+STEERING = frozenset({Span.QUEUE, Span.TTFT, Span.TPOT})
+"""What decisions read."""
+
+HOUR_S = 3600.0
+LONG = 0.99
+LONG_FEWEST = 100.0
+"""One in a hundred is not known of fewer."""
+
 _Growth = dict[tuple[float, ...], list[float]]
 """Bounds -> growth of the cumulative counts; engine versions in one workload may have different bounds."""
 
@@ -29,7 +37,12 @@ _Growth = dict[tuple[float, ...], list[float]]
 class LatencyWindow:
     """What the pods of one workload observed lately. Instants are monotonic seconds, never decreasing."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, spans: frozenset[Span] = STEERING, window_s: float = WINDOW_S, slot_s: float = SLOT_S
+    ) -> None:
+        self._spans = spans
+        self._window_s = window_s
+        self._slot_s = slot_s
         self._last: dict[str, Mapping[Span, Buckets]] = {}
         self._slots: deque[tuple[float, dict[Span, _Growth]]] = deque()
 
@@ -37,7 +50,7 @@ class LatencyWindow:
         """Take a pod's buckets."""
         before = self._last.get(uid, {})
         self._last[uid] = now
-        grown = {span: _growth(before.get(span), buckets) for span, buckets in now.items()}
+        grown = {span: _growth(before.get(span), buckets) for span, buckets in now.items() if span in self._spans}
         useful = {span: counts for span, counts in grown.items() if counts is not None}
         if not useful:
             return
@@ -54,36 +67,42 @@ class LatencyWindow:
     def reading(self, at_s: float) -> LatencyReading | None:
         """The percentiles of the window that ends now; None when no span has enough observations."""
         found: dict[str, float] = {}
-        for span in Span:
-            quantile = self._quantile(span, at_s)
-            if quantile is not None:
-                found[span.value] = quantile
+        for span in self._spans:
+            found_s = self.percentile(span, at_s)
+            if found_s is not None:
+                found[span.value] = found_s
         return LatencyReading(**found) if found else None
 
     def _slot(self, at_s: float) -> dict[Span, _Growth]:
-        start_s = math.floor(at_s / SLOT_S) * SLOT_S
-        while self._slots and self._slots[0][0] <= start_s - WINDOW_S:
+        start_s = math.floor(at_s / self._slot_s) * self._slot_s
+        while self._slots and self._slots[0][0] <= start_s - self._window_s:
             self._slots.popleft()
         if not self._slots or self._slots[-1][0] < start_s:
             self._slots.append((start_s, {}))
         return self._slots[-1][1]
 
-    def _quantile(self, span: Span, at_s: float) -> float | None:
+    def percentile(self, span: Span, at_s: float, q: float = QUANTILE, fewest: float = FEWEST) -> float | None:
+        """The `q` quantile of a span in the window that ends now; None with fewer than `fewest` observations."""
         merged: _Growth = {}
         for start_s, slot in self._slots:
-            if start_s <= at_s - WINDOW_S - SLOT_S:
+            if start_s <= at_s - self._window_s - self._slot_s:
                 continue
             for bounds_s, counts in slot.get(span, {}).items():
                 sums = merged.setdefault(bounds_s, [0.0] * len(counts))
                 for index, count in enumerate(counts):
                     sums[index] += count
-        return quantile(_joined(merged)) if merged else None
+        return quantile(_joined(merged), q, fewest) if merged else None
 
 
-def quantile(buckets: Buckets, q: float = QUANTILE) -> float | None:
-    """The `q` quantile in seconds; None with fewer than `FEWEST` observations or without a finite bound."""
+def whole_requests() -> LatencyWindow:
+    """A window of the last hour over the durations of whole requests."""
+    return LatencyWindow(spans=frozenset({Span.DURATION}), window_s=HOUR_S, slot_s=HOUR_S / 12)
+
+
+def quantile(buckets: Buckets, q: float = QUANTILE, fewest: float = FEWEST) -> float | None:
+    """The `q` quantile in seconds; None with fewer than `fewest` observations or without a finite bound."""
     total = buckets.counts[-1]
-    if total < FEWEST or len(buckets.bounds_s) < 2:
+    if total < fewest or len(buckets.bounds_s) < 2:
         return None
     rank, low_s, below = q * total, 0.0, 0.0
     for bound_s, count in zip(buckets.bounds_s, buckets.counts, strict=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.adapters.engines.facts import Facts
 from autoscaler.adapters.engines.fetch import Trouble
-from autoscaler.adapters.engines.latency import LatencyWindow
+from autoscaler.adapters.engines.latency import LatencyWindow, whole_requests
 from autoscaler.adapters.engines.profiles import Fact
 from autoscaler.adapters.engines.targets import ScrapeTarget
 from autoscaler.core.types import PodReading
@@ -57,6 +57,8 @@ class PodBook:
     stale_s: float
     pods: dict[str, Pod] = field(default_factory=dict)
     latency: LatencyWindow = field(default_factory=LatencyWindow)
+    durations: LatencyWindow = field(default_factory=whole_requests)
+    """Of whole requests in the last hour: how long a pod that goes should be let to end its own."""
     waiting: float = 0.0
     """Requests waiting in all pods by their newest pages."""
 
@@ -74,6 +76,7 @@ class PodBook:
         if pod is not None:
             self.waiting -= pod.waiting
             self.latency.drop(uid)
+            self.durations.drop(uid)
 
     def absorb(self, uid: str, facts: Facts, *, mono_s: float) -> bool:
         """Take a page's facts; return whether they are news: a first page, one after a loss, or a first request."""

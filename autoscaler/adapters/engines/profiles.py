@@ -42,6 +42,8 @@ class Span(Enum):
     QUEUE = "queue_s_p90"
     TTFT = "ttft_s_p90"
     TPOT = "tpot_s_p90"
+    DURATION = "duration_s"
+    """A whole request, from its arrival at the engine to its last token."""
 
 
 @dataclass(frozen=True, slots=True)

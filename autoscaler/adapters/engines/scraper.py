@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from autoscaler.adapters.engines.catalogue import PROFILES
 from autoscaler.adapters.engines.facts import PageReader
 from autoscaler.adapters.engines.fetch import CAP_BYTES, TIMEOUT_S, Trouble, fetching
+from autoscaler.adapters.engines.latency import LONG, LONG_FEWEST
 from autoscaler.adapters.engines.polling import Poller
-from autoscaler.adapters.engines.profiles import Profile
+from autoscaler.adapters.engines.profiles import Profile, Span
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.adapters.engines.workload import Found, WorkloadBook, unknown, useless
 from autoscaler.ports import Clock, Fault, MetricSample, PortError
@@ -133,6 +134,13 @@ class Scraper:
         """What the pages of `workload` hold and lack. Raises KeyError for a workload without targets."""
         return self._books[workload].found(self._profiles, self._clock.monotonic())
 
+    def long_request_s(self, workload: str) -> float | None:
+        """What one request in a hundred of the last hour took longer than; None where that is not known."""
+        book = self._books.get(workload)
+        if book is None:
+            return None
+        return book.pods.durations.percentile(Span.DURATION, self._clock.monotonic(), LONG, LONG_FEWEST)
+
     def _absorb(self, target: ScrapeTarget | GatewayTarget, answer: bytes | Trouble) -> bool:
         """Take an answer; return whether it was of use."""
         book = self._books[target.workload]
@@ -159,4 +167,6 @@ class Scraper:
         pod = book.pods.pods[target.uid]
         if mono_s - pod.histograms_s >= HISTOGRAMS_S - 0.5:
             pod.histograms_s = mono_s
-            book.pods.latency.add(target.uid, mono_s, reader.histograms(page))
+            histograms = reader.histograms(page)
+            book.pods.latency.add(target.uid, mono_s, histograms)
+            book.pods.durations.add(target.uid, mono_s, histograms)
