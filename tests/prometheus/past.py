@@ -57,7 +57,8 @@ class FakePast:
     asked: list[dict[str, str]] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        form = {name: str(value) for name, value in (await request.post()).items()}
+        given = await request.post()
+        form = {name: " ".join(map(str, given.getall(name))) for name in given}
         form["path"] = request.path
         self.asked.append(form)
         struck = self.fault(form)
@@ -66,8 +67,7 @@ class FakePast:
         if struck is not None:
             return await struck
         if request.path.endswith("/series"):
-            selectors = " ".join(map(str, (await request.post()).getall("match[]")))
-            found = [one for word, its in self.series.items() if word in selectors for one in its]
+            found = [one for word, its in self.series.items() if word in form["match[]"] for one in its]
             return web.json_response({"status": "success", "data": found})
         t_s = instants(form)
         rows = [row for word, its in self.ranges.items() if word in form["query"] for row in its(t_s)]

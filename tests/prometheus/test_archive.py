@@ -131,6 +131,8 @@ FAILING = {
     "a page": (lambda: web.Response(text="<html>log in</html>", content_type="text/html"), Trouble.REFUSED, 1),
     "half a text": (lambda: web.Response(text='{"status":"succ'), Trouble.UNREACHABLE, 3 * 2),
     "other instants": (lambda: matrix(({"s": "t"}, [[START_S + 46, "1"]])), Trouble.REFUSED, 1),
+    "an instant before": (lambda: matrix(({"s": "t"}, [[START_S + 15, "1"]])), Trouble.REFUSED, 1),
+    "an instant after": (lambda: matrix(({"s": "t"}, [[START_S + 45 + 30 * 11_000, "1"]])), Trouble.REFUSED, 1),
     "a thousand series": (
         lambda: matrix(*(({"s": str(n)}, []) for n in range(2001))), Trouble.TOO_MANY, 1,
     ),
@@ -193,10 +195,10 @@ async def test_a_query_that_is_too_slow_is_asked_over_less_time(tmp_path: Path) 
     async with past() as fake:
         fake.ranges["load"] = rising
         fake.fault = lambda form: late() if instants(form).size > 300 else None
-        ((found,), _) = await fetched(fake, tmp_path, question(600), timeout_s=0.4)
+        ((_, found), _) = await fetched(fake, tmp_path, question(100, "load-short"), question(600), timeout_s=0.4)
     assert found.losses == ()
     assert (found.values[0] == STEP_S * np.arange(600)).all()
-    assert len(fake.asked) == 3
+    assert len(fake.asked) == 1 + 3
 
 
 async def test_whoever_may_not_ask_is_told_at_once(tmp_path: Path) -> None:

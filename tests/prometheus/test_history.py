@@ -1,6 +1,7 @@
 """Past load through prometheus-api-client, without its traps."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +178,14 @@ async def test_the_loop_turns_while_two_ask_and_a_third_waits() -> None:
             for _ in range(3):
                 group.create_task(ask())
     assert len(fake.asked) == 3
+
+
+async def test_a_thread_that_nobody_waits_for_ends_with_the_next_piece_of_its_answer() -> None:
+    async with prometheus() as fake:
+        fake.answer = trickles
+        with pytest.raises(AnswerError):
+            await ranged(fake, 0, 100, timeout_s=0.2)
+        for thread in threading.enumerate():
+            if thread.name == "prometheus history":
+                await asyncio.to_thread(thread.join, 2.0)
+                assert not thread.is_alive()
