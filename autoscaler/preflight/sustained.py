@@ -18,9 +18,10 @@ USUAL_SHARE = 0.5
 HIGH_SHARE = 0.05
 """The upper band: exceeded one hour in twenty."""
 
+_SHARES = (FLOOR_SHARE, USUAL_SHARE, HIGH_SHARE)
+
 REPLICATES = 200
-LEVELS = 400
-"""Candidate levels of a bootstrap; the interval's ends are one of them, a quarter of a percent of the time apart."""
+"""Draws behind an interval; hours of the day have half of them."""
 LEAST_BLOCKS = 5
 """Fewer blocks say nothing about how blocks differ."""
 
@@ -74,26 +75,34 @@ def held_interval(sustained: Sustained, shares: tuple[float, ...], stream: np.ra
     """
     known = np.isfinite(sustained.levels)
     block = _blocks(sustained, known)
-    return None if block is None else _drawn(sustained.levels[known], block, shares, stream)
+    if block is None:
+        return None
+    levels = sustained.levels[known]
+    return _drawn(levels, np.sort(levels), block, shares, _draws(int(block[-1]) + 1, REPLICATES, stream))
 
 
-def _drawn(levels: F64, block: I64, shares: tuple[float, ...], stream: np.random.Generator) -> list[F64]:
-    """The intervals of `held` over `levels` (n,) whose blocks, numbered from 0 in `block` (n,), are drawn."""
-    ranked = np.sort(levels)
-    places = np.linspace(0, ranked.size - 1, min(LEVELS, ranked.size)).astype(np.int64)
-    candidates = np.unique(ranked[places])
-    blocks, size = int(block.max()) + 1, candidates.size
+def _draws(blocks: int, replicates: int, stream: np.random.Generator) -> F64:
+    """How often each of the blocks is drawn in each replicate; (replicates, blocks)."""
+    return stream.multinomial(blocks, np.full(blocks, 1.0 / blocks), replicates).astype(np.float64)
+
+
+def _drawn(levels: F64, ranked: F64, block: I64, shares: tuple[float, ...], draws: F64) -> list[F64]:
+    """The intervals of `held` over `levels` (n,), `ranked` being the same in order and `block` (n,) each one's block.
+
+    Candidates are as many levels as twice the replicates: finer ends than the draws resolve would be feigned.
+    """
+    places = np.linspace(0, ranked.size - 1, min(2 * len(draws), ranked.size)).astype(np.int64)
+    candidates = ranked[places]
+    blocks, size = draws.shape[1], candidates.size
     rank = np.searchsorted(candidates, levels, side="right") - 1
     counts = np.bincount(block * size + rank, minlength=blocks * size).reshape(blocks, size)
     # (blocks, candidates): windows of the block that reach or exceed the candidate.
     reach = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1].astype(np.float64)
-    drawn = stream.multinomial(blocks, np.full(blocks, 1.0 / blocks), REPLICATES).astype(np.float64)
-    reached = drawn @ reach
-    shares_reached = reached / reached[:, :1]
+    reached = draws @ reach
     edges = (0.5 * (1.0 - COVERAGE), 0.5 * (1.0 + COVERAGE))
     ends = []
     for share in shares:
-        at = (shares_reached >= share - 1e-12).sum(axis=1) - 1
+        at = (reached >= (share - 1e-12) * reached[:, :1]).sum(axis=1) - 1
         ends.append(np.quantile(candidates[at], edges, method="inverted_cdf"))
     return ends
 
@@ -136,14 +145,21 @@ def by_hour(sustained: Sustained, stream: np.random.Generator) -> ByHour:
     """
     known = np.isfinite(sustained.levels)
     begins = (sustained.start_s + sustained.step_s * np.arange(sustained.levels.size))[known]
-    levels, hour = sustained.levels[known], np.floor(begins / HOUR_S).astype(np.int64)
+    hour = np.floor(begins / HOUR_S).astype(np.int64)
+    order = np.argsort(hour % 24, kind="stable")
+    levels, day = sustained.levels[known][order], hour[order] // 24
+    ends = np.searchsorted((hour % 24)[order], np.arange(25))
     bands = np.full((5, 24), np.nan)
+    draws = np.empty((0, 0))
     for at in range(24):
-        mine = hour % 24 == at
-        if not mine.any():
+        mine = slice(int(ends[at]), int(ends[at + 1]))
+        ranked = np.sort(levels[mine])
+        if not ranked.size:
             continue
-        bands[:3, at] = [held(levels[mine], share) for share in (FLOOR_SHARE, USUAL_SHARE, HIGH_SHARE)]
-        days, number = np.unique(hour[mine] // 24, return_inverse=True)
-        if days.size >= LEAST_BLOCKS:
-            bands[3:, at] = _drawn(levels[mine], np.asarray(number, dtype=np.int64), (FLOOR_SHARE,), stream)[0]
+        bands[:3, at] = [ranked[ranked.size - _needed(share, ranked.size)] for share in _SHARES]
+        block = np.concatenate(([0], np.cumsum(np.diff(day[mine]) > 0))).astype(np.int64)
+        blocks = int(block[-1]) + 1
+        if blocks >= LEAST_BLOCKS:
+            draws = draws if draws.shape[1] == blocks else _draws(blocks, REPLICATES // 2, stream)
+            bands[3:, at] = _drawn(levels[mine], ranked, block, (FLOOR_SHARE,), draws)[0]
     return ByHour(*bands)

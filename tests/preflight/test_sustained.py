@@ -124,7 +124,9 @@ def test_the_floor_of_an_hour_has_an_interval_from_the_days_it_was_seen_on() -> 
     values[:, 12 * HOUR : 13 * HOUR] = np.arange(1.0, 8.0)[:, None]
     found = by_hour(sustain(values.ravel(), start_s=0.0, step_s=STEP_S, cold_start_s=STEP_S), stream())
     assert found.floor[12] == 1.0, "one of seven days is more than 5 % of the time"
-    assert (found.floor_low[12], found.floor_high[12]) == (1.0, 3.0), "at times the first days are not drawn"
+    # The first day is not drawn in (6/7)^7 = 34 % of the draws, neither of the first two in 9 %, of three in 2 %.
+    assert found.floor_low[12] == 1.0
+    assert found.floor_high[12] in {2.0, 3.0}
     assert (found.floor_low[11], found.floor_high[11]) == (10.0, 10.0)
 
 
