@@ -157,8 +157,8 @@ def _ordered(
 ) -> tuple[Placed, tuple[PoolStep, ...]]:
     """The orders of this look, and why there are not more."""
     params = view.params
-    missing = max(0, sizing.target - stock.supply)
     counted = _without(stock.good & ~stock.rotation.retiring, gone)
+    missing = max(0, sizing.target - int(counted.sum()) - len(state.ordered))
     zones = by_zone(view, counted, state) if params.zone_minima else {}
     short = tuple(
         (zone, count - zones.get(zone, 0)) for zone, count in params.zone_minima if count > zones.get(zone, 0)

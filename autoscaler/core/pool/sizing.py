@@ -1,7 +1,7 @@
 """How many slots to keep warm: every term that asks, every bound that refuses, each with its step.
 
 Enters: the history of demand, the lead of a refill, what is wanted and what is there. Leaves: the target, and how many
-of the slots that are there are kept. The base is an upper quantile of growth over the refill lead at this hour of the
+of the slots that are there are kept. The base is an upper quantile of growth over the refill lead at this time of the
 day, pooled over all models (echelon base stock); a forecast may raise it and never lowers it; after a rise the history
 of such rises says whether a refill would be in time for anything. It gives no order.
 """
@@ -105,7 +105,7 @@ def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply
         chain.to(usual.slots, PoolReason.GROWTH, told)
     ahead = math.ceil(want.forecast - 1e-9)
     chain.raise_to(ahead, PoolReason.FORECAST, (("forecast_slots", ahead), *common))
-    risen = growth.after_rise(state.history, within_s, state.level)
+    risen = growth.after_rise(state.history, within_s, growth.LEVELS[-1])
     if risen is not None and usual is not None:
         rise, further = risen
         seen: Evidence = (("rise_slots", round(rise, 1)), ("further_slots", further.slots), ("rises", further.samples))

@@ -1,0 +1,85 @@
+"""A slot gives way to a waiting replica: marked first, deleted when the mark is seen, never two for one."""
+
+from dataclasses import replace
+from typing import Any
+
+from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, MarkSlot
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.world import ModelDemand
+from tests.core.pool.builders import NOW_S, demand, node, of, pool, taken, warm, world
+
+CHOOSE = pool(choose=True, min_slots=3)
+
+
+def waits(count: int = 1, workload: str = "ns/chat", **fields: Any) -> ModelDemand:
+    return demand(float(count), workload, waiting=count, **fields)
+
+
+def marks(done: Any) -> list[tuple[str, str | None]]:
+    return [(mark.name, mark.lease) for mark in of(MarkSlot, done)]
+
+
+def test_the_slot_that_was_warm_for_longest_is_marked_first() -> None:
+    slots = (warm("p-0", age_s=500.0), warm("p-1", age_s=900.0), warm("p-2", age_s=700.0))
+    assert marks(taken(CHOOSE, world(slots, demand=(waits(2),)))) == [("p-1", "ns/chat"), ("p-2", "ns/chat")]
+
+
+def test_nodes_that_go_soon_are_taken_last() -> None:
+    slots = (warm("p-0", age_s=900.0), warm("p-1", age_s=800.0), warm("p-2", age_s=700.0))
+    nodes = (node("n-p-0", drifted=True), node("n-p-1", ends_s=NOW_S + 9000.0), node("n-p-2"))
+    done = taken(CHOOSE, world(slots, nodes=nodes, demand=(waits(),)))
+    assert marks(done) == [("p-2", "ns/chat")]
+
+
+def test_a_marked_slot_is_deleted_once_the_mark_is_seen_and_the_replica_still_waits() -> None:
+    slots = (warm("p-0", lease="ns/chat", leased_s=NOW_S - 5.0), warm("p-1"))
+    done = taken(CHOOSE, world(slots, demand=(waits(),)))
+    assert [(gone.name, gone.reason) for gone in of(DeleteSlot, done)] == [("p-0", PoolReason.HANDED_OVER)]
+    assert marks(done) == []
+
+
+def test_a_replica_that_waits_no_more_gives_the_slot_back() -> None:
+    slots = (warm("p-0", lease="ns/chat", leased_s=NOW_S - 5.0),)
+    done = taken(CHOOSE, world(slots, demand=(demand(1.0),)))
+    assert (marks(done), of(DeleteSlot, done)) == ([("p-0", None)], [])
+
+
+def test_a_mark_that_leads_to_nothing_ends() -> None:
+    slots = (warm("p-0", lease="ns/chat", leased_s=NOW_S - 121.0),)
+    assert marks(taken(CHOOSE, world(slots, demand=(waits(),)))) == [("p-0", None)]
+
+
+def test_two_bursts_never_get_the_same_slot() -> None:
+    slots = (warm("p-0"), warm("p-1"))
+    done = taken(CHOOSE, world(slots, demand=(waits(2), waits(2, "ns/other"))))
+    assert marks(done) == [("p-0", "ns/chat"), ("p-1", "ns/chat")]
+
+
+def test_one_replica_of_two_slots_gets_both_on_one_node() -> None:
+    slots = (warm("p-0", "n1", age_s=900.0), warm("p-1", "n2"), warm("p-2", "n2"))
+    nodes = (node("n1"), node("n2", units=2))
+    done = taken(CHOOSE, world(slots, nodes=nodes, demand=(waits(slots_per_replica=2),)))
+    assert marks(done) == [("p-1", "ns/chat"), ("p-2", "ns/chat")]
+
+
+def test_the_scheduler_chooses_where_it_is_left_to_it() -> None:
+    done = taken(pool(min_slots=1), world((warm("p-0"),), demand=(waits(),)))
+    assert (marks(done), of(DeleteSlot, done)) == ([], [])
+
+
+def test_a_model_of_another_pool_and_one_by_resource_claim_get_nothing() -> None:
+    other = replace(waits(), model="other")
+    assert marks(taken(CHOOSE, world((warm("p-0"),), demand=(other,)))) == []
+    assert marks(taken(CHOOSE, world((warm("p-0"),), demand=(waits(uses_claims=True),)))) == []
+
+
+def test_a_marked_slot_counts_no_more_and_is_replaced() -> None:
+    slots = (warm("p-0", lease="ns/chat", leased_s=NOW_S), warm("p-1"), warm("p-2"))
+    done = taken(CHOOSE, world(slots, demand=(waits(),)))
+    assert (done.decision.supply, len(of(CreateSlot, done))) == (2, 1)
+
+
+def test_an_observer_marks_nothing() -> None:
+    params = replace(CHOOSE, observe=True)
+    done = taken(params, world((warm("p-0"),), demand=(waits(),)))
+    assert (done.intents, done.decision.target) == ((), 3)

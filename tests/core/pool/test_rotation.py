@@ -1,0 +1,189 @@
+"""Healthy slots and nodes give way to new ones a few at a time; more than needed go in the order of least loss."""
+
+from dataclasses import replace
+from typing import Any
+
+from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteClaim, DeleteSlot, PatchNodePool
+from autoscaler.core.pool.params import PoolTier, SlotForm
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.world import NodePoolSeen
+from tests.core.pool.builders import (
+    FIRST,
+    NOW_S,
+    SECOND,
+    claim,
+    demand,
+    fleet,
+    node,
+    node_pools,
+    of,
+    pool,
+    slot,
+    taken,
+    told,
+    warm,
+    world,
+)
+
+
+def gone(done: Any) -> list[tuple[str, PoolReason]]:
+    return [(each.name, each.reason) for each in of(DeleteSlot, done)]
+
+
+def test_slots_whose_end_is_near_are_made_anew_one_in_ten_at_a_time_the_nearest_first() -> None:
+    slots = tuple(warm(f"p-{at:02}", deadline_s=NOW_S + 300.0 - at) for at in range(20))
+    done = taken(pool(min_slots=20, max_slots=40), world(slots))
+    assert gone(done) == [("p-19", PoolReason.ROTATED), ("p-18", PoolReason.ROTATED)]
+
+
+def test_no_further_slot_rotates_while_one_is_under_way() -> None:
+    slots = (*fleet(5, deadline_s=NOW_S + 100.0), slot("p-5"))
+    assert gone(taken(pool(min_slots=6), world(slots))) == []
+
+
+def test_slots_with_other_content_are_made_anew_gradually_and_at_once_while_cold() -> None:
+    slots = (*fleet(4, content="old"), slot("p-4", content="old"))
+    done = taken(pool(min_slots=5), world(slots))
+    assert gone(done) == [("p-4", PoolReason.OUTDATED), ("p-0", PoolReason.OUTDATED)]
+
+
+def test_nothing_rotates_while_nothing_can_be_ordered() -> None:
+    slots = fleet(4, deadline_s=NOW_S + 100.0)
+    assert gone(taken(pool(min_slots=4), world(slots, synced=False))) == []
+    assert len(gone(taken(pool(min_slots=4), world(slots)))) == 1
+
+
+def test_lives_differ_so_that_slots_made_together_do_not_end_together() -> None:
+    orders = of(CreateSlot, taken(pool(min_slots=10, slot_life_s=10_000.0), world()))
+    lives = [order.life_s for order in orders]
+    assert len(set(lives)) == 10
+    assert 8000.0 <= min(lives) < max(lives) <= 10_000.0
+
+
+AGED = {"created_s": NOW_S - 200_000.0}
+
+
+def aged(count: int, **fields: Any) -> Any:
+    slots = fleet(count)
+    nodes = tuple(node(f"n-p-{at}", **AGED) for at in range(count))
+    claims = tuple(claim(f"claim-n-p-{at}", launched_s=NOW_S - 9e4, initialized_s=NOW_S - 9e4) for at in range(count))
+    return world(slots, nodes=nodes, claims=claims, **fields)
+
+
+def test_nodes_of_one_age_retire_one_after_another_once_a_successor_is_warm() -> None:
+    params = pool(min_slots=3, node_life_s=86_400.0)
+    first = taken(params, aged(3))
+    assert (gone(first), len(of(CreateSlot, first))) == ([], 1), "the successor is ordered first"
+    more = aged(3)
+    slots = (*(more.slots or ()), warm("p-9"))
+    nodes = (*(more.nodes or ()), node("n-p-9"))
+    done = taken(params, replace(more, slots=slots, nodes=nodes))
+    ((_, reason),) = gone(done)
+    assert reason is PoolReason.RETIRED
+    assert [each.reason for each in of(DeleteClaim, done)] == [PoolReason.RETIRED]
+
+
+def test_a_node_with_a_pod_of_somebody_else_does_not_retire() -> None:
+    seen = aged(3)
+    foreign = tuple(replace(each, foreign_pods=1) for each in seen.nodes or ())
+    done = taken(pool(min_slots=3, node_life_s=86_400.0), replace(seen, nodes=foreign))
+    assert done.intents == ()
+
+
+def test_a_full_pool_swaps_one_aged_slot_at_a_time() -> None:
+    done = taken(pool(min_slots=3, max_slots=3, node_life_s=86_400.0), aged(3))
+    assert [reason for _, reason in gone(done)] == [PoolReason.RETIRED]
+
+
+def test_a_capacity_block_that_ends_is_replaced_ahead_of_its_end() -> None:
+    nodes = (node("n-p-0", ends_s=NOW_S + 500.0), node("n-p-1", ends_s=NOW_S + 5000.0))
+    done = taken(pool(min_slots=2), world(fleet(2), nodes=nodes))
+    assert (done.decision.supply, len(of(CreateSlot, done))) == (1, 1)
+
+
+def test_interrupted_slots_are_replaced_at_once() -> None:
+    nodes = tuple(node(f"n-p-{at}", interrupted=at < 2) for at in range(4))
+    done = taken(pool(min_slots=4), world(fleet(4), nodes=nodes))
+    assert gone(done) == [("p-0", PoolReason.INTERRUPTED), ("p-1", PoolReason.INTERRUPTED)]
+    assert len(of(CreateSlot, done)) == 2
+
+
+def test_of_too_many_those_go_first_that_cost_least() -> None:
+    tiers = (FIRST, SECOND)
+    slots = (
+        warm("old", age_s=9000.0),
+        warm("young", age_s=100.0),
+        warm("drifted", age_s=50.0),
+        warm("second", tier="second", age_s=50.0),
+        slot("bound", node="n-bound", scheduled_s=NOW_S - 5.0),
+        slot("ordered"),
+    )
+    nodes = (
+        *(node(f"n-{name}") for name in ("old", "young", "bound")),
+        node("n-drifted", drifted=True),
+        node("n-second", node_pool="np-second"),
+    )
+    order = []
+    for _ in range(6):
+        there = tuple(each for each in slots if each.name not in order)
+        done = taken(pool(*tiers, max_slots=len(there) - 1 or 1), world(there, nodes=nodes, demand=None))
+        order += [name for name, _ in gone(done)]
+    assert order == ["ordered", "bound", "drifted", "second", "old"]
+
+
+def test_surplus_leaves_the_minimum_of_a_zone() -> None:
+    nodes = (node("n-p-0", zone="b"), node("n-p-1", zone="a"), node("n-p-2", zone="a"))
+    done = taken(pool(zone_minima=(("b", 1),)), world(fleet(3), nodes=nodes))
+    assert sorted(name for name, _ in gone(done)) == ["p-1", "p-2"]
+
+
+def test_nodes_that_become_empty_are_emptied_first() -> None:
+    slots = (warm("p-0", "shared"), warm("p-1", "shared"), warm("p-2", "alone"))
+    nodes = (node("shared", units=2), node("alone"))
+    done = taken(pool(max_slots=2), world(slots, nodes=nodes, demand=None))
+    assert [name for name, _ in gone(done)] == ["p-2"]
+
+
+def test_drift_is_held_and_told_and_our_own_nodepools_are_mended() -> None:
+    drifting = node("n-p-0", drifted=True)
+    done = taken(pool(min_slots=1), world(fleet(1), nodes=(drifting,)))
+    assert done.intents == ()
+    held = told(done, Aspect.DRIFT_HELD)
+    assert (held.holds, "1 nodes have drifted" in held.message) == (True, True)
+    loose = world(fleet(1), nodes=(drifting,), node_pools=node_pools(FIRST, drifted_budget=None))
+    assert told(taken(pool(min_slots=1), loose), Aspect.DRIFT_HELD).holds is False
+    (patch,) = of(PatchNodePool, taken(pool(min_slots=1, managed=True), loose))
+    assert (patch.name, patch.drifted_budget, patch.reason) == ("np-first", 0, PoolReason.DRIFT)
+
+
+def test_only_nodepools_of_ours_are_edited_and_only_when_they_differ() -> None:
+    tier = PoolTier("first", "np-first", "h100", FIRST.capacity_type, max_gpus=16, max_nodes=2)
+    edited = world(node_pools=(NodePoolSeen("np-first", True, limit_gpus=99, limit_nodes=2, drifted_budget=0),))
+    (patch,) = of(PatchNodePool, taken(pool(tier, managed=True), edited))
+    assert (patch.limit_gpus, patch.limit_nodes, patch.reason) == (16, 2, PoolReason.LIMITS)
+    assert of(PatchNodePool, taken(pool(tier), edited)) == []
+    right = world(node_pools=(NodePoolSeen("np-first", True, limit_gpus=16, limit_nodes=2, drifted_budget=0),))
+    assert of(PatchNodePool, taken(pool(tier, managed=True), right)) == []
+
+
+def test_a_deletion_that_does_not_end_is_told_and_keeps_its_room() -> None:
+    stuck = warm("p-0", deleting_s=NOW_S - 400.0)
+    done = taken(pool(min_slots=1, max_slots=1), world([stuck]))
+    assert of(CreateSlot, done) == []
+    assert "p-0 cannot be deleted" in told(done, Aspect.SLOTS_DELETABLE).message
+
+
+def test_nodes_short_of_gpus_and_claims_without_any_are_told() -> None:
+    nodes = (node("n1", units=7, expected_units=8), node("n2", driver=(570,)))
+    blind = claim("c9", launched_s=NOW_S, units=0)
+    done = taken(pool(slot=SlotForm(min_driver=(580,))), world(nodes=nodes, claims=(blind,)))
+    words = told(done, Aspect.GPUS_USABLE).message
+    assert "no GPU for c9" in words
+    assert "fewer GPUs than promised on n1" in words
+    assert "n2 (driver 570 is older than 580)" in words
+
+
+def test_workloads_by_resource_claim_are_refused_with_a_remedy() -> None:
+    done = taken(pool(), world(demand=(demand(3.0, uses_claims=True),)))
+    assert "ns/chat: GPUs by ResourceClaim (DRA) cannot be kept warm" in told(done, Aspect.MODELS_SUPPORTED).message
+    assert done.state.history.level == 0.0, "their demand is none of the pool's"
