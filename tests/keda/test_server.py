@@ -1,11 +1,14 @@
 """The server around the calls: health, reflection, limits, and a stop in good order."""
 
 import asyncio
+import select
 import socket
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -14,7 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from autoscaler.adapters.keda.answers import Served
 from autoscaler.adapters.keda.polls import SAME_POLL_S
-from autoscaler.adapters.keda.server import SERVICE
+from autoscaler.adapters.keda.server import KEEPALIVE_S, KEEPALIVE_TIMEOUT_S, SERVICE
 from autoscaler.errors import InputError
 from tests.keda.book import CHAT, NOT_LEADING, SYNCING, Book, calling, query, ref, serving
 
@@ -41,6 +44,47 @@ async def test_health_says_serving_only_while_numbers_are_given() -> None:
         assert (await health.Check(health_pb2.HealthCheckRequest())).status == SERVING
         book.is_ready = False
         assert (await watched.read()).status == NOT_SERVING
+
+
+@pytest.mark.parametrize("service", ["", SERVICE])
+async def test_health_is_told_by_name(service: str) -> None:
+    async with serving(Book()) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        assert (await health.Check(health_pb2.HealthCheckRequest(service=service))).status == SERVING
+        with pytest.raises(grpc.aio.AioRpcError, match="'nobody' is not served here") as refused:
+            await health.Check(health_pb2.HealthCheckRequest(service="nobody"))
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+        watched = health.Watch(health_pb2.HealthCheckRequest(service="nobody"))
+        assert (await watched.read()).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+
+
+async def test_whoever_watches_health_or_reflects_leaves_room_for_kedas_calls() -> None:
+    """Their streams count against the server's calls, of which there are 514 here."""
+    book = Book({CHAT: Served(1, 1)})
+    own = (("grpc.use_local_subchannel_pool", 1),)
+    async with serving(book, most_streams=2) as port, calling(port) as client:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=own) as channel:
+            health, mirror = health_pb2_grpc.HealthStub(channel), reflection_pb2_grpc.ServerReflectionStub(channel)
+            watches = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(400)]
+            mirrors = [mirror.ServerReflectionInfo() for _ in range(400)]
+            question = reflection_pb2.ServerReflectionRequest(list_services="")
+            for stream in mirrors:
+                with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):  # refused already
+                    await stream.write(question)
+            codes = [await ended(stream) for stream in (*watches, *mirrors)]
+            assert (codes[:400].count(None), codes[400:].count(None)) == (64, 64)
+            assert codes[:400].count(grpc.StatusCode.RESOURCE_EXHAUSTED) == 336
+            for _ in range(10):
+                assert (await client.IsActive(ref(), timeout=2)).result
+        assert (await client.IsActive(ref(), timeout=2)).result
+
+
+async def ended(stream: Any) -> grpc.StatusCode | None:
+    """How a stream has been ended; None where it gives a message instead."""
+    try:
+        return None if await stream.read() is not grpc.aio.EOF else await stream.code()
+    except grpc.aio.AioRpcError as error:
+        return error.code()
 
 
 async def test_reflection_names_the_service() -> None:
@@ -163,6 +207,44 @@ async def test_a_caller_that_never_reads_its_stream_has_one_message_waiting_and_
                 words.append((await asyncio.wait_for(silent.read(), 0.5)).result)
         assert len(words) < 400
         assert words[-1] is False
+
+
+@pytest.mark.slow
+async def test_a_caller_that_vanished_is_noticed_by_keepalive() -> None:
+    """Its node is gone: nothing says so, and nothing is answered. KEDA sends no keepalive of its own."""
+    book = Book({CHAT: Served(1, 1)})
+    async with serving(book) as port:
+        with cut_off(port) as (between, cut), suppress(grpc.aio.AioRpcError):
+            async with calling(between) as client:
+                stream = client.StreamIsActive(ref())
+                assert (await stream.read()).result
+                cut.set()
+                assert book.counts.streams == 1
+                assert await within(KEEPALIVE_S + KEEPALIVE_TIMEOUT_S + 10.0, lambda: book.counts.streams == 0)
+
+
+@contextmanager
+def cut_off(port: int) -> Iterator[tuple[int, threading.Event]]:
+    """A way to `port` on which nothing passes any more once the event is set, and nothing is closed."""
+    cut, ended = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def forward() -> None:
+            here, _ = door.accept()
+            there = socket.create_connection(("127.0.0.1", port))
+            with here, there:
+                while not ended.is_set():
+                    ready, _, _ = select.select([] if cut.is_set() else [here, there], [], [], 0.05)
+                    for end in ready:
+                        (there if end is here else here).sendall(end.recv(65536))
+
+        forwarding = threading.Thread(target=forward)
+        forwarding.start()
+        try:
+            yield door.getsockname()[1], cut
+        finally:
+            ended.set()
+            forwarding.join()
 
 
 async def test_the_activity_that_changes_is_pushed_within_a_second() -> None:

@@ -100,6 +100,7 @@ def _options(listen: Listen) -> list[tuple[str, int]]:
         ("grpc.server_handshake_timeout_ms", round(HANDSHAKE_S * 1000)),
         ("grpc.keepalive_time_ms", round(KEEPALIVE_S * 1000)),
         ("grpc.keepalive_timeout_ms", round(KEEPALIVE_TIMEOUT_S * 1000)),
+        ("grpc.http2.ping_timeout_ms", round(KEEPALIVE_TIMEOUT_S * 1000)),  # else a minute, whatever stands above
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.max_connection_age_ms", round(listen.connection_age_s * 1000)),
         ("grpc.max_connection_age_grace_ms", round((STREAM_LASTS_S + KEEPALIVE_S) * 1000)),
