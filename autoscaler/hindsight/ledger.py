@@ -63,14 +63,22 @@ class Ledger:
     from_s: float = math.nan
     to_s: float = math.nan
     starts: int = 0
+    least: bool = False
+    """The sums rest on a capacity that is a lower bound."""
     _error: _Error = field(default_factory=_Error)
     _block: Three = field(default_factory=Three)
     _hour: Three = field(default_factory=Three)
     hours: deque[HourRow] = field(default_factory=lambda: deque(maxlen=HOURS))
 
-    def count(self, at_s: float, span: Three) -> None:
-        """Add the span that ends at `at_s`."""
+    @property
+    def measured(self) -> bool:
+        """Whether there are sums that rest on a capacity that was measured."""
+        return self.total.counted_s > 0 and not self.least
+
+    def count(self, at_s: float, span: Three, *, least: bool = False) -> None:
+        """Add the span that ends at `at_s`; `least` says that the capacity behind it is a lower bound."""
         self._move(at_s)
+        self.least = least
         self.total.add(span)
         self._block.add(span)
         self._hour.add(span)
@@ -144,6 +152,7 @@ class Ledger:
             "to_s": None if math.isnan(self.to_s) else self.to_s,
             "missing_s": self.missing_s,
             "starts": self.starts,
+            "least": self.least,
             "total": _flat(self.total),
             "error": list(astuple(self._error)),
             "hours": [[_short(value) for value in astuple(row)] for row in self.hours],
@@ -162,6 +171,7 @@ class Ledger:
                 from_s=math.nan if saved["from_s"] is None else float(saved["from_s"]),
                 to_s=math.nan if saved["to_s"] is None else float(saved["to_s"]),
                 starts=int(saved["starts"]),
+                least=bool(saved["least"]),
             )
             ledger._error = _Error(*(float(value) for value in saved["error"]))
             ledger.hours.extend(HourRow(*(float(value) for value in row)) for row in saved["hours"])

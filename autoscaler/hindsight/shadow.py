@@ -149,7 +149,10 @@ class Shadow:
         known = know(table, look.workload)
         if not math.isfinite(interval.queue) or known is None:
             return None
-        if followed.known is not None and followed.known.least and not known.least:
+        ledger = self._ledgers[look.workload]
+        if known.least and ledger.measured:
+            return None  # the core forgot what it had measured: sums that rest on it take no others
+        if ledger.least and not known.least:
             # What was summed up rests on a lower bound of the capacity: it is known from here on.
             self._ledgers[look.workload] = Ledger()
             followed.world = None
@@ -220,7 +223,7 @@ class Shadow:
         span = Three(
             followed.measured.sums.take(), followed.modelled.sums.take(), world.account.sums.take(), span_s, arrivals
         )
-        self._ledgers[followed.look.workload].count(now_s, span)
+        self._ledgers[followed.look.workload].count(now_s, span, least=known.least)
         followed.last = Span(span_s, arrivals, queue, capacity_rps)
         followed.at_s, followed.counts = now_s, replicas
 
