@@ -1,8 +1,9 @@
 """What `headroom preflight --prometheus` costs over a cluster's two weeks: time and memory of the whole command.
 
 A stand-in for Prometheus in its own process answers with answers of full size (`preflight_server`), so that what is
-measured is ours: asking, decoding, keeping on disk, assembling, and the answers themselves. A real server adds the time
-it takes to compute its aggregates. The aim is 180 s and 1 GB on two cores for 200 workloads at 30 s.
+measured is ours: asking, decoding, keeping on disk, assembling, and the answers themselves. With `--real` a smaller
+cluster's samples are put into Debian's Prometheus, whose own time for its aggregates is then part of the figure. The
+aim is 180 s and 1 GB on two cores for 200 workloads at 30 s.
 """
 
 import argparse
@@ -12,9 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
+import numpy as np
+
 from loadtests.bench.machine import command, machine
+from loadtests.bench.preflight_server import BOUNDS
+from tests.prometheus.backfilled import Backfilled, Exposition
+
+STEP_S = 30
 
 TARGET_S = 180.0
 TARGET_MIB = 1000.0
@@ -23,35 +35,80 @@ TARGET_MIB = 1000.0
 def main(arguments: list[str]) -> int:
     """Run the command once and print the figures."""
     parser = argparse.ArgumentParser(prog="bench preflight_prometheus", description=__doc__)
-    parser.add_argument("--workloads", type=int, default=200)
-    parser.add_argument("--pods", type=int, default=10, help="of each workload")
-    parser.add_argument("--days", type=float, default=14.0)
-    parser.add_argument("--step", type=int, default=30)
+    parser.add_argument("--real", action="store_true", help="ask Debian's Prometheus; 5 workloads, 2 pods, 2 days")
+    parser.add_argument("--workloads", type=int)
+    parser.add_argument("--pods", type=int, help="of each workload")
+    parser.add_argument("--days", type=float)
     asked = parser.parse_args(arguments)
+    workloads, pods, days = (5, 2, 2.0) if asked.real else (200, 10, 14.0)
+    size = Size(asked.workloads or workloads, asked.pods or pods, asked.days or days)
     with tempfile.TemporaryDirectory() as folder:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "loadtests.bench.preflight_server", str(asked.workloads), str(asked.pods)],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert server.stdout is not None
-            port = int(server.stdout.readline())
-            figures = _measure(asked, f"http://127.0.0.1:{port}", Path(folder) / "out")
-        finally:
-            server.terminate()
-            server.wait()
-            if server.stdout is not None:
-                server.stdout.close()
-    print(
-        json.dumps({"command": command("preflight_prometheus", arguments), **figures, "machine": machine()}, indent=2)
-    )
+        serving = _real(Path(folder), size) if asked.real else _stand_in(size)
+        with serving as (url, window):
+            figures = _measure(size, [url, *window], Path(folder) / "out")
+    told = {"command": command("preflight_prometheus", arguments), **figures, "machine": machine()}
+    print(json.dumps(told, indent=2))
     return 0
 
 
-def _measure(asked: argparse.Namespace, url: str, out: Path) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is read."""
+
+    workloads: int
+    pods: int
+    days: float
+
+    @property
+    def steps(self) -> int:
+        """Of each signal."""
+        return round(self.days * 86_400 / STEP_S)
+
+
+@contextmanager
+def _stand_in(size: Size) -> Iterator[tuple[str, list[str]]]:
+    words = [sys.executable, "-m", "loadtests.bench.preflight_server", str(size.workloads), str(size.pods)]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    with server.stdout as told:
+        try:
+            yield f"http://127.0.0.1:{int(told.readline())}", ["--days", f"{size.days:g}"]
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@contextmanager
+def _real(folder: Path, size: Size) -> Iterator[tuple[str, list[str]]]:
+    """Debian's Prometheus over samples of every 30 s, and the window they are in."""
+    begin_s = 1_700_006_400
+    at = begin_s + STEP_S * np.arange(-20, size.steps + 20)
+    past, rng = Exposition(), np.random.default_rng(0)
+    for workload, pod in product(range(size.workloads), range(size.pods)):
+        labels = {"namespace": "bench", "pod": f"serve-{workload}-7d4b9c6f58-{pod:05}", "job": "pods"}
+        load = rng.gamma(4.0, 0.25, at.size)
+        done = np.cumsum(rng.poisson(STEP_S * load))
+        for name, values in (
+            ("num_requests_running", np.round(20 * load)),
+            ("num_requests_waiting", np.round(np.maximum(20 * load - 30, 0))),
+            ("kv_cache_usage_perc", np.minimum(0.3 * load, 1)),
+            ("request_success_total", done),
+            ("generation_tokens_total", 200 * done),
+        ):
+            past.add(f"vllm:{name}", labels, at.tolist(), values.tolist())
+        for span, bound in product(("request_queue_time_seconds", "e2e_request_latency_seconds"), BOUNDS[::3]):
+            counted = np.floor(done * (1.0 if bound == "+Inf" else 1 - np.exp(-float(bound) / 5)))
+            past.add(f"vllm:{span}_bucket", {**labels, "le": bound}, at.tolist(), counted.tolist())
+    end = datetime.fromtimestamp(begin_s + size.days * 86_400, UTC).isoformat()
+    with Backfilled(folder / "prometheus", past) as server:
+        server.wait_ready(120)
+        yield server.url, ["--from", datetime.fromtimestamp(begin_s, UTC).isoformat(), "--to", end]
+
+
+def _measure(size: Size, where: list[str], out: Path) -> dict[str, object]:
     words = [
-        sys.executable, "-m", "autoscaler", "preflight", "--prometheus", url, "--days", str(asked.days), "--step",
-        str(asked.step), "--cold-start", "180", "--slots", "32", "--gpus", "1", "--out", str(out), "--json",
+        sys.executable, "-m", "autoscaler", "preflight", "--prometheus", *where, "--step", str(STEP_S), "--cold-start",
+        "180", "--slots", "32", "--gpus", "1", "--out", str(out), "--json",
     ]  # fmt: skip
     begun_s = time.monotonic()
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - os.devnull is no path of a file
@@ -67,7 +124,8 @@ def _measure(asked: argparse.Namespace, url: str, out: Path) -> dict[str, object
     kept = sum(path.stat().st_size for path in (out / ".prometheus").iterdir())
     return {
         "workloads": len(found["workloads"]),
-        "steps": round(asked.days * 86_400 / asked.step),
+        "pods_each": size.pods,
+        "steps": size.steps,
         "exit": child.returncode,
         "whole_s": round(whole_s, 1),
         "of_it_reading_s": None if read_s is None else round(read_s, 1),
@@ -76,7 +134,7 @@ def _measure(asked: argparse.Namespace, url: str, out: Path) -> dict[str, object
         "peak_rss_mib": round(used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10), 1),
         "target_mib": TARGET_MIB,
         "kept_on_disk_mib": round(kept / 2**20, 1),
-        "seed": "none: the stand-in's values are drawn by kind and signal",
+        "seed": 0,
     }
 
 
