@@ -32,7 +32,7 @@ from autoscaler.preflight.words import (
     value_text,
     workload_sentences,
 )
-from autoscaler.record.explain import clock
+from autoscaler.record.explain import EPOCH_FROM_S, EPOCH_TO_S, clock
 
 DETAILED: Final = 40
 """Workloads with a section of their own, the largest first."""
@@ -188,11 +188,17 @@ def _figures(
         step_s = float(seen.episodes.duration_s.min())
         drawn.append(("How many surges go on, by length", survival_figure(seen.survival, seen.cold_start_s, step_s)))
     if isinstance(bands, Bands) and not isinstance(bands.hours, CannotTell):
-        drawn.append((f"By hour of the day, {bands.unit}", hours_figure(bands.hours, bands.unit)))
+        day = "By hour of the day (UTC)" if _dated(bands.peak) else "By hour of the day"
+        drawn.append((f"{day}, {bands.unit}", hours_figure(bands.hours, bands.unit)))
     if len(capacity_for) > 1:
         drawn.append((f"Capacity if requests may wait, {unit}", waits_figure(capacity_for, unit)))
     boxes = "".join(f"<figure><figcaption>{escape(title)}</figcaption>{body}</figure>" for title, body in drawn)
     return f'<div class="figures">{boxes}</div>' if drawn else ""
+
+
+def _dated(found: Answer) -> bool:
+    """Whether the record counts from 1970; one that counts from its own beginning has no time zone."""
+    return isinstance(found, Measured) and EPOCH_FROM_S <= found.window.from_s < EPOCH_TO_S
 
 
 def _answer_table(title: str, rows: Sequence[tuple[str, Answer]]) -> str:

@@ -21,8 +21,11 @@ from autoscaler.preflight.requests import durations_s, ramp_s, running, spread
 from autoscaler.sim.serving.profile import Profile
 from autoscaler.sim.traces import TraceSelection, read_workloads, servegen, split_trace
 from autoscaler.sim.traces.selection import DAY_S
-from autoscaler.sim.traces.table import PARQUET_MAGIC, decode, parse_csv, parse_header, read_bytes
+from autoscaler.sim.traces.table import PARQUET_MAGIC, Table, decode, parse_csv, parse_header, read_bytes
 from autoscaler.sim.traffic import Traffic
+
+MOST_REQUESTS: Final = 20_000_000
+"""Of one day, each with two token counts, an instant and a duration: about a gigabyte."""
 
 STEP_S: Final = 30.0
 """Steps of a history from a trace: what Prometheus scrapes by default every 15 to 30 s."""
@@ -39,6 +42,8 @@ def histories(argument: str, *, profile: Profile | None = None, step_s: float = 
         if header == set(minutes.REQUIRED):
             yield from minutes.histories(parse_csv(path, text), selection)
             return
+    if set(servegen.REQUIRED) <= header and profile is not None and selection.rate_rps is None:
+        _refuse_too_many(path, parse_csv(path, text), selection)
     if set(servegen.REQUIRED) <= header and selection.day is not None and selection.rate_rps is None:
         # A week at a published rate is half a billion requests: they are drawn day by day and let go of.
         wanted = range(selection.day, selection.day + selection.days)
@@ -48,6 +53,19 @@ def histories(argument: str, *, profile: Profile | None = None, step_s: float = 
         return
     for traffic in read_workloads(path, selection, step_s=step_s, with_requests=profile is not None):
         yield _joined([traffic], path, selection, profile, step_s)
+
+
+def _refuse_too_many(path: Path, table: Table, selection: TraceSelection) -> None:
+    """InputError where a day of the selection has more requests than can be followed one by one."""
+    days = np.floor(table.numbers("window_s") / DAY_S).astype(np.int64)
+    columns = zip(table.columns["model"], table.columns["tenant"], strict=True)
+    mine = np.array([selection.model in {None, m} and selection.tenant in {None, t} for m, t in columns])
+    requests = np.bincount(days, np.where(mine, table.numbers("rate_rps") * servegen.WINDOW_S, 0.0))
+    if requests.max() > MOST_REQUESTS:
+        raise InputError(
+            f"{path}: a day of {requests.max():,.0f} requests is too much to follow each by its --profile; scale it "
+            "with &rate=REQUESTS_PER_S, for example &rate=20, or leave out --profile"
+        )
 
 
 def _joined(

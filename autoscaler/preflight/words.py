@@ -124,23 +124,19 @@ def _floor(study: WorkloadStudy) -> Sentence:
 def _rate_floor(rate: Bands | CannotTell) -> str:
     if isinstance(rate, CannotTell) or isinstance(rate.floor, CannotTell):
         return ""
-    return f" In requests per second the floor is {number(rate.floor.value)}."
+    return f" At least {number(rate.floor.value)} requests/s arrive 95 % of the time."
 
 
 def _levels(found: Bands) -> str:
     """Floor, usual and highest level in one sentence."""
     assert isinstance(found.floor, Measured)
     what = {IN_FLIGHT: "requests are in flight", RATE: "requests/s arrive"}.get(found.unit, f"{found.unit} are needed")
-    rest = [
-        f"{name} {number(level.value)}"
-        for name, level in (("half of the time", found.usual), ("at most", found.highest))
-        if isinstance(level, Measured)
-    ]
+    usual = f"half of the time at least {number(found.usual.value)}" if isinstance(found.usual, Measured) else ""
+    most = f"never more than {number(found.highest.value)}" if isinstance(found.highest, Measured) else ""
+    over = f"(averages over one cold start of {duration(found.width_s)})"
     if found.floor.value <= 0:
-        over = f"windows of one cold start ({duration(found.width_s)})"
-        return f"Nothing: at least one in twenty {over} is empty; {' and '.join(rest)}."
-    over = f", averaged over one cold start of {duration(found.width_s)}"
-    return f"{number(found.floor.value)} {what} 95 % of the time{over}; {' and '.join(rest)}."
+        return f"Nothing: more than one in twenty cold starts would pass without work; {usual}, {most} {over}."
+    return f"At least {number(found.floor.value)} {what} 95 % of the time; {usual}, {most} {over}."
 
 
 def _bursts(found: Bursts | CannotTell) -> Sentence:
@@ -170,7 +166,7 @@ def _residency(study: WorkloadStudy) -> Sentence:
     computing = study.residency.computing
     if isinstance(computing, CannotTell):
         return refused("residency", computing)
-    text = f"{_computing(computing)} of the time that replicas hold GPU memory they compute."
+    text = f"Replicas compute for {_computing(computing)} of the time that they hold GPU memory."
     idle, longest = study.residency.idle_hours, study.residency.longest_idle
     if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value >= 0.1:
         hours = f"{number(idle.value)} replica-hours were held with no work at all"
@@ -247,7 +243,7 @@ def _joint_floor(study: ClusterStudy) -> Sentence:
 def _joint_residency(study: ClusterStudy) -> Sentence:
     if isinstance(study.computing, CannotTell):
         return refused("residency", study.computing)
-    text = f"{_computing(study.computing)} of the time that replicas hold GPU memory they compute."
+    text = f"Replicas compute for {_computing(study.computing)} of the time that they hold GPU memory."
     return Sentence("residency", text + _beyond(study), True, behind(study.computing))
 
 

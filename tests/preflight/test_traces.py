@@ -102,6 +102,13 @@ def test_days_of_a_rate_table_follow_each_other_and_keep_the_model_s_name(tmp_pa
     assert only(path, "#model=m&day=1", step_s=600.0).start_s == 86_400.0
 
 
+def test_a_rate_table_too_large_to_follow_request_by_request_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
+    path = write(tmp_path, SERVEGEN.replace("600,1.0,", "600,40000.0,"))
+    with pytest.raises(InputError, match=r"a day of 24,002,400 requests is too much .* &rate=20"):
+        list(histories(f"{path}#model=m&day=0", profile=PROFILE))
+    assert only(path, "#model=m&day=0&rate=2", PROFILE).steps == 1200
+
+
 def test_calls_per_minute_are_rates_with_the_run_times_that_lie_beside(tmp_path: Path) -> None:
     write(tmp_path, FUNCTIONS, "x_functions.csv")
     one, two = histories(str(write(tmp_path, MINUTES, "x_minutes.csv.gz")))

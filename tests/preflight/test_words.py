@@ -25,21 +25,21 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "a wave": (
         {"steps": 7 * DAY, "running": track(wave(7, low=10.0, high=50.0))},
         "floor",
-        """10.2 requests are in flight 95 % of the time, averaged over one cold start of 3 min; half of the time 30
-        and at most 50. The floor is 2 replicas. [20,155 windows; 7 days of record]""",
+        """At least 10.2 requests are in flight 95 % of the time; half of the time at least 30, never more than 50
+        (averages over one cold start of 3 min). The floor is 2 replicas. [20,155 windows; 7 days of record]""",
     ),
     "nothing at night": (
         {"steps": 7 * DAY, "running": track(np.where(np.arange(7 * DAY) % DAY < 3 * HOUR, 0.0, 9.0))},
         "floor",
-        """Nothing: at least one in twenty windows of one cold start (3 min) is empty; half of the time 9 and at most
-        9. [20,155 windows; 7 days of record]""",
+        """Nothing: more than one in twenty cold starts would pass without work; half of the time at least 9, never
+        more than 9 (averages over one cold start of 3 min). [20,155 windows; 7 days of record]""",
     ),
     "no durations in a trace": (
         {"running": GONE, "duration": GONE},
         "floor",
         """Cannot tell: requests in flight are not known: no such series, and how long requests take is not known
-        either. In requests per second the floor is 4. [Needed: a gauge of running requests, or how long requests
-        take.]""",
+        either. At least 4 requests/s arrive 95 % of the time. [Needed: a gauge of running requests, or how long
+        requests take.]""",
     ),
     "spikes": (
         {"steps": 7 * DAY, "running": track(SPIKES), "replicas": track(np.full(7 * DAY, 4.0))},
@@ -63,19 +63,19 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "busy replicas": (
         {},
         "residency",
-        """75 % of the time that replicas hold GPU memory they compute. [8,640 steps; 3 days of record]""",
+        """Replicas compute for 75 % of the time that they hold GPU memory. [8,640 steps; 3 days of record]""",
     ),
     "idle at night": (
         {"running": track(np.where(np.arange(3 * DAY) % DAY < 6 * HOUR, 0.0, 16.0))},
         "residency",
-        """75 % of the time that replicas hold GPU memory they compute. 72 replica-hours were held with no work at
-        all, the longest stretch 6 h. [8,640 steps; 3 days of record]""",
+        """Replicas compute for 75 % of the time that they hold GPU memory. 72 replica-hours were held with no work
+        at all, the longest stretch 6 h. [8,640 steps; 3 days of record]""",
     ),
     "bounded by requests": (
         {"busy_replicas": GONE, "running": track(np.full(3 * DAY, 2.0))},
         "residency",
-        """6 to 50 % of the time that replicas hold GPU memory they compute. [100 % sure: 6.25 to 50 %; 8,640 steps; 3
-        days of record]""",
+        """Replicas compute for 6 to 50 % of the time that they hold GPU memory. [100 % sure: 6.25 to 50 %; 8,640
+        steps; 3 days of record]""",
     ),
     "waits and no deadline": (
         {},
@@ -111,10 +111,11 @@ def test_all_workloads_together_read_in_gpus_with_what_sharing_saves_and_what_it
     cluster.add(*study(history(workload="night", running=track(32.0 - day), facts=facts, **common), given))
     found = {s.question: s.text for s in cluster_sentences(cluster.finish())}
     assert found["floor"] == (
-        "8 GPUs are needed 95 % of the time, averaged over one cold start of 3 min; half of the time 8 and at most 8. "
+        "At least 8 GPUs are needed 95 % of the time; half of the time at least 8, never more than 8 (averages over "
+        "one cold start of 3 min). "
         "Apart, the workloads' highest levels add up to 16: sharing takes 50 % less."
     )
-    assert found["residency"].startswith("75 % of the time that replicas hold GPU memory they compute. ")
+    assert found["residency"].startswith("Replicas compute for 75 % of the time that they hold GPU memory. ")
     assert "GPU-hours held (" in found["residency"]
     assert ", which cost " in found["residency"]
     assert found["waiting"].startswith(
