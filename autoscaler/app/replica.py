@@ -9,35 +9,32 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
-import msgspec
 import structlog
 
-from autoscaler.adapters.engines.scraper import Scraper
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.deletion_cost import DeletionCost
 from autoscaler.adapters.kube.events import EventWriter
 from autoscaler.adapters.kube.informer import Change
-from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.replicas import ClusterScale, News
-from autoscaler.adapters.kube.scope import Hooks, Scope
+from autoscaler.adapters.kube.scope import Hooks
 from autoscaler.adapters.kube.status import StatusWriter
 from autoscaler.adapters.kube.store import ConfigMapStore
 from autoscaler.adapters.prometheus.source import PrometheusSource
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts
 from autoscaler.adapters.web.pulse import Pulse
-from autoscaler.api.claims import Claim, Doubt, Kind, Rejection, TargetRef
-from autoscaler.api.modes import Mode
+from autoscaler.api.claims import Claim
+from autoscaler.app import parts
 from autoscaler.app.facts import Facts
 from autoscaler.app.foreign import Foreign
 from autoscaler.app.guard import Guard
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
+from autoscaler.app.known import Known
 from autoscaler.app.outside import Outside
 from autoscaler.app.publishing import Publisher
 from autoscaler.app.room import Room
@@ -50,7 +47,6 @@ from autoscaler.app.work import work_of
 from autoscaler.app.workloads import Choices, Workloads
 from autoscaler.core.scale.sharing import Budgets
 from autoscaler.hindsight.estimates import Past
-from autoscaler.ports import Clock
 from autoscaler.record.board import Board
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.settings.model import Settings
@@ -78,18 +74,18 @@ class Live:
         self._settings = settings
         self._clock = clock
         self._identity = f"{settings.identity or socket.gethostname()}_{uuid.uuid4().hex[:12]}"
-        self._elector = _elector(settings, outside, self._identity)
+        self._elector = parts.elector(settings, outside, self._identity)
         self._board = Board()
         self._pulse = Pulse(clock)
         self._apis = (outside.api, outside.lease_api)
         self._guard = Guard(clock)
         news = News()
-        self._scraper = _scraper(settings, clock, news)
+        self._scraper = parts.scraper(settings, clock, news)
         prometheus = outside.prometheus
         self._signals = Signals(
             self._scraper, {name: PrometheusSource(prometheus, name, clock) for name in prometheus.endpoints}
         )
-        self._cluster = Cluster(api, clock, _scope(settings))
+        self._cluster = Cluster(api, clock, parts.scope(settings))
         self._gpus = GpuVeto(settings.gpu_exporter, clock, self._on_gpu, allow_loopback=settings.allow_loopback_targets)
         may_write, remaining_s = self._elector.may_write, self._elector.remaining_s
         cost = DeletionCost(api, partial(work_of, self._scraper.sample), may_write) if settings.deletion_cost else None
@@ -97,128 +93,52 @@ class Live:
             api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s, failed=self._gpus.failed, cost=cost
         )
         store = ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write)
-        ports = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
+        driven = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
         budgets = Budgets(settings.budgets.cluster_gpus, settings.budgets.namespaces)
-        self._runtime = Runtime(ports, may_write=may_write, budgets=budgets)
+        self._runtime = Runtime(driven, may_write=may_write, budgets=budgets)
+        gpu_resources = settings.gpu_resource_names
+        choices = Choices(settings.default_mode, gpu_resources, settings.gateways)
         self._workloads = Workloads(
-            cluster=self._cluster,
-            driver=self._runtime,
-            pages=self._signals,
-            clock=clock,
-            choices=Choices(settings.default_mode, settings.gpu_resource_names, settings.gateways),
-            news=news,
+            cluster=self._cluster, driver=self._runtime, pages=self._signals, clock=clock, choices=choices, news=news,
             guard=self._guard,
-        )
+        )  # fmt: skip
         self._warmups = WarmUps(
-            cluster=self._cluster,
-            clock=clock,
-            store=ConfigMapStore(api, settings.namespace, WARM_UPS, may_write),
-            gpu_resources=settings.gpu_resource_names,
-            claimed=lambda workload: workload in self._workloads.driven,
-            sample=self._scraper.sample,
-            leading=may_write,
-        )
+            cluster=self._cluster, clock=clock, store=ConfigMapStore(api, settings.namespace, WARM_UPS, may_write),
+            gpu_resources=gpu_resources, claimed=lambda workload: workload in self._workloads.driven,
+            sample=self._scraper.sample, leading=may_write,
+        )  # fmt: skip
         self._foreign = Foreign(
-            gpu_resources=settings.gpu_resource_names,
-            driven=lambda: self._workloads.driven,
-            tell=self._runtime.foreign,
-            clock=clock,
+            gpu_resources=gpu_resources, driven=lambda: self._workloads.driven, tell=self._runtime.foreign, clock=clock
         )
         self._events = EventWriter(api, clock, COMPONENT, self._identity)
         self._statuses = StatusWriter(api, clock, may_write=may_write)
-        self._room = Room(self._cluster, settings.gpu_resource_names)
-        self._shadowing = Shadowing(
-            table=self._runtime.table,
-            store=ConfigMapStore(api, settings.namespace, SHADOW, may_write),
-            clock=clock,
-            leading=may_write,
-            guard=self._guard,
-        )
-        self._publisher = Publisher(
-            board=self._board, hub=self.hub, statuses=self._statuses, events=self._events, knowledge=self, clock=clock,
-            guard=self._guard, shadowing=self._shadowing,
+        self._known = Known(
+            cluster=self._cluster, workloads=self._workloads, elector=self._elector,
+            room=Room(self._cluster, gpu_resources), identity=self._identity,
         )  # fmt: skip
-        self.keda = KedaSide(settings, api, self, clock, cluster=self._cluster, hold=self._on_held)
+        self._shadowing = Shadowing(
+            table=self._runtime.table, store=ConfigMapStore(api, settings.namespace, SHADOW, may_write), clock=clock,
+            leading=may_write, guard=self._guard,
+        )  # fmt: skip
+        self._publisher = Publisher(
+            board=self._board, hub=self.hub, statuses=self._statuses, events=self._events, knowledge=self._known,
+            clock=clock, guard=self._guard, shadowing=self._shadowing,
+        )  # fmt: skip
+        self.keda = KedaSide(settings, api, self._known, clock, cluster=self._cluster, hold=self._on_held)
         self._kept = Kept(self._runtime, clock)
-        self._fetched = Fetched(outside.peer, clock, self._leader_address)
-
-    # What the publisher and KEDA's side ask.
-
-    def claim(self, workload: str) -> Claim | None:
-        """The claim in force."""
-        return self._workloads.driven.get(workload)
-
-    def rejections(self, workload: str) -> tuple[Rejection, ...]:
-        """Who asks for the workload in vain."""
-        return self._cluster.resolution(workload).rejections
-
-    def mode(self, claim: Claim) -> Mode:
-        """The mode in force."""
-        return self._workloads.mode(claim)
-
-    def doubt(self, claim: Claim) -> Doubt | None:
-        """What of a claim may have changed unseen; None while what was read is believed."""
-        return self._workloads.doubt(claim)
-
-    def gpus(self, claim: Claim) -> int | None:
-        """GPUs that one replica holds; None for one that holds none."""
-        return self._room.gpus(claim) or None
-
-    def standing(self, ref: TargetRef) -> int | None:
-        """The target's count as it was last seen; None where it does not say."""
-        target = self._cluster.target(ref)
-        return None if target is None else target.spec.replicas
-
-    def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The status that a ScalingPolicy shows; None where it is not followed."""
-        found = self._cluster.policy(namespace, name)
-        return None if found is None else msgspec.json.decode(found.status, type=dict[str, Any])
-
-    @property
-    def frozen(self) -> str | None:
-        """Why nothing is acted upon, None while it is."""
-        return self._cluster.frozen
-
-    @property
-    def leading(self) -> bool:
-        """Whether this process may speak for the controller."""
-        return self._elector.may_write()
-
-    @property
-    def leader(self) -> str:
-        """Who else leads; empty while nobody does."""
-        holder = self._elector.holder
-        return "" if holder is None or holder.identity == self._identity else holder.identity
+        self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)
 
     def facts(self) -> LiveFacts:
         """What the HTTP server asks."""
         told = Facts(
-            settings=self._settings,
-            identity=self._identity,
-            cluster=self._cluster,
-            workloads=self._workloads,
-            elector=self._elector,
-            runtime=self._runtime,
-            scraper=self._scraper,
-            signals=self._signals,
-            board=self._board,
-            fetched=self._fetched,
-            pulse=self._pulse,
-            apis=self._apis,
-            keda=self.keda,
-            gpus=self._gpus,
-            warmups=self._warmups,
-        )
-        snapshot = lambda: self._kept.bytes if self.leading else None  # noqa: E731 - one expression, named for the call
+            settings=self._settings, identity=self._identity, cluster=self._cluster, workloads=self._workloads,
+            elector=self._elector, runtime=self._runtime, scraper=self._scraper, signals=self._signals,
+            board=self._board, fetched=self._fetched, pulse=self._pulse, apis=self._apis, keda=self.keda,
+            gpus=self._gpus, warmups=self._warmups,
+        )  # fmt: skip
+        snapshot = lambda: self._kept.bytes if self._known.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(
-            self._clock,
-            self._board,
-            told.process,
-            told.workloads,
-            told.not_ready,
-            snapshot,
-            told.rejected,
-            self._past,
+            self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected, self._past
         )
 
     def _past(self) -> list[Past]:
@@ -327,47 +247,3 @@ class Live:
     def _freeze(self) -> None:
         why = self._cluster.frozen
         self._runtime.freeze(why is not None, why or "")
-
-    def _leader_address(self) -> str:
-        holder = self._elector.holder
-        return "" if holder is None or holder.identity == self._identity else holder.address
-
-
-def _elector(settings: Settings, outside: Outside, identity: str) -> Elector:
-    lease, http = settings.lease, settings.http
-    return Elector(
-        outside.lease_api,
-        namespace=settings.namespace,
-        name=lease.name,
-        identity=identity,
-        address=f"{http.advertised_host or socket.gethostname()}:{http.port}",
-        clock=outside.clock,
-        lease_s=lease.duration_s,
-        renew_s=lease.renew_s,
-        deadline_s=lease.deadline_s,
-    )
-
-
-def _scraper(settings: Settings, clock: Clock, news: News) -> Scraper:
-    scrape = settings.scrape
-    return Scraper(
-        clock=clock,
-        on_news=news.tell,
-        interval_s=scrape.interval_s,
-        timeout_s=scrape.timeout_s,
-        cap_bytes=scrape.max_bytes,
-        allow_loopback=settings.allow_loopback_targets,
-    )
-
-
-def _scope(settings: Settings) -> Scope:
-    return Scope(
-        kinds=tuple(Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds),
-        namespaces=settings.watch_namespaces,
-        own_namespace=settings.namespace,
-        freeze_config_map=settings.freeze_config_map,
-        gateway_namespaces=tuple(
-            part.namespace for part in (*settings.gateways.values(), settings.gpu_exporter) if part is not None
-        ),
-        keda_addresses=settings.keda_addresses,
-    )
