@@ -12,7 +12,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from autoscaler.adapters.web import server
 from autoscaler.adapters.web.history import SLACK
-from autoscaler.adapters.web.hub import BACKLOG, FEW, Hub, Reader, Standing
+from autoscaler.adapters.web.hub import FEW, Hub, Standing
+from autoscaler.adapters.web.reader import BACKLOG, Reader
 from autoscaler.adapters.web.server import MAX_SHOWN, application, serving
 from autoscaler.errors import InputError
 from autoscaler.record.stream import Frame, Result, Results

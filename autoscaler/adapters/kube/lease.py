@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 
 from autoscaler.adapters.kube.answers import KubeError
-from autoscaler.adapters.kube.lease_object import Fields, Holder, LeaseObject, holder_of
+from autoscaler.adapters.kube.lease_object import Fields, Holder, LeaseObject, held, holder_of, vacant
 from autoscaler.adapters.kube.objects import Lease, LeaseSpec
-from autoscaler.adapters.kube.writing import Requests, rfc3339
+from autoscaler.adapters.kube.writing import Requests
 from autoscaler.ports import Clock, Fault
 
 MOST_ASKED_S: Final = 5.0
@@ -151,8 +151,7 @@ class Elector:
         """One look at the Lease, and a claim where it is free; True when this process leads."""
         lease = self._observe(await self._lease.look(self._renew_s))
         if lease is None:
-            vacant: Fields = {"leaseDurationSeconds": self._whole_lease_s(), "renewTime": self._micro()}
-            self._observe(await self._lease.make(vacant, None, self._renew_s))
+            self._observe(await self._lease.make(vacant(self._lease_s, self._clock.now()), None, self._renew_s))
             return False
         if not self._free(lease.spec):
             return False
@@ -212,8 +211,8 @@ class Elector:
     def _free(self, spec: LeaseSpec) -> bool:
         """Whether the Lease may be claimed now, as far as this process has watched it."""
         # A release leaves no renewTime, and the term of the holder that was seen last: an erased holder leaves either.
-        vacant = not spec.holder_identity and spec.renew_time is None
-        if self._mine(spec) or (vacant and self._held_term in {None, spec.lease_transitions or 0}):
+        given_back = not spec.holder_identity and spec.renew_time is None
+        if self._mine(spec) or (given_back and self._held_term in {None, spec.lease_transitions or 0}):
             return True
         # The holder may have been started with a longer lease than this process was.
         wait_s = max(self._lease_s, spec.lease_duration_seconds or 0)
@@ -234,19 +233,7 @@ class Elector:
 
     def _record(self) -> Fields:
         """The spec of this leader, renewed now."""
-        return {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": self._whole_lease_s(),
-            "acquireTime": rfc3339(self._since_s, "microseconds"),
-            "renewTime": self._micro(),
-            "leaseTransitions": self._term,
-        }
-
-    def _whole_lease_s(self) -> int:
-        return math.ceil(self._lease_s)
-
-    def _micro(self) -> str:
-        return rfc3339(self._clock.now(), "microseconds")
+        return held(self._identity, self._lease_s, since_s=self._since_s, now_s=self._clock.now(), term=self._term)
 
     def _in_time_s(self) -> float:
         """The limit of a leader's call: it does not outlive the lead, and one that hangs leaves time for another."""

@@ -3,6 +3,7 @@
 Needs the verbs get and patch on that name, and create (which RBAC cannot bind to a name) where nobody else makes it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import msgspec
 
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.objects import Lease
-from autoscaler.adapters.kube.writing import MERGE_PATCH, Requests, decoded
+from autoscaler.adapters.kube.writing import MERGE_PATCH, Requests, decoded, rfc3339
 from autoscaler.ports import Fault
 
 ADDRESS: Final = "headroom.dev/address"
@@ -83,3 +84,14 @@ def holder_of(lease: Lease) -> Holder | None:
         return None
     since_s = None if spec.acquire_time is None else spec.acquire_time.timestamp()
     return Holder(spec.holder_identity, lease.metadata.annotations.get(ADDRESS, ""), since_s)
+
+
+def held(identity: str, lease_s: float, *, since_s: float, now_s: float, term: int | None) -> Fields:
+    """The spec of a Lease that `identity` holds since `since_s` and renews now."""
+    times: Fields = {"acquireTime": rfc3339(since_s, "microseconds"), **vacant(lease_s, now_s)}
+    return {"holderIdentity": identity, **times, "leaseTransitions": term}
+
+
+def vacant(lease_s: float, now_s: float) -> Fields:
+    """The spec of a Lease that nobody holds and that must be waited for."""
+    return {"leaseDurationSeconds": math.ceil(lease_s), "renewTime": rfc3339(now_s, "microseconds")}

@@ -7,7 +7,6 @@ starts no task of its own.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,19 +17,14 @@ import msgspec
 from autoscaler.adapters.web.history import History, share_of
 from autoscaler.adapters.web.history import Row as PointRow
 from autoscaler.adapters.web.overview import TableRow, table_row
+from autoscaler.adapters.web.reader import Focus, Reader
 from autoscaler.record.stream import Frame, Results, WorkloadFrame
 
 INTERVAL_S = 0.125
 """Frames are told eight times a second at most: a person sees no more, and a page redraws in less."""
 
-BACKLOG = 32
-"""Messages a reader may be behind (4 s) before it is given a snapshot in their place."""
-
 FEW = 6
 """Workloads up to this many are told whole to a reader that did not choose."""
-
-Focus = frozenset[str] | None
-"""The workloads that a reader wants whole; None leaves the choice to the hub."""
 
 Fresh = tuple[list[PointRow], list[msgspec.Raw]] | None
 
@@ -47,52 +41,6 @@ class Standing:
     """Who leads; empty where nobody does."""
     frozen: bool = False
     """Whether all action is stopped in the whole cluster."""
-
-
-class Reader:
-    """One connected page. `message` waits for what it has not seen yet."""
-
-    def __init__(self, focus: Focus = None) -> None:
-        self.focus = focus
-        self._ready = asyncio.Event()
-        self._queue: deque[bytes] = deque()
-        self._behind = True
-        self._closed = False
-
-    def tell(self, message: bytes) -> None:
-        """Queue a message; a reader that is too far behind will start over from a snapshot."""
-        if not self._behind:
-            self._queue.append(message)
-            if len(self._queue) > BACKLOG:
-                self.start_over()
-        self._ready.set()
-
-    def start_over(self) -> None:
-        """Forget what is queued: the next message is a snapshot."""
-        self._queue.clear()
-        self._behind = True
-        self._ready.set()
-
-    def end(self) -> None:
-        """No message follows those that are queued."""
-        self._closed = True
-        self._ready.set()
-
-    async def message(self, hub: "Hub") -> bytes | None:
-        """The next message as the bytes of one server-sent event; None when the stream has ended."""
-        await self._ready.wait()
-        if self._behind:
-            snapshot = hub.snapshot(self.focus)
-            self._behind = False
-            self._rest()
-            return snapshot
-        message = self._queue.popleft() if self._queue else None
-        self._rest()
-        return message
-
-    def _rest(self) -> None:
-        if not (self._queue or self._closed):
-            self._ready.clear()
 
 
 class Hub:

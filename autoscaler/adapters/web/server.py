@@ -17,7 +17,8 @@ from aiohttp.typedefs import Handler
 
 from autoscaler.adapters.web.assets import page
 from autoscaler.adapters.web.hosts import Hosts
-from autoscaler.adapters.web.hub import Hub, Reader, Standing
+from autoscaler.adapters.web.hub import Hub, Standing
+from autoscaler.adapters.web.reader import Reader
 from autoscaler.errors import InputError
 
 LOOPBACK = "127.0.0.1"
