@@ -11,6 +11,7 @@ NAMES = {
     "loop_lag": "how late the event loop turns while the live driver steps 1,000 workloads",
     "preflight_prometheus": "preflight over two weeks of 200 workloads, out of a stand-in for Prometheus",
     "preflight": "what 200 workloads of 14 days at 30 s take to be measured and written about",
+    "pool_step": "one look of the core at a warm pool of 2,000 nodes and 5,000 slots",
     "reaction": "from a pod's page to the patch of /scale, 1,000 pods on a real API server",
     "scrape": "reading the metrics pages of 1,000 pods once a second",
 }

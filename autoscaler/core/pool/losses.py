@@ -60,8 +60,10 @@ def lost(view: View, state: PoolState) -> Lost:
             reasons.setdefault(at, reason)
     for at in slots.where((slots.stage == Stage.FAILED) & ~going):
         reasons.setdefault(at, _ended(view, at))
-    for at in slots.where((slots.stage < Stage.WEIGHTS_WARM) & (slots.tier != NOWHERE) & ~going):
-        overdue = None if at in reasons else _overdue(view, state, at)
+    starting = slots.where((slots.stage < Stage.WEIGHTS_WARM) & (slots.tier != NOWHERE) & ~going)
+    out = _out(view, state, starting)
+    for at in starting:
+        overdue = None if at in reasons else _overdue(view, state, at, out)
         if overdue is not None:
             reasons[at] = overdue
     claims = tuple(_claims(view, state, [at for at, why in reasons.items() if why is PoolReason.LATE_GPU]))
@@ -133,16 +135,25 @@ def _ended(view: View, at: int) -> PoolReason:
     return PoolReason.EXPIRED if np.isfinite(view.slots.instants_s[at, Stage.WEIGHTS_WARM]) else PoolReason.FAILED
 
 
-def _overdue(view: View, state: PoolState, at: int) -> PoolReason | None:
+def _out(view: View, state: PoolState, starting: list[int]) -> set[tuple[int, str | None]]:
+    """Of the tiers and zones in which slots wait, those that are without capacity and without a free place."""
+    slots, nodes = view.slots, view.nodes
+    asked = {(int(slots.tier[at]), slots.seen[at].zone) for at in starting if slots.stage[at] == Stage.REQUESTED}
+    return {
+        (at, zone)
+        for at, zone in asked
+        if breaker.position(state.circuits, view.params.tiers[at], zone, view.now_s) is Position.OPEN
+        and not int(nodes.room[nodes.tier == at].sum())
+    }
+
+
+def _overdue(view: View, state: PoolState, at: int, out: set[tuple[int, str | None]]) -> PoolReason | None:
     """Why a start is given up, if it is: its stage takes too long, or it waits where capacity is missing."""
-    stage = Stage(int(view.slots.stage[at]))
+    stage, seen = Stage(int(view.slots.stage[at])), view.slots.seen[at]
     age_s = view.now_s - float(view.slots.since_s[at])
-    tier, seen = view.params.tiers[int(view.slots.tier[at])], view.slots.seen[at]
-    if stage is Stage.REQUESTED:
-        stands = breaker.position(state.circuits, tier, seen.zone, view.now_s)
-        opened = stands is Position.OPEN and seen.claim not in view.claims
-        if opened and int(view.nodes.room[view.nodes.tier == view.slots.tier[at]].sum()) == 0:
-            return PoolReason.MOVED
+    waits = stage is Stage.REQUESTED and seen.claim not in view.claims
+    if waits and (int(view.slots.tier[at]), seen.zone) in out:
+        return PoolReason.MOVED
     if age_s <= clock.LEAST_S[stage]:
         return None
     late = age_s > clock.patience_s(state.clock, view.kind_of(at), stage)

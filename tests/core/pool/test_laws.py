@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,7 +126,7 @@ def test_only_slots_of_the_pool_are_touched_and_each_once(story: Story) -> None:
         known_uids = {each.uid for each in look.world.slots or ()}
         deleted = [each.uid for each in of(DeleteSlot, look.done)]
         assert len(deleted) == len(set(deleted))
-        assert {each.uid for each in (*of(DeleteSlot, look.done), *of(MarkSlot, look.done))} <= known_uids
+        assert {*deleted, *(each.uid for each in of(MarkSlot, look.done))} <= known_uids
         for gone in of(DeleteClaim, look.done):
             (node,) = (each for each in look.world.nodes or () if each.claim == gone.name)
             assert node.foreign_pods == 0
@@ -161,8 +162,9 @@ def test_a_second_look_at_an_unchanged_world_orders_nothing(story: Story) -> Non
 @given(STORIES, st.randoms(use_true_random=False))
 def test_the_order_in_which_objects_are_listed_changes_nothing(story: Story, dice: object) -> None:
     for look in played(story):
-        slots, nodes, claims = (list(each or ()) for each in (look.world.slots, look.world.nodes, look.world.claims))
-        for listed in (slots, nodes, claims):
+        slots, nodes, claims = list(look.world.slots or ()), list(look.world.nodes or ()), list(look.world.claims or ())
+        listings: tuple[list[Any], ...] = (slots, nodes, claims)
+        for listed in listings:
             dice.shuffle(listed)  # type: ignore[attr-defined]  # hypothesis gives a random.Random
         other = replace(look.world, slots=tuple(slots), nodes=tuple(nodes), claims=tuple(claims))
         done = reconcile(story.params, other, look.before, look.now_s)
