@@ -22,9 +22,14 @@ from autoscaler.core.capacity.podtimes import Kind, PodTimes
 from autoscaler.core.capacity.stages import Row, StageClock
 from autoscaler.ports import Clock, MetricSample, PortError, StateStore
 from autoscaler.record.explain import duration
+from autoscaler.runtime.clock import breathe
 
 KEEP_EVERY_S: Final = 60.0
 TOKENS_EVERY_S: Final = 1.0
+
+AT_ONCE: Final = 16
+"""Workloads looked at for first tokens in one turn of the event loop: idle ones may wait for theirs for days."""
+
 KEY: Final = "stages"
 
 NEW_NODE_S: Final = 60.0
@@ -140,19 +145,25 @@ class WarmUps:
     async def _tokens(self) -> None:
         while True:
             await self._clock.sleep_until(self._clock.monotonic() + TOKENS_EVERY_S)
-            for key, (workload, times) in list(self._waiting.items()):
-                at_s = self._first_token_s(workload, key.partition("/")[2])
-                if at_s is not None:
-                    del self._waiting[key]
-                    self._stages.note(_with_token(times, at_s))
+            waiting: dict[str, list[str]] = {}
+            for key, (workload, _) in self._waiting.items():
+                waiting.setdefault(workload, []).append(key)
+            for turn, (workload, keys) in enumerate(waiting.items(), start=1):
+                self._look(workload, keys)
+                if turn % AT_ONCE == 0:
+                    await breathe(self._clock)
 
-    def _first_token_s(self, workload: str, pod: str) -> float | None:
+    def _look(self, workload: str, keys: list[str]) -> None:
+        """Note which of a workload's pods have served a token by now."""
         try:
             sample = self._sample(workload)
         except PortError:
-            return None
-        tokens = next((p.generation_tokens_total for p in sample.pods or () if p.name == pod), None)
-        return sample.at_s if tokens else None
+            return
+        served = {pod.name for pod in sample.pods or () if pod.generation_tokens_total}
+        for key in keys:
+            if key.partition("/")[2] in served and key in self._waiting:
+                _, times = self._waiting.pop(key)
+                self._stages.note(_with_token(times, sample.at_s))
 
     async def keep(self) -> None:
         """Save what was measured since it was last kept, as far as the store lets this replica."""

@@ -129,6 +129,25 @@ async def test_the_first_token_is_when_a_page_first_shows_one() -> None:
     assert "serving 6 s" in told or "serving 5 s" in told
 
 
+async def test_pods_that_wait_for_their_first_token_cost_one_sample_of_their_workload_a_second() -> None:
+    """Idle services wait for days: a sample for each of 500 such pods, of 500 pods each, would stop everything else."""
+    asked: list[float] = []
+
+    def sample(workload: str) -> MetricSample:
+        asked.append(clock.now())
+        return MetricSample(at(112).timestamp(), tuple(PodReading(f"p{n}", at(112).timestamp()) for n in range(500)))
+
+    clock = ScaledClock(1.0)
+    warmups = measuring(sample=sample, clock=clock)
+    for n in range(500):
+        live(warmups, f"p{n}")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(warmups.run())
+        await clock.sleep_until(5.5)
+        running.cancel()
+    assert asked == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
 async def test_what_was_measured_outlives_the_process() -> None:
     store, clock = Store(), ScaledClock(1.0)
     first = measuring(store, clock=clock)
