@@ -1,4 +1,4 @@
-"""Audit files of a simulated quarter of an hour: the product's core over a plant, recorded as the live controller records."""
+"""Audit files of a simulated quarter of an hour, recorded as the live controller records."""
 
 from functools import cache
 from pathlib import Path

@@ -1,0 +1,100 @@
+"""`headroom replay` and `headroom report`: exit codes, words, JSON and pages, of recorded files."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from autoscaler.cli.main import app
+from autoscaler.sim.headroom import WORKLOAD
+from tests.hindsight.recorded import lines, write
+
+run = CliRunner().invoke
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Path:
+    return write(tmp_path / "audit-000000000001.jsonl", lines())
+
+
+def test_a_replay_that_gives_the_same_says_so_and_ends_well(audit: Path) -> None:
+    done = run(app, ["replay", str(audit)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "100 decisions of 1 workload over 16.5 min: every one as recorded, byte for byte\n"
+
+
+def test_one_that_differs_names_the_line_and_the_field_and_ends_with_1(tmp_path: Path) -> None:
+    changed = list(lines())
+    decision = json.loads(changed[10])
+    decision["reason"] = "MAX"
+    changed[10] = json.dumps(decision, separators=(",", ":")).encode()
+    done = run(app, ["replay", str(write(tmp_path / "audit.jsonl", changed))])
+    assert done.exit_code == 1
+    assert "1 came out otherwise" in done.stdout
+    assert "audit.jsonl: line 11: 00:00:40 sim/workload:" in done.stdout
+    assert "differs in reason" in done.stdout
+
+
+def test_gaps_and_bad_lines_are_told_with_the_rest(tmp_path: Path) -> None:
+    write(tmp_path / "audit-000000000001.jsonl", [*lines()[:61], b"nonsense"])
+    write(tmp_path / "audit-000000000003.jsonl", lines()[121:])
+    done = run(app, ["replay", str(tmp_path), "--json", str(tmp_path / "out.json")])
+    assert "gap: before audit-000000000003.jsonl a file is missing" in done.stdout
+    assert f"gap: {WORKLOAD}: nothing for 5.17 min" in done.stdout
+    assert "audit-000000000001.jsonl: line 62: " in done.stdout
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert (told["bad_lines"], len(told["gaps"])) == (1, 2)
+    assert told["different"] > len(told["differences"]) == 10
+
+
+def test_other_settings_are_compared_in_words_in_json_and_on_a_page(audit: Path, tmp_path: Path) -> None:
+    out, page = tmp_path / "out.json", tmp_path / "out.html"
+    given = ["replay", str(audit), "--set", "max_replicas=8", "--json", str(out), "--report", str(page)]
+    done = run(app, given)
+    assert done.exit_code == 0, done.output
+    assert f"{WORKLOAD} with max_replicas=8:" in done.stdout
+    for words in ("decisions differ", "what happened", "as recorded", "otherwise", "optimum (D2)", "× 1.00"):
+        assert words in done.stdout
+    (told,) = json.loads(out.read_text())["comparisons"]
+    assert told["workload"] == WORKLOAD
+    assert told["other"]["account"]["held_hours"] < told["as_is"]["account"]["held_hours"]
+    html = page.read_text()
+    assert "What max_replicas=8 would have changed" in html
+    assert "src=" not in html
+    assert "href=" not in html
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--report", "x.html"], "nothing to plot without --set"),
+        (["--set", "nonsense=1"], "nonsense"),
+        (["--workload", "prod/other"], "--workload prod/other: not in"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(audit: Path, arguments: list[str], words: str) -> None:
+    done = run(app, ["replay", str(audit), *arguments])
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_report_on_a_file_says_what_cannot_be_told_and_writes_json_and_a_page(tmp_path: Path) -> None:
+    audit = write(tmp_path / "audit.jsonl", lines(active=False))
+    out, page = tmp_path / "out.json", tmp_path / "out.html"
+    done = run(app, ["report", str(audit), "--json", str(out), "--html", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "Cannot tell what would have been saved: too little of what happened" in done.stdout
+    assert "as it happened" in done.stdout
+    assert "forecast: " in done.stdout
+    (told,) = json.loads(out.read_text())
+    assert (told["workload"], told["estimate"]["doubt"]) == (WORKLOAD, "TOO_SHORT")
+    assert "Beside what happened" in page.read_text()
+
+
+def test_a_report_on_a_workload_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    audit = write(tmp_path / "audit.jsonl", lines())
+    done = run(app, ["report", str(audit), "--workload", "prod/other"])
+    assert done.exit_code == 2
+    assert "nothing to report on" in done.stderr

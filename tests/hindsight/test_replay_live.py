@@ -1,0 +1,45 @@
+"""What the live driver records is replayed to the same bytes: the demonstration, and a take-over in mid-burst."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from autoscaler.app.demo import demo_session
+from autoscaler.core.params import Params
+from autoscaler.fitting.fit import fit
+from autoscaler.hindsight.recording import Recording
+from autoscaler.hindsight.replay import replay
+from autoscaler.runtime.refit import InlineFitter
+from autoscaler.sim.plant import Plant
+from tests.app.test_demo_session import SPEED, workload
+from tests.hindsight.recorded import write
+from tests.runtime.fakes import Lines
+from tests.runtime.plants import NAME, Embedded, burst, spec
+
+pytestmark = pytest.mark.looptime(noop_cycles=1)
+
+
+@pytest.mark.slow
+async def test_a_demonstration_of_two_workloads_is_replayed_to_the_same_bytes(tmp_path: Path) -> None:
+    audit = Lines()
+    given = [workload("demo/chat"), workload("demo/code", rps=9.0)]
+    async with demo_session(given, speed=SPEED, fitter=InlineFitter(fit), audit=audit) as session:
+        await asyncio.wait_for(session.run(), 600)
+    done = replay(Recording.of([write(tmp_path / "audit.jsonl", list(audit.lines))]), fit)
+    assert done.workloads == ["demo/chat", "demo/code"]
+    assert (done.rerun.compared, done.rerun.different) == (done.rerun.steps, 0)
+    assert done.rerun.steps > 200
+    assert (done.gaps, done.rerun.unbegun, done.recording.alone) == ([], set(), 0)
+
+
+async def test_two_drivers_after_each_other_are_replayed_to_the_same_bytes(tmp_path: Path) -> None:
+    embedded = Embedded.make(
+        {NAME: Plant(spec(capacity_rps=2.0), burst(onset_s=300))},
+        Params(max_replicas=100, tick_s=5.0, warmup_prior_s=180.0),
+    )
+    await embedded.drive(330.0)
+    await embedded.drive(500.0)
+    done = replay(Recording.of([write(tmp_path / "audit.jsonl", list(embedded.audit.lines))]), fit)
+    assert (done.rerun.different, done.rerun.unbegun) == (0, set())
+    assert done.rerun.compared > 90
