@@ -24,7 +24,7 @@ from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.hpa_sight import Followed
 from autoscaler.app.keda import Books, KedaAnswers
 from autoscaler.ports import Clock
-from autoscaler.record.metrics import KedaFigures
+from autoscaler.record.keda_metrics import KedaFigures
 from autoscaler.runtime.records import Feed
 from autoscaler.settings.model import Settings
 

@@ -14,25 +14,11 @@ from typing import Final
 
 from autoscaler.core.scale.overload import Overload
 from autoscaler.record.families import OWNER, Family, Kind, Labels, Metric, owner
+from autoscaler.record.keda_metrics import KEDA, KedaFigures, keda_families
 from autoscaler.record.past_metrics import METRICS, past_families
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import WorkloadFrame
 from autoscaler.record.tally import Counts
-
-
-@dataclass(frozen=True, slots=True)
-class KedaFigures:
-    """What the server that KEDA asks has done since it started."""
-
-    calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """By method and gRPC status code, such as ("GetMetrics", "OK")."""
-    streams: int = 0
-    pushed: int = 0
-    held: int = 0
-    certificates: int = 0
-    plaintext: bool = False
-    hpa: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
-    """By workload the count that its HPA makes of the last number, and codes of what keeps it from that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,32 +163,13 @@ _LOST: Final = Metric(
     "headroom_record_lost_total", Kind.COUNTER, "Records given up before they were kept.", ("stream",)
 )
 _WAITING: Final = Metric("headroom_record_waiting", Kind.GAUGE, "Records that a sink has not taken yet.", ("stream",))
-_KEDA_CALLS: Final = Metric(
-    "headroom_keda_calls_total", Kind.COUNTER, "Calls of KEDA's external scaler that ended.", ("method", "code")
-)
-_KEDA_STREAMS: Final = Metric("headroom_keda_streams", Kind.GAUGE, "Streams that KEDA has open.")
-_KEDA_PUSHED: Final = Metric("headroom_keda_pushed_total", Kind.COUNTER, "Messages pushed to KEDA.")
-_KEDA_HELD: Final = Metric(
-    "headroom_keda_held_total", Kind.COUNTER, "Values told that were the last good ones, for want of metrics."
-)
-_KEDA_CERTIFICATES: Final = Metric(
-    "headroom_keda_certificates_total", Kind.COUNTER, "Times that the certificates were read."
-)
-_KEDA_PLAINTEXT: Final = Metric(
-    "headroom_keda_plaintext", Kind.GAUGE, "1 while KEDA is answered without encryption: whoever reaches it may ask."
-)
-_HPA: Final = _of_workload("hpa_replicas", "Replicas that the HPA makes of the number that KEDA was told last.")
-_HPA_LIMIT: Final = Metric(
-    "headroom_hpa_limit", Kind.GAUGE, "1 for what keeps the HPA from the number that KEDA was told.", (*OWNER, "limit")
-)
 _BUILD: Final = Metric("headroom_build_info", Kind.GAUGE, "Always 1, with the version that runs.", ("version",))
 _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a hash of the settings.", ("hash",))
 
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
-    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_PLAINTEXT, _HPA, _HPA_LIMIT, _BUILD,
-    _CONFIG, *METRICS,
+    *KEDA, _BUILD, _CONFIG, *METRICS,
 )  # fmt: skip
 """Every metric there is."""
 
@@ -261,16 +228,4 @@ def _of_process(process: Process, workloads: int) -> Iterator[Family]:
         yield Family(metric, {(code,): float(value) for code, value in values.items()})
     yield Family(_REQUESTS, {labels: float(count) for labels, count in process.api_requests.items()})
     if process.keda is not None:
-        yield from _of_keda(process.keda)
-
-
-def _of_keda(keda: KedaFigures) -> Iterator[Family]:
-    yield Family(_KEDA_CALLS, {labels: float(count) for labels, count in keda.calls.items()})
-    yield Family(_KEDA_STREAMS, {(): keda.streams})
-    yield Family(_KEDA_PUSHED, {(): keda.pushed})
-    yield Family(_KEDA_HELD, {(): keda.held})
-    yield Family(_KEDA_CERTIFICATES, {(): keda.certificates})
-    yield Family(_KEDA_PLAINTEXT, {(): float(keda.plaintext)})
-    yield Family(_HPA, {owner(workload): float(replicas) for workload, (replicas, _) in keda.hpa.items()})
-    limits = ((owner(workload), code) for workload, (_, codes) in keda.hpa.items() for code in codes)
-    yield Family(_HPA_LIMIT, {(*labels, code): 1.0 for labels, code in limits})
+        yield from keda_families(process.keda)

@@ -7,7 +7,8 @@ import pytest
 
 from autoscaler.core.scale.overload import Overload
 from autoscaler.record.families import Family, Kind, owner
-from autoscaler.record.metrics import CATALOGUE, KedaFigures, Process, families
+from autoscaler.record.keda_metrics import KedaFigures
+from autoscaler.record.metrics import CATALOGUE, Process, families
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import SignalFrame, WorkloadFrame
 from autoscaler.record.tally import BOUNDS_S, Lags, Tally
