@@ -57,7 +57,7 @@ def page(findings: Findings) -> str:
             "together": together,
             "sections": sections,
             "notes": _notes(findings, len(ranked) - len(shown)),
-            "content": content.decode().replace("<", "\\u003c"),
+            "content": content.decode(),
         },
     )
 

@@ -120,8 +120,8 @@ def _blocks(sustained: Sustained, known: Bools) -> I64 | None:
 
 
 def _needed(share: float, size: int) -> int:
-    """How many of `size` make up `share`, one at least; the float noise of 0.95 * 20 is not one more."""
-    return max(1, int(np.ceil(share * size - 1e-9)))
+    """How many of `size` make up `share`, one at least."""
+    return max(1, int(np.ceil(share * size)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def test_a_day_load_and_a_night_load_share_what_they_peak_at() -> None:
 
 def test_a_hole_in_one_small_workload_is_no_hole_in_the_sum_and_no_dip() -> None:
     small = np.full(3 * DAY, 0.5)
-    small[HOUR : 2 * HOUR] = np.nan
+    small[HOUR:DAY] = np.nan
     found = together(history(workload="large"), history(workload="small", running=track(small)))
     assert bands(found).floor.window.unknown_s == 0.0  # type: ignore[union-attr]
     assert value(bands(found).floor) == pytest.approx(16.5 * 2 / 8)

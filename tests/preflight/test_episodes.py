@@ -48,6 +48,7 @@ def test_exactly_at_capacity_is_no_surge() -> None:
 def test_capacity_that_comes_meanwhile_does_not_end_a_surge() -> None:
     found = seen([5, 12, 12, 12, 9, 5], [10, 10, 20, 20, 20, 20])
     assert found.duration_s.tolist() == [90.0], "it ends where the load is back at 10, not where 20 are ready"
+    assert found.excess.tolist() == [180.0], "and is measured from 10 all the way"
 
 
 def test_a_hole_cuts_a_surge_and_what_follows_is_another_one() -> None:

@@ -111,6 +111,10 @@ CANNOT: dict[str, tuple[dict[str, Any], str, str]] = {
         {"steps": 1000, "running": track(np.where(np.arange(1000) % 6 == 0, np.nan, 1.0))},
         "concurrency.floor", "TOO_MANY_HOLES",
     ),
+    "a hole in most windows": (
+        {"steps": 1000, "running": track(np.where((np.arange(1000) > 400) & (np.arange(1000) % 6 == 0), np.nan, 1.0))},
+        "concurrency.floor", "TOO_MANY_HOLES",
+    ),
     "never a request": ({"running": track(np.zeros(3 * DAY))}, "concurrency", "NO_LOAD"),
     "never saturated": ({}, "slots", "NO_CAPACITY"),
     "GPUs not named": ({"gpus_per_replica": None}, "gpus", "NO_GPUS"),
