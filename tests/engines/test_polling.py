@@ -71,6 +71,24 @@ async def test_a_thousand_pods_are_asked_once_a_second_each_and_never_in_a_burst
     assert max(hundredths.values()) <= 25, "10 on average"
 
 
+async def test_hundreds_that_are_due_in_one_turn_are_asked_few_at_a_time_and_soon() -> None:
+    """As after a second without processor time: asked together, their answers would come together, and hold all up."""
+    world = World()
+    for number in range(400):
+        world.poller.put(pod(number))
+    async with world.running():
+        await world.until(2.5)
+        world.asked.clear()
+        for number in range(400):
+            world.poller.put(pod(number, port=9000))
+        await world.until(2.501)
+        assert len(world.asked) <= 16 + 1
+        await world.until(2.5 + 400 / 16 * 0.005)
+        at_once = Counter(at_s for at_s, _ in world.asked)
+        assert max(at_once.values()) <= 16
+        assert len({ip for _, ip in world.asked}) == 400
+
+
 @settings(deadline=None)
 @given(st.uuids(), st.sampled_from([1.0, 2.0, 5.0]), st.floats(0, 1e6), st.integers(0, 40))
 def test_a_turn_is_ahead_at_its_place_in_the_interval_and_never_far(uid, interval_s, now_s, failures) -> None:

@@ -22,6 +22,12 @@ BACKOFF_MAX_S = 5.0
 """A failing target is asked at least this often: that is a tick of a decision, so that one that is back counts in the
 next. A refused connection costs less than a page."""
 
+AT_ONCE = 16
+"""Questions begun in one turn of the event loop, some 3 ms. After a moment without processor time hundreds are due."""
+
+SLICE_S = 0.005
+"""Between two such slices: a second's worth of a thousand targets is begun within a third of one."""
+
 EARLY_RATIO = 0.05
 """Of the interval: a timer that fires this much too soon does not earn its target a second question."""
 
@@ -86,6 +92,8 @@ class Poller(Generic[T]):
         self._lanes: dict[str, Lane[T]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._get: Get | None = None
+        self._begun = 0
+        """Questions begun in this turn of the event loop, those that wait for their slice included."""
 
     @property
     def targets(self) -> int:
@@ -127,6 +135,7 @@ class Poller(Generic[T]):
         while True:
             now_s = self._clock.monotonic()
             await self._clock.sleep_until(lane.next_s(now_s, self._interval_s), lane.bell)
+            await self._place()
             lane.bell.clear()
             target = lane.target
             answer = await get(target.place)
@@ -134,3 +143,14 @@ class Poller(Generic[T]):
                 continue  # its address changed meanwhile: this is another pod's answer
             useful = self._absorb(target, answer)
             lane.failures = 0 if useful else lane.failures + 1
+
+    async def _place(self) -> None:
+        """Wait for a place among those that begin together."""
+        if not self._begun:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._begun += 1
+        if (slices := (self._begun - 1) // AT_ONCE) > 0:
+            await self._clock.sleep_until(self._clock.monotonic() + slices * SLICE_S)
+
+    def _next_turn(self) -> None:
+        self._begun = 0
