@@ -41,6 +41,13 @@ def test_without_busy_replicas_running_requests_bound_them() -> None:
     assert (found.low, found.high) == pytest.approx((0.03125, 0.5))
 
 
+def test_busy_replicas_that_were_never_known_leave_it_to_running_requests() -> None:
+    made = history(100, busy_replicas=track(np.full(100, np.nan)), running=track(np.full(100, 2.0)))
+    found = held(made, Given(slots=16.0)).computing
+    assert isinstance(found, Measured)
+    assert (found.low, found.high) == pytest.approx((0.03125, 0.5))
+
+
 def test_without_slots_either_the_lower_bound_is_zero() -> None:
     made = history(100, busy_replicas=GONE, running=track(np.full(100, 2.0)))
     found = held(made).computing
