@@ -271,3 +271,33 @@ async def test_a_pod_that_goes_away_leaves_no_reading_and_is_asked_no_more() -> 
             scraper.forget(W)
             with pytest.raises(PortError):
                 scraper.sample(W)
+
+
+class Set:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+
+    def now(self) -> float:
+        return self.at_s
+
+    def monotonic(self) -> float:
+        return self.at_s
+
+    async def sleep_until(self, monotonic_s: float, wake: asyncio.Event | None = None) -> None:
+        raise AssertionError("nothing is waited for here")
+
+
+async def test_what_one_request_in_a_hundred_takes_longer_than_is_known_from_the_pages() -> None:
+    clock = Set()
+    scraper = Scraper(clock=clock, on_news=lambda _: None)
+    asked = target(GOOD, 8000)
+    scraper.put(asked)
+    name = "vllm:e2e_request_latency_seconds_bucket"
+    for at_s, count in ((0.0, 0), (6.0, 200)):
+        clock.at_s = at_s
+        buckets = f'{name}{{le="30"}} {0.98 * count}\n{name}{{le="60"}} {count}\n{name}{{le="+Inf"}} {count}\n'
+        assert scraper._absorb(asked, (vllm() + buckets).encode())
+    assert scraper.long_request_s(W) == pytest.approx(45.0), "half way between 98 and 100 of a hundred"
+    assert scraper.long_request_s("team/other") is None
