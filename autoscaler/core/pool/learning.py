@@ -22,15 +22,15 @@ LEAST_CAME: Final = 50.0
 """Slots of growing demand that must have come before the slack follows what they found."""
 
 HALF: Final = 0.5
-SLACKER: Final = 1.02
-STRICTER: Final = 0.8
-"""While less than half of the allowance is used the slack grows by this much at each choice, some tenfold in a day;
-while more than all of it is, it shrinks tenfold in two hours (guesses: misses cost more than slots)."""
+SLACKER: Final = 1.03
+STRICTER: Final = 0.95
+"""While less than half of the allowance is used the slack doubles in four hours; while more than all of it is, it
+halves in two and a half (guesses: misses cost more than slots)."""
 
 SLACKS: Final = (0.25, 8.0)
 """The range of the slack."""
 
-REMEMBER_S: Final = 3 * 86_400.0
+REMEMBER_S: Final = 86_400.0
 """Found and missed slots count for about this long."""
 
 UNSEEN_S: Final = 60.0
@@ -70,6 +70,8 @@ def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:
     """The state after one look; looking again at an unchanged world changes nothing that counts."""
     now_s, slots = view.now_s, view.slots
     rise = sum(max(0.0, now - state.demand.get(name, now)) for name, now in want.by_workload.items())
+    if state.history.known < growth.LEAST_BINS:
+        rise = 0.0  # a pool that is too young to size by growth has nothing to answer for
     found = min(rise, float(state.warm))
     history = growth.noted(state.history, now_s, want.slots)
     fades = _fading(state.history, history)

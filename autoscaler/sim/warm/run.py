@@ -94,7 +94,14 @@ def run(
 
 
 def smallest_static(
-    demand: ReplicaDemand, *, hit_ratio: float, most: int, stages: Stages, seed: int, score_from_s: float
+    demand: ReplicaDemand,
+    *,
+    hit_ratio: float,
+    most: int,
+    stages: Stages,
+    seed: int,
+    step_s: float = 30.0,
+    score_from_s: float = 0.0,
 ) -> tuple[int, Outcome]:
     """The smallest static pool that hits at least as often, found in hindsight; the largest where none does."""
     low, high = 0, most
@@ -102,7 +109,9 @@ def smallest_static(
 
     def outcome(size: int) -> Outcome:
         if size not in found:
-            found[size] = run(demand, StaticPool(size), stages=stages, seed=seed, score_from_s=score_from_s)
+            found[size] = run(
+                demand, StaticPool(size), stages=stages, seed=seed, step_s=step_s, score_from_s=score_from_s
+            )
         return found[size]
 
     while low < high:

@@ -181,15 +181,28 @@ def test_no_order_is_given_while_an_overshoot_is_being_deleted() -> None:
     assert len(of(CreateSlot, taken(pool(max_slots=6), dropped))) == 1
 
 
-def test_missed_slots_make_the_quantile_aim_higher() -> None:
+def test_missed_slots_make_the_pool_allow_its_past_less() -> None:
     # Jumps of two are usual, jumps of six come once in three days.
     day = np.tile(np.array([4.0] * 5 + [2.0] * 55), 72)
     day[-600:-595] = 8.0
     history = DemandHistory(int(NOW_S // BIN_S), day, day.copy(), 2.0, 2.0)
-    calm = PoolState(history, hits=1000.0, misses=1.0)
-    pressed = PoolState(history, hits=1000.0, misses=100.0)
     seen, params = world(demand=(demand(2.0),), node_pools=node_pools()), pool(hit_ratio=0.97)
-    assert taken(params, seen, pressed).state.level > taken(params, seen, calm).state.level
+    levels, slacks = [], []
+    for misses, slack in ((100.0, 0.3), (10.0, 1.0), (1.0, 4.0)):
+        done = taken(params, seen, PoolState(history, hits=1000.0, misses=misses, slack=slack))
+        levels.append(done.state.level)
+        slacks.append(done.state.slack / slack)
+    assert [round(each, 2) for each in slacks] == [0.95, 1.03, 1.03]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] > levels[-1]
+
+
+def test_a_pool_that_has_just_begun_has_missed_nothing() -> None:
+    state = replace(PoolState(), demand={"ns/chat": 1.0})
+    assert taken(pool(), world(demand=(demand(9.0),)), state).state.misses == 0.0
+    state = replace(known(1.0), demand={"ns/chat": 1.0}, warm=3)
+    done = taken(pool(), world(demand=(demand(9.0),)), state)
+    assert (done.state.hits, done.state.misses) == (3.0, 5.0)
 
 
 def test_history_keeps_holes_apart_from_zero_and_forgets_after_two_weeks() -> None:

@@ -1,0 +1,164 @@
+"""`loadtests warm`: warm hits and idle-warm hours of our pool beside the smallest static pool that hits as often.
+
+Enters: recorded traffic of models that share a pool, turned into replicas by a plain rule. Ours learns from nothing for
+the first days, which are not counted, and runs at one default. The static pool keeps the same number of slots at all
+times and is sized in hindsight, twice: to hit as often as ours did, and to hit as often as asked.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autoscaler.cli.output import check_writable, write_atomically
+from autoscaler.core.pool.params import CapacityType, PoolParams, PoolTier
+from autoscaler.errors import HeadroomError, InputError
+from autoscaler.sim.traces.reader import read_selection
+from autoscaler.sim.traces.selection import split_trace
+from autoscaler.sim.traces.table import decode, parse_csv, read_bytes
+from autoscaler.sim.traffic import Traffic
+from autoscaler.sim.warm.demand import IntArray, ReplicaDemand, replicas_of, together
+from autoscaler.sim.warm.headroom import HeadroomPool
+from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.run import TIER, Outcome, run, smallest_static
+from loadtests.bench.machine import machine
+
+DAY_S = 86_400.0
+RATES = "inference/servegen_rates_week1.csv.gz"
+FUNCTIONS = "inference/azurefunc2019_dev_minutes.csv.gz"
+BIN_S = 60.0
+MEAN_RPS = 200.0
+BUSIEST_REPLICAS = 37
+"""Replicas of one model in its busiest minute, as in the other load tests."""
+
+HOLD_S = 300.0
+"""A replica stays for five minutes after it was needed: what HPA does by default."""
+
+WAKING_HOLD_S = 600.0
+"""A function that woke from nothing stays for ten minutes, which is customary for keep-alive."""
+
+MOST_SLOTS = 100
+TARGET = {"hit_ratio": 0.99, "fewer_idle_ratio": 0.4}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Models that share a pool, and from when on they are counted."""
+
+    label: str
+    models: tuple[str, ...]
+    counted_from_s: float
+
+
+CASES = (
+    Case("m-small", ("m-small",), 2 * DAY_S),
+    Case("m-small+m-large", ("m-small", "m-large"), 2 * DAY_S),
+    Case("functions", (), 2 * 3600.0),
+)
+
+
+def demand_of(case: Case, data: Path, seed: int) -> ReplicaDemand:
+    """What the case's models want. InputError where its file cannot be read."""
+    if not case.models:
+        return together(list(_functions(data / FUNCTIONS)), BIN_S)
+    return together([(model, _rates(data / RATES, model, seed)) for model in case.models], BIN_S)
+
+
+def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, object]:
+    """Ours and the static pools on one case."""
+    demand, stages = demand_of(case, data, seed), Stages()
+    tier = PoolTier(TIER.name, TIER.name, TIER.sku, CapacityType.ON_DEMAND)
+    policy = HeadroomPool(PoolParams("pool", (tier,), demand.models, "content", max_slots=MOST_SLOTS))
+    scored = {"stages": stages, "seed": seed, "step_s": step_s, "score_from_s": case.counted_from_s}
+    ours = run(demand, policy, **scored)  # type: ignore[arg-type]  # the names are run's own
+    found: dict[str, object] = {}
+    for name, asked in (("as_often_as_ours", ours.hit_ratio), ("as_often_as_asked", TARGET["hit_ratio"])):
+        size, static = smallest_static(demand, hit_ratio=asked, most=MOST_SLOTS, **scored)  # type: ignore[arg-type]
+        fewer = 1.0 - ours.idle_warm_h / static.idle_warm_h if static.idle_warm_h else None
+        found[name] = {"size": size, **_told(static), "ours_has_fewer_idle_ratio": _short(fewer)}
+    total = demand.replicas.sum(axis=0)
+    return {
+        "case": case.label,
+        "counted_h": round((demand.duration_s - case.counted_from_s) / 3600.0, 1),
+        "replicas": {"mean": _short(float(total.mean())), "most": int(total.max())},
+        "ours": _told(ours),
+        "static": found,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print a line per case, write JSON after every case."""
+    parser = argparse.ArgumentParser(prog="loadtests warm", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the trace files")
+    parser.add_argument("--only", help=f"only these cases: {', '.join(case.label for case in CASES)}")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--step", type=float, default=30.0, help="seconds between two looks")
+    parser.add_argument("--json", type=Path, help="write all figures here, after every case")
+    given = parser.parse_args(arguments)
+    command = shlex.join(["python3", "dev.py", "loadtests", "warm", *arguments])
+    results: list[dict[str, object]] = []
+    try:
+        cases = _chosen(given.only)
+        check_writable([path for path in (given.json,) if path is not None])
+        for case in cases:
+            results.append(measure(case, given.data, seed=given.seed, step_s=given.step))
+            print(json.dumps(results[-1]), flush=True)
+            if given.json is not None:
+                _write(given.json, command, given.seed, results)
+    except HeadroomError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    return 0
+
+
+def _chosen(only: str | None) -> tuple[Case, ...]:
+    if only is None:
+        return CASES
+    words = only.split(",")
+    strange = sorted(set(words) - {case.label for case in CASES})
+    if strange:
+        raise InputError(f"--only: {', '.join(strange)} not known; choose from {', '.join(c.label for c in CASES)}")
+    return tuple(case for case in CASES if case.label in words)
+
+
+def _rates(path: Path, model: str, seed: int) -> IntArray:
+    """A week of one model at production rates."""
+    file, selection = split_trace(f"{path}#model={model}&day=0&days=7&rate={MEAN_RPS:g}", seed=seed)
+    traffic = read_selection(file, selection, step_s=BIN_S)
+    return replicas_of(traffic, replica_rps=traffic.peak_minute_rps / BUSIEST_REPLICAS, hold_s=HOLD_S, least=1)
+
+
+def _functions(path: Path) -> Iterator[tuple[str, IntArray]]:
+    """Functions that wake from nothing: one replica while there were requests lately."""
+    table = parse_csv(path, decode(path, read_bytes(path)))
+    table.require(("minute", "model", "requests"), ("tenant",), "invocations per minute")
+    minutes, requests = table.numbers("minute", whole=True).astype(np.int64), table.numbers("requests", whole=True)
+    names = table.columns["model"]
+    for name in sorted(set(names)):
+        mine = np.array([each == name for each in names], dtype=np.bool_)
+        arrivals = np.bincount(minutes[mine], weights=requests[mine], minlength=int(minutes.max()) + 1)
+        traffic = Traffic(name, BIN_S, np.minimum(arrivals, 1.0), path.name)
+        yield name, replicas_of(traffic, replica_rps=1.0, hold_s=WAKING_HOLD_S)
+
+
+def _told(outcome: Outcome) -> dict[str, object]:
+    figures = {"hit_ratio": outcome.hit_ratio, **asdict(outcome)}
+    return {name: _short(value) if isinstance(value, float) else value for name, value in figures.items()}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _write(path: Path, command: str, seed: int, results: list[dict[str, object]]) -> None:
+    report = {
+        "loadtest": "warm", "command": command, "seed": seed, "machine": machine(), "targets": TARGET,
+        "stages_s": asdict(Stages()), "results": results,
+    }  # fmt: skip
+    with write_atomically(path) as file:
+        file.write((json.dumps(report, indent=1, allow_nan=False) + "\n").encode())

@@ -1,0 +1,119 @@
+"""Every edge case of warm pools has a test, or a reason why it is decided elsewhere; and the rare ones themselves."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.pool import clock
+from autoscaler.core.pool.clock import LEAST_SAMPLES, SlotClock, Stage, StartKind
+from autoscaler.core.pool.intents import CreateSlot, DeleteSlot
+from autoscaler.core.pool.params import Sharing
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.state import PoolState, pack, unpack
+from tests.conftest import ROOT
+from tests.core.pool.builders import NOW_S, fleet, node, of, pool, slot, taken, warm, world
+from tests.core.pool.edge_cases import ADAPTERS, BACKEND, BATCH, CASES
+
+WRITTEN = {
+    name
+    for folder in ("tests/core/pool", "tests/api")
+    for path in (ROOT / folder).glob("test_*.py")
+    for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+}
+
+
+def test_there_are_48_cases() -> None:
+    assert list(CASES) == list(range(1, 49))
+
+
+@pytest.mark.parametrize(("words", "where"), CASES.values(), ids=[f"{at} {words}" for at, (words, _) in CASES.items()])
+def test_a_case_is_tested_or_says_where_it_is(words: str, where: tuple[str, ...] | str) -> None:
+    if isinstance(where, str):
+        assert where in {ADAPTERS, BATCH, BACKEND}
+    else:
+        assert set(where) <= WRITTEN
+
+
+def test_a_slot_that_vanishes_under_way_is_ordered_again() -> None:
+    params, before = pool(min_slots=2), world([warm("p-0"), slot("p-1", node="n", scheduled_s=NOW_S - 5.0)])
+    first = taken(params, before)
+    assert of(CreateSlot, first) == []
+    after = taken(params, world([warm("p-0")]), first.state, NOW_S + 5.0)
+    assert [order.name for order in of(CreateSlot, after)] == ["p-1"]
+    assert after.state.clock.outcomes.count(False) == 0, "it was taken, it did not fail"
+
+
+def test_after_hours_without_a_controller_ended_slots_are_replaced() -> None:
+    ended = fleet(3, failed="DeadlineExceeded")
+    done = taken(pool(min_slots=3), world(ended), PoolState())
+    assert [gone.reason for gone in of(DeleteSlot, done)] == [PoolReason.EXPIRED] * 3
+    assert len(of(CreateSlot, done)) == 3
+    assert done.state.clock.outcomes.count(False) == 0, "their end is none of their fault"
+
+
+def test_a_marked_slot_on_a_node_that_is_divided_anew_goes() -> None:
+    divided = node("n-p-0", sharing=Sharing.MIG, parts=7)
+    done = taken(pool(), world([warm("p-0", lease="ns/chat", leased_s=NOW_S)], nodes=(divided,)))
+    assert PoolReason.NODE_UNUSABLE in {gone.reason for gone in of(DeleteSlot, done)}
+
+
+# The stage clock.
+
+KIND = StartKind("h100", "a", "on-demand", "c1", True)
+
+
+def started(kept: SlotClock, uid: str, at_s: float, *took_s: float, kind: StartKind = KIND) -> SlotClock:
+    instants = [at_s]
+    for each in took_s:
+        instants.append(instants[-1] + each)
+    return clock.noted(kept, uid, kind, instants)
+
+
+def test_instants_out_of_order_give_no_sample_and_are_counted() -> None:
+    kept = started(SlotClock(), "u", 100.0, 60.0, -5.0, 30.0, 20.0, 10.0)
+    assert (dict(kept.walks), kept.dropped) == ({}, 1)
+    year = started(kept, "v", 100.0, 3.2e7, 1.0, 1.0, 1.0, 1.0)
+    assert (dict(year.walks), year.dropped) == ({}, 2)
+
+
+def test_what_is_left_of_a_start_shrinks_with_each_stage() -> None:
+    kept = SlotClock()
+    for at in range(10):
+        kept = started(kept, f"u{at}", 1000.0 * at, 100.0 + at, 10.0, 50.0, 30.0, 20.0)
+    left = [clock.remaining(kept, KIND, stage, 600.0).p90_s for stage in list(Stage)[:5]]
+    assert left == [218.0, 110.0, 100.0, 50.0, 20.0]
+    assert clock.remaining(SlotClock(), KIND, Stage.REQUESTED, 600.0).p90_s == 600.0
+
+
+def test_a_kind_that_was_seldom_seen_is_spoken_for_by_the_next_coarser() -> None:
+    kept = SlotClock()
+    for at in range(LEAST_SAMPLES):
+        kept = started(kept, f"u{at}", 1000.0 * at, 100.0, 10.0, 50.0, 30.0, 20.0)
+    other_zone = replace(KIND, zone="b")
+    assert clock.remaining(kept, other_zone, Stage.REQUESTED, 600.0).p90_s == 210.0
+    again = replace(KIND, new_node=False)
+    assert clock.remaining(kept, again, Stage.REQUESTED, 60.0).samples == 0, "a warm node says nothing of a new one"
+
+
+def test_a_stage_is_given_up_after_thrice_its_measured_time() -> None:
+    kept = SlotClock()
+    assert clock.patience_s(kept, KIND, Stage.NODE_LAUNCHED) == 960.0
+    for at in range(LEAST_SAMPLES):
+        kept = started(kept, f"u{at}", 1000.0 * at, 100.0, 10.0, 50.0, 300.0, 20.0)
+    assert clock.patience_s(kept, KIND, Stage.GPU_READY) == 900.0
+    assert clock.patience_s(kept, KIND, Stage.IMAGE_PRESENT) == 120.0, "no sooner than this"
+
+
+def test_a_slot_gives_its_sample_once_also_across_a_restart() -> None:
+    params, seen = pool(min_slots=1), world([warm("p-0")])
+    first = taken(params, seen)
+    assert sum(len(walks) for walks in first.state.clock.walks.values()) == 1
+    again = taken(params, seen, unpack(pack(first.state)), NOW_S + 5.0)
+    assert sum(len(walks) for walks in again.state.clock.walks.values()) == 1
+
+
+def test_failed_starts_make_the_refill_count_longer() -> None:
+    assert SlotClock().failing_ratio == 0.0
+    assert clock.failed(SlotClock(outcomes=(True,) * 6), 2).failing_ratio == 2 / 12
+    assert clock.failed(SlotClock(), 100).failing_ratio == 0.5
