@@ -100,7 +100,7 @@ def dispersion(demand: Demand, *, step_s: float, scale_s: float) -> Answer:
     """How much more requests clump than independent ones, over windows of `scale_s`: 1 is chance, 10 is bursty.
 
     The index of dispersion for counts, variance over mean (Cox and Lewis, The Statistical Analysis of Series of
-    Events, 1966, section 4.5), with the variance from neighbouring windows, 0.5 * mean (N[i+1] - N[i])^2 (von Neumann,
+    Events, 1966), with the variance from neighbouring windows, 0.5 * mean (N[i+1] - N[i])^2 (von Neumann,
     Annals of Mathematical Statistics 12, 1941), so that the slow rise and fall of a day is no clumping.
     """
     width = max(1, round(scale_s / step_s))

@@ -114,7 +114,9 @@ def _cluster(findings: Findings) -> str:
     rows = [
         ("GPU-hours held", parts.held), ("GPU-hours needed", parts.needed), ("Held beyond need", parts.wasted),
         ("Missing beneath need", parts.short), ("What the excess costs", parts.cost),
-        ("Sharing saves at the floor", study.floor.gain), ("Sharing saves at the top", study.ceiling.gain),
+        ("Floor of the sum", study.floor.joint), ("Sum of the floors", study.floor.apart),
+        ("Highest level of the sum", study.ceiling.joint), ("Sum of the highest levels", study.ceiling.apart),
+        ("Sharing saves at the top", study.ceiling.gain),
     ]  # fmt: skip
     return (
         f'<section aria-labelledby="together">{title}{body}{left}{_answer_table("What it adds up to", rows)}</section>'

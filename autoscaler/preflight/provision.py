@@ -27,7 +27,7 @@ class Provision:
     wasted: Answer
     short: Answer
     cost: Answer
-    """What the wasted GPU-hours cost, in the unit that the price was given in."""
+    """What was held beyond need, in the unit that the price was given in."""
 
 
 def needed_replicas(demand: F64, slots: float, *, step_s: float, cold_start_s: float) -> F64:
@@ -86,7 +86,7 @@ def provision(
         wasted=told(beyond, "held beyond need, step by step"),
         short=told(beneath, "needed beyond what was held, step by step"),
         cost=price if isinstance(price, CannotTell)
-        else told(beyond, "wasted GPU-hours at the given price", "money", hours * price),
+        else told(beyond, "what was held beyond need, times the price", "at the given price", hours * price),
     )  # fmt: skip
 
 

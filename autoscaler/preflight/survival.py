@@ -42,7 +42,8 @@ def kaplan_meier(durations_s: F64, cut: Bools) -> Survival:
     """The product-limit estimate (Kaplan and Meier, JASA 53, 1958) of at least one duration.
 
     S(t) = product over end times t_i <= t of (1 - d_i / n_i). Interval: Greenwood's variance on the log-log scale,
-    which stays within 0..1 (Kalbfleisch and Prentice, 2nd ed. 2002, section 1.4).
+    which stays within 0..1 (Kalbfleisch and Prentice, The
+    Statistical Analysis of Failure Time Data, 2nd ed. 2002).
     """
     ends = np.unique(durations_s[~cut])
     ranked = np.sort(durations_s)

@@ -96,7 +96,7 @@ def longest_wait_s(work: F64, capacity: float, step_s: float) -> float:
     """The longest wait in seconds of a fluid queue that starts empty: the largest backlog over the capacity (> 0).
 
     Backlog by reflection: X - min(0, lowest X so far), with X the summed surplus (Harrison, Brownian Motion and
-    Stochastic Flow Systems, 1985, section 2.2).
+    Stochastic Flow Systems, 1985, chapter 2).
     """
     surplus = np.cumsum(work - capacity)
     lowest = np.minimum(np.minimum.accumulate(surplus), 0.0)

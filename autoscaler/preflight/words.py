@@ -62,7 +62,7 @@ def behind(found: Measured) -> str:
     parts = []
     between = interval(found)
     if between:
-        parts.append(f"{100 * found.sure:.0f} % sure: {between}")
+        parts.append(f"bounds: {between}" if found.sure >= 1 else f"{100 * found.sure:.0f} % sure: {between}")
     elif found.low is None and found.counted == "windows":
         parts.append("no interval")
     if found.count:
@@ -87,6 +87,8 @@ def value_text(value: float, unit: str) -> str:
     """A value with its unit: 12.3 requests in flight, 45 s, 87 %."""
     if unit == "s":
         return lasting(value)
+    if value == 1 and unit == "replicas":
+        return "1 replica"
     return f"{100 * value:.3g} %" if unit == "ratio" else f"{number(value)} {unit}"
 
 

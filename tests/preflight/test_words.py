@@ -74,7 +74,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "bounded by requests": (
         {"busy_replicas": GONE, "running": track(np.full(3 * DAY, 2.0))},
         "residency",
-        """Replicas compute for 6 to 50 % of the time that they hold GPU memory. [100 % sure: 6.25 to 50 %; 8,640
+        """Replicas compute for 6 to 50 % of the time that they hold GPU memory. [bounds: 6.25 to 50 %; 8,640
         steps; 3 days of record]""",
     ),
     "waits and no deadline": (
@@ -82,7 +82,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "waiting",
         """Half of the requests waited 0.0556 s or less, one in a hundred 1 s or more. How long they may wait, nobody
         wrote down. Constant capacity for 16 requests at once makes nobody wait; no less if they may wait 60 s and
-        no less if they may wait 30 min. [100 % sure: 0.1 s to 1 s; 1,000 queue waits; 3 days of record]""",
+        no less if they may wait 30 min. [bounds: 0.1 s to 1 s; 1,000 queue waits; 3 days of record]""",
     ),
     "a deadline and no waits": (
         {
