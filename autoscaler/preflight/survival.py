@@ -31,10 +31,10 @@ class Survival:
     def at(self, age_s: float) -> tuple[float, float, float] | None:
         """(share, low, high) of episodes that outlast `age_s`; None beyond the longest seen while some were left."""
         index = int(np.searchsorted(self.after_s, age_s, side="right")) - 1
+        if age_s > self.longest_s and (index < 0 or self.share[index] > 0):
+            return None
         if index < 0:
             return 1.0, 1.0, 1.0
-        if age_s > self.longest_s and self.share[index] > 0:
-            return None
         return float(self.share[index]), float(self.low[index]), float(self.high[index])
 
 
@@ -42,8 +42,7 @@ def kaplan_meier(durations_s: F64, cut: Bools) -> Survival:
     """The product-limit estimate (Kaplan and Meier, JASA 53, 1958) of at least one duration.
 
     S(t) = product over end times t_i <= t of (1 - d_i / n_i). Interval: Greenwood's variance on the log-log scale,
-    which stays within 0..1 (Kalbfleisch and Prentice, The
-    Statistical Analysis of Failure Time Data, 2nd ed. 2002).
+    which stays within 0..1 (Kalbfleisch and Prentice, The Statistical Analysis of Failure Time Data, 2nd ed. 2002).
     """
     ends = np.unique(durations_s[~cut])
     ranked = np.sort(durations_s)

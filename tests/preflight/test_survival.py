@@ -54,6 +54,7 @@ def test_episodes_that_were_all_cut_say_only_that_they_went_on() -> None:
     found = curve([-5, -9])
     assert found.ended == 0
     assert found.at(4.0) == (1.0, 1.0, 1.0)
+    assert found.at(10.0) is None
 
 
 episodes = st.lists(st.tuples(st.integers(1, 50), st.booleans()), min_size=1, max_size=40)
