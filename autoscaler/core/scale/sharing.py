@@ -47,8 +47,7 @@ class Budgets:
     cluster_gpus: int | None = None
     namespace_gpus: Mapping[str, int] = field(default_factory=dict)
     foreign_gpus: Mapping[str, int] = field(default_factory=dict)
-    """GPUs that pods of no claim hold, per namespace. They stand in the way of growth and take nothing from anybody: a
-    stranger's pod is no order to shrink what serves."""
+    """GPUs that pods of no claim hold, per namespace: in the way of growth, and no order to anybody to shrink."""
 
     def over(self, namespace: str) -> tuple[Key, ...]:
         """The budgets over a namespace: its name, and None for the cluster's."""
@@ -57,8 +56,8 @@ class Budgets:
 
     def gpus(self) -> dict[Key, int]:
         """Every budget by its key."""
-        all_of: dict[Key, int] = dict(self.namespace_gpus.items())
-        return all_of if self.cluster_gpus is None else all_of | {None: self.cluster_gpus}
+        whole: dict[Key, int] = {} if self.cluster_gpus is None else {None: self.cluster_gpus}
+        return whole | dict(self.namespace_gpus.items())
 
     def foreign(self, key: Key) -> int:
         """What pods of no claim hold of a budget."""
@@ -99,9 +98,8 @@ class Share:
 def share(claims: Sequence[Claim], budgets: Budgets) -> dict[str, Share]:
     """The share of every claim that a budget covers, by workload.
 
-    While no budget was exceeded none will be: what is held or granted, and what is foreign, stays within each. Where
-    more is held than a budget has, nobody grows under it, and unknown demand counts as a want of what is held. Each
-    workload at most once.
+    While no budget was exceeded none will be: what is held, granted or foreign stays within each. Where more is held
+    than a budget has, nobody grows under it, and unknown demand counts as a want of what is held. Each workload once.
     """
     cases = [_Case.of(claim, keys) for claim in claims if (keys := budgets.over(claim.namespace))]
     cases.sort(key=lambda case: (case.claim.rank, case.claim.workload))
