@@ -7,6 +7,7 @@ per pod. The names on a page are those of vLLM's own metrics.
 import asyncio
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,9 @@ from typing import Any, Self
 from aiohttp import web
 
 from tests.cluster.processes import free_port
+
+PIECE_BYTES = 2**17
+"""Of a large page, at a time: one that is given up in the middle costs no more."""
 
 PAGE = """\
 # TYPE vllm:num_requests_waiting gauge
@@ -112,6 +116,10 @@ class Engines:
         self._up.set()
         self._loop.run_forever()
         self._loop.run_until_complete(runner.cleanup())
+        left = asyncio.all_tasks(self._loop)  # answers that were not to come
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
@@ -122,7 +130,7 @@ class Engines:
         if figures.silent:
             await asyncio.sleep(60)
         body = figures.text(self._loop.time())
-        if not figures.drip_s and not figures.hangs_up:
+        if not figures.drip_s and not figures.hangs_up and len(body) < PIECE_BYTES:
             return web.Response(body=body, status=figures.status, content_type=figures.kind)
         response = web.StreamResponse()
         await response.prepare(request)
@@ -131,7 +139,9 @@ class Engines:
             assert isinstance(request.transport, asyncio.Transport)
             request.transport.abort()
             return response
-        for byte in body:
-            await response.write(bytes([byte]))
-            await asyncio.sleep(figures.drip_s)
+        piece = 1 if figures.drip_s else PIECE_BYTES
+        with suppress(ConnectionError):  # whoever asks may have had enough
+            for begin in range(0, len(body), piece):
+                await response.write(body[begin : begin + piece])
+                await asyncio.sleep(figures.drip_s)
         return response

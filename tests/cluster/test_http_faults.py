@@ -32,7 +32,7 @@ METHODS: Final = ("GET", "PATCH")
 RETRY_AFTER_S: Final = 2.0
 
 HURRIED_S: Final = 0.1
-HERD: Final = 20
+HERD: Final = 8
 """So many questions, each sooner than that after the one before, are a herd."""
 
 
@@ -116,6 +116,7 @@ def proxy(plane: Plane) -> Iterator[Proxy]:
 @pytest.fixture(scope="module")
 def scene(plane: Plane, proxy: Proxy) -> Iterator[Scene]:
     with Scene.begin(plane, "http", server=proxy.url) as made:
+        made.serve("neighbour")  # so that every list has more than one object
         yield made
 
 
