@@ -48,3 +48,19 @@ def binned(values: F64, edges: I64) -> F64:
     count = np.add.reduceat(known.astype(np.float64), edges[:-1])
     total = np.add.reduceat(np.where(known, values, 0.0), edges[:-1])
     return np.where(2 * count >= np.diff(edges), total / np.maximum(count, 1.0), np.nan)
+
+
+def lines(drawn: Chart) -> dict[str, object]:
+    """The chart as JSON's own values, what is not known as null."""
+    return {
+        "unit": drawn.unit,
+        "x": _rounded(drawn.at_s, 12),
+        "mean": _rounded(drawn.mean),
+        "most": _rounded(drawn.most),
+        "capacity": None if drawn.capacity is None else _rounded(drawn.capacity),
+    }
+
+
+def _rounded(values: F64, digits: int = 4) -> list[float | None]:
+    """Four digits are more than a chart shows."""
+    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.tolist()]

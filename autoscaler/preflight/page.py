@@ -6,32 +6,24 @@ text from outside is escaped; of very many workloads only the largest have a sec
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from autoscaler import __version__
 from autoscaler.adapters.web.assets import assemble
-from autoscaler.core.columns import F64
 from autoscaler.preflight.answers import Answer, CannotTell, Measured
 from autoscaler.preflight.bands import Bands
 from autoscaler.preflight.bursts import Bursts
-from autoscaler.preflight.chart import Chart
+from autoscaler.preflight.chart import Chart, lines
 from autoscaler.preflight.document import Findings
 from autoscaler.preflight.figures import hours_figure, survival_figure, waits_figure
+from autoscaler.preflight.phrases import lasting, said, value_text
 from autoscaler.preflight.policies import policy
 from autoscaler.preflight.rows import inputs, plan, unknowns
 from autoscaler.preflight.study import WorkloadStudy
-from autoscaler.preflight.words import (
-    TITLES,
-    Sentence,
-    cluster_sentences,
-    lasting,
-    said,
-    value_text,
-    workload_sentences,
-)
+from autoscaler.preflight.words import TITLES, Sentence, cluster_sentences, workload_sentences
 from autoscaler.record.explain import EPOCH_FROM_S, EPOCH_TO_S, clock
 
 DETAILED: Final = 40
@@ -234,22 +226,9 @@ def _leading_bands(study: WorkloadStudy) -> Bands | CannotTell:
     return study.rate if isinstance(study.concurrency, CannotTell) else study.concurrency
 
 
-def _drawn(chart: Chart | None, bands: Bands | CannotTell) -> dict[str, Any] | None:
+def _drawn(chart: Chart | None, bands: Bands | CannotTell) -> dict[str, object] | None:
     if chart is None:
         return None
-    floor = bands.floor.value if isinstance(bands, Bands) and isinstance(bands.floor, Measured) else None
-    top = bands.highest.value if isinstance(bands, Bands) and isinstance(bands.highest, Measured) else None
-    return {
-        "unit": chart.unit,
-        "x": _rounded(chart.at_s, 12),
-        "mean": _rounded(chart.mean),
-        "most": _rounded(chart.most),
-        "capacity": None if chart.capacity is None else _rounded(chart.capacity),
-        "floor": floor,
-        "top": top,
-    }
-
-
-def _rounded(values: F64, digits: int = 4) -> list[float | None]:
-    """Four digits are more than a chart shows; what is not known is left open."""
-    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.tolist()]
+    levels = {} if isinstance(bands, CannotTell) else {"floor": bands.floor, "top": bands.highest}
+    marks = {name: level.value for name, level in levels.items() if isinstance(level, Measured)}
+    return {"floor": None, "top": None, **lines(chart), **marks}

@@ -20,9 +20,9 @@ from autoscaler.api.scaling_policy import MOST_GPUS_PER_REPLICA, read_scaling_po
 from autoscaler.core.demand.peaks import CEILING
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why
 from autoscaler.preflight.history import Fact
+from autoscaler.preflight.phrases import behind, value_text, window_text
 from autoscaler.preflight.study import WorkloadStudy, recommended_replicas
 from autoscaler.preflight.sustained import DAY_S, LEAST_DAYS
-from autoscaler.preflight.words import behind, value_text, window_text
 
 MOST_WARMUP_S: Final = 7200.0
 MOST_REPLICAS: Final = 100_000

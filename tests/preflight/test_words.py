@@ -8,8 +8,9 @@ import pytest
 from autoscaler.preflight.cluster import Cluster
 from autoscaler.preflight.given import Given
 from autoscaler.preflight.history import Fact
+from autoscaler.preflight.phrases import lasting, shown_ratio
 from autoscaler.preflight.study import study
-from autoscaler.preflight.words import TITLES, cluster_sentences, lasting, shown_ratio, workload_sentences
+from autoscaler.preflight.words import TITLES, cluster_sentences, workload_sentences
 from tests.preflight.builders import DAY, GONE, HOUR, history, spread, track, wave
 
 SPIKES = np.where(np.arange(7 * DAY) % 60 < 1, 60.0, 16.0)
