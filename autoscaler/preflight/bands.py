@@ -109,7 +109,9 @@ def dispersion(demand: Demand, *, step_s: float, scale_s: float) -> Answer:
     steps = np.diff(counts)
     steps = steps[np.isfinite(steps)]
     mean = float(np.nanmean(counts)) if np.isfinite(counts).any() else 0.0
-    if steps.size < 2 * LEAST_WINDOWS or mean <= 0:
+    if np.isfinite(counts).any() and mean <= 0:
+        return CannotTell(Why.NO_LOAD, "no request came in the whole record", "a window with requests in it")
+    if steps.size < 2 * LEAST_WINDOWS:
         text = (
             f"{steps.size} pairs of neighbouring windows of {width * step_s:g} s are too few to tell bursts from chance"
         )

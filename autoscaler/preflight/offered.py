@@ -119,6 +119,4 @@ def _checked(history: WorkloadHistory, values: F64, unit: str, per_request: floa
         return CannotTell(
             Why.TOO_MANY_HOLES, f"{share:.0f} % of the window is unknown", "a record with fewer holes than readings"
         )
-    if not np.any(values[known] > 0):
-        return CannotTell(Why.NO_LOAD, "nothing was asked of it in the whole window", "a window with requests in it")
     return Demand(values, unit, per_request, window, how)

@@ -114,6 +114,9 @@ def _bounds(study: WorkloadStudy) -> tuple[Line, Line]:
             "the floor is 0: less than one replica is always needed; 0 here would need a gateway that tells what waits"
         )
         least = Line("minReplicas", "1", zero)
+    if isinstance(ceiling, Measured) and ceiling.value < 1:
+        nothing = CannotTell(Why.NO_LOAD, "no request came in the whole record", "a window with requests in it")
+        return least, _left("maxReplicas", nothing)
     most = _replicas("maxReplicas", ceiling, bands.highest, lowest, f"{CEILING:g} times ")
     return least, most
 

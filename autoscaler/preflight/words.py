@@ -85,6 +85,8 @@ def _levels(found: Bands) -> str:
     usual = f"half of the time at least {number(found.usual.value)}" if isinstance(found.usual, Measured) else ""
     most = f"never more than {number(found.highest.value)}" if isinstance(found.highest, Measured) else ""
     over = f"(averages over one cold start of {duration(found.width_s)})"
+    if isinstance(found.peak, Measured) and found.peak.value <= 0:
+        return "Nothing: no request came in the whole record."
     if found.floor.value <= 0:
         return f"Nothing: more than one in twenty cold starts would pass without work; {usual}, {most} {over}."
     return f"At least {number(found.floor.value)} {what} 95 % of the time; {usual}, {most} {over}."

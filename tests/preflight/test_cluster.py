@@ -104,6 +104,13 @@ def test_another_grid_is_left_out_by_name() -> None:
     assert found.workloads == 2
 
 
+def test_a_workload_that_nobody_asks_anything_adds_its_waste_and_nothing_else() -> None:
+    silent = track(np.zeros(3 * DAY))
+    found = together(history(workload="a"), history(workload="idle", running=silent, busy_replicas=silent))
+    assert (found.unit, value(bands(found).floor)) == ("GPUs", 4.0)
+    assert value(found.provision.wasted) == pytest.approx(3 * (96.0 + 192.0))
+
+
 @pytest.mark.parametrize(
     ("made", "unit"),
     [

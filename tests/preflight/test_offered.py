@@ -45,11 +45,17 @@ def test_without_durations_a_rate_is_not_passed_off_as_requests_in_flight() -> N
 
 @pytest.mark.parametrize(
     ("values", "reason"),
-    [([np.nan] * 5 + [1.0] * 3, "TOO_MANY_HOLES"), ([0.0] * 8, "NO_LOAD"), ([np.nan] * 8, "TOO_MANY_HOLES")],
-    ids=["mostly unknown", "nothing arrived", "nothing is known"],
+    [([np.nan] * 5 + [1.0] * 3, "TOO_MANY_HOLES"), ([np.nan] * 8, "TOO_MANY_HOLES")],
+    ids=["mostly unknown", "nothing is known"],
 )
-def test_what_is_mostly_unknown_or_nothing_at_all_is_refused(values: list[float], reason: str) -> None:
+def test_what_is_mostly_unknown_is_refused(values: list[float], reason: str) -> None:
     assert why(arriving(history(8, arrivals_per_s=track(values)))) == reason
+
+
+def test_that_nothing_came_is_known() -> None:
+    found = arriving(history(8, arrivals_per_s=track(np.zeros(8))))
+    assert isinstance(found, Demand)
+    assert found.values.tolist() == [0.0] * 8
 
 
 def test_a_request_that_outlasts_its_step_is_spread_over_those_that_follow() -> None:

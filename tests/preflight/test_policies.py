@@ -73,6 +73,12 @@ def test_a_floor_of_nothing_is_one_replica_and_not_zero() -> None:
     assert "0 here would need a gateway" in text
 
 
+def test_a_workload_that_nobody_asks_anything_is_not_capped_at_what_it_needed() -> None:
+    text = text_of(running=track(np.zeros(3 * DAY)))
+    assert (spec_of(text).min_replicas, spec_of(text).max_replicas) == (1, 100)
+    assert "# maxReplicas: cannot tell: no request came in the whole record" in text
+
+
 def test_a_deadline_becomes_the_objective_and_a_wait_that_was_seen_does_not() -> None:
     assert spec_of(text_of(facts={Fact.DEADLINE_S: "30"})).slo.wait_s == 30.0
     seen = text_of()

@@ -52,6 +52,16 @@ def test_a_day_s_wave_has_its_floor_at_night_and_its_bands_by_the_hour() -> None
     assert int(np.argmax(found.hours.usual)) in {11, 12}
 
 
+def test_a_workload_that_nobody_asks_anything_needs_nothing_and_wastes_all_it_holds() -> None:
+    silent = track(np.zeros(3 * DAY))
+    found = told(Given(slots=8.0), running=silent, busy_replicas=silent, arrivals_per_s=silent)
+    assert value(levels(found.concurrency).floor) == value(levels(found.concurrency).peak) == 0.0
+    assert value(found.provision.wasted) == value(found.provision.held) == 3 * 192.0
+    assert value(found.residency.computing) == 0.0
+    assert value(found.residency.longest_idle) == 3 * 86_400.0
+    assert set(dict(found.waiting.capacity_for).values()) == {0.0}
+
+
 def test_a_spike_is_the_peak_and_not_the_level_that_was_sustained() -> None:
     running = np.full(DAY, 16.0)
     running[1000] = 112.0
@@ -115,7 +125,7 @@ CANNOT: dict[str, tuple[dict[str, Any], str, str]] = {
         {"steps": 1000, "running": track(np.where((np.arange(1000) > 400) & (np.arange(1000) % 6 == 0), np.nan, 1.0))},
         "concurrency.floor", "TOO_MANY_HOLES",
     ),
-    "never a request": ({"running": track(np.zeros(3 * DAY))}, "concurrency", "NO_LOAD"),
+    "clumping of nothing": ({"arrivals_per_s": track(np.zeros(3 * DAY))}, "dispersion", "NO_LOAD"),
     "never saturated": ({}, "slots", "NO_CAPACITY"),
     "GPUs not named": ({"gpus_per_replica": None}, "gpus", "NO_GPUS"),
     "no queue waits": ({"queue_wait": GONE}, "waiting.waits.2", "NOT_RECORDED"),

@@ -35,6 +35,11 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         """Nothing: more than one in twenty cold starts would pass without work; half of the time at least 9, never
         more than 9 (averages over one cold start of 3 min). [20,155 windows; 7 days of record]""",
     ),
+    "never a request": (
+        {"running": track(np.zeros(3 * DAY))},
+        "floor",
+        """Nothing: no request came in the whole record. [8,635 windows; 3 days of record]""",
+    ),
     "no durations in a trace": (
         {"running": GONE, "duration": GONE},
         "floor",
