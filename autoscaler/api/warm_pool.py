@@ -71,11 +71,11 @@ class WarmPoolSpec(Model):
     """What keeps capacity warm: slots, or observe, which only decides and tells."""
     managed: bool = False
     """Whether Headroom makes one NodePool per tier; else tiers refer to NodePools that others own."""
-    tiers: Annotated[tuple[Tier, ...], listed(8, "tiers")] = ()
+    tiers: Annotated[tuple[Tier, ...], listed(8, "tiers", least=1)] = ()
     """Where slots may stand, the preferred tier first. At least one."""
     slot: SlotForm = SlotForm()
     """What one slot asks for."""
-    models: Annotated[tuple[WarmModel, ...], listed(16, "models")] = ()
+    models: Annotated[tuple[WarmModel, ...], listed(16, "models", least=1)] = ()
     """What every slot warms. At least one."""
     cache: CacheVolume | None = None
     """The volume that weights are fetched into; needed where a model has weights."""
@@ -93,7 +93,7 @@ class WarmPoolSpec(Model):
     """Known events: windows of time with a floor or a ceiling in slots."""
     hit_ratio: Annotated[float, Field(ge=0.5, lt=1)] = 0.99
     """The share of growing demand that shall find a warm slot (0.5 up to, not including, 1)."""
-    idle_hot_s: Annotated[float, Field(ge=60, le=86_400)] = 900.0
+    idle_hot_s: Annotated[float, Field(ge=60, le=86_400)] = 300.0
     """How long a slot that is no longer needed stays warm, in seconds (60..86400)."""
     slot_life_s: Annotated[float, Field(ge=1800, le=86_400)] = 14_400.0
     """When a slot ends by itself, also when no controller lives, in seconds (1800..86400)."""

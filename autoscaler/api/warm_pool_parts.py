@@ -51,10 +51,11 @@ AbsolutePath = Annotated[
 ]
 
 
-def listed(most: int, what: str, **more: Any) -> Any:
-    """The constraints of a list of at most so many."""
+def listed(most: int, what: str, *, least: int = 0) -> Any:
+    """The constraints of a list of so many."""
+    span = f"at most {most}" if least == 0 else f"{least}..{most} of them"
     return Field(
-        strict=False, max_length=most, json_schema_extra={"legal": f"a list of {what}, at most {most}", **more}
+        strict=False, min_length=least, max_length=most, json_schema_extra={"legal": f"a list of {what}, {span}"}
     )
 
 

@@ -50,7 +50,9 @@ SOUND: Final[dict[str, dict[str, Any]]] = {
 FAULTY: Final[dict[str, tuple[dict[str, Any], str]]] = {
     # name: (spec, what our reader or the compilation says)
     "no tier": (spec(tiers=None), "spec.tiers: missing; give at least one"),
-    "no model": (spec(models=[]), "spec.models: missing; give at least one model"),
+    "no model": (spec(models=None), "spec.models: missing; give at least one model"),
+    "an empty list of models": (
+        spec(models=[]), "spec.models: a list is out of range; it must be a list of models, 1..16 of them"),
     "a maximum of nothing": (spec(maxSlots=0), "spec.maxSlots: 0 is out of range; it must be a whole number, 1..10000"),
     "a minimum above the maximum": (
         spec(minSlots=11), "spec.minSlots: 11 is above maxSlots 10; lower the minimum or raise the maximum"),

@@ -18,19 +18,7 @@ from autoscaler.core.pool.world import ModelDemand, World
 RECHOOSE_BINS: Final = 10
 """The quantile of growth is chosen anew every so many bins."""
 
-LEAST_CAME: Final = 50.0
-"""Slots of growing demand that must have come before the slack follows what they found."""
-
-HALF: Final = 0.5
-SLACKER: Final = 1.03
-STRICTER: Final = 0.95
-"""While less than half of the allowance is used the slack doubles in four hours; while more than all of it is, it
-halves in two and a half (guesses: misses cost more than slots)."""
-
-SLACKS: Final = (0.25, 8.0)
-"""The range of the slack."""
-
-REMEMBER_S: Final = 86_400.0
+REMEMBER_S: Final = 3 * 86_400.0
 """Found and missed slots count for about this long."""
 
 UNSEEN_S: Final = 60.0
@@ -97,19 +85,14 @@ def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:
 def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
     """The state with the quantile of growth that its history asks for, chosen anew now and then.
 
-    What the history may miss is the allowance times `slack`, which follows what is missed in fact: the past is no
-    promise, and a minute's shortage of the past is a miss only if somebody came in that minute.
+    While more was missed than allowed, half of the allowance is aimed at: the past did not cover what came.
     """
     now_bin = state.history.last_bin
     if now_bin is None or (state.leveled_bin is not None and now_bin - state.leveled_bin < RECHOOSE_BINS):
         return state
-    slack, came = state.slack, state.hits + state.misses
-    if came >= LEAST_CAME:
-        used = state.misses / ((1.0 - hit_ratio) * came)
-        slack = slack * SLACKER if used < HALF else slack * STRICTER if used > 1.0 else slack
-        slack = min(max(slack, SLACKS[0]), SLACKS[1])
-    level = growth.level_for(state.history, within_s, 1.0 - (1.0 - hit_ratio) * slack)
-    return state if level is None else replace(state, level=level, slack=slack, leveled_bin=now_bin)
+    over = state.misses > (1.0 - hit_ratio) * (state.hits + state.misses)
+    level = growth.level_for(state.history, within_s, (1.0 + hit_ratio) / 2.0 if over else hit_ratio)
+    return state if level is None else replace(state, level=level, leveled_bin=now_bin)
 
 
 def _fading(before: DemandHistory, after: DemandHistory) -> float:

@@ -101,7 +101,7 @@ class PoolParams:
     """Windows with a floor or a ceiling in slots; a floor is met when its window begins."""
     hit_ratio: float = 0.99
     """The share of growing demand that shall find a warm slot."""
-    idle_hot_s: float = 900.0
+    idle_hot_s: float = 300.0
     """How long a slot that is no longer needed stays warm."""
     slot_life_s: float = 4 * 3600.0
     """After this long a slot ends by itself, also when no controller lives."""

@@ -53,8 +53,6 @@ class PoolState:
     circuits: Circuits = field(default_factory=Circuits)
     level: float = LEVEL
     """The quantile of growth that is kept warm for."""
-    slack: float = 1.0
-    """How much of the allowed misses the history may miss, times the allowance."""
     leveled_bin: int | None = None
     """The bin in which it was chosen."""
     demand: Mapping[str, float] = field(default_factory=dict)
@@ -86,7 +84,6 @@ def pack(state: PoolState) -> dict[str, Any]:
         "told": dict(circuits.told),
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
         "level": state.level,
-        "slack": state.slack,
         "leveled_bin": state.leveled_bin,
         "demand": dict(state.demand),
         "warm": state.warm,
@@ -124,7 +121,6 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
             unlaunched={str(name): _read_domain(domain) for name, *domain in saved["unlaunched"]},
         ),
         level=level,
-        slack=float(saved["slack"]),
         leveled_bin=None if saved["leveled_bin"] is None else int(saved["leveled_bin"]),
         demand={str(name): float(slots) for name, slots in saved["demand"].items()},
         warm=int(saved["warm"]),
