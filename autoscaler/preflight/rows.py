@@ -5,7 +5,7 @@ shows as such.
 """
 
 from autoscaler.core.demand.peaks import CEILING
-from autoscaler.preflight.answers import Answer, CannotTell
+from autoscaler.preflight.answers import Answer, CannotTell, Measured
 from autoscaler.preflight.study import WorkloadStudy, recommended_replicas
 from autoscaler.record.explain import clock, duration
 
@@ -15,7 +15,6 @@ Row = tuple[str, Answer]
 def inputs(study: WorkloadStudy) -> list[Row]:
     """The seven inputs: concurrency, queue, bursts, latency tolerance, mix, residency, durations."""
     bands, seen, waits = study.concurrency, study.bursts, study.waiting.waits
-    work = study.waiting.work
     return [
         ("1 Request concurrency, half of the time", bands if isinstance(bands, CannotTell) else bands.usual),
         ("1 Request concurrency, 5 % of the time", bands if isinstance(bands, CannotTell) else bands.high),
@@ -28,7 +27,7 @@ def inputs(study: WorkloadStudy) -> list[Row]:
         ("4 Wait that was seen, p50", waits[0]),
         ("4 Wait that was seen, p90", waits[1]),
         ("4 Wait that was seen, p99", waits[2]),
-        *([("5 Batch or inference", work)] if isinstance(work, CannotTell) else []),
+        _mix(study),
         ("6 Computing while GPU memory is held", study.residency.computing),
         ("6 Held without any work", study.residency.idle_hours),
         ("6 KV cache in use, half of the time", study.residency.kv_used),
@@ -37,6 +36,15 @@ def inputs(study: WorkloadStudy) -> list[Row]:
         ("7 Request duration, p90", study.durations[1]),
         ("7 Request duration, p99", study.durations[2]),
     ]
+
+
+def _mix(study: WorkloadStudy) -> Row:
+    """A workload is wholly batch or wholly inference; mixtures are the cluster's."""
+    work = study.waiting.work
+    if isinstance(work, CannotTell):
+        return "5 Batch or inference", work
+    how = "by what the source names it, or by its priority class"
+    return f"5 Demand that is {work}", Measured(1.0, "ratio", study.window, 0, "", how)
 
 
 def plan(study: WorkloadStudy) -> list[Row]:

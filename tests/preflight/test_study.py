@@ -12,6 +12,7 @@ from autoscaler.preflight.bands import Bands
 from autoscaler.preflight.bursts import Bursts
 from autoscaler.preflight.given import Given
 from autoscaler.preflight.history import Fact
+from autoscaler.preflight.rows import inputs, plan
 from autoscaler.preflight.study import WorkloadStudy, recommended_replicas, study
 from autoscaler.preflight.sustained import ByHour
 from autoscaler.preflight.waiting import capacity_for, longest_wait_s
@@ -248,3 +249,25 @@ def test_clumped_arrivals_are_told_from_chance_and_a_day_s_wave_is_no_clumping()
     chance, bursty = (value(told(steps=7 * DAY, arrivals_per_s=track(rate)).dispersion) for rate in (wavy, clumped))
     assert chance == pytest.approx(1.0, abs=0.15)
     assert bursty == pytest.approx(20.0, rel=0.15)
+
+
+def test_all_seven_inputs_have_rows_whether_or_not_they_can_be_told() -> None:
+    blank = {"running": GONE, "duration": GONE, "arrivals_per_s": GONE, "replicas": GONE, "waiting": GONE}
+    variants: list[dict[str, Any]] = [{}, blank, {"facts": {Fact.WORK: "batch"}}]
+    for made in variants:
+        assert {name[0] for name, _ in inputs(told(**made))} == set("1234567")
+    assert ("5 Demand that is batch", 1.0) in [
+        (name, found.value) for name, found in inputs(told(facts={Fact.WORK: "batch"})) if isinstance(found, Measured)
+    ]
+
+
+def test_the_plan_speaks_of_bands_ceiling_window_tolerance_and_waste() -> None:
+    found = dict(plan(told(Given(slots=8.0, price_per_gpu_hour={"": 2.0}))))
+    assert value(found["Floor in replicas"]) == 2.0
+    assert value(found["1.3 times that in replicas"]) == 3.0
+    assert value(found["Sustained window: one cold start"]) == 180.0
+    assert value(found["What the excess costs"]) == pytest.approx(576.0)
+    assert why(found["Queue tolerance: wait that is allowed"]) == "NOT_NAMED"
+    rates = dict(plan(told(running=GONE, duration=GONE)))
+    assert value(rates["Floor of arrivals"]) == 4.0
+    assert why(rates["Concurrency bands"]) == "NOT_RECORDED"
