@@ -1,6 +1,7 @@
 """What a replay is told as: text for a terminal, JSON for programs, a page with plots."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -18,18 +19,28 @@ REASONS: Final = 5
 _DECISION: Final = msgspec.json.Decoder(dict[str, Any])
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A replay, its comparisons, and the settings that were tried."""
+
+    done: Replayed
+    compared: Sequence[Comparison]
+    changes: Sequence[str]
+
+
 def comparisons(done: Replayed) -> list[Comparison]:
     """Every workload under both settings; none without other settings. Raises HeadroomError for an unsolved bound."""
     return [] if done.whatif is None else [compare(done.whatif, name) for name in done.workloads]
 
 
-def text(done: Replayed, compared: Sequence[Comparison], changes: Sequence[str]) -> str:
+def text(told: Told) -> str:
     """The whole of it as a person reads it."""
-    return "\n".join([*_head(done), *(line for each in compared for line in _told(each, changes))])
+    return "\n".join([*_head(told.done), *(line for each in told.compared for line in _told(each, told))])
 
 
-def as_json(done: Replayed, compared: Sequence[Comparison]) -> str:
+def as_json(told: Told) -> str:
     """All figures; differences carry both lines."""
+    done = told.done
     rerun, recording = done.rerun, done.recording
     fields = {
         "files": [str(path) for path in recording.paths],
@@ -47,21 +58,22 @@ def as_json(done: Replayed, compared: Sequence[Comparison]) -> str:
             {"where": d.where, "recorded": _DECISION.decode(d.recorded), "again": _DECISION.decode(d.again)}
             for d in rerun.differences
         ],
-        "comparisons": compared,
+        "comparisons": told.compared,
     }
     return msgspec.json.format(msgspec.json.encode(fields)).decode() + "\n"
 
 
-def page(done: Replayed, compared: Sequence[Comparison], changes: Sequence[str]) -> str:
+def page(told: Told) -> str:
     """The comparison as a page that needs nothing else."""
-    said = ", ".join(changes)
+    done = told.done
+    said = ", ".join(told.changes) or "the core's defaults"
     facts = {
         "Other settings": said,
-        "Decisions": f"{done.rerun.compared:,}",
+        "Decisions": f"{done.rerun.steps:,}",
         "Files": f"{len(done.recording.paths)}",
         "Bad lines": f"{done.recording.bad:,}",
     }
-    sections = [_section(done, each, changes) for each in compared]
+    sections = [_section(each, told) for each in told.compared]
     return past_page("Headroom replay", f"What {said} would have changed", facts, sections, _head(done))
 
 
@@ -74,7 +86,7 @@ def _head(done: Replayed) -> Iterator[str]:
         verdict = f"{rerun.different:,} came out otherwise"
     elif not rerun.compared:
         verdict = "none of them is recorded to compare with"
-    yield f"{rerun.compared:,} decisions of {workloads} over {duration(span_s)}: {verdict}"
+    yield f"{rerun.steps:,} decisions of {workloads} over {duration(span_s)}: {verdict}"
     yield from (_difference(d) for d in rerun.differences)
     if rerun.unbegun and rerun.different:
         yield f"  the record does not hold the beginning of {', '.join(sorted(rerun.unbegun))}: give the earlier files"
@@ -97,10 +109,11 @@ def _difference(d: Difference) -> str:
     return f"  {d.where}: {clock(d.now_s)} {d.workload}: {count}; differs in {', '.join(keys) or 'its spelling'}"
 
 
-def _told(c: Comparison, changes: Sequence[str]) -> Iterator[str]:
+def _told(c: Comparison, told: Told) -> Iterator[str]:
     yield ""
-    yield f"{c.workload} with {', '.join(changes)}:"
-    yield f"  on the same readings {c.differ:,} of {c.decisions:,} decisions differ"
+    yield f"{c.workload} with {', '.join(told.changes) or 'the defaults'}:"
+    if c.decisions:
+        yield f"  on the same readings {c.differ:,} of {c.decisions:,} decisions differ"
     if c.first is not None:
         f = c.first
         yield f"  first {clock(f.now_s)}: {f.replicas} ({f.reason}) → {f.other_replicas} ({f.other_reason})"
@@ -117,7 +130,7 @@ def _told(c: Comparison, changes: Sequence[str]) -> Iterator[str]:
     ratio = 1.0 - happened.observed.late / happened.requests if happened.requests > 0 else 1.0
     over = _times(c.observed_ratio_d2)
     yield f"  {'what happened':<26}{happened.observed.held_hours:>14.2f}{over:>10}{_percent(ratio):>10}{'':>8}"
-    for name, setting in (("as recorded", c.as_is), ("otherwise", c.other)):
+    for name, setting in zip(_names(told), (c.as_is, c.other), strict=True):
         yield _row(name, setting)
     if c.optimum is not None:
         o = c.optimum
@@ -126,6 +139,11 @@ def _told(c: Comparison, changes: Sequence[str]) -> Iterator[str]:
     for s in c.stretches:
         what = f"{number(round(s.as_is, 1))} → {number(round(s.other, 1))} replicas"
         yield f"  {clock(s.from_s)} – {clock(s.to_s)}: {what}, {s.replica_hours:+.2f} replica-hours"
+
+
+def _names(told: Told) -> tuple[str, str]:
+    """What the two worlds are called."""
+    return ("as recorded" if told.done.recording.paths else "by the defaults"), "otherwise"
 
 
 def error_words(c: Comparison) -> str:
@@ -154,10 +172,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _section(done: Replayed, c: Comparison, changes: Sequence[str]) -> Section:
-    assert done.whatif is not None
-    t = done.whatif.told[c.workload].timeline
-    lines = list(_told(c, changes))[2:]
+def _section(c: Comparison, told: Told) -> Section:
+    whatif, names = told.done.whatif, _names(told)
+    assert whatif is not None
+    t = whatif.told[c.workload].timeline
+    lines = list(_told(c, told))[2:]
     load = [a / s for a, s in zip(t.arrivals, t.span_s, strict=True)]
     plots = (
         Plot(
@@ -178,8 +197,8 @@ def _section(done: Replayed, c: Comparison, changes: Sequence[str]) -> Section:
             "Replicas held",
             (
                 Series("happened", "--faint", [float(n) for n in t.observed], step=True),
-                Series("as recorded", "--order", [float(n) for n in t.as_is], step=True),
-                Series("otherwise", "--ready", [float(n) for n in t.other], step=True, fill="--ready-fill"),
+                Series(names[0], "--order", [float(n) for n in t.as_is], step=True),
+                Series(names[1], "--ready", [float(n) for n in t.other], step=True, fill="--ready-fill"),
             ),
             whole=True,
         ),

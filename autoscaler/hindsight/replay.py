@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from autoscaler.errors import InputError
+from autoscaler.hindsight.history import Series, looks
 from autoscaler.hindsight.overlay import Overlay
 from autoscaler.hindsight.recording import MOST_TOLD, Begun, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
@@ -71,6 +72,29 @@ def replay(
     done.gaps[:0] = recording.gaps
     if not rerun.steps:
         raise InputError(_nothing(recording, workload))
+    return done
+
+
+def replay_history(
+    series: Series,
+    fit: Fit,
+    *,
+    overlay: Overlay,
+    policy_json: bytes = b"{}",
+    heard: Callable[[int], None] = lambda _: None,
+) -> Replayed:
+    """Let the core decide on a past that holds no decisions: by a policy, and with some of it changed.
+
+    No models are fitted, which would cost more than all the rest. Raises InputError where nothing is known.
+    """
+    rerun = Rerun(fit, learned=False)
+    done = Replayed(Recording(()), rerun, WhatIf(rerun, overlay, recorded=False), [])
+    for looked in looks(series, policy_json):
+        _look(done, looked, series.workload)
+        if rerun.steps % 256 == 0:
+            heard(rerun.steps)
+    if not rerun.steps:
+        raise InputError(f"{series.workload}: its replicas are not known at any time; nothing can be replayed")
     return done
 
 

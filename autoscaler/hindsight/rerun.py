@@ -5,13 +5,13 @@ without other settings is a fault, of the record or of this build: it is named, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.core import engine, state
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
-from autoscaler.core.params import Params
+from autoscaler.core.params import Feature, Params
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings, ReplicaReading
 from autoscaler.errors import InputError
@@ -36,12 +36,19 @@ class Difference:
     again: bytes
 
 
+def unfitted(params: Params) -> Params:
+    """The same parameters for a row that asks for no models."""
+    return replace(params, without=params.without | {Feature.LEARNED})
+
+
 @dataclass(slots=True)
 class Rerun:
     """One table for all workloads of a recording. `fit` makes the models that the core asks for."""
 
     fit: Fit
     table: Table = field(default_factory=Table.empty)
+    learned: bool = True
+    """Whether models are fitted, as the live controller does."""
     steps: int = 0
     compared: int = 0
     different: int = 0
@@ -70,6 +77,8 @@ class Rerun:
         if line.policy_json is None or line.replicas.desired is None or line.replicas.ready is None:
             raise InputError(f"{looked.where}: no policy or no replicas; give lines of an audit file")
         params = self._compiled.params(line.policy_json)
+        if not self.learned:
+            params = unfitted(params)
         if line.workload not in self.table.rows:
             self.unbegun.add(line.workload)
         if line.workload not in self.table.rows or self.params(line.workload) != params:

@@ -7,16 +7,16 @@ believed is the model's error on what happened, which stands first.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from autoscaler.core import engine, state
-from autoscaler.core.params import Feature, Params
+from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.hindsight.knowledge import lend
 from autoscaler.hindsight.overlay import Compiled, Overlay
 from autoscaler.hindsight.recording import Begun, Looked
-from autoscaler.hindsight.rerun import Rerun
+from autoscaler.hindsight.rerun import Rerun, unfitted
 from autoscaler.hindsight.shadow import Look, Shadow
 from autoscaler.hindsight.timeline import Timeline
 from autoscaler.record.estimate import Estimate
@@ -53,9 +53,11 @@ class Told:
 class WhatIf:
     """A replay with other settings beside one with the recorded ones, all in the rows of one table."""
 
-    def __init__(self, rerun: Rerun, overlay: Overlay) -> None:
+    def __init__(self, rerun: Rerun, overlay: Overlay, *, recorded: bool = True) -> None:
+        """`recorded` says that there are decisions to compare with on the same readings."""
         self.told: dict[str, Told] = {}
         self._rerun = rerun
+        self._recorded = recorded
         self._compiled = Compiled(overlay)
         self._as_is = Shadow(rerun.table, AS_IS)
         self._other = Shadow(rerun.table, OTHER)
@@ -67,7 +69,7 @@ class WhatIf:
         table = self._rerun.table
         if name in table.rows:
             table.remove(name)
-        table.put(name, _unfitted(Params()))
+        table.put(name, unfitted(Params()))
         if begun.start.checkpoint is not None:
             state.restore(table, name, begun.start.checkpoint)
 
@@ -76,21 +78,30 @@ class WhatIf:
         name, table = looked.line.workload, self._rerun.table
         assert looked.line.policy_json is not None
         params, other = self._rerun.params(name), self._compiled.params(looked.line.policy_json)
-        table.put(name + _OPEN, _unfitted(other))
-        if table.track(table.rows[name]).seen is not None:
-            lend(table, name + _OPEN, table, name)
         worlds = (
             *self._as_is.before(table, [Look(name, readings, params)]),
             *self._other.before(table, [Look(name, readings, other)]),
         )
-        result = engine.step(table, [(name, readings), (name + _OPEN, readings), *worlds])
-        recorded, otherwise, *ours = result.decisions
-        self._rerun.conclude(looked, recorded, result.fits)
+        beside = self._beside(name, readings, other)
+        result = engine.step(table, [(name, readings), *beside, *worlds])
+        ours = result.decisions[1 + len(beside) :]
+        self._rerun.conclude(looked, result.decisions[0], result.fits)
         self._as_is.after([d for d in ours if d.workload.endswith(AS_IS)])
         self._other.after([d for d in ours if d.workload.endswith(OTHER)])
         told = self.told.setdefault(name, Told())
-        _compare(told, recorded, otherwise)
+        for otherwise in result.decisions[1 : 1 + len(beside)]:
+            _compare(told, result.decisions[0], otherwise)
         self._note(told, name, readings)
+
+    def _beside(self, name: str, readings: Readings, other: Params) -> list[tuple[str, Readings]]:
+        """The other settings on the same readings, where there are decisions to compare with."""
+        if not self._recorded:
+            return []
+        table = self._rerun.table
+        table.put(name + _OPEN, unfitted(other))
+        if table.track(table.rows[name]).seen is not None:
+            lend(table, name + _OPEN, table, name)
+        return [(name + _OPEN, readings)]
 
     def estimates(self, workload: str) -> tuple[Estimate, Estimate] | None:
         """The accounts of both worlds, as recorded and otherwise; None where no world could run."""
@@ -104,8 +115,8 @@ class WhatIf:
     def max_replicas(self, workload: str) -> int:
         """The higher of the two maxima that were last in force."""
         table = self._rerun.table
-        rows = (table.rows[workload], table.rows[workload + _OPEN])
-        return max(table.track(row).params.max_replicas for row in rows)
+        rows = (table.rows.get(workload + suffix) for suffix in ("", _OPEN, AS_IS, OTHER))
+        return max(table.track(row).params.max_replicas for row in rows if row is not None)
 
     def _note(self, told: Told, name: str, readings: Readings) -> None:
         as_is, other = self._as_is.ours(name), self._other.ours(name)
@@ -114,10 +125,6 @@ class WhatIf:
             told.timeline = Timeline()
         if as_is is not None and other is not None and span is not None:
             told.timeline.note(readings.now_s, span, readings.replicas, as_is, other)
-
-
-def _unfitted(params: Params) -> Params:
-    return replace(params, without=params.without | {Feature.LEARNED})
 
 
 def _compare(told: Told, recorded: Decision, otherwise: Decision) -> None:

@@ -4,6 +4,7 @@ import importlib
 import sys
 
 NAMES = {
+    "callers": "from the next leader's first second to KEDA's first call, behind an address and behind a name",
     "core_step": "one decision step of the core over a table of 10,000 workloads",
     "failover": "from the end of a leader to the other replica's first decision, on a real API server",
     "following": "listing and decoding 5,000 pods",
@@ -13,6 +14,7 @@ NAMES = {
     "preflight": "what 200 workloads of 14 days at 30 s take to be measured and written about",
     "pool_step": "one look of the core at a warm pool of 2,000 nodes and 5,000 slots",
     "reaction": "from a pod's page to the patch of /scale, 1,000 pods on a real API server",
+    "replay": "a workload-week of a metrics store, and an hour of an audit, through the core again",
     "scrape": "reading the metrics pages of 1,000 pods once a second",
 }
 

@@ -1,0 +1,150 @@
+"""How long `headroom replay` takes: a week of a metrics store under two policies, and an hour of an audit.
+
+The week is one workload with a daily wave, bursts and noise, scaled by a rule as HPA's: replicas for 70 % of what they
+carry, every 15 s, five minutes of memory on the way down. It is kept every 30 s, as preflight reads it. The audit holds
+one decision every five seconds, with eight pods; what a week of it would take is the hour's time by 168.
+"""
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+
+from autoscaler.core.params import Params
+from autoscaler.fitting.fit import fit
+from autoscaler.hindsight.comparison import compare
+from autoscaler.hindsight.history import Series
+from autoscaler.hindsight.overlay import Overlay
+from autoscaler.hindsight.recording import Recording
+from autoscaler.hindsight.replay import Replayed, replay, replay_history
+from autoscaler.record.starts import start_line
+from autoscaler.sim.headroom import WORKLOAD
+from autoscaler.sim.plant import Plant, PlantSpec
+from autoscaler.sim.recorded import RecordedPolicy
+from autoscaler.sim.traffic import Traffic
+from autoscaler.sim.warmup import Warmup
+from loadtests.bench.machine import command, machine, peak_rss_mib
+
+STEP_S = 30
+HOUR_S = 3600
+DAY_S = 86_400
+REPLICA_RPS = 2.0
+WARMUP_S = 180.0
+TARGET_S = 20.0
+NAME = "prod/chat"
+OTHER = ("slo.wait_s=5",)
+
+
+def traffic(length_s: int, seed: int) -> Traffic:
+    """Ten requests/s by day, two by night, a burst of ten minutes some hours, drawn second by second."""
+    rng, at_s = np.random.default_rng(seed), np.arange(length_s)
+    rate = 6.0 - 4.0 * np.cos(2 * np.pi * at_s / DAY_S)
+    for begin in rng.choice(np.arange(0, length_s, HOUR_S), max(1, length_s // HOUR_S // 8), replace=False):
+        rate[begin : begin + 600] *= 2.0
+    return Traffic("week", 1.0, rng.poisson(rate).astype(np.float64), "bench", seed)
+
+
+def kept(length_s: int, seed: int) -> Series:
+    """What a metrics store holds of it under the rule."""
+    load = traffic(length_s, seed)
+    plant = Plant(PlantSpec(REPLICA_RPS, Warmup(WARMUP_S)), load)
+    wanted: deque[int] = deque(maxlen=20)
+    waiting, replicas, running = np.zeros(length_s), np.zeros(length_s), np.zeros(length_s)
+    for second in range(length_s):
+        if second % 15 == 0:
+            rate = float(load.arrivals[max(0, second - 60) : second + 1].mean())
+            wanted.append(max(1, math.ceil(rate / (0.7 * REPLICA_RPS))))
+            plant.order(max(wanted))
+        plant.advance()
+        seen = plant.readings(plant.now_s)
+        waiting[second], replicas[second] = plant.serving.waiting, seen.replicas.ready
+        running[second] = sum(pod.running or 0.0 for pod in seen.pods or ())
+    came, queued, served, held = (
+        values.reshape(-1, STEP_S).mean(axis=1) for values in (load.arrivals, waiting, running, replicas)
+    )
+    return Series(NAME, 0.0, float(STEP_S), came, queued, served, held, warmup_s=WARMUP_S)
+
+
+def audit(folder: Path, length_s: int, seed: int) -> Path:
+    """The same controller's record at five seconds a decision."""
+    plant = Plant(PlantSpec(REPLICA_RPS, Warmup(WARMUP_S)), traffic(length_s, seed))
+    policy = RecordedPolicy(Params(warmup_prior_s=WARMUP_S), 1.0)
+    while not plant.done:
+        plant.order(policy.decide(plant.readings(plant.now_s)))
+        plant.advance()
+    path = folder / "audit-000000000001.jsonl"
+    lines = (start_line(WORKLOAD, 0.0, None, float("-inf")), *policy.lines)
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def timed_history(series: Series) -> dict[str, object]:
+    """The week under the default policy and under another objective, with the optimum."""
+    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
+    done: Replayed = replay_history(
+        series, fit, overlay=Overlay.of(OTHER), policy_json=b'{"warmup_prior_s": %g}' % WARMUP_S
+    )
+    replayed_s = time.perf_counter() - begun_s
+    assert done.whatif is not None
+    compared = compare(done.whatif, NAME)
+    took_s = time.perf_counter() - begun_s
+    assert compared.happened is not None
+    return {
+        "days": series.replicas.size * STEP_S / DAY_S,
+        "step_s": STEP_S,
+        "looks": done.rerun.steps,
+        "seconds": round(took_s, 2),
+        "of_it_the_optimum_s": round(took_s - replayed_s, 2),
+        "cpu_s": round(time.process_time() - begun_cpu_s, 2),
+        "target_s": TARGET_S,
+        "model_error_ratio": compared.happened.late_error_ratio,
+        "held_hours": {
+            "happened": round(compared.happened.observed.held_hours, 1),
+            "by_default": None if compared.as_is is None else round(compared.as_is.account.held_hours, 1),
+            "optimum": None if compared.optimum is None else round(compared.optimum.held_hours, 1),
+        },
+    }
+
+
+def timed_audit(hours: float, seed: int) -> dict[str, object]:
+    """Some hours of an audit, compared byte for byte."""
+    with tempfile.TemporaryDirectory() as folder:
+        recording = Recording.of([audit(Path(folder), int(hours * HOUR_S), seed)])
+        begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
+        done = replay(recording, fit)
+    took_s, cpu_s = time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
+    return {
+        "hours": hours,
+        "decisions": done.rerun.compared,
+        "different": done.rerun.different,
+        "seconds": round(took_s, 2),
+        "cpu_s": round(cpu_s, 2),
+        "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
+        "a_week_would_take_s": round(cpu_s * 7 * 24 / hours, 1),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser(prog="bench replay", description=__doc__)
+    parser.add_argument("--days", type=float, default=7.0, help="of the metrics store (default 7)")
+    parser.add_argument("--hours", type=float, default=1.0, help="of the audit (default 1)")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    series = kept(int(given.days * DAY_S) // STEP_S * STEP_S, given.seed)
+    result = {
+        "bench": "replay",
+        "command": command("replay", arguments),
+        "seed": given.seed,
+        "machine": machine(),
+        "history": timed_history(series),
+        "audit": timed_audit(given.hours, given.seed),
+        "peak_rss_mib": peak_rss_mib(),
+    }
+    print(json.dumps(result, indent=2))
+    return 0
