@@ -203,13 +203,13 @@ def _gone_steps(stock: _Stock, gone: dict[int, PoolReason]) -> Iterator[PoolStep
 
 
 def _retired_claims(view: View, gone: dict[int, PoolReason]) -> Iterator[DeleteClaim]:
-    """The claims of nodes that retire, once every slot on them goes and nobody else is there."""
+    """The claims of nodes that retire, once every slot on them goes; nobody else is on a node that retires."""
     leaving = {int(view.slots.node[at]) for at, reason in gone.items() if reason is PoolReason.RETIRED}
     for at in sorted(leaving - {NOWHERE}):
         node = view.nodes.seen[at]
         claim = None if node.claim is None else view.claims.get(node.claim)
         stays = [s for s in np.flatnonzero(view.slots.node == at).tolist() if s not in gone]
-        if claim is not None and not claim.deleting and not stays and not node.foreign_pods:
+        if claim is not None and not claim.deleting and not stays:
             yield DeleteClaim(claim.name, claim.uid, claim.node_pool, PoolReason.RETIRED)
 
 

@@ -1,16 +1,32 @@
 """A slot's stage is read off its pod, claim and node, and a slot that stays too long in one is given up."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.clock import UNMEASURED_S, Stage
 from autoscaler.core.pool.intents import DeleteClaim, DeleteSlot
 from autoscaler.core.pool.params import Sharing, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.view import look
 from autoscaler.core.pool.world import World
-from tests.core.pool.builders import NOW_S, claim, demand, fleet, node, of, pool, slot, taken, warm, world
+from tests.core.pool.builders import (
+    NOW_S,
+    claim,
+    demand,
+    fleet,
+    known,
+    node,
+    of,
+    pool,
+    slot,
+    taken,
+    warm,
+    with_circuits,
+    world,
+)
 
 LONG_AGO_S = NOW_S - 20_000.0
 
@@ -124,6 +140,15 @@ def test_a_claim_is_not_deleted_under_a_pod_of_somebody_else() -> None:
     done = taken(pool(min_slots=1), late_gpu(foreign_pods=1))
     assert [gone.reason for gone in of(DeleteSlot, done)] == [PoolReason.LATE_GPU]
     assert of(DeleteClaim, done) == []
+
+
+def test_no_further_claim_is_deleted_once_gpus_fail_on_every_new_node() -> None:
+    quarantined = with_circuits(known(), gpus={"first": Circuit(opened=1, until_s=NOW_S + 60.0)})
+    done = taken(pool(min_slots=1), late_gpu(), quarantined)
+    assert [gone.reason for gone in of(DeleteSlot, done)] == [PoolReason.LATE_GPU]
+    assert of(DeleteClaim, done) == []
+    counts = dict(taken(pool(), replace(late_gpu(), slots=(slot(claim="c"),)), quarantined).decision.by_stage)
+    assert (counts["quarantined"], counts["registered"]) == (1, 0)
 
 
 def test_a_claim_that_no_slot_of_ours_was_on_is_never_deleted() -> None:
