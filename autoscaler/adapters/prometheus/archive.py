@@ -118,41 +118,33 @@ class Archive:
             yield Asked(self.history.url, question.query, first_s, question.step_s, end - first)
 
     def _held(self, part: Asked) -> Iterator[tuple[Asked, Rows | None]]:
-        """The part itself if it is kept or lost, else the halves it was fetched in; None for what is not known."""
+        """The part itself, or the halves it was fetched in; None for what is not known."""
         rows = self.chunks.load(part)
-        if rows is not None or part in self._losses or not _divisible(part):
-            yield part, rows
-        else:
+        if rows is None and self.chunks.is_divided(part):
             for half in _halves(part):
                 yield from self._held(half)
+        else:
+            yield part, rows
 
     async def _obtain(self, part: Asked) -> None:
         """Have the part, or its halves, kept; or know why not."""
         if await asyncio.to_thread(self.chunks.load, part) is not None:
             self.kept += 1
             return
-        halves = _halves(part) if _divisible(part) else ()
-        if any(self._begun(half) for half in halves):  # the whole was too much in a run before this one
-            for half in halves:
-                await self._obtain(half)
-            return
-        try:
-            rows = await self.persistence.ask(partial(self._asked, part), divisible=bool(halves))
-        except AnswerError as error:
-            if error.fault is Fault.DENIED:
-                raise
-            if not error.smaller or not halves:
-                self._lose(part, error)
+        if not self.chunks.is_divided(part):
+            try:
+                rows = await self.persistence.ask(partial(self._asked, part), divisible=_divisible(part))
+                await asyncio.to_thread(self.chunks.save, part, rows)
                 return
-        else:
-            await asyncio.to_thread(self.chunks.save, part, rows)
-            return
-        for half in halves:
+            except AnswerError as error:
+                if error.fault is Fault.DENIED:
+                    raise
+                if not error.smaller or not _divisible(part):
+                    self._lose(part, error)
+                    return
+            self.chunks.divide(part)
+        for half in _halves(part):
             await self._obtain(half)
-
-    def _begun(self, part: Asked) -> bool:
-        """Whether some of a part is kept."""
-        return self.chunks.has(part) or (_divisible(part) and any(self._begun(half) for half in _halves(part)))
 
     async def _asked(self, part: Asked) -> Rows:
         """One attempt. Raises AnswerError."""

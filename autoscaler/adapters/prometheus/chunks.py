@@ -21,6 +21,7 @@ from autoscaler.errors import InputError
 
 _MAGIC: Final = b"headroom past 1\n"
 _SUFFIX: Final = ".past"
+_DIVIDED: Final = ".halves"
 _UNFINISHED: Final = ".new-"
 _FAST: Final = 1
 """zlib's level: a higher one takes longer than asking again."""
@@ -89,9 +90,18 @@ class Chunks:
         self._used.add(self._path(asked))
         return Rows(head.labels, values.reshape(len(head.labels), head.points).astype(np.float64))
 
-    def has(self, asked: Asked) -> bool:
-        """Whether there is a file of this answer, whole or not."""
-        return self._path(asked).exists()
+    def divide(self, asked: Asked) -> None:
+        """Note that a question was too much and is answered in halves. Raises InputError."""
+        replace_file(self._path(asked, _DIVIDED), b"")
+        self._used.add(self._path(asked, _DIVIDED))
+
+    def is_divided(self, asked: Asked) -> bool:
+        """Whether it was noted."""
+        path = self._path(asked, _DIVIDED)
+        found = path.exists()
+        if found:
+            self._used.add(path)
+        return found
 
     def save(self, asked: Asked, rows: Rows) -> None:
         """Keep an answer. Raises InputError when the disk does not take it."""
@@ -102,12 +112,13 @@ class Chunks:
 
     def forget_others(self) -> None:
         """Delete what neither was asked for nor kept since this was made: parts of windows that are over."""
-        for path in (*self._folder.glob(f"*{_SUFFIX}"), *self._folder.glob(f"{_UNFINISHED}*")):
-            if path not in self._used:
-                path.unlink(missing_ok=True)
+        for form in (f"*{_SUFFIX}", f"*{_DIVIDED}", f"{_UNFINISHED}*"):
+            for path in self._folder.glob(form):
+                if path not in self._used:
+                    path.unlink(missing_ok=True)
 
-    def _path(self, asked: Asked) -> Path:
-        return self._folder / f"{asked.digest()[:32]}{_SUFFIX}"
+    def _path(self, asked: Asked, suffix: str = _SUFFIX) -> Path:
+        return self._folder / f"{asked.digest()[:32]}{suffix}"
 
 
 def _sealed(content: bytes) -> bytes:
