@@ -44,8 +44,9 @@ def main(arguments: list[str]) -> int:
     size = Size(asked.workloads or workloads, asked.pods or pods, asked.days or days)
     with tempfile.TemporaryDirectory() as folder:
         serving = _real(Path(folder), size) if asked.real else _stand_in(size)
-        with serving as (url, window):
+        with serving as (url, window, server):
             figures = _measure(size, [url, *window], Path(folder) / "out")
+            figures["server_processor_s"] = _processor_s(server)
     told = {"command": command("preflight_prometheus", arguments), **figures, "machine": machine()}
     print(json.dumps(told, indent=2))
     return 0
@@ -66,20 +67,20 @@ class Size:
 
 
 @contextmanager
-def _stand_in(size: Size) -> Iterator[tuple[str, list[str]]]:
+def _stand_in(size: Size) -> Iterator[tuple[str, list[str], int]]:
     words = [sys.executable, "-m", "loadtests.bench.preflight_server", str(size.workloads), str(size.pods)]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     with server.stdout as told:
         try:
-            yield f"http://127.0.0.1:{int(told.readline())}", ["--days", f"{size.days:g}"]
+            yield f"http://127.0.0.1:{int(told.readline())}", ["--days", f"{size.days:g}"], server.pid
         finally:
             server.terminate()
             server.wait()
 
 
 @contextmanager
-def _real(folder: Path, size: Size) -> Iterator[tuple[str, list[str]]]:
+def _real(folder: Path, size: Size) -> Iterator[tuple[str, list[str], int]]:
     """Debian's Prometheus over samples of every 30 s, and the window they are in."""
     begin_s = 1_700_006_400
     at = begin_s + STEP_S * np.arange(-20, size.steps + 20)
@@ -102,7 +103,7 @@ def _real(folder: Path, size: Size) -> Iterator[tuple[str, list[str]]]:
     end = datetime.fromtimestamp(begin_s + size.days * 86_400, UTC).isoformat()
     with Backfilled(folder / "prometheus", past) as server:
         server.wait_ready(120)
-        yield server.url, ["--from", datetime.fromtimestamp(begin_s, UTC).isoformat(), "--to", end]
+        yield server.url, ["--from", datetime.fromtimestamp(begin_s, UTC).isoformat(), "--to", end], server.pid
 
 
 def _measure(size: Size, where: list[str], out: Path) -> dict[str, object]:
@@ -137,6 +138,15 @@ def _measure(size: Size, where: list[str], out: Path) -> dict[str, object]:
         "kept_on_disk_mib": round(kept / 2**20, 1),
         "seed": 0,
     }
+
+
+def _processor_s(pid: int) -> float | None:
+    """Processor time that a running process has used; None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_mib(pid: int) -> float:
