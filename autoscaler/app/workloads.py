@@ -85,6 +85,7 @@ class Workloads:
         """Workload -> the replicas that its namespace had room for when that was looked at last."""
         self._doubts: dict[str, Doubt] = {}
         """Workload -> what of its claim may have changed unseen."""
+        self._met_in_doubt: set[str] = set()
         self._within: dict[str, set[str]] = {}
         """Namespace -> its workloads."""
         self._moved: dict[str, None] = {}
@@ -189,10 +190,12 @@ class Workloads:
         """
         before, found = self._doubts.pop(key, None), self._cluster.doubt(claim)
         if found is None:
+            self._met_in_doubt.discard(key)
             return before is not None
-        still = found.still or met or (before is not None and before.still)
-        self._doubts[key] = Doubt(still, found.cause)
-        return before is None or before.still != still
+        if met:
+            self._met_in_doubt.add(key)
+        self._doubts[key] = Doubt(found.still or key in self._met_in_doubt, found.cause)
+        return before is None or before.still != self._doubts[key].still
 
     def mode(self, claim: Claim) -> Mode:
         """What may be done to a claimed target now: never more than its obstacle and what is known of it leave."""
@@ -236,6 +239,7 @@ class Workloads:
         self._driven.pop(key)
         self._quotas.pop(key, None)
         self._doubts.pop(key, None)
+        self._met_in_doubt.discard(key)
         self._within[claim.ref.namespace].discard(key)
         self._asking.forget(key)
         self._driver.remove(key)

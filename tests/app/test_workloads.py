@@ -103,6 +103,20 @@ async def test_a_mode_is_believed_as_far_as_what_it_was_read_from_is_heard(
     assert seen == [left, Mode(given)]
 
 
+async def test_a_mode_is_acted_upon_again_as_soon_as_it_is_read_though_rivals_are_not_yet() -> None:
+    """After an outage one list comes back before the other, and a burst waits."""
+    scene, seen = Scene(), list[Mode]()
+    scene.claimed(claim())
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(scene.workloads.run())
+        for found in (STILL, KEPT, None):
+            scene.cluster.doubted = found
+            await asyncio.sleep(1.1)
+            seen.append(scene.target.mode)
+        running.cancel()
+    assert seen == [Mode.PAUSED, Mode.PAUSED_SCALE_IN, Mode.ACTIVE]
+
+
 async def test_a_claim_that_is_met_in_doubt_is_left_alone_until_there_is_none() -> None:
     """Who else scales its target was never looked for; one that was claimed before is only not shrunk."""
     scene, seen = Scene(), list[Mode]()

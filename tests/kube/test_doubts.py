@@ -64,6 +64,24 @@ async def test_lists_that_break_after_the_first_leave_what_they_told_only_for_a_
         await until(lambda: doubt(scene, claim) is None, 6.0)
 
 
+async def test_what_the_server_never_served_leaves_no_doubt_when_an_outage_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without KEDA there are no ScaledObjects; they are looked for again only now and then."""
+    monkeypatch.setattr("autoscaler.adapters.kube.followed.BELIEVED_S", 0.3)
+    async with following() as scene:
+        del scene.server.objects[OBJECTS]
+        claim = await claimed(scene, by_policy=False)
+        (objects,) = scene.cluster._followed.scaled_objects
+        scene.server.cut()
+        await until(lambda: objects.absent, 6.0)
+        scene.refused[OBJECTS] = 500
+        objects.relist()
+        await until(lambda: objects.cut_off_s() > 0.3, 6.0)
+        await until(lambda: doubt(scene, claim) is None, 6.0)
+        assert objects.cut_off_s() > 0.3
+
+
 def doubt(scene: Scene, claim: Claim) -> Doubt | None:
     return scene.cluster.doubt(claim)
 

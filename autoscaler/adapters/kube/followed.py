@@ -7,7 +7,8 @@ heard, what was read stays; what may be done on it is said here:
 - quotas, limit ranges, HPAs or ScaledObjects of others not heard, or any of these or a pod not readable: a limit or a
   rival may have come, so nothing is taken away; growing goes on, for the server refuses what a quota forbids, and a
   count that a rival sets is seen as an edit and not worked against.
-What we have no right to read is done without and told, but for what a claim was read from.
+What we have no right to read is done without and told, but for what a claim was read from; so is what the server did
+not serve when it was heard last.
 """
 
 import math
@@ -118,7 +119,7 @@ class Followed:
                 return Doubt(True, f"its mode may be another by now ({_why(informer, key)})")
         rivals: list[Informer[Any]] = [*self.hpas, *self.scaled_objects, *self.quotas, *self.ranges]
         for informer in _within(namespace, rivals):
-            if informer.cut_off_s() > BELIEVED_S and not informer.denied:
+            if informer.cut_off_s() > BELIEVED_S and not (informer.denied or informer.absent):
                 return _kept(_why(informer, ""))
         for informer in _within(namespace, (*rivals, *self.pods)):
             for unread in informer.unread:
