@@ -25,7 +25,7 @@ from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand, replicas_of, together
 from autoscaler.sim.warm.headroom import HeadroomPool
 from autoscaler.sim.warm.plant import Stages
-from autoscaler.sim.warm.run import TIER, Outcome, run, smallest_static
+from autoscaler.sim.warm.run import TIER, Outcome, Statics, run
 from loadtests.bench.machine import machine
 
 DAY_S = 86_400.0
@@ -42,7 +42,7 @@ HOLD_S = 300.0
 WAKING_HOLD_S = 600.0
 """A function that woke from nothing stays for ten minutes, which is customary for keep-alive."""
 
-MOST_SLOTS = 100
+MOST_SLOTS = 32
 TARGET = {"hit_ratio": 0.99, "fewer_idle_ratio": 0.4}
 
 
@@ -74,11 +74,12 @@ def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, ob
     demand, stages = demand_of(case, data, seed), Stages()
     tier = PoolTier(TIER.name, TIER.name, TIER.sku, CapacityType.ON_DEMAND)
     policy = HeadroomPool(PoolParams("pool", (tier,), demand.models, "content", max_slots=MOST_SLOTS))
-    scored = {"stages": stages, "seed": seed, "step_s": step_s, "score_from_s": case.counted_from_s}
-    ours = run(demand, policy, **scored)  # type: ignore[arg-type]  # the names are run's own
+    begin_s = case.counted_from_s
+    ours = run(demand, policy, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
+    statics = Statics(demand, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
     found: dict[str, object] = {}
     for name, asked in (("as_often_as_ours", ours.hit_ratio), ("as_often_as_asked", TARGET["hit_ratio"])):
-        size, static = smallest_static(demand, hit_ratio=asked, most=MOST_SLOTS, **scored)  # type: ignore[arg-type]
+        size, static = statics.smallest(asked, MOST_SLOTS)
         fewer = 1.0 - ours.idle_warm_h / static.idle_warm_h if static.idle_warm_h else None
         found[name] = {"size": size, **_told(static), "ours_has_fewer_idle_ratio": _short(fewer)}
     total = demand.replicas.sum(axis=0)

@@ -8,7 +8,7 @@ from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import Sign, SlotSeen
 from autoscaler.sim.warm.demand import ReplicaDemand, replicas_of, together
 from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
-from autoscaler.sim.warm.run import StaticPool, run, smallest_static
+from autoscaler.sim.warm.run import StaticPool, Statics, run
 from tests.sim.scenes import make_traffic
 
 EXACT = Stages(100.0, 10.0, 50.0, 30.0, 20.0, spread=0.0, again_s=5.0)
@@ -121,7 +121,7 @@ def test_replicas_hold_the_busiest_bin_of_the_last_minutes():
 
 def test_the_smallest_static_pool_is_found_in_hindsight():
     demand = steps(1, 1, 4, 1, 1, 1, 1, 3, 1, 1)
-    size, outcome = smallest_static(demand, hit_ratio=1.0, most=8, stages=EXACT, seed=0, score_from_s=0.0)
+    size, outcome = Statics(demand, stages=EXACT, seed=0).smallest(1.0, most=8)
     assert size == 3
     assert (outcome.demanded, outcome.hits) == (5, 5)
     assert run(demand, StaticPool(2), stages=EXACT, seed=0).hits < 5

@@ -6,7 +6,7 @@ from autoscaler.core.pool.intents import Intent, PoolDecision
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.reconcile import reconcile
 from autoscaler.core.pool.state import PoolState
-from autoscaler.core.pool.world import World
+from autoscaler.sim.warm.plant import Plant
 
 
 class HeadroomPool:
@@ -16,8 +16,8 @@ class HeadroomPool:
         self._params, self.state = params, PoolState()
         self.decision: PoolDecision | None = None
 
-    def act(self, world: World, now_s: float) -> Iterable[Intent]:
+    def act(self, plant: Plant) -> Iterable[Intent]:
         """The intents of one look."""
-        done = reconcile(self._params, world, self.state, now_s)
+        done = reconcile(self._params, plant.world(), self.state, plant.now_s)
         self.state, self.decision = done.state, done.decision
         return done.intents

@@ -12,7 +12,6 @@ import numpy as np
 
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.world import World
 from autoscaler.sim.warm.demand import ReplicaDemand
 from autoscaler.sim.warm.plant import Counts, Plant, PlantTier, Stages
 
@@ -22,8 +21,8 @@ TIER = PlantTier("first", "h100")
 class PoolPolicy(Protocol):
     """Decides what to make and delete."""
 
-    def act(self, world: World, now_s: float) -> Iterable[Intent]:
-        """The intents for what is seen now."""
+    def act(self, plant: Plant) -> Iterable[Intent]:
+        """The intents for what is there now."""
         ...
 
 
@@ -51,15 +50,15 @@ class StaticPool:
     def __init__(self, size: int, *, life_s: float = 4 * 3600.0) -> None:
         self._size, self._life_s, self._serial = size, life_s, 0
 
-    def act(self, world: World, now_s: float) -> Iterable[Intent]:
+    def act(self, plant: Plant) -> Iterable[Intent]:
         """Refill to the size; remove what failed."""
-        slots = world.slots or ()
-        for slot in slots:
-            if slot.failed is not None:
-                yield DeleteSlot(slot.name, slot.uid, PoolReason.FAILED)
-        for _ in range(self._size - sum(slot.failed is None for slot in slots)):
+        failed = [slot for slot in plant.slots.values() if slot.failed is not None]
+        for slot in failed:
+            yield DeleteSlot(slot.name, slot.uid, PoolReason.FAILED)
+        for _ in range(self._size - len(plant.slots) + len(failed)):
             self._serial += 1
-            yield CreateSlot(f"static-{self._serial}", TIER.name, TIER.name, None, "", self._life_s, PoolReason.REFILL)
+            name = f"static-{self._serial}"
+            yield CreateSlot(name, TIER.name, TIER.name, None, "", self._life_s, PoolReason.REFILL)
 
 
 def run(
@@ -80,7 +79,7 @@ def run(
         if now_s - step_s < score_from_s <= now_s:
             before = Counts(**asdict(plant.counts))
         plant.advance(now_s, demand)
-        plant.apply(list(policy.act(plant.world(), now_s)))
+        plant.apply(list(policy.act(plant)))
     done = plant.counts
     return Outcome(
         demanded=done.hits + done.misses - before.hits - before.misses,
@@ -93,31 +92,35 @@ def run(
     )
 
 
-def smallest_static(
-    demand: ReplicaDemand,
-    *,
-    hit_ratio: float,
-    most: int,
-    stages: Stages,
-    seed: int,
-    step_s: float = 30.0,
-    score_from_s: float = 0.0,
-) -> tuple[int, Outcome]:
-    """The smallest static pool that hits at least as often, found in hindsight; the largest where none does."""
-    low, high = 0, most
-    found: dict[int, Outcome] = {}
+class Statics:
+    """Static pools over one demand, each run once."""
 
-    def outcome(size: int) -> Outcome:
-        if size not in found:
-            found[size] = run(
-                demand, StaticPool(size), stages=stages, seed=seed, step_s=step_s, score_from_s=score_from_s
+    def __init__(
+        self, demand: ReplicaDemand, *, stages: Stages, seed: int, step_s: float = 30.0, score_from_s: float = 0.0
+    ) -> None:
+        self._demand, self._found = demand, dict[int, Outcome]()
+        self._stages, self._seed, self._step_s, self._score_from_s = stages, seed, step_s, score_from_s
+
+    def outcome(self, size: int) -> Outcome:
+        """What a pool of this size gave."""
+        if size not in self._found:
+            self._found[size] = run(
+                self._demand,
+                StaticPool(size),
+                stages=self._stages,
+                seed=self._seed,
+                step_s=self._step_s,
+                score_from_s=self._score_from_s,
             )
-        return found[size]
+        return self._found[size]
 
-    while low < high:
-        middle = (low + high) // 2
-        if outcome(middle).hit_ratio >= hit_ratio:
-            high = middle
-        else:
-            low = middle + 1
-    return low, outcome(low)
+    def smallest(self, hit_ratio: float, most: int) -> tuple[int, Outcome]:
+        """The smallest pool that hits at least as often, in hindsight; the largest allowed where none does."""
+        low, high = 0, most
+        while low < high:
+            middle = (low + high) // 2
+            if self.outcome(middle).hit_ratio >= hit_ratio:
+                high = middle
+            else:
+                low = middle + 1
+        return low, self.outcome(low)

@@ -260,7 +260,7 @@ def outage(tiers: int, until_s: float, back_s: float) -> Plant:
     ours = HeadroomPool(params)
     while plant.now_s < until_s:
         plant.advance(plant.now_s + 20.0, NONE)
-        plant.apply(list(ours.act(plant.world(), plant.now_s)))
+        plant.apply(list(ours.act(plant)))
     return plant
 
 

@@ -29,7 +29,7 @@ def played(levels: list[int], *, minutes: float, seed: int, **fields: object) ->
     warm: list[int] = []
     while plant.now_s < minutes * 60.0:
         plant.advance(plant.now_s + LOOK_S, wanted)
-        plant.apply(list(ours.act(plant.world(), plant.now_s)))
+        plant.apply(list(ours.act(plant)))
         assert ours.decision is not None
         warm.append(ours.decision.warm)
     return plant, ours, warm
@@ -57,7 +57,7 @@ def test_what_is_under_way_is_warm_within_the_time_that_is_predicted(seed: int) 
     none = ReplicaDemand(("m",), 600.0, np.array([[0]]))
     for _ in range(round(360.0 / LOOK_S)):
         plant.advance(plant.now_s + LOOK_S, none)
-        plant.apply(list(ours.act(plant.world(), plant.now_s)))
+        plant.apply(list(ours.act(plant)))
     params = PoolParams("p", (TIER,), ("m",), "c", min_slots=10, max_slots=20)
     view = look(params, plant.world(), plant.now_s)
     predicted = {
@@ -81,6 +81,6 @@ def test_half_of_the_warm_set_on_spot_is_lost_and_comes_back() -> None:
         plant.advance(plant.now_s + LOOK_S, none)
         if turn == 39:
             plant.interrupt(0.5)
-        plant.apply(list(ours.act(plant.world(), plant.now_s)))
+        plant.apply(list(ours.act(plant)))
         warm.append(ours.decision.warm if ours.decision is not None else 0)
     assert (warm[38], warm[39], warm[-1]) == (6, 3, 6)
