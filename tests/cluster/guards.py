@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -36,14 +36,29 @@ class StaleError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A text that occurs once in a file of the product, and what stands there instead without the guard."""
+
+    file: str
+    find: str
+    replace: str
+
+    def of(self, source: str) -> str:
+        """The source without it. Raises StaleError unless it is there exactly once."""
+        count = source.count(self.find)
+        if count != 1:
+            raise StaleError(f"{self.find.strip()!r} occurs {count} times in {self.file}; mend the table")
+        return source.replace(self.find, self.replace)
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """One row: what is removed, the test that must then fail, and the words that its assertion must have."""
 
     name: str
     fault: str
-    file: str
-    find: str
-    replace: str
+    removals: tuple[Removal, ...]
+    """More than one where two guards stand behind each other."""
     test: str
     fails: str
     without: str
@@ -62,16 +77,14 @@ class Verdict:
 
 
 def table() -> list[Guard]:
-    """The rows in order. Raises TypeError for a row that lacks something."""
-    return [Guard(**row) for row in tomllib.loads(TABLE.read_text())["guard"]]
+    """The rows in order. Raises KeyError or TypeError for a row that lacks something."""
+    return [_guard(row) for row in tomllib.loads(TABLE.read_text())["guard"]]
 
 
-def removed(guard: Guard, source: str) -> str:
-    """The source without the guard. Raises StaleError unless there is exactly one."""
-    count = source.count(guard.find)
-    if count != 1:
-        raise StaleError(f"{guard.name}: its text occurs {count} times in {guard.file}; mend the row")
-    return source.replace(guard.find, guard.replace)
+def _guard(row: dict[str, Any]) -> Guard:
+    first = {name: row.pop(name) for name in ("file", "find", "replace")}
+    removals = tuple(Removal(**one) for one in (first, *row.pop("also", ())))
+    return Guard(removals=removals, **row)
 
 
 def prove(guard: Guard) -> Verdict:
@@ -80,8 +93,9 @@ def prove(guard: Guard) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="headroom-guard-") as folder:
         tree = Path(folder, "tree")
         _copy(tree)
-        harmed = tree / guard.file
-        harmed.write_text(removed(guard, harmed.read_text()))
+        for removal in guard.removals:
+            harmed = tree / removal.file
+            harmed.write_text(removal.of(harmed.read_text()))
         report = Path(folder, "report.xml")
         command = [
             sys.executable, "-m", "pytest", guard.test, "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
@@ -140,8 +154,8 @@ def main() -> int:
     given = parser.parse_args()
     try:
         guards = chosen(table(), given.names)
-        for guard in guards:
-            removed(guard, (ROOT / guard.file).read_text())
+        for removal in (one for guard in guards for one in guard.removals):
+            removal.of((ROOT / removal.file).read_text())
     except StaleError as error:
         print(f"dev.py guards: error: {error}", file=sys.stderr)
         return 2

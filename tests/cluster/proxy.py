@@ -24,6 +24,9 @@ from tests.cluster.processes import free_port
 
 HOP: Final = frozenset({"host", "connection", "transfer-encoding", "content-length", "content-encoding"})
 
+ACCEPTING: Final = 3
+"""Turns of the loop until a connection that was accepted at the last moment has its handler."""
+
 
 @dataclass(slots=True)
 class Rule:
@@ -142,9 +145,11 @@ class Proxy:
             self._site = None
         assert self._runner is not None
         assert self._runner.server is not None
-        for handler in self._runner.server.connections:  # idle ones too: a client would send its next request there
-            if isinstance(handler.transport, asyncio.Transport):
-                handler.transport.abort()
+        for _ in range(ACCEPTING):
+            for handler in self._runner.server.connections:  # idle ones too: a client would send its next request there
+                if isinstance(handler.transport, asyncio.Transport):
+                    handler.transport.abort()
+            await asyncio.sleep(0)
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         await self._passing.wait()

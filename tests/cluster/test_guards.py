@@ -9,12 +9,13 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.guards import PROVEN, Guard, StaleError, chosen, read, removed, table
+from tests.cluster.guards import PROVEN, Guard, Removal, StaleError, chosen, read, table
 from tests.conftest import ROOT
 
 GUARDS: Final = {guard.name: guard for guard in table()}
 
-GUARD: Final = Guard("g", "a fault", "room/file.py", "guard()\n", "", "tests/test_x.py::test_x", "two", "harm")
+REMOVAL: Final = Removal("room/file.py", "guard()\n", "")
+GUARD: Final = Guard("g", "a fault", (REMOVAL,), "tests/test_x.py::test_x", "two", "harm")
 
 CASES: Final = {
     "fails": ('<failure message="AssertionError: waited for two">…</failure>', PROVEN),
@@ -33,10 +34,11 @@ def test_every_guard_has_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
 def test_a_guard_is_there_once_and_what_is_left_without_it_is_python(guard: Guard) -> None:
-    source = (ROOT / guard.file).read_text()
-    left = removed(guard, source)
-    assert left != source
-    ast.parse(left)
+    for removal in guard.removals:
+        source = (ROOT / removal.file).read_text()
+        left = removal.of(source)
+        assert left != source
+        ast.parse(left)
     assert guard.fails
     assert guard.without
 
@@ -62,8 +64,8 @@ def test_a_run_without_a_report_proves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("source", "count"), [("other()\n", 0), ("guard()\nguard()\n", 2)], ids=["gone", "twice"])
 def test_a_text_that_no_longer_matches_is_an_error(source: str, count: int) -> None:
-    with pytest.raises(StaleError, match=f"g: its text occurs {count} times in room/file.py"):
-        removed(GUARD, source)
+    with pytest.raises(StaleError, match=rf"'guard\(\)' occurs {count} times in room/file.py"):
+        REMOVAL.of(source)
 
 
 def test_guards_are_chosen_by_name_or_pattern() -> None:

@@ -155,7 +155,7 @@ def test_counters_that_begin_anew_are_neither_a_burst_nor_its_end(harmed: Harmed
 
 def test_nothing_shrinks_that_cannot_be_read(harmed: Harmed) -> None:
     wait_for(harmed.services[SOUND].shrinks, HELD_S, "the sound workload to shrink", every_s=1.0)
-    time.sleep(2 * WITHIN_S)
+    time.sleep(3 * WITHIN_S)
     assert harmed.shrinks() == {}
 
 
