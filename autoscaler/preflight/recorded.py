@@ -4,16 +4,17 @@ Enters: a subject, a window and the answers to its questions. Leaves: a `Workloa
 not known is NaN and lies in a hole that says why. It asks nobody; a lost part was lost before.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from autoscaler.adapters.prometheus.archive import Loss, Past
+from autoscaler.adapters.prometheus.archive import Past
 from autoscaler.adapters.prometheus.questions import SIGNAL, Question, Subject, Window, names_of
-from autoscaler.core.columns import F64, Bools
+from autoscaler.core.columns import F64
 from autoscaler.preflight.history import (
     Distribution,
     Gap,
@@ -24,9 +25,8 @@ from autoscaler.preflight.history import (
     Track,
     WorkloadHistory,
 )
+from autoscaler.preflight.holes import impossible, of_loss, runs, unexplained, within
 
-MOST_HOLES: Final = 100
-"""Of one signal; where a series comes and goes all the time, near ones are told as one."""
 _MOST_FALLING_RATIO: Final = 0.01
 """Share of a histogram's counts that may be lost to buckets that do not add up; extrapolation explains less."""
 _SUMS: Final = frozenset({"running", "waiting", "arrivals_per_s", "tokens_per_s"})
@@ -96,20 +96,20 @@ class _Reader:
             return Missing(Gap.NOT_RECORDED, f"the engine ({self._subject.profile.name}) has no metric that tells it")
         _, past = asked
         window = self._window
-        lost = tuple(_hole(loss, window) for loss in past.losses)
+        lost = tuple(self._lost(past, name))
         values = next((row for one, row in zip(past.labels, past.values, strict=True) if one.get(SIGNAL) == name), None)
         if values is None:
             return self._nowhere(name, lost)
         values = np.where(np.isfinite(values), values, np.nan)
         twice = self._twice if name in _SUMS else ()
         for hole in twice:
-            values[_within(hole, window)] = np.nan
-        strange = _impossible(values, window) if name == "kv_usage_ratio" else ()
+            values[within(hole, window)] = np.nan
+        strange = impossible(values, window) if name == "kv_usage_ratio" else ()
         for hole in strange:
-            values[_within(hole, window)] = np.nan
+            values[within(hole, window)] = np.nan
         known = [*lost, *twice, *strange]
-        gaps = _unexplained(values, known, window)
-        holes = sorted([*known, *gaps, *self._renames(name)], key=lambda one: one.from_s)
+        noted = [*self._renames(name), *(self._unwatched() if name in _SUMS else ())]
+        holes = sorted([*known, *noted, *unexplained(values, known, window)], key=lambda one: one.from_s)
         return Track(values, self._origin(question, name), tuple(holes))
 
     def spread(self, question: str) -> Distribution:
@@ -118,7 +118,7 @@ class _Reader:
         if asked is None:
             return Missing(Gap.NOT_RECORDED, f"the engine ({self._subject.profile.name}) keeps no histogram of it")
         put, past = asked
-        holes = [_hole(loss, self._window) for loss in past.losses]
+        holes = list(self._lost(past, question))
         bounds = np.array([_bound(one) for one in past.labels])
         usable = ~np.isnan(bounds)
         if not usable.any():
@@ -135,8 +135,32 @@ class _Reader:
             )
         spoken = np.where(np.isfinite(past.values).any(axis=0), 0.0, np.nan)
         pieces = Window(put.start_s, put.step_s, put.points)
-        holes += _unexplained(spoken, holes, pieces)
+        holes += unexplained(spoken, holes, pieces)
         return Spread(edges, counts, self._origin(question, question), holes=(*holes, *self._renames(question)))
+
+    def _lost(self, past: Past, name: str) -> Iterator[Hole]:
+        """The parts that were not answered; of what was too much, how much there is."""
+        for loss in past.losses:
+            hole = of_loss(loss, self._window)
+            series = self._most_series(name) if hole.gap is Gap.TOO_MANY else 0
+            yield replace(hole, text=f"{hole.text}; it is up to {series} series") if series else hole
+
+    def _most_series(self, name: str) -> int:
+        """How many series of a signal's names there were at once, as far as that was answered."""
+        if "presence" not in self._answers:
+            return 0
+        _, past = self._answers["presence"]
+        own = [one.get("__name__") in self._names.get(name, ()) for one in past.labels]
+        counted = np.nan_to_num(past.values[np.array(own, dtype=bool)])
+        return int(counted.sum(axis=0).max()) if counted.size else 0
+
+    def _unwatched(self) -> tuple[Hole, ...]:
+        """When it is not known whether some replica is scraped twice; the values are as they were answered."""
+        if "presence" not in self._answers:
+            return ()
+        _, past = self._answers["presence"]
+        lost = (of_loss(loss, self._window) for loss in past.losses)
+        return tuple(replace(one, text=f"whether a replica is counted twice was not told: {one.text}") for one in lost)
 
     def _nowhere(self, name: str, lost: Sequence[Hole]) -> Missing:
         steps = sum(hole.until_s - hole.from_s for hole in lost)
@@ -195,7 +219,7 @@ class _Reader:
         window = Window(put.start_s, put.step_s, put.points)
         return tuple(
             Hole(from_s, min(until_s, float(self._window.end_s)), Gap.AMBIGUOUS, text)
-            for from_s, until_s in _runs(np.nan_to_num(scrapers) > 1, window)
+            for from_s, until_s in runs(np.nan_to_num(scrapers) > 1, window)
         )
 
 
@@ -233,59 +257,6 @@ def _bound(labels: Mapping[str, str]) -> float:
         return float(labels.get("le", "nan"))
     except ValueError:
         return float("nan")
-
-
-def _impossible(values: F64, window: Window) -> tuple[Hole, ...]:
-    return tuple(
-        Hole(from_s, until_s, Gap.REFUSED, "a share above 1 cannot be; if it is percent, say so with --metric")
-        for from_s, until_s in _runs(np.nan_to_num(values) > 1.0 + 1e-9, window)
-    )
-
-
-def _unexplained(values: F64, known: Iterable[Hole], window: Window) -> list[Hole]:
-    """Holes for the steps that are NaN for none of the known reasons."""
-    missing = np.isnan(values)
-    for hole in known:
-        missing[_within(hole, window)] = False
-    text = "no sample: no replica ran, or none was scraped"
-    holes = []
-    for from_s, until_s in _joined(_runs(missing, window)):
-        steps = round((until_s - from_s) / window.step_s)
-        first = round((from_s - window.start_s) / window.step_s)
-        gone = int(missing[first : first + steps].sum())
-        share = "" if gone == steps else f" ({gone} of {steps} steps)"
-        holes.append(Hole(from_s, until_s, Gap.NOT_RECORDED, text + share))
-    return holes
-
-
-def _joined(runs: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most `MOST_HOLES` stretches that hold all runs; the widest gaps between them remain."""
-    if len(runs) <= MOST_HOLES:
-        return runs
-    between = np.array([later[0] - earlier[1] for earlier, later in pairwise(runs)])
-    cuts = np.sort(np.argpartition(between, -(MOST_HOLES - 1))[-(MOST_HOLES - 1) :]) + 1
-    firsts, ends = [0, *cuts], [*cuts, len(runs)]
-    return [(runs[first][0], runs[end - 1][1]) for first, end in zip(firsts, ends, strict=True)]
-
-
-def _runs(missing: Bools, window: Window) -> list[tuple[float, float]]:
-    """The stretches [from_s, until_s) of steps that are marked."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], missing.astype(np.int8), [0]))))
-    return [
-        (float(window.start_s + first * window.step_s), float(window.start_s + end * window.step_s))
-        for first, end in edges.reshape(-1, 2)
-    ]
-
-
-def _within(hole: Hole, window: Window) -> slice:
-    first = int(np.floor((hole.from_s - window.start_s) / window.step_s))
-    end = int(np.ceil((hole.until_s - window.start_s) / window.step_s))
-    return slice(max(0, first), max(0, end))
-
-
-def _hole(loss: Loss, window: Window) -> Hole:
-    from_s, until_s = max(loss.from_s, window.start_s), min(loss.until_s, window.end_s)
-    return Hole(float(from_s), float(until_s), Gap(loss.trouble.value), loss.text)
 
 
 def _instant(at_s: float) -> str:

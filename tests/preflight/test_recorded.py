@@ -11,7 +11,8 @@ from autoscaler.adapters.prometheus.answers import Trouble
 from autoscaler.adapters.prometheus.archive import Loss, Past
 from autoscaler.adapters.prometheus.questions import SIGNAL, Subject, Window, questions
 from autoscaler.preflight.history import Gap, Hole, Missing, Spread, Track, WorkloadHistory
-from autoscaler.preflight.recorded import MOST_HOLES, recorded
+from autoscaler.preflight.holes import MOST_HOLES
+from autoscaler.preflight.recorded import recorded
 
 STEPS = 240
 WINDOW = Window(1_699_999_200, 30, STEPS)
@@ -164,6 +165,26 @@ def test_what_a_gateway_holds_and_sends_is_the_queue_and_the_arrivals() -> None:
     assert isinstance(unknown.waiting, Missing), "what only a part of the queues knows is not known"
     assert isinstance(unknown.arrivals_per_s, Missing)
     assert "no series of llm_d_epp_request_total" in unknown.arrivals_per_s.text
+
+
+def test_what_was_too_much_says_how_much_there_is() -> None:
+    values = np.where(ALL < 120, np.nan, ALL)
+    told = history(
+        load=signals(running=values), presence=presence(num_requests_running=(6, 11)),
+        losses={"load": (lost(0, 120, Trouble.TOO_MANY),)},
+    )  # fmt: skip
+    assert track(told.running).holes[0].text == "gone; it is up to 4 series"
+
+
+def test_where_it_is_not_known_whether_sums_count_twice_they_say_so() -> None:
+    told = history(
+        load=signals(running=ALL, replicas=ALL), presence=signals(scrapers=np.full(ASKED["presence"].points, 1.0)),
+        losses={"presence": (lost(0, 120),)},
+    )  # fmt: skip
+    assert holes(told.running) == [(Gap.UNREACHABLE, 0, 120)]
+    assert track(told.running).holes[0].text == "whether a replica is counted twice was not told: gone"
+    assert (track(told.running).values == ALL).all()
+    assert track(told.replicas).holes == ()
 
 
 def buckets(*rows: tuple[str, list[float]]) -> tuple[tuple[dict[str, str], ...], np.ndarray]:
