@@ -67,7 +67,7 @@ def preflight(
     """Say from recorded load what is always needed, what is noise, what is wasted and what can wait.
 
     From a cluster: headroom preflight --prometheus http://localhost:9090 --days 14 --out report
-    Without data of your own: headroom preflight --trace FILE --cold-start 180 --profile built-in --out report
+    From a trace: headroom preflight --trace FILE --cold-start 180 --profile built-in --out report
     """
     given = Given(
         _positive("--cold-start", cold_start), _positive("--slots", slots), _positive("--gpus", gpus), _prices(price)

@@ -22,21 +22,24 @@ class Joint:
         self.unit = unit
         self.step_s = 0.0
         self.names: list[str] = []
-        self.odd: list[str] = []
-        """Workloads on another grid, which cannot be added."""
         self._first = 0
         self._total = self._weight = self._chance = np.empty(0)
         self._whole = 0.0
 
     def add(self, name: str, values: F64, *, start_s: float, step_s: float, per_request: float) -> None:
-        """Add a demand (steps,), NaN where it is unknown. One on another grid is only remembered by name."""
-        if self.names and step_s != self.step_s:
-            self.odd.append(name)
+        """Add a demand (steps,), NaN where it is unknown.
+
+        One on another grid, or over another time than all before it, cannot be added and is left out of `names`: a
+        trace that counts from its own beginning has no moment in common with a cluster's past.
+        """
+        begin = round(start_s / step_s)
+        end = begin + values.size
+        apart = end <= self._first or begin >= self._first + self._total.size
+        if self.names and (step_s != self.step_s or apart):
             return
         self.step_s = step_s
         self.names.append(name)
-        begin = round(start_s / step_s)
-        self._reach(begin, begin + values.size)
+        self._reach(begin, end)
         known = np.isfinite(values)
         mean = float(values[known].mean()) if known.any() else 0.0
         part = slice(begin - self._first, begin - self._first + values.size)

@@ -1,5 +1,6 @@
 """All workloads together: sums with holes, what sharing saves, and what cannot be added."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,11 +82,11 @@ def test_records_that_begin_at_different_times_are_laid_over_each_other() -> Non
     assert (demand.window.from_s, demand.window.until_s, demand.window.unknown_s) == (4 * STEP_S, 10 * STEP_S, 0.0)
 
 
-def test_records_that_do_not_overlap_cannot_be_added() -> None:
-    joint = Joint("x")
-    joint.add("first", np.ones(10), start_s=0.0, step_s=STEP_S, per_request=1.0)
-    joint.add("then", np.ones(10), start_s=10 * STEP_S, step_s=STEP_S, per_request=1.0)
-    assert why(joint.demand()) == "TOO_MANY_HOLES"
+def test_a_trace_and_a_cluster_s_past_have_no_moment_in_common_and_the_later_one_is_left_out() -> None:
+    past = history(workload="past", running=track(np.full(3 * DAY, 8.0)))
+    found = together(history(workload="trace"), replace(past, start_s=1.76e9))
+    assert found.left_out == ("past",)
+    assert value(bands(found).floor) == 4.0
 
 
 def test_records_that_are_known_together_now_and_then_cannot_be_added() -> None:
