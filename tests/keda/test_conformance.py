@@ -13,29 +13,31 @@ DEMAND = {"value": "demand", "perReplica": "8"}
 GARBAGE = {"value": "\x00💥", "scalerAddress": "x" * 5000}
 HUGE = {"sloTtftS": "2" * 10_000_000}
 UNLIMITED = (("grpc.max_send_message_length", -1),)
+ANSWERED_S, SILENT_S = 30.0, 0.4
+"""A caller's patience: longer than 10 MB take on a busy machine; where nothing is to come, no longer than needed."""
 
 
-async def spec(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
-    (found,) = (await client.GetMetricSpec(ref(metadata))).metricSpecs
+async def spec(client: ExternalScalerStub, metadata: dict[str, str], patience_s: float) -> object:
+    (found,) = (await client.GetMetricSpec(ref(metadata), timeout=patience_s)).metricSpecs
     return (found.metricName, found.targetSizeFloat, found.targetSize)
 
 
-async def metrics(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
+async def metrics(client: ExternalScalerStub, metadata: dict[str, str], patience_s: float) -> object:
     name = f"headroom-{metadata.get('value', 'replicas')}"
-    (found,) = (await client.GetMetrics(query(name, metadata))).metricValues
+    (found,) = (await client.GetMetrics(query(name, metadata), timeout=patience_s)).metricValues
     return (found.metricName, found.metricValueFloat, found.metricValue)
 
 
-async def active(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
-    return (await client.IsActive(ref(metadata))).result
+async def active(client: ExternalScalerStub, metadata: dict[str, str], patience_s: float) -> object:
+    return (await client.IsActive(ref(metadata), timeout=patience_s)).result
 
 
-async def pushed(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
-    return (await anext(aiter(client.StreamIsActive(ref(metadata), timeout=0.4)))).result
+async def pushed(client: ExternalScalerStub, metadata: dict[str, str], patience_s: float) -> object:
+    return (await anext(aiter(client.StreamIsActive(ref(metadata), timeout=patience_s)))).result
 
 
-async def pushed_spec(client: ExternalScalerStub, metadata: dict[str, str]) -> object:
-    (found,) = (await anext(aiter(client.StreamMetricSpec(ref(metadata), timeout=0.4)))).metricSpecs
+async def pushed_spec(client: ExternalScalerStub, metadata: dict[str, str], patience_s: float) -> object:
+    (found,) = (await anext(aiter(client.StreamMetricSpec(ref(metadata), timeout=patience_s)))).metricSpecs
     return (found.metricName, found.targetSizeFloat, found.targetSize)
 
 
@@ -100,7 +102,7 @@ CASES: dict[str, tuple[Served | Refused, dict[str, str], tuple[object, object, o
     ],
 )
 async def test_conformance(
-    call: Callable[[ExternalScalerStub, dict[str, str]], Awaitable[object]],
+    call: Callable[[ExternalScalerStub, dict[str, str], float], Awaitable[object]],
     answer: Served | Refused,
     metadata: dict[str, str],
     expected: object,
@@ -108,10 +110,10 @@ async def test_conformance(
     book = Book({CHAT: answer})
     async with serving(book) as port, calling(port, UNLIMITED) as client:
         if not isinstance(expected, grpc.StatusCode):
-            assert await call(client, metadata) == expected
+            assert await call(client, metadata, ANSWERED_S) == expected
             return
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await call(client, metadata)
+            await call(client, metadata, SILENT_S if expected is STAYS_OPEN else ANSWERED_S)
     assert refused.value.code() is expected
     if isinstance(answer, Refused) and expected is not STAYS_OPEN:
         assert refused.value.details() == answer.message
