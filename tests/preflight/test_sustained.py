@@ -130,12 +130,13 @@ def test_the_interval_holds_the_floor_of_other_days_of_the_same_kind() -> None:
     rng = np.random.default_rng(11)
 
     def record(days: int) -> np.ndarray:
-        return (wave(days, low=10.0, high=50.0).reshape(days, -1) * rng.uniform(0.8, 1.2, (days, 1))).ravel()
+        shape = wave(days, low=10.0, high=50.0, step_s=300.0).reshape(days, -1)
+        return (shape * rng.uniform(0.8, 1.2, (days, 1))).ravel()
 
-    truth = held(sustain(record(400), start_s=0.0, step_s=STEP_S, cold_start_s=180.0).known, 0.95)
+    truth = held(sustain(record(400), start_s=0.0, step_s=300.0, cold_start_s=600.0).known, 0.95)
     inside = 0
     for _ in range(60):
-        found = sustain(record(14), start_s=0.0, step_s=STEP_S, cold_start_s=180.0)
+        found = sustain(record(14), start_s=0.0, step_s=300.0, cold_start_s=600.0)
         ends = held_interval(found, (0.95,), np.random.default_rng(0))
         assert ends is not None
         low, high = ends[0]
