@@ -21,19 +21,13 @@ from autoscaler.adapters.engines.catalogue import PROFILES
 from autoscaler.adapters.engines.profiles import custom, selector
 from autoscaler.adapters.prometheus.archive import Archive
 from autoscaler.adapters.prometheus.chunks import Chunks, replace_file
-from autoscaler.adapters.prometheus.discovery import (
-    DURATIONS,
-    OWNER_LABELS,
-    Discovered,
-    Search,
-    Wanted,
-    discover,
-)
+from autoscaler.adapters.prometheus.discovery import discover
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import remembering
 from autoscaler.adapters.prometheus.patience import Persistence
 from autoscaler.adapters.prometheus.promql import parse_matchers
 from autoscaler.adapters.prometheus.questions import Window, questions, settle_s
+from autoscaler.adapters.prometheus.search import DURATIONS, OWNER_LABELS, Discovered, Search, Wanted
 from autoscaler.cli.progress import Meter
 from autoscaler.errors import InputError
 from autoscaler.preflight.history import WorkloadHistory

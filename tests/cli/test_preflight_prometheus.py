@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from autoscaler.adapters.prometheus.discovery import OWNER_LABELS, Wanted
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.questions import Window, settle_s
+from autoscaler.adapters.prometheus.search import OWNER_LABELS, Wanted
 from autoscaler.cli import main
 from autoscaler.cli.preflight_prometheus import (
     PrometheusOptions,

@@ -9,11 +9,12 @@ from aiohttp import web
 from autoscaler.adapters.engines.catalogue import SGLANG, VLLM
 from autoscaler.adapters.engines.profiles import custom
 from autoscaler.adapters.prometheus import discovery
-from autoscaler.adapters.prometheus.discovery import Discovered, Search, Wanted, discover
+from autoscaler.adapters.prometheus.discovery import discover
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import remembering
 from autoscaler.adapters.prometheus.promql import parse_matchers
 from autoscaler.adapters.prometheus.questions import Subject, Window
+from autoscaler.adapters.prometheus.search import Discovered, Search, Wanted
 from autoscaler.errors import InputError
 from autoscaler.ports import Fault as PortFault
 from autoscaler.ports import PortError

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from autoscaler.adapters.engines.catalogue import LLM_D_EPP, PROFILES, SGLANG, TRITON, VLLM
 from autoscaler.adapters.engines.profiles import Profile, custom
-from autoscaler.adapters.prometheus.discovery import DURATIONS
 from autoscaler.adapters.prometheus.promql import written
 from autoscaler.adapters.prometheus.questions import (
     MOST_PER_WORKLOAD,
@@ -17,6 +16,7 @@ from autoscaler.adapters.prometheus.questions import (
     questions,
     settle_s,
 )
+from autoscaler.adapters.prometheus.search import DURATIONS
 from tests.prometheus.test_promql import NASTY, around
 
 FORTNIGHT = Window(1_700_000_010, 30, 40_320)

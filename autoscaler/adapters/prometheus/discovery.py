@@ -11,20 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoscaler.adapters.engines.catalogue import LLM_D_EPP, PROFILES
-from autoscaler.adapters.engines.profiles import Fact, Profile, Series
+from autoscaler.adapters.engines.catalogue import LLM_D_EPP
+from autoscaler.adapters.engines.profiles import Fact, Profile
 from autoscaler.adapters.prometheus.answers import AnswerError, Trouble
-from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.history import History
 from autoscaler.adapters.prometheus.owners import Owner, Owners, owners_of, replica_gpus, replica_starts
 from autoscaler.adapters.prometheus.patience import Persistence, Persistent
 from autoscaler.adapters.prometheus.promql import POD_NAMES, any_of, exactly, written
 from autoscaler.adapters.prometheus.questions import Subject, Window
+from autoscaler.adapters.prometheus.search import Discovered, Search, Wanted
 from autoscaler.errors import InputError
 from autoscaler.ports import Fault
 
-OWNER_LABELS: Final = ("service", "app", "model_name")
-"""Looked at in this order where kube-state-metrics does not say whose a pod is."""
 MAX_SERIES: Final = 100_000
 """Engines' series of one window; 200 workloads of ten pods, replaced daily for two weeks, have 60,000."""
 _SCRAPE_WINDOW_S: Final = 900
@@ -32,45 +30,7 @@ DEFAULT_SCRAPE_S: Final = 30
 _LOOKS: Final = 8
 """Instants of the window at which it is looked how often pods are scraped."""
 
-DURATIONS: Final[Mapping[str, tuple[Series, ...]]] = {
-    "vllm": (Series("vllm:e2e_request_latency_seconds"),),
-    "sglang": (Series("sglang:e2e_request_latency_seconds"),),
-    "tgi": (Series("tgi_request_duration"),),
-    "trtllm": (Series("trtllm_e2e_request_latency_seconds"),),
-}
-"""Profile -> histograms of the whole time of a request."""
-
 Labels = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A workload that was asked for by name; with matchers it is looked for by these alone."""
-
-    workload: str
-    matchers: tuple[tuple[str, str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What to look for."""
-
-    endpoint: Endpoint
-    profiles: Mapping[str, Profile] = field(default_factory=lambda: PROFILES)
-    durations: Mapping[str, tuple[Series, ...]] = field(default_factory=lambda: DURATIONS)
-    owner_labels: Sequence[str] = OWNER_LABELS
-    namespaces: Sequence[str] = ()
-    """None: all."""
-    wanted: Sequence[Wanted] = ()
-    """None: every workload that is found."""
-
-
-@dataclass(frozen=True, slots=True)
-class Discovered:
-    """The workloads by name, and what a reader should know about how they were found."""
-
-    subjects: tuple[Subject, ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
