@@ -1,6 +1,8 @@
 """What a report on the past is told as: text for a terminal, JSON for programs, a page with plots."""
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -10,6 +12,8 @@ from autoscaler.hindsight.page import Plot, Section, Series, past_page
 from autoscaler.record.estimate import Account
 from autoscaler.record.explain import clock, duration, number
 from autoscaler.record.quality import Quality
+
+HOUR_S: Final = 3600.0
 
 
 def read_answer(body: bytes, path: str) -> list[Past]:
@@ -78,18 +82,23 @@ def _quality(quality: Quality | None) -> list[str]:
 
 def _section(past: Past) -> Section:
     hours = past.estimate.hours if past.estimate is not None else ()
+    # A step is drawn forward from its instant: an hour begins where it began, and the last one ends with the count.
+    at_s = [(math.ceil(h.to_s / HOUR_S) - 1) * HOUR_S for h in hours]
+    drawn = (*hours, *hours[-1:])
     plots = (
         Plot("held", "Replica-hours per hour", (
-            Series("as it happened", "--order", [h.held_observed for h in hours], step=True),
-            Series("with Headroom's", "--ready", [h.held_ours for h in hours], step=True, fill="--ready-fill"),
+            Series("as it happened", "--order", [h.held_observed for h in drawn], step=True),
+            Series("with Headroom's", "--ready", [h.held_ours for h in drawn], step=True, fill="--ready-fill"),
         )),
         Plot("late", "Late requests per hour", (
-            Series("as it happened", "--order", [h.late_observed for h in hours], step=True),
-            Series("by the model", "--faint", [h.late_modelled for h in hours], step=True, dashed=True),
-            Series("with Headroom's", "--ready", [h.late_ours for h in hours], step=True),
+            Series("as it happened", "--order", [h.late_observed for h in drawn], step=True),
+            Series("by the model", "--faint", [h.late_modelled for h in drawn], step=True, dashed=True),
+            Series("with Headroom's", "--ready", [h.late_ours for h in drawn], step=True),
         )),
         Plot("load", "Requests per second", (
-            Series("arrived", "--load", [h.requests / h.counted_s for h in hours], step=True),
+            Series("arrived", "--load", [h.requests / h.counted_s for h in drawn], step=True),
         )),
     )  # fmt: skip
-    return Section(past.workload, _lines(past), [h.to_s for h in hours], plots if len(hours) > 1 else ())
+    if len(hours) < 2:
+        return Section(past.workload, _lines(past), (), ())
+    return Section(past.workload, _lines(past), [*at_s, hours[-1].to_s], plots)

@@ -6,7 +6,8 @@ Enters: words and series. Leaves: HTML. All text from outside is escaped; long s
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import groupby, pairwise
+from textwrap import dedent
 from typing import Any, Final
 
 import msgspec
@@ -76,9 +77,20 @@ def _section(index: int, section: Section) -> str:
         f'<div class="plot" data-plot="{plot.key}"></div></figure>'
         for plot in section.plots
     )
-    words = escape("\n".join(section.lines).strip("\n"))
-    said = f'<div class="words" tabindex="0"><pre>{words}</pre></div>' if words else ""
+    said = "".join(_words(list(lines), table) for table, lines in groupby(section.lines, _is_row))
     return f'<section class="run" id="past-{index}"><h2>{escape(section.title)}</h2>{said}{plots}</section>'
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line is one of a table in text: its columns are set with spaces."""
+    return "   " in line.strip()
+
+
+def _words(lines: Sequence[str], table: bool) -> str:
+    if table:
+        return f'<div class="words" tabindex="0"><pre>{escape(dedent(chr(10).join(lines)))}</pre></div>'
+    told = (line.strip() for line in lines if line.strip())
+    return "".join(f"<p>{escape(line[0].upper() + line[1:])}</p>" for line in told)
 
 
 def _drawn(section: Section) -> dict[str, Any]:
