@@ -83,6 +83,9 @@ def _over_before(curve: Survival, cold_start_s: float, window: Window) -> Answer
         text = f"no episode was followed for a whole cold start; the longest for {curve.longest_s:g} s"
         return CannotTell(Why.TOO_FEW, text, "a window with fewer holes")
     share, low, high = at
+    # Where all or none outlast it Greenwood's variance is 0: the exact binomial bound for n of n takes its place.
+    bound = 0.05 ** (1.0 / curve.episodes)
+    low, high = (bound if share >= 1.0 else low), (1.0 - bound if share <= 0.0 else high)
     how = "Kaplan-Meier over episode lengths, cut by holes and the window's end where they were"
     return Measured(1 - share, "ratio", window, curve.episodes, "episodes", how, 1 - high, 1 - low)
 

@@ -118,6 +118,8 @@ def test_twenty_second_spikes_are_noise_against_three_minutes() -> None:
     assert value(found.over_before) == 1.0
     assert value(found.excess_before) == 1.0
     assert value(found.per_day) == pytest.approx(48.0)
+    # Were one in 17 to outlast it, 48 of 48 would still be seen 5 % of the time: 0.05 ** (1 / 48) = 0.94.
+    assert found.over_before.low == pytest.approx(0.9395, abs=1e-3)
 
 
 def test_half_hour_rises_outlast_three_minutes_and_hold_the_excess() -> None:
@@ -126,6 +128,7 @@ def test_half_hour_rises_outlast_three_minutes_and_hold_the_excess() -> None:
         values[begin : begin + 60] = 15.0
     found = measured(values, 10.0, 180.0)
     assert value(found.over_before) == 0.0
+    assert found.over_before.high == pytest.approx(1 - 0.05 ** (1 / 24))
     assert value(found.excess_before) == pytest.approx(0.1), "3 of 30 minutes"
 
 
