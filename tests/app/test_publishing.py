@@ -1,6 +1,7 @@
 """What becomes of a policy's status as policies are edited, change places, go and come back."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autoscaler.adapters.web.hub import Hub
@@ -13,6 +14,8 @@ from autoscaler.app.shadowing import Shadowing
 from autoscaler.core.state import Table
 from autoscaler.record.board import Board
 from autoscaler.runtime.clock import ScaledClock
+from autoscaler.runtime.records import Feed
+from tests.record.test_board import step
 from tests.runtime.fakes import Store
 
 KEY = "prod/chat"
@@ -115,3 +118,18 @@ async def test_a_policy_made_anew_under_its_name_gets_a_status_of_its_own() -> N
     assert scene.cluster.forgotten == ["a"], "what the old object showed says nothing of the new one"
     scene.shows(("a", 1))
     assert scene.cluster.written == [("a", 1, "True")] * 2
+
+
+async def test_a_forecast_that_drifts_is_an_event_once_and_its_recovery_another() -> None:
+    """A thousand bounds that look 95 s ahead are 105 that do not overlap; 0.8 in the place of 0.95 is no chance."""
+    scene, feed = Scene(), Feed(100)
+    scene.shows(("a", 1))
+    for now_s, coverage in ((100.0, 0.95), (105.0, 0.8), (110.0, 0.8), (115.0, 0.95)):
+        made = step(now_s)
+        seen = replace(made.view, coverage_ratio=coverage, asked_ratio=0.95, scored_bins=1000.0)
+        feed.push(replace(made, view=seen))
+    feed.close()
+    await scene.publisher.run(feed)
+    assert [reason for reason in scene.cluster.told if reason.startswith("Forecast")] == [
+        "ForecastDrifted", "ForecastRecovered",
+    ]  # fmt: skip
