@@ -118,3 +118,24 @@ async def test_what_could_not_be_read_stands_in_the_document_with_its_times(tmp_
     assert holes[0]["from_s"] == 1_700_006_400
     assert max(hole["until_s"] for hole in holes) >= 1_700_100_000
     assert "--query.max-samples" in holes[0]["text"]
+
+
+async def test_a_person_can_end_a_run_whose_server_hangs(tmp_path: Path) -> None:
+    asked_once = asyncio.Event()
+
+    async def hangs() -> web.StreamResponse:
+        asked_once.set()
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with cluster() as fake:
+        fake.fault = lambda form: hangs() if "headroom_signal" in form.get("query", "") else None
+        run = await start(fake, tmp_path / "report")
+        await asyncio.wait_for(asked_once.wait(), 60)
+        begun_s = asyncio.get_running_loop().time()
+        run.send_signal(signal.SIGINT)
+        _, said = await asyncio.wait_for(run.communicate(), 20)
+        assert asyncio.get_running_loop().time() - begun_s < 10, "the query's own time-out is a minute"
+    assert run.returncode == 130
+    assert b"0 of 28 parts are kept" in said
+    assert b"Traceback" not in said
