@@ -52,7 +52,7 @@ def bursts(
     days = max(window.known_s, step_s) / 86_400.0
     reach = 1.645 * np.sqrt(max(count, 1))
     per_day = Measured(
-        count / days, "episodes/day", window, count, "episodes", f"excesses over {level}",
+        count / days, "surges/day", window, count, "surges", f"surges above {level}",
         max(0.0, count - reach) / days, (count + reach) / days,
     )  # fmt: skip
     few = _too_few(count, ended, window)
@@ -80,23 +80,23 @@ def _over_before(curve: Survival, cold_start_s: float, window: Window) -> Answer
     # An episode of exactly one cold start is over when capacity lands.
     at = curve.at(cold_start_s)
     if at is None:
-        text = f"no episode was followed for a whole cold start; the longest for {curve.longest_s:g} s"
+        text = f"no surge was followed for a whole cold start; the longest for {curve.longest_s:g} s"
         return CannotTell(Why.TOO_FEW, text, "a window with fewer holes")
     share, low, high = at
     # Where all or none outlast it Greenwood's variance is 0: the exact binomial bound for n of n takes its place.
     bound = 0.05 ** (1.0 / curve.episodes)
     low, high = (bound if share >= 1.0 else low), (1.0 - bound if share <= 0.0 else high)
-    how = "Kaplan-Meier over episode lengths, cut by holes and the window's end where they were"
-    return Measured(1 - share, "ratio", window, curve.episodes, "episodes", how, 1 - high, 1 - low)
+    how = "Kaplan-Meier over the lengths of surges, cut by holes and the window's end where they were"
+    return Measured(1 - share, "ratio", window, curve.episodes, "surges", how, 1 - high, 1 - low)
 
 
 def _excess_before(found: Episodes, window: Window) -> Answer:
     total = float(found.excess.sum())
     if total <= 0:
-        return CannotTell(Why.TOO_FEW, "the excesses hold no work", "a longer window")
+        return CannotTell(Why.TOO_FEW, "the surges hold no work", "a longer window")
     share = float(found.early.sum()) / total
     # Linearised variance of a ratio of sums (Cochran, Sampling Techniques, 3rd ed. 1977, section 2.11).
     reach = 1.645 * float(np.sqrt(np.sum((found.early - share * found.excess) ** 2))) / total
-    how = "excess within one cold start of its episode's beginning, over all excess"
+    how = "excess within one cold start of its surge's beginning, over all excess"
     low, high = max(0.0, share - reach), min(1.0, share + reach)
-    return Measured(share, "ratio", window, int(found.excess.size), "episodes", how, low, high)
+    return Measured(share, "ratio", window, int(found.excess.size), "surges", how, low, high)

@@ -44,6 +44,23 @@ def test_the_document_names_its_schema_and_has_every_workload_and_sentence(found
         assert [sentence["question"] for sentence in one["sentences"]] == ["floor", "bursts", "residency", "waiting"]
 
 
+def test_its_fields_are_those_of_the_first_version(found) -> None:
+    body = json.loads(document(found))
+    assert set(body) == {"schema", "headroom", "command", "sources", "notes", "given", "cluster", "workloads"}
+    assert set(body["workloads"][0]) == {
+        "workload", "window", "step_s", "facts", "cold_start", "slots", "gpus", "concurrency", "rate", "bursts",
+        "dispersion", "residency", "waiting", "durations", "provision", "missing", "holes", "leading", "chart",
+        "sentences",
+    }  # fmt: skip
+    assert set(body["cluster"]) == {
+        "workloads", "left_out", "cold_start", "unit", "bands", "floor", "ceiling", "bursts", "computing", "provision",
+        "work", "longest_wait", "longest_wait_of", "capacity_for", "chart", "sentences",
+    }  # fmt: skip
+    assert set(body["workloads"][0]["concurrency"]) == {
+        "unit", "width_s", "floor", "usual", "high", "highest", "peak", "hours",
+    }  # fmt: skip
+
+
 def test_every_answer_in_it_is_measured_or_cannot_be_told(found) -> None:
     kinds: dict[str, int] = {"measured": 0, "cannot_tell": 0}
 

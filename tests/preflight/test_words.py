@@ -51,7 +51,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         {"steps": 7 * DAY, "running": track(SPIKES), "replicas": track(np.full(7 * DAY, 4.0))},
         "bursts",
         """Noise: 100 of 100 surges above what the replicas of that moment carry end before capacity could land (3
-        min), and all of the excess with them. Let it queue. [90 % sure: 99.1 to 100 %; 336 episodes; 7 days of
+        min), and all of the excess with them. Let it queue. [90 % sure: 99.1 to 100 %; 336 surges; 7 days of
         record]""",
     ),
     "rises": (
@@ -59,7 +59,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "bursts",
         """Bursts: 0 of 100 surges above what the replicas of that moment carry end before capacity could land (3
         min), and 90 % of the excess comes after that. Capacity has to come before them. [90 % sure: 0 to 3.5 %;
-        84 episodes; 7 days of record]""",
+        84 surges; 7 days of record]""",
     ),
     "no cold start": (
         {"cold_start": GONE},
