@@ -141,6 +141,7 @@ def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
         fetched = live.read_prometheus(options, out / PARTS)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
+    print(f"Prometheus: {fetched.asked} requests, {fetched.kept} parts from a run before", file=sys.stderr)
     for note in fetched.notes:
         print(f"note: {note}", file=sys.stderr)
     return Source(f"Prometheus {options.server}", fetched.histories, fetched.workloads, fetched.notes)

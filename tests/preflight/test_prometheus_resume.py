@@ -95,6 +95,7 @@ async def test_a_run_that_is_cut_goes_on_where_it_was(tmp_path: Path, cut: signa
     assert sum(again.values()) == PARTS - kept
     assert len(before | again) == PARTS, "the window of the second run is that of the first, minutes later or not"
     assert b"goes on with a run that was cut" in said
+    assert f" {kept} parts from a run before" in said.decode()
     found = json.loads(document)
     assert [one["workload"] for one in found["workloads"]] == [f"team/{name}" for name in WORKLOADS]
     assert any("goes on with a run that was cut" in note for note in found["notes"])
