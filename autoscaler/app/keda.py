@@ -91,8 +91,8 @@ class KedaAnswers:
         self._hold_s = hold_s
         self._synced = False
         self._steps: dict[str, _Step] = {}
-        self._asking: dict[tuple[str, str], str | Rejection] = {}
-        """ScaledObject -> the workload that it claims, or why it claims none."""
+        self._asking: dict[tuple[str, str], tuple[str, Rejection | None]] = {}
+        """ScaledObject -> the workload that it aims at, and why it is asked for in vain."""
         self._askers: dict[str, set[tuple[str, str]]] = {}
         """Workload -> the ScaledObjects that aim at it."""
 
@@ -104,22 +104,22 @@ class KedaAnswers:
         """The claim on a workload, or who asks for it in vain, changed."""
         gone = self._askers.pop(workload, set())
         claim = self._books.claim(workload)
-        asking: dict[tuple[str, str], str | Rejection] = {
-            (refused.namespace, refused.name): refused
+        asking: dict[tuple[str, str], tuple[str, Rejection | None]] = {
+            (refused.namespace, refused.name): (workload, refused)
             for refused in self._books.rejections(workload)
             if refused.kind == "ScaledObject"
         }
         if claim is not None and claim.scaled_object is not None:
-            asking[claim.ref.namespace, claim.scaled_object] = workload
+            asking[claim.ref.namespace, claim.scaled_object] = (workload, None)
         else:
             self._steps.pop(workload, None)
             self.previews.forget(workload)
         if asking:
             self._askers[workload] = set(asking)
-        for key, found in asking.items():
-            self._asking[key] = found
+        self._asking.update(asking)
         for key in gone - asking.keys():
-            del self._asking[key]
+            if self._asking[key][0] == workload:  # else it aims at another one by now
+                del self._asking[key]
         for key in asking:
             self._tell(*key)
 
@@ -157,8 +157,8 @@ class KedaAnswers:
 
     def told(self, namespace: str, name: str, metric: str, value: int) -> None:
         """A number was told: its HPA's preview begins with it."""
-        found = self._asking.get((namespace, name))
-        claim = self._books.claim(found) if isinstance(found, str) else None
+        workload, refused = self._asking.get((namespace, name), ("", None))
+        claim = self._books.claim(workload) if refused is None else None
         if claim is not None:
             self.previews.told(claim, metric, value)
 
@@ -172,12 +172,13 @@ class KedaAnswers:
         if found is None:
             words = f"no ScaledObject {namespace}/{name} with a trigger that points here is known"
             return Refused(Refusal.UNKNOWN, words)
-        if isinstance(found, Rejection):
-            missing = found.reject is Reject.NO_TARGET
-            return Refused(Refusal.UNKNOWN if missing else Refusal.INVALID, found.message)
-        claim, step = self._books.claim(found), self._steps.get(found)
+        workload, refused = found
+        if refused is not None:
+            missing = refused.reject is Reject.NO_TARGET
+            return Refused(Refusal.UNKNOWN if missing else Refusal.INVALID, refused.message)
+        claim, step = self._books.claim(workload), self._steps.get(workload)
         if claim is None or step is None:
-            return Refused(Refusal.NOT_READY, f"{found} has not been decided on yet; ask again in some seconds")
+            return Refused(Refusal.NOT_READY, f"{workload} has not been decided on yet; ask again in some seconds")
         return self._told(claim, step)
 
     def _told(self, claim: Claim, step: _Step) -> Served | Refused:

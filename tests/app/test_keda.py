@@ -299,6 +299,19 @@ def test_a_scaledobject_that_goes_or_is_aimed_elsewhere_takes_its_answer_with_it
     assert not bench.answers._asking
 
 
+@pytest.mark.parametrize("first", [CHAT, "prod/chat-b"], ids=["the old target is told of first", "the new one is"])
+def test_a_scaledobject_that_changes_its_target_is_answered_for_the_new_one(first: str) -> None:
+    bench, new = Bench(), "prod/chat-b"
+    bench.step(5)
+    bench.known.claims = {new: replace(claim(), ref=replace(claim().ref, name="chat-b"))}
+    for workload in sorted((CHAT, new), key=lambda key: key != first):
+        bench.answers.on_claim(workload)
+    assert bench.refusal() == (Refusal.NOT_READY, "prod/chat-b has not been decided on yet; ask again in some seconds")
+    del bench.known.claims[new]
+    bench.answers.on_claim(new)
+    assert bench.refusal()[0] is Refusal.UNKNOWN
+
+
 def test_a_step_rings_whoever_waits_for_its_scaledobject() -> None:
     bench = Bench()
     with bench.bells.listening(*KEY) as bell, bench.bells.listening("prod", "other") as another:
