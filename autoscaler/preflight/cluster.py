@@ -85,10 +85,10 @@ class Cluster:
         self._means[unit][study.workload] = factor * float(np.nanmean(demand.values))
 
     def finish(self) -> ClusterStudy:
-        """The answers about everything that was added."""
+        """The answers about everything that was added, one workload at least."""
         studies = self._studies
         joint = self._chosen()
-        demand = joint.demand() if studies else CannotTell(Why.NO_LOAD, "there is no workload", "a workload")
+        demand = joint.demand()
         cold_start = _longest_start(studies)
         levels, seen = _measured(demand, cold_start, joint.step_s)
         added = [study for study in studies if study.workload in set(joint.names)]
@@ -212,8 +212,7 @@ def _added(answers: Iterable[Answer]) -> Answer:
     found = list(answers)
     known = [answer for answer in found if isinstance(answer, Measured)]
     if not known:
-        refusals = [answer for answer in found if isinstance(answer, CannotTell)]
-        return refusals[0] if refusals else CannotTell(Why.NO_LOAD, "there is no workload", "a workload")
+        return found[0]
     first = known[0]
     how = f"sum over {len(known)} of {len(found)} workloads of: {first.how}"
     return Measured(sum(part.value for part in known), first.unit, first.window, len(known), "workloads", how)
@@ -235,5 +234,4 @@ def _longest_wait(studies: Sequence[WorkloadStudy]) -> tuple[Answer, str]:
     known = [(wait, name) for wait, name in waits if isinstance(wait, Measured)]
     if known:
         return max(known, key=lambda pair: pair[0].value)
-    refusals = [wait for wait, _ in waits]
-    return (refusals[0] if refusals else CannotTell(Why.NO_LOAD, "there is no workload", "a workload")), ""
+    return waits[0][0], ""

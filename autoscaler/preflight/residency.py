@@ -14,7 +14,8 @@ from autoscaler.preflight.given import whole_window
 from autoscaler.preflight.history import Missing, Track, WorkloadHistory
 
 _HOUR_S = 3600.0
-_FAR = 1e-9
+_NOTHING = 1e-9
+"""Requests in flight below which there is no work: means of gauges leave float noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,15 @@ def _bounded(history: WorkloadHistory, replicas: F64, running: F64, slots: Answe
         return CannotTell(Why.TOO_MANY_HOLES, "replicas and running requests are never known together",
                           "a record with fewer holes")  # fmt: skip
     most = float(np.minimum(replicas, running)[known].sum()) / held
-    filled = running / slots.value if isinstance(slots, Measured) else np.minimum(running, 1.0) * 0.0
+    filled = running / slots.value if isinstance(slots, Measured) else np.zeros(running.size)
     least = min(most, float(np.minimum(replicas, filled)[known].sum()) / held)
     how = "bounds: at most one replica per running request computes, at least as many as these requests fill"
     window = whole_window(history, int(known.sum()))
     return Measured(0.5 * (least + most), "ratio", window, int(known.sum()), "steps", how, least, most, sure=1.0)
 
 
-def _idle(history: WorkloadHistory) -> tuple[F64, F64] | CannotTell:
-    """(replicas held without any work, whether a step is known) per step."""
+def _idle(history: WorkloadHistory) -> tuple[F64, int] | CannotTell:
+    """Replicas held without any work per step, and how many steps are known."""
     refusal = _no_replicas(history)
     if refusal is not None:
         return refusal
@@ -102,16 +103,15 @@ def _idle(history: WorkloadHistory) -> tuple[F64, F64] | CannotTell:
         return CannotTell(Why.NOT_RECORDED, text, "running requests")
     work = running.values + (history.waiting.values if isinstance(history.waiting, Track) else 0.0)
     known = np.isfinite(work) & np.isfinite(replicas.values)
-    return np.where(known & (work <= _FAR), replicas.values, 0.0), known.astype(np.float64)
+    return np.where(known & (work <= _NOTHING), replicas.values, 0.0), int(known.sum())
 
 
 def _idle_hours(history: WorkloadHistory) -> Answer:
     found = _idle(history)
     if isinstance(found, CannotTell):
         return found
-    idle, known = found
+    idle, steps = found
     hours = float(idle.sum()) * history.step_s / _HOUR_S
-    steps = int(known.sum())
     how = "replicas held in steps without a running or waiting request"
     return Measured(hours, "replica-hours", whole_window(history, steps), steps, "steps", how, hours, hours)
 
@@ -120,10 +120,9 @@ def _longest_idle(history: WorkloadHistory) -> Answer:
     found = _idle(history)
     if isinstance(found, CannotTell):
         return found
-    idle, known = found
+    idle, steps = found
     edges = np.flatnonzero(np.diff(np.concatenate(([0], (idle > 0).astype(np.int8), [0]))))
     longest_s = float((edges[1::2] - edges[::2]).max()) * history.step_s if edges.size else 0.0
-    steps = int(known.sum())
     how = "longest run of steps with replicas and without work; a hole ends it"
     return Measured(
         longest_s, "s", whole_window(history, steps), edges.size // 2, "idle stretches", how, longest_s, None

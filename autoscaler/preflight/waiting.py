@@ -124,26 +124,31 @@ def _allowed(history: WorkloadHistory) -> Answer:
     return Measured(deadline_s, "s", whole_window(history), 0, "deadlines", how)
 
 
-def _queued(history: WorkloadHistory) -> Answer:
+def _queue(history: WorkloadHistory) -> F64 | CannotTell:
+    """The queue's depth in the steps in which it is known."""
     queue = history.waiting
     if isinstance(queue, Missing):
-        text = f"whether requests waited is not known: {queue.text}"
+        text = f"how many requests waited is not known: {queue.text}"
         return CannotTell(Why.NOT_RECORDED, text, "the number of waiting requests")
     known = queue.values[np.isfinite(queue.values)]
     if not known.size:
         return CannotTell(Why.TOO_MANY_HOLES, "the queue is unknown throughout", "a record with fewer holes")
-    share = float((known > 0).mean())
+    return known
+
+
+def _queued(history: WorkloadHistory) -> Answer:
+    known = _queue(history)
+    if isinstance(known, CannotTell):
+        return known
     how = "steps in which a request waited, over known steps"
+    share = float((known > 0).mean())
     return Measured(share, "ratio", whole_window(history, known.size), known.size, "steps", how)
 
 
 def _deepest(history: WorkloadHistory) -> Answer:
-    queue = history.waiting
-    if isinstance(queue, Missing):
-        return CannotTell(Why.NOT_RECORDED, f"queue depth is not known: {queue.text}", "the number of waiting requests")
-    known = queue.values[np.isfinite(queue.values)]
-    if not known.size:
-        return CannotTell(Why.TOO_MANY_HOLES, "the queue is unknown throughout", "a record with fewer holes")
+    known = _queue(history)
+    if isinstance(known, CannotTell):
+        return known
     how = "p99 over time of requests waiting"
     value = float(np.quantile(known, 0.99))
     return Measured(value, "requests waiting", whole_window(history, known.size), known.size, "steps", how)
