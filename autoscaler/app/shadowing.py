@@ -88,8 +88,8 @@ class Shadowing:
                 await self.keep()
 
     async def keep(self) -> None:
-        """Save the sums, as far as the store lets this replica."""
-        packed = {name: ledger.pack() for name, ledger in self._shadow.ledgers().items()}
+        """Save the sums of what is still scaled, as far as the store lets this replica."""
+        packed = {name: sums.pack() for name, sums in self._shadow.ledgers().items() if name in self._table.rows}
         if packed == self._kept:
             return
         try:

@@ -63,6 +63,8 @@ class Ledger:
     from_s: float = math.nan
     to_s: float = math.nan
     starts: int = 0
+    slack_s: float = math.nan
+    """The objective that late requests were counted by."""
     least: bool = False
     """The sums rest on a capacity that is a lower bound."""
     _error: _Error = field(default_factory=_Error)
@@ -153,6 +155,7 @@ class Ledger:
             "missing_s": self.missing_s,
             "starts": self.starts,
             "least": self.least,
+            "slack_s": None if math.isnan(self.slack_s) else self.slack_s,
             "total": _flat(self.total),
             "error": list(astuple(self._error)),
             "hours": [[_short(value) for value in astuple(row)] for row in self.hours],
@@ -172,6 +175,7 @@ class Ledger:
                 to_s=math.nan if saved["to_s"] is None else float(saved["to_s"]),
                 starts=int(saved["starts"]),
                 least=bool(saved["least"]),
+                slack_s=math.nan if saved["slack_s"] is None else float(saved["slack_s"]),
             )
             ledger._error = _Error(*(float(value) for value in saved["error"]))
             ledger.hours.extend(HourRow(*(float(value) for value in row)) for row in saved["hours"])

@@ -154,7 +154,7 @@ class Shadow:
             return None  # the core forgot what it had measured: sums that rest on it take no others
         if ledger.least and not known.least:
             # What was summed up rests on a lower bound of the capacity: it is known from here on.
-            self._ledgers[look.workload] = Ledger()
+            self._ledgers[look.workload] = Ledger(slack_s=followed.slack_s)
             followed.world = None
         followed.known = known
         if followed.world is None:
@@ -177,7 +177,9 @@ class Shadow:
             self.rest(look.workload)
             followed = _Followed(look, slack_s, Measured(slack_s), Modelled(slack_s))
             self._followed[look.workload] = followed
-            self._ledgers.setdefault(look.workload, Ledger())
+            kept = self._ledgers.get(look.workload)
+            if kept is None or kept.slack_s != slack_s:
+                self._ledgers[look.workload] = Ledger(slack_s=slack_s)
         if followed.look.params != look.params and followed.world is not None:
             given = self.twins.track(self.twins.rows[look.workload + self._suffix]).params
             self.twins.put(look.workload + self._suffix, replace(look.params, without=given.without))

@@ -166,6 +166,14 @@ def test_once_a_replica_was_seen_full_counting_begins_anew() -> None:
     assert not told.least
 
 
+def test_under_another_objective_late_requests_are_counted_anew() -> None:
+    script = Script(1.0, humans=lambda _: 4)
+    script.run(1800.0, ours=lambda _: 2)
+    script.params = Params(slo=Slo(wait_s=5.0), warmup_prior_s=60.0)
+    told = script.run(HOUR_S, ours=lambda _: 2)
+    assert (told.slack_s, told.counted_s) == (5.0, HOUR_S - 1805.0)
+
+
 def test_starts_go_before_replicas_that_serve_and_the_youngest_first() -> None:
     fleet = Fleet.like(ReplicaReading(3, 2, (StartingReplica(90.0),)), 100.0, 60.0)
     fleet.order(100.0, 5, 60.0)
