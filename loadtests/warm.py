@@ -42,7 +42,7 @@ HOLD_S = 300.0
 WAKING_HOLD_S = 600.0
 """A function that woke from nothing stays for ten minutes, which is customary for keep-alive."""
 
-MOST_SLOTS = 32
+MOST_SLOTS = 64
 TARGET = {"hit_ratio": 0.99, "fewer_idle_ratio": 0.4}
 
 

@@ -103,24 +103,28 @@ def usual(history: DemandHistory, now_s: float, within_s: float, level: float) -
 
 
 def level_for(history: DemandHistory, within_s: float, hit_ratio: float) -> float | None:
-    """The lowest quantile that, kept warm for at every hour of the past, would have covered a share `hit_ratio` of all
-    growth; the highest one where none would, None while less than an hour of demand is known.
+    """The lowest quantile that, kept warm for at every time of day of the past, would have met a share `hit_ratio` of
+    all new demand; the highest one where none would, None while less than an hour of demand is known.
 
-    One quantile for all hours spends idle slots where they are missed least: a slot more is kept in the hour in which
-    growth beyond it is as frequent as in any other.
+    A new slot of demand is missed where demand had grown by more than was kept within the last `within_s`, which no
+    refill could have followed. One quantile for all times spends idle slots where they are missed least: a slot more
+    is kept at the time of day at which growth beyond it is as frequent as at any other.
     """
     if history.known < LEAST_BINS:
         return None
     growth, times_s = grown(history, within_s), _times_s(history)
     hours = times_s // 3600.0
+    new = np.maximum(np.diff(history.levels, prepend=np.nan), 0.0)
+    behind = history.levels - _lowest_behind(history.levels, _bins(within_s))
     missed, total = np.zeros(len(LEVELS)), 0.0
-    for hour in range(24):
-        own = growth[(hours == hour) & np.isfinite(growth)]
+    for hour in np.unique(hours[new > 0]).tolist():
         speaking = _around(growth, times_s, (hour + 0.5) * 3600.0)[0]
-        if own.size and speaking.size:
+        came = (hours == hour) & (new > 0)
+        if speaking.size:
             kept = np.ceil(np.quantile(speaking, LEVELS, method="higher") - 1e-9)
-            missed += np.maximum(own[None, :] - kept[:, None], 0.0).sum(axis=1)
-            total += float(own.sum())
+            short = np.maximum(behind[came][:, None] - kept[None, :], 0.0)
+            missed += np.minimum(new[came][:, None], short).sum(axis=0)
+            total += float(new[came].sum())
     enough = np.flatnonzero(missed <= (1.0 - hit_ratio) * total)
     return LEVELS[int(enough[0])] if enough.size else LEVELS[-1]
 
@@ -130,8 +134,7 @@ def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[f
     if not math.isfinite(history.level):
         return None
     bins = _bins(within_s)
-    lows = -_highest_ahead(-history.levels[::-1], bins)[::-1]
-    rises = history.levels - np.fmin(lows, history.levels)
+    rises = history.levels - np.fmin(_lowest_behind(history.levels, bins), history.levels)
     recent = history.levels[-bins:]
     recent = recent[np.isfinite(recent)]
     rise = history.level - min(history.level, float(recent.min(initial=history.level)))
@@ -212,6 +215,11 @@ def _highest_ahead(values: F64, bins: int) -> F64:
             best[:-step] = np.maximum(best[:-step], best[step:])
         width += step
     return best
+
+
+def _lowest_behind(values: F64, bins: int) -> F64:
+    """For each place the lowest of the `bins` values before it, holes passed over; infinity before the beginning."""
+    return -_highest_ahead(-values[::-1], bins)[::-1]
 
 
 def _upper(growth: F64, level: float) -> int:

@@ -94,7 +94,7 @@ class Placing:
             return False
         stands = breaker.position(circuits, tier, zone, now_s)
         asked = self.unlaunched[at, zone or ""]
-        if stands is Position.OPEN or (stands is Position.HALF_OPEN and asked):
+        if stands is Position.OPEN:
             self.refused[PoolReason.NO_CAPACITY] += 1
             return False
         if stands is Position.HALF_OPEN or self._in_trouble():

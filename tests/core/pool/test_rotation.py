@@ -131,8 +131,8 @@ def test_of_too_many_those_go_first_that_cost_least() -> None:
     assert order == ["ordered", "bound", "drifted", "second", "old"]
 
 
-def test_surplus_leaves_the_minimum_of_a_zone() -> None:
-    nodes = (node("n-p-0", zone="b"), node("n-p-1", zone="a"), node("n-p-2", zone="a"))
+def test_surplus_leaves_the_minimum_of_a_zone_though_its_slot_would_be_first() -> None:
+    nodes = (node("n-p-0", zone="b", drifted=True), node("n-p-1"), node("n-p-2"))
     done = taken(pool(zone_minima=(("b", 1),)), world(fleet(3), nodes=nodes))
     assert sorted(name for name, _ in gone(done)) == ["p-1", "p-2"]
 
