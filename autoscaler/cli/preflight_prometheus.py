@@ -190,12 +190,13 @@ def window_of(options: PrometheusOptions, now_s: float) -> Window:
 async def _read(options: PrometheusOptions, endpoint: Endpoint, search: Search, chunks: Chunks, state: Path) -> Fetched:
     clock = WallClock()
     window, resumed = _pinned(state, options, window_of(options, clock.now()))
-    with Meter(2) as meter:
-        meter.begin("looking for workloads")
-        async with remembering(endpoint, timeout_s=options.query_timeout_s) as history:
-            persistence = Persistence(clock, np.random.default_rng())
+    async with remembering(endpoint, timeout_s=options.query_timeout_s) as history:
+        persistence = Persistence(clock, np.random.default_rng())
+        with Meter(1) as meter:
+            meter.begin("looking for workloads")
             found = await discover(history, persistence, search, window)
-            archive = Archive(history, chunks, persistence)
+        archive = Archive(history, chunks, persistence)
+        with Meter(1) as meter:
             await _fetch(archive, found, window, meter)
     (state / _UNFINISHED).unlink(missing_ok=True)
     chunks.forget_others()
