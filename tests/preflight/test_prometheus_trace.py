@@ -101,6 +101,10 @@ def test_arrivals_and_tokens_are_the_same_but_for_a_requests_duration(both) -> N
 
 def test_requests_in_flight_are_the_same_but_for_what_passes_between_two_scrapes(both) -> None:
     by_trace, by_prometheus = (known(one.running) for one in both)
+    # The trace does not know what ran when it began; the Prometheus of this test was there before.
+    told = np.isfinite(by_trace)
+    assert np.flatnonzero(~told).max() < 3
+    by_trace, by_prometheus = by_trace[told], by_prometheus[told]
     assert by_prometheus.mean() == pytest.approx(by_trace.mean(), rel=0.01)
     assert np.corrcoef(by_trace, by_prometheus)[0, 1] > 0.85
     assert np.abs(by_prometheus - by_trace).mean() < 0.06 * by_trace.mean()
