@@ -6,7 +6,7 @@ whose instants are out of order or absurdly far apart gives nothing and is count
 clocks. What follows on a warm slot (engine, first token) is measured of serving pods, not here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import pairwise
@@ -86,20 +86,41 @@ class SlotClock:
         return min(0.5, self.outcomes.count(False) / (len(self.outcomes) + 4))
 
 
-def noted(clock: SlotClock, uid: str, kind: StartKind, instants: Sequence[float]) -> SlotClock:
-    """The clock after one slot became warm; `instants` are its creation and the ends of its five stages, in s."""
-    told, ended_s = clock.told | {uid}, instants[-1]
-    if ended_s <= clock.restored_s:
-        return replace(clock, told=told)
-    walk = tuple(round(after - before, 1) for before, after in pairwise(instants))
-    if not all(0.0 <= took_s <= LONGEST_S for took_s in walk):
-        return replace(clock, told=told, dropped=clock.dropped + 1)
-    walks = {known: kept for known, kept in clock.walks.items() if known != kind}
-    walks[kind] = (*clock.walks.get(kind, ()), walk)[-KEEP:]
-    while len(walks) > KEEP_KINDS:
-        del walks[next(iter(walks))]
-    newest_s = max(clock.newest_s, ended_s)
-    return replace(clock, told=told, walks=walks, newest_s=newest_s, outcomes=(*clock.outcomes, True)[-KEEP:])
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One slot that became warm."""
+
+    uid: str
+    kind: StartKind
+    instants: Sequence[float]
+    """Its creation and the ends of its five stages (s)."""
+
+
+def noted(clock: SlotClock, starts: Iterable[Start]) -> SlotClock:
+    """The clock after slots became warm."""
+    told, newest_s, dropped, went_well = set(clock.told), clock.newest_s, clock.dropped, 0
+    walks = {kind: list(kept) for kind, kept in clock.walks.items()}
+    for start in starts:
+        told.add(start.uid)
+        ended_s = start.instants[-1]
+        if ended_s <= clock.restored_s:
+            continue
+        walk = tuple(round(after - before, 1) for before, after in pairwise(start.instants))
+        if not all(0.0 <= took_s <= LONGEST_S for took_s in walk):
+            dropped += 1
+            continue
+        kept = walks.pop(start.kind, [])
+        walks[start.kind] = [*kept, walk][-KEEP:]
+        newest_s, went_well = max(newest_s, ended_s), went_well + 1
+    newest = list(walks.items())[-KEEP_KINDS:]
+    return replace(
+        clock,
+        told=frozenset(told),
+        walks={kind: tuple(kept) for kind, kept in newest},
+        newest_s=newest_s,
+        dropped=dropped,
+        outcomes=(*clock.outcomes, *(True,) * went_well)[-KEEP:],
+    )
 
 
 def failed(clock: SlotClock, starts: int) -> SlotClock:

@@ -115,14 +115,11 @@ def _still(workload: str, world: World) -> bool:
 
 def _timed(state: PoolState, view: View, uids: set[str]) -> clock.SlotClock:
     """The stage clock with the slots that became warm since the last look."""
-    slots, kept = view.slots, state.clock
-    kept = replace(kept, told=kept.told & uids)
+    slots, kept = view.slots, replace(state.clock, told=state.clock.told & uids)
     reached = (slots.stage == Stage.WEIGHTS_WARM) | (slots.stage == Stage.LEASED)
-    for at in slots.where(reached & (slots.tier >= 0)):
-        uid = slots.seen[at].uid
-        if uid not in kept.told:
-            kept = clock.noted(kept, uid, view.kind_of(at), _instants(view, at))
-    return kept
+    places = [at for at in slots.where(reached & (slots.tier >= 0)) if slots.seen[at].uid not in kept.told]
+    starts = [clock.Start(slots.seen[at].uid, view.kind_of(at), _instants(view, at)) for at in places]
+    return clock.noted(kept, sorted(starts, key=lambda start: (start.instants[-1], start.uid))) if starts else kept
 
 
 def _instants(view: View, at: int) -> list[float]:

@@ -67,7 +67,7 @@ def started(kept: SlotClock, uid: str, at_s: float, *took_s: float, kind: StartK
     instants = [at_s]
     for each in took_s:
         instants.append(instants[-1] + each)
-    return clock.noted(kept, uid, kind, instants)
+    return clock.noted(kept, [clock.Start(uid, kind, instants)])
 
 
 def test_instants_out_of_order_give_no_sample_and_are_counted() -> None:
