@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -64,6 +65,14 @@ async def test_a_port_that_is_taken_is_told_to_who_asked() -> None:
         with pytest.raises(InputError, match=rf"keda\.port {port} on 127\.0\.0\.1"):
             async with Beside(WallClock(), Counts()).serving(Listen("127.0.0.1", port, None), Book()):
                 pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_server_that_cannot_begin_for_whatever_reason_is_told_to_who_asked() -> None:
+    """Else the controller would wait for it for ever, alive and silent."""
+    with pytest.raises(TypeError):
+        async with asyncio.timeout(5), Beside(WallClock(), Counts()).serving(replace(LISTEN, host=b"bytes"), Book()):  # type: ignore[arg-type]
+            pass
 
 
 async def test_a_server_that_ends_by_itself_ends_the_block() -> None:

@@ -73,6 +73,8 @@ class Beside:
         try:
             asyncio.run(self._serve(listen, answers, port))
         finally:
+            if not port.done():  # else who waits for it would do so for ever
+                port.set_exception(sys.exception() or RuntimeError("the thread that answers KEDA did not begin"))
             ended.set_result(None)
 
     async def _serve(self, listen: Listen, answers: Answers, port: "Future[int]") -> None:
