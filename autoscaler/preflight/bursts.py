@@ -14,6 +14,10 @@ from autoscaler.preflight.episodes import Episodes, find
 from autoscaler.preflight.offered import Demand
 from autoscaler.preflight.survival import Survival, kaplan_meier
 
+STANDING = "what the replicas of that moment carry"
+REACTIVE = "what a reactive scaler would hold"
+"""What surges are measured above, as `Bursts.level` says it."""
+
 LEAST_ENDED = 8
 """Episodes whose end must have been seen before anything is said about how long the next one lasts."""
 
@@ -24,7 +28,8 @@ class Bursts:
 
     `level` says what was taken for capacity. `over_before` is the share of episodes that end within the cold start
     (noise: nothing ordered would have come in time), `excess_before` the share of all excess that fell into the first
-    cold start of its episode; `survival` is None where there are too few episodes.
+    cold start of its episode; `survival` is None where there are too few episodes. `above_stood` counts the surges
+    above what stood at the time, None where that was not recorded.
     """
 
     level: str
@@ -34,6 +39,7 @@ class Bursts:
     over_before: Answer
     excess_before: Answer
     survival: Survival | None
+    above_stood: int | None = None
 
 
 def bursts(

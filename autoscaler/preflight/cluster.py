@@ -12,7 +12,7 @@ import numpy as np
 
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why
 from autoscaler.preflight.bands import Bands, bands
-from autoscaler.preflight.bursts import Bursts, bursts
+from autoscaler.preflight.bursts import REACTIVE, Bursts, bursts
 from autoscaler.preflight.chart import Chart, chart
 from autoscaler.preflight.episodes import reactive_capacity
 from autoscaler.preflight.offered import IN_FLIGHT, RATE, Demand
@@ -137,8 +137,7 @@ def _measured(
     lead_s = cold_start.value
     levels = bands(demand, step_s=step_s, cold_start_s=lead_s, stream=np.random.default_rng(SEED))
     capacity = reactive_capacity(demand, step_s, lead_s)
-    level = "what a reactive scaler would hold"
-    return levels, bursts(demand, capacity, level=level, step_s=step_s, cold_start_s=lead_s)
+    return levels, bursts(demand, capacity, level=REACTIVE, step_s=step_s, cold_start_s=lead_s)
 
 
 def _longest_start(studies: Sequence[WorkloadStudy]) -> Answer:

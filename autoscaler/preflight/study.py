@@ -5,7 +5,7 @@ here. The random draws behind intervals come from one seed, so that the same rec
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from autoscaler.core.columns import F64
 from autoscaler.preflight import given as facts
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why, Window
 from autoscaler.preflight.bands import Bands, bands, dispersion
-from autoscaler.preflight.bursts import Bursts, bursts
+from autoscaler.preflight.bursts import REACTIVE, STANDING, Bursts, bursts
 from autoscaler.preflight.chart import Chart, chart
 from autoscaler.preflight.episodes import reactive_capacity
 from autoscaler.preflight.given import Given, whole_window
@@ -131,12 +131,16 @@ def _bursts(
         return demand
     if isinstance(cold_start, CannotTell):
         return cold_start
+    lead_s = cold_start.value
+    stood: int | None = None
     if capacity is not None:
-        level = "what the replicas of that moment carry"
-        return bursts(demand, capacity, level=level, step_s=step_s, cold_start_s=cold_start.value)
-    level = "what a reactive scaler would hold"
-    capacity = reactive_capacity(demand, step_s, cold_start.value)
-    return bursts(demand, capacity, level=level, step_s=step_s, cold_start_s=cold_start.value)
+        found = bursts(demand, capacity, level=STANDING, step_s=step_s, cold_start_s=lead_s)
+        stood = int(found.episodes.began_s.size)
+        if found.survival is not None:
+            return replace(found, above_stood=stood)
+    # Capacity that is hardly ever exceeded says nothing about surges, only about what they cost to be ready for.
+    held = reactive_capacity(demand, step_s, lead_s)
+    return replace(bursts(demand, held, level=REACTIVE, step_s=step_s, cold_start_s=lead_s), above_stood=stood)
 
 
 def _dispersion(coming: Demand | CannotTell, step_s: float, cold_start: Answer) -> Answer:

@@ -10,7 +10,7 @@ from typing import Final
 from autoscaler.core.demand.episodes import GATE
 from autoscaler.preflight.answers import CannotTell, Measured
 from autoscaler.preflight.bands import Bands
-from autoscaler.preflight.bursts import Bursts
+from autoscaler.preflight.bursts import STANDING, Bursts
 from autoscaler.preflight.cluster import ClusterStudy
 from autoscaler.preflight.offered import IN_FLIGHT, RATE
 from autoscaler.preflight.phrases import behind, lasting, shown_ratio
@@ -95,8 +95,9 @@ def _levels(found: Bands) -> str:
 def _bursts(found: Bursts | CannotTell) -> Sentence:
     if isinstance(found, CannotTell):
         return refused("bursts", found)
+    stood = _stood(found)
     if isinstance(found.over_before, CannotTell):
-        return refused("bursts", found.over_before)
+        return refused("bursts", found.over_before, after=stood)
     share, lead = found.over_before.value, duration(found.cold_start_s)
     text = f"{100 * share:.0f} of 100 surges above {found.level} end before capacity could land ({lead})"
     if isinstance(found.excess_before, Measured):
@@ -112,7 +113,15 @@ def _bursts(found: Bursts | CannotTell) -> Sentence:
             text = f"Short ones are noise, long ones are not: {text}, but {after}. Let the short ones queue."
         else:
             text = f"Bursts: {text}, and {after}. Capacity has to come before them."
-    return Sentence("bursts", text, True, behind(found.over_before))
+    return Sentence("bursts", text + stood, True, behind(found.over_before))
+
+
+def _stood(found: Bursts) -> str:
+    """How often demand was above what stood, where that was too rarely to measure surges by."""
+    if found.above_stood is None or found.level == STANDING:
+        return ""
+    times = {0: "never", 1: "once"}.get(found.above_stood, f"{found.above_stood} times")
+    return f" Demand was {times} above {STANDING}."
 
 
 def _residency(study: WorkloadStudy) -> Sentence:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoscaler.preflight.answers import Answer, CannotTell, Measured
 from autoscaler.preflight.bands import Bands
-from autoscaler.preflight.bursts import Bursts
+from autoscaler.preflight.bursts import REACTIVE, STANDING, Bursts
 from autoscaler.preflight.given import Given
 from autoscaler.preflight.history import Fact
 from autoscaler.preflight.rows import inputs, plan
@@ -99,10 +99,16 @@ def test_a_setting_of_the_engine_beats_what_was_given_unless_it_is_no_number() -
     assert value(told(Given(slots=4.0), facts={Fact.SLOTS: "many"}).slots) == 4.0
 
 
-def test_capacity_is_that_of_the_replicas_where_both_are_known_and_a_reactive_scaler_s_elsewhere() -> None:
-    assert surges(told(Given(slots=8.0)).bursts).level == "what the replicas of that moment carry"
-    assert surges(told(Given(slots=8.0), replicas=GONE).bursts).level == "what a reactive scaler would hold"
-    assert surges(told().bursts).level == "what a reactive scaler would hold"
+def test_surges_are_measured_above_what_stood_or_above_a_reactive_scaler_where_that_was_hardly_ever_exceeded() -> None:
+    spiky = track(np.where(np.arange(3 * DAY) % 60 < 2, 60.0, 16.0))
+    # Four replicas carry 32, or 64, at once.
+    exceeded = surges(told(Given(slots=8.0), running=spiky).bursts)
+    assert (exceeded.level, exceeded.above_stood) == (STANDING, 144)
+    roomy = surges(told(Given(slots=16.0), running=spiky).bursts)
+    assert (roomy.level, roomy.above_stood) == (REACTIVE, 0)
+    assert value(roomy.over_before) == 1.0
+    unknown = surges(told(Given(slots=16.0), running=spiky, replicas=GONE).bursts)
+    assert (unknown.level, unknown.above_stood) == (REACTIVE, None)
 
 
 CANNOT: dict[str, tuple[dict[str, Any], str, str]] = {
