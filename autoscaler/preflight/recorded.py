@@ -14,7 +14,7 @@ import numpy as np
 
 from autoscaler.adapters.prometheus.archive import Past
 from autoscaler.adapters.prometheus.questions import SIGNAL, Question, Subject, Window, names_of
-from autoscaler.core.columns import F64
+from autoscaler.core.columns import F64, Bools
 from autoscaler.preflight.history import (
     Distribution,
     Gap,
@@ -31,6 +31,9 @@ _MOST_FALLING_RATIO: Final = 0.01
 """Share of a histogram's counts that may be lost to buckets that do not add up; extrapolation explains less."""
 _SUMS: Final = frozenset({"running", "waiting", "arrivals_per_s", "tokens_per_s"})
 """Signals that double scraping doubles."""
+
+_NONE_AT_ZERO: Final = frozenset({"running", "waiting", "replicas", "busy_replicas"})
+"""Signals that are zero while no replica exists."""
 
 Answers = Mapping[str, tuple[Question, Past]]
 """By the question's name."""
@@ -101,6 +104,8 @@ class _Reader:
         if values is None:
             return self._nowhere(name, lost)
         values = np.where(np.isfinite(values), values, np.nan)
+        if name in _NONE_AT_ZERO:
+            values[np.isnan(values) & self._none_stands(past)] = 0.0
         twice = self._twice if name in _SUMS else ()
         for hole in twice:
             values[within(hole, window)] = np.nan
@@ -137,6 +142,12 @@ class _Reader:
         pieces = Window(put.start_s, put.step_s, put.points)
         holes += unexplained(spoken, holes, pieces)
         return Spread(edges, counts, self._origin(question, question), holes=(*holes, *self._renames(question)))
+
+    def _none_stands(self, past: Past) -> Bools:
+        """Steps in which there is no replica at all, which is known, while none that answers may be a lost scrape."""
+        rows = zip(past.labels, past.values, strict=True)
+        standing = next((row for one, row in rows if one.get(SIGNAL) == "standing"), None)
+        return np.zeros(self._window.steps, dtype=bool) if standing is None else standing == 0.0
 
     def _lost(self, past: Past, name: str) -> Iterator[Hole]:
         """The parts that were not answered; of what was too much, how much there is."""

@@ -89,6 +89,7 @@ def _points(what: str, grid: tuple[int, int, int], kind: int) -> str:
         "waiting": np.round(np.maximum(40 * draw - 90, 0)),
         "kv_usage_ratio": np.minimum(0.3 * draw, 1.0),
         "replicas": np.full(t_s.size, 4.0),
+        "standing": np.full(t_s.size, 4.0),
         "busy_replicas": np.minimum(np.round(4 * draw), 4),
         "arrivals_per_s": 12.3 * draw / 3.0,
         "tokens_per_s": 2300.0 * draw / 3.0,

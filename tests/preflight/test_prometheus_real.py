@@ -34,6 +34,8 @@ AT = BEGIN_S + STEP_S * np.arange(STEPS)
 HALF: Final = STEPS // 2
 GAP: Final = slice(900, 1020)
 """An hour in which nobody scraped team/chat."""
+ASLEEP: Final = slice(500, 800)
+"""Hours in which team/sleeper had no replica."""
 
 
 def wave(low: float, high: float, period: int = 240) -> np.ndarray:
@@ -102,6 +104,11 @@ def others(past: Exposition) -> None:
         add("sglang:num_running_reqs", {**labels, "priority": "1"}, RUNNING)
         add("sglang:num_queue_reqs", labels, WAITING)
         add("sglang:token_usage", labels, np.full(STEPS, np.nan if rank == "1" else 0.5))
+    asleep = np.isin(np.arange(STEPS), np.arange(ASLEEP.start, ASLEEP.stop))
+    labels = {"namespace": "team", "pod": "sleeper-0", "job": "pods"}
+    past.add("vllm:num_requests_running", labels, AT[~asleep].tolist(), RUNNING[~asleep].tolist())
+    stands = {"namespace": "monitoring", "exported_namespace": "team", "statefulset": "sleeper"}
+    add("kube_statefulset_status_replicas", stands, np.where(asleep, 0.0, 1.0))
     labels = {"namespace": "own", "app": "engine", "job": "pods", "pod": "e-0"}
     add("my_running", labels, RUNNING)
     add("my_kv", labels, np.full(STEPS, 55.0))
@@ -151,7 +158,7 @@ def found(server: Backfilled, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def test_workloads_are_found_by_owner_by_label_and_by_the_names_of_pods(found) -> None:
-    assert sorted(found) == [f"odd/{NASTY}", "odd/plain", "team/chat", "team/ranks", "twice/double"]
+    assert sorted(found) == [f"odd/{NASTY}", "odd/plain", "team/chat", "team/ranks", "team/sleeper", "twice/double"]
     assert found["team/chat"].gpus_per_replica == 4.0
     assert found["team/chat"].facts == {"model": "m", "kind": "Deployment"}
     assert found["team/ranks"].facts == {"kind": "StatefulSet"}
@@ -243,6 +250,14 @@ def test_what_a_gateway_holds_waits_too_and_what_it_sends_on_arrives(found) -> N
     told = found["team/ranks"]
     assert (values(told.waiting) == truth(WAITING) + 3).all()
     assert values(told.arrivals_per_s) == pytest.approx(truth(RATE), abs=0.15)
+
+
+def test_a_workload_that_was_scaled_to_zero_ran_nothing_and_that_is_known(found) -> None:
+    told = found["team/sleeper"]
+    asleep = truth(np.isin(np.arange(STEPS), np.arange(ASLEEP.start, ASLEEP.stop)))
+    assert (values(told.running) == np.where(asleep, 0.0, truth(RUNNING))).all()
+    assert (values(told.replicas) == np.where(asleep, 0.0, 1.0)).all()
+    assert gaps(told.replicas) == []
 
 
 def test_an_engine_of_ones_own_is_read_by_the_names_that_are_given(server: Backfilled, tmp_path: Path) -> None:

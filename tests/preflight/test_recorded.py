@@ -107,6 +107,16 @@ def test_many_small_holes_are_told_as_stretches_that_say_how_much_of_them_is_mis
     assert sum("of" in hole.text and "steps" in hole.text for hole in told.holes) >= 1
 
 
+def test_no_replica_at_all_is_zero_and_none_that_answers_is_unknown() -> None:
+    running = np.where((ALL >= 60) & (ALL < 180), np.nan, 3.0)
+    standing = np.where((ALL >= 60) & (ALL < 120), 0.0, 1.0)
+    told = history(load=signals(running=running, replicas=running, kv_usage_ratio=running / 10, standing=standing))
+    for signal in (told.running, told.replicas):
+        assert set(track(signal).values[60:120]) == {0.0}
+        assert holes(signal) == [(Gap.NOT_RECORDED, 120, 180)]
+    assert holes(told.kv_usage_ratio) == [(Gap.NOT_RECORDED, 60, 180)], "the memory of no replica has no share in use"
+
+
 def test_a_share_above_one_is_refused() -> None:
     usage = np.where(ALL < 120, 0.5, 55.0)
     told = history(load=signals(kv_usage_ratio=usage)).kv_usage_ratio

@@ -15,7 +15,7 @@ from autoscaler.adapters.engines.catalogue import LLM_D_EPP
 from autoscaler.adapters.engines.profiles import Fact, Profile
 from autoscaler.adapters.prometheus.answers import AnswerError, Trouble
 from autoscaler.adapters.prometheus.history import History
-from autoscaler.adapters.prometheus.owners import Owner, Owners, owners_of, replica_gpus, replica_starts
+from autoscaler.adapters.prometheus.owners import Owner, Owners, owners_of, replica_gpus, replica_starts, standing
 from autoscaler.adapters.prometheus.patience import Persistence, Persistent
 from autoscaler.adapters.prometheus.promql import POD_NAMES, any_of, exactly, written
 from autoscaler.adapters.prometheus.questions import Subject, Window
@@ -131,6 +131,7 @@ class _Look:
                     scrape_s=max(scrapes.get(one.get("job", ""), DEFAULT_SCRAPE_S) for one in group.series),
                     gateway=gateways.get(workload),
                     gateway_profile=LLM_D_EPP if workload in gateways else None,
+                    standing=standing(group.owner, workload.partition("/")[0]),
                     gpus_per_replica=_most_common(gpus[pod] for pod in pods if pod in gpus),
                     starts_s=tuple(sorted(starts[pod] for pod in pods if pod in starts)),
                     facts=_facts(group),

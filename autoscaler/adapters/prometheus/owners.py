@@ -11,7 +11,7 @@ from typing import Final
 
 from autoscaler.adapters.prometheus.answers import AnswerError
 from autoscaler.adapters.prometheus.patience import Persistent
-from autoscaler.adapters.prometheus.promql import any_of
+from autoscaler.adapters.prometheus.promql import any_of, quoted
 from autoscaler.adapters.prometheus.questions import Window
 from autoscaler.ports import Fault
 
@@ -21,6 +21,12 @@ _MOST_START_LOOKS: Final = 336
 """Instants of the window at which the pods that stand are looked at: hourly over two weeks."""
 _LOOKS: Final = 8
 """Instants of the window at which it is looked how many GPUs pods ask for."""
+
+_STANDING: Final = {
+    "Deployment": ("kube_deployment_status_replicas", "deployment"),
+    "StatefulSet": ("kube_statefulset_status_replicas", "statefulset"),
+}
+"""Kind -> the metric of its replicas, and the label that names it."""
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -66,6 +72,17 @@ async def owners_of(history: Persistent, namespaces: Sequence[str], window: Wind
             owner = above.get((space, owner.name)) or Owner("Deployment", re.sub("-[a-z0-9]{1,10}$", "", owner.name))
         owners[space, _own(one, "pod")] = owner
     return owners
+
+
+def standing(owner: Owner | None, namespace: str) -> tuple[str, ...]:
+    """Selectors of an owner's own count of replicas; none where its kind has none."""
+    metric, label = _STANDING.get((owner.kind if owner is not None else None) or "", ("", ""))
+    if owner is None or not metric:
+        return ()
+    return tuple(
+        f"{metric}{{{space}={quoted(namespace)},{label}={quoted(owner.name)}}}"
+        for space in ("namespace", "exported_namespace")
+    )
 
 
 async def replica_gpus(

@@ -49,6 +49,8 @@ class Subject:
     gateway: str | None = None
     """Matchers of the gateway in front of it, without braces; None where there is none."""
     gateway_profile: Profile | None = None
+    standing: tuple[str, ...] = ()
+    """Selectors of what kube-state-metrics says of its replicas, any of which may be there."""
     gpus_per_replica: float | None = None
     starts_s: tuple[float, ...] = ()
     """Seconds that its pods took from their creation until they were ready."""
@@ -129,7 +131,14 @@ def _load(subject: Subject, step_s: int) -> list[str]:
         *_told("kv_usage_ratio", "max", usage),
         *_told("replicas", "count", answered),
         *_told("busy_replicas", "sum", running and f"({running}) > bool 0"),
+        *_told("standing", "max", _standing(subject, step_s)),
     ]
+
+
+def _standing(subject: Subject, step_s: int) -> str:
+    """Replicas that exist at the end of a step, scraped or not: none is not the same as none that answered."""
+    back_ms = 1000 * settle_s(step_s, subject.scrape_s) + 1
+    return " or ".join(f"{selected} offset {back_ms}ms" for selected in subject.standing)
 
 
 def _flow(subject: Subject, step_s: int) -> list[str]:
