@@ -14,6 +14,7 @@ from autoscaler.preflight.bursts import STANDING, Bursts
 from autoscaler.preflight.cluster import ClusterStudy
 from autoscaler.preflight.offered import IN_FLIGHT, RATE
 from autoscaler.preflight.phrases import behind, lasting, shown_ratio
+from autoscaler.preflight.provision import Provision
 from autoscaler.preflight.study import WorkloadStudy, recommended_replicas
 from autoscaler.record.explain import duration, number
 
@@ -133,7 +134,8 @@ def _residency(study: WorkloadStudy) -> Sentence:
     if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value >= 0.1:
         hours = f"{number(idle.value)} replica-hours were held with no work at all"
         text += f" {hours}, the longest stretch {lasting(longest.value)}."
-    return Sentence("residency", text, True, behind(computing))
+    beyond = _beyond(study.provision)
+    return Sentence("residency", text + (f"{beyond}." if beyond else ""), True, behind(computing))
 
 
 def _computing(found: Measured) -> str:
@@ -198,12 +200,16 @@ def _joint_residency(study: ClusterStudy) -> Sentence:
     if isinstance(study.computing, CannotTell):
         return refused("residency", study.computing)
     text = f"Replicas compute for {_computing(study.computing)} of the time that they hold GPU memory."
-    return Sentence("residency", text + _beyond(study), True, behind(study.computing))
+    beyond, wasted = _beyond(study.provision), study.provision.wasted
+    if beyond and isinstance(wasted, Measured):
+        some = f" ({wasted.count} of {study.workloads} workloads can tell)"
+        text += beyond + ("." if wasted.count == study.workloads else f"{some}.")
+    return Sentence("residency", text, True, behind(study.computing))
 
 
-def _beyond(study: ClusterStudy) -> str:
-    """What was held beyond need, in GPU-hours and, with a price, in money."""
-    wasted, held, cost = study.provision.wasted, study.provision.held, study.provision.cost
+def _beyond(part: Provision) -> str:
+    """What was held beyond need, in GPU-hours and, with a price, in money; without its end."""
+    wasted, held, cost = part.wasted, part.held, part.cost
     if isinstance(wasted, CannotTell) or isinstance(held, CannotTell) or held.value <= 0:
         return ""
     hours = f"{number(wasted.value)} GPU-hours"
@@ -211,8 +217,7 @@ def _beyond(study: ClusterStudy) -> str:
         hours = f"{number(wasted.value)} of {number(held.value)} GPU-hours held"
         hours += f" ({100 * wasted.value / held.value:.0f} %)"
     money = f", which cost {number(cost.value)}" if isinstance(cost, Measured) else ""
-    few = "" if wasted.count == study.workloads else f" ({wasted.count} of {study.workloads} workloads can tell)"
-    return f" {hours} were beyond need{money}{few}."
+    return f" {hours} were beyond need{money}"
 
 
 def _joint_waiting(study: ClusterStudy) -> Sentence:

@@ -77,19 +77,21 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "busy replicas": (
         {},
         "residency",
-        """Replicas compute for 75 % of the time that they hold GPU memory. [8,640 steps; 3 days of record]""",
+        """Replicas compute for 75 % of the time that they hold GPU memory. 288 of 576 GPU-hours held (50 %) were
+        beyond need. [8,640 steps; 3 days of record]""",
     ),
     "idle at night": (
         {"running": track(np.where(np.arange(3 * DAY) % DAY < 6 * HOUR, 0.0, 16.0))},
         "residency",
         """Replicas compute for 75 % of the time that they hold GPU memory. 72 replica-hours were held with no work
-        at all, the longest stretch 6 h. [8,640 steps; 3 days of record]""",
+        at all, the longest stretch 6 h. 360 of 576 GPU-hours held (62 %) were beyond need. [8,640 steps; 3 days
+        of record]""",
     ),
     "bounded by requests": (
         {"busy_replicas": GONE, "running": track(np.full(3 * DAY, 2.0))},
         "residency",
-        """Replicas compute for 6 to 50 % of the time that they hold GPU memory. [bounds: 6.25 to 50 %; 8,640 steps;
-        3 days of record]""",
+        """Replicas compute for 6 to 50 % of the time that they hold GPU memory. 432 of 576 GPU-hours held (75 %)
+        were beyond need. [bounds: 6.25 to 50 %; 8,640 steps; 3 days of record]""",
     ),
     "waits and no deadline": (
         {},
