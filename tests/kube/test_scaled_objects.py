@@ -231,13 +231,17 @@ def test_the_hpa_that_keda_made_for_it_is_no_obstacle_even_without_kedas_label()
     [
         (scaled(others=({"type": "cpu", "metadata": {}},)), "1 more trigger in it: KEDA takes the largest count"),
         (scaled(trigger={"useCachedMetrics": True}), "useCachedMetrics: HPA is told what was decided up to one"),
-        (scaled(fallback={"failureThreshold": 3, "replicas": 0}), "fallback.replicas is 0: while Headroom cannot be"),
+        (scaled(fallback={"failureThreshold": 3, "replicas": 0}), "fallback.replicas is 0: while Headroom cannot tell"),
+        (
+            scaled(fallback={"failureThreshold": 3, "replicas": 2, "behavior": "static"}),
+            "fallback: while Headroom cannot tell, KEDA sets 2 replicas however many serve; give behavior: currentRep",
+        ),
         (
             scaled(annotations={"autoscaling.keda.sh/paused": "true"}),
             "autoscaling.keda.sh/paused is set: KEDA does not",
         ),
     ],
-    ids=["other triggers", "cached metrics", "a fallback to zero", "paused in KEDA"],
+    ids=["other triggers", "cached metrics", "a fallback to zero", "a fallback to fewer", "paused in KEDA"],
 )
 def test_what_changes_the_fate_of_our_number_is_remarked_upon(found: ScaledObject, words: str) -> None:
     claim = resolved(found).claim
@@ -246,7 +250,16 @@ def test_what_changes_the_fate_of_our_number_is_remarked_upon(found: ScaledObjec
     assert remark.startswith(words)
 
 
-def test_a_fallback_that_serves_is_nothing_to_remark() -> None:
-    claim = resolved(scaled(fallback={"failureThreshold": 3, "replicas": 2})).claim
+@pytest.mark.parametrize(
+    "fallback",
+    [
+        {"replicas": 2, "behavior": "currentReplicasIfHigher"},
+        {"replicas": 0, "behavior": "currentReplicas"},
+        {"replicas": 100},
+    ],
+    ids=str,
+)
+def test_a_fallback_that_takes_nothing_away_is_nothing_to_remark(fallback: dict[str, Any]) -> None:
+    claim = resolved(scaled(fallback={"failureThreshold": 3} | fallback)).claim
     assert claim is not None
     assert claim.remarks == ()

@@ -20,6 +20,9 @@ TYPES: Final = frozenset({"external", "external-push"})
 DEFAULT_MAX: Final = 100
 """KEDA's maxReplicaCount where none is given."""
 
+SHRINKING: Final = frozenset({"", "static", "currentReplicasIfLower"})
+"""A fallback's behaviors that take replicas away (kedacore/keda, pkg/fallback/fallback.go)."""
+
 PAUSES: Final = tuple(
     f"autoscaling.keda.sh/{name}" for name in ("paused", "paused-replicas", "paused-scale-in", "paused-scale-out")
 )
@@ -73,8 +76,15 @@ def _remarks(found: ScaledObject, mine: tuple[Trigger, ...]) -> Iterator[str]:
     for trigger in mine:
         if trigger.use_cached_metrics:
             yield "useCachedMetrics: HPA is told what was decided up to one pollingInterval ago; leave it out"
-    if spec.fallback is not None and spec.fallback.replicas == 0 and not spec.min_replica_count:
-        yield "fallback.replicas is 0: while Headroom cannot be asked, KEDA scales to zero; give a count that serves"
+    if spec.fallback is not None and spec.fallback.behavior in SHRINKING:
+        least = max(spec.fallback.replicas, spec.min_replica_count or 0)
+        if least == 0:
+            yield "fallback.replicas is 0: while Headroom cannot tell, KEDA scales to zero; give a count that serves"
+        elif least < (DEFAULT_MAX if spec.max_replica_count is None else spec.max_replica_count):
+            yield (
+                f"fallback: while Headroom cannot tell, KEDA sets {least} replicas however many serve; "
+                "give behavior: currentReplicasIfHigher"
+            )
     for name in PAUSES:
         if name in found.metadata.annotations:
             yield f"{name} is set: KEDA does not act on all that is decided"

@@ -116,9 +116,10 @@ class Trigger(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Fallback(msgspec.Struct, frozen=True, gc=False):
-    """What KEDA sets when a trigger has failed several times."""
+    """What KEDA sets when a trigger has failed several times; without a `behavior`, `replicas` whatever stands."""
 
     replicas: int = 0
+    behavior: str = ""
 
 
 class ScaledObjectSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
