@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from autoscaler.api.lines import Line, SeenReplicas
-from autoscaler.core.columns import F64
+from autoscaler.core.columns import F64, Bools
 from autoscaler.core.types import GatewayReading, Limits, PodReading
 from autoscaler.hindsight.recording import Looked
 
@@ -22,6 +22,11 @@ MOST_LOOKS: Final = 10_500
 
 WIDEST_S: Final = 120.0
 """Looks are never further apart: queues build and drain within minutes."""
+
+CALM_RATIO: Final = 0.25
+CALM_SIGMAS: Final = 3.0
+"""While nothing waits, replicas stay and arrivals change by less than a quarter, or than three standard deviations of
+their count, steps are taken together up to that: a decision on the same readings would be the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +73,13 @@ class _Pods:
 def looks(series: Series, policy_json: bytes = b"{}") -> Iterator[Looked]:
     """One look at the end of every step, or of every few; steps of which replicas are not known have none."""
     pods, arrived, in_flight = _Pods(), 0.0, math.nan
-    width = min(math.ceil(series.replicas.size / MOST_LOOKS), int(WIDEST_S / series.step_s))
-    width = max(1, width)
-    for first in range(0, series.replicas.size - width + 1, width):
-        part = slice(first, first + width)
+    for part in _parts(series):
         count, rate = _mean(series.replicas[part]), _mean(series.arrivals_per_s[part])
         if math.isnan(count):
             continue
-        now_s = series.start_s + (first + width) * series.step_s
+        now_s = series.start_s + part.stop * series.step_s
         waiting, running = _mean(series.waiting[part]), _mean(series.running[part])
-        came = 0.0 if math.isnan(rate) else rate * width * series.step_s
+        came = 0.0 if math.isnan(rate) else rate * (part.stop - part.start) * series.step_s
         arrived += came
         left = waiting + (0.0 if math.isnan(running) else running)
         grown = left - in_flight
@@ -89,6 +91,30 @@ def looks(series: Series, policy_json: bytes = b"{}") -> Iterator[Looked]:
             now_s, series.workload, policy_json, seen, pods.readings(waiting, running), gateway, None, Limits()
         )  # fmt: skip
         yield Looked(line, None, b"", series.workload)
+
+
+def _parts(series: Series) -> Iterator[slice]:
+    """The steps of each look, in order: few while much happens, up to `WIDEST_S` while it is calm."""
+    size = series.replicas.size
+    widest = max(1, int(WIDEST_S / series.step_s))
+    busy = min(widest, max(1, math.ceil(size / MOST_LOOKS)))
+    calm = _calm(series)
+    first = 0
+    while first + busy <= size:
+        last = first + busy
+        while last < size and last - first < widest and calm[first + 1 : last + 1].all():
+            last += 1
+        yield slice(first, last)
+        first = last
+
+
+def _calm(series: Series) -> Bools:
+    """Whether each step is like the one before, shape (steps,); what is not known is like nothing."""
+    rate, held = series.arrivals_per_s, series.replicas
+    allowed = np.maximum(CALM_RATIO * rate[:-1], CALM_SIGMAS * np.sqrt(rate[:-1] / series.step_s))
+    empty = series.waiting == 0
+    same = (np.abs(np.diff(rate)) <= allowed) & (held[1:] == held[:-1]) & empty[1:] & empty[:-1]
+    return np.concatenate([[False], same])
 
 
 def _mean(values: F64) -> float:

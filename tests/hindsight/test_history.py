@@ -44,9 +44,26 @@ def test_a_step_of_which_replicas_are_not_known_has_no_look_and_arrivals_that_ar
     assert found[1].line.gateway is None
 
 
-def test_a_long_past_is_looked_at_once_a_minute_or_two() -> None:
+def test_while_nothing_happens_looks_are_two_minutes_apart_and_in_a_burst_as_near_as_the_steps() -> None:
+    """Twenty calm steps, four in which the rate triples and requests wait, then calm again."""
+    rates, queue = [8.0] * 40, [0.0] * 40
+    rates[20:24] = [24.0] * 4
+    queue[20:24] = [100.0, 200.0, 300.0, 100.0]
+    at_s = [look.line.now_s for look in looks(series(rates, queue, [4.0] * 40))]
+    assert np.diff(at_s)[:4].tolist() == [120.0] * 4
+    assert [at for at in at_s if 1600.0 < at <= 1720.0] == [1630.0, 1660.0, 1690.0, 1720.0]
+
+
+def test_noise_of_a_small_load_is_calm_and_replicas_that_change_are_not() -> None:
+    """Fifteen requests in a step are four more or less by chance."""
+    noisy = [0.5, 0.6, 0.4, 0.5] * 4
+    assert len(list(looks(series(noisy, [0.0] * 16, [2.0] * 16)))) == 4
+    assert len(list(looks(series([0.5] * 16, [0.0] * 16, [2.0, 3.0] * 8)))) == 16
+
+
+def test_of_a_long_past_neighbouring_steps_are_taken_together_even_in_a_burst() -> None:
     steps = 2 * MOST_LOOKS
-    found = list(looks(series([1.0] * steps, [0.0] * steps, [1.0] * steps)))
+    found = list(looks(series([1.0] * steps, [5.0] * steps, [1.0] * steps)))
     assert len(found) == MOST_LOOKS
     assert found[1].line.now_s - found[0].line.now_s == 60.0
 
