@@ -18,8 +18,12 @@ from autoscaler.core.pool.world import ModelDemand, World
 RECHOOSE_BINS: Final = 10
 """The quantile of growth is chosen anew every so many bins."""
 
-REMEMBER_S: Final = 3 * 86_400.0
-"""Found and missed slots count for about this long."""
+REMEMBER_S: Final = 86_400.0
+"""Found and missed slots count for about this long: a pool's first hours weigh on it for a day, not for its life."""
+
+OVER: Final = 0.5
+UNDER: Final = 2.0
+"""What the past may miss, in allowances, while more than the allowance is missed, and while less than half of it is."""
 
 UNSEEN_S: Final = 60.0
 """An order that is not seen after this long came to nothing, and a deletion is given again."""
@@ -85,13 +89,14 @@ def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:
 def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
     """The state with the quantile of growth that its history asks for, chosen anew now and then.
 
-    While more was missed than allowed, half of the allowance is aimed at: the past did not cover what came.
+    The past is no promise: what it may miss follows what is missed in fact.
     """
     now_bin = state.history.last_bin
     if now_bin is None or (state.leveled_bin is not None and now_bin - state.leveled_bin < RECHOOSE_BINS):
         return state
-    over = state.misses > (1.0 - hit_ratio) * (state.hits + state.misses)
-    level = growth.level_for(state.history, within_s, (1.0 + hit_ratio) / 2.0 if over else hit_ratio)
+    allowed = (1.0 - hit_ratio) * (state.hits + state.misses)
+    slack = OVER if state.misses > allowed else UNDER if state.misses < 0.5 * allowed else 1.0
+    level = growth.level_for(state.history, within_s, 1.0 - slack * (1.0 - hit_ratio))
     return state if level is None else replace(state, level=level, leveled_bin=now_bin)
 
 

@@ -181,15 +181,18 @@ def test_no_order_is_given_while_an_overshoot_is_being_deleted() -> None:
     assert len(of(CreateSlot, taken(pool(max_slots=6), dropped))) == 1
 
 
-def test_a_pool_that_missed_more_than_allowed_aims_at_half_of_it() -> None:
-    # Jumps of two are usual; jumps of six come often enough to fill half of the allowance, not all of it.
+def test_what_the_past_may_miss_follows_what_is_missed() -> None:
+    # Jumps of two every hour, jumps of six in one hour of twelve.
     day = np.tile(np.array([4.0] * 5 + [2.0] * 55), 72)
-    for hour in range(5, 70, 20):
+    for hour in range(5, 70, 12):
         day[hour * 60 : hour * 60 + 5] = 8.0
     history = DemandHistory(int(NOW_S // BIN_S), day, day.copy(), 2.0, 2.0)
-    seen, params = world(demand=(demand(2.0),), node_pools=node_pools()), pool(hit_ratio=0.8)
-    calm, pressed = (taken(params, seen, PoolState(history, hits=1000.0, misses=misses)) for misses in (1.0, 1000.0))
-    assert calm.state.level < pressed.state.level
+    seen, params = world(demand=(demand(2.0),), node_pools=node_pools()), pool(hit_ratio=0.9)
+    levels = [
+        taken(params, seen, PoolState(history, hits=1000.0, misses=misses)).state.level for misses in (500.0, 1.0)
+    ]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] > levels[-1]
 
 
 def test_a_pool_that_has_just_begun_has_missed_nothing() -> None:
