@@ -679,3 +679,29 @@ def _act(server: FakeServer, pods: Informer[Pod], step: str, name: str = "") -> 
                 "bookmark": server.bookmark, "relist": pods.relist, "wait": lambda: None,
             }  # fmt: skip
             plain[step]()
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["the stream breaks", "the stream falls silent"])
+async def test_how_far_behind_it_may_be_counts_from_the_break_or_from_the_last_word(hangs: bool) -> None:
+    """A quiet stream is heard once a minute; that it breaks makes nothing of before doubtful."""
+    times = replace(QUICK, idle_s=0.6, lasting_s=0.3)
+    async with FakeServer() as server, following(server, times=times) as seen:
+        await seen.pods.wait_synced()
+        assert seen.pods.cut_off_s() == 0.0
+        await asyncio.sleep(0.4)
+        server.always = status(500, "Unwell", "down")
+        if not hangs:
+            server.cut()
+        await until(lambda: seen.pods.error is not None)
+        assert (seen.pods.cut_off_s() >= 0.6) is hangs
+        assert seen.pods.staleness_s() >= 0.4
+        server.always = None
+        await until(lambda: seen.pods.cut_off_s() == 0.0)
+
+
+async def test_before_the_first_list_it_may_be_behind_without_bound() -> None:
+    async with FakeServer() as server:
+        server.always = status(500, "Unwell", "down")
+        async with following(server) as seen:
+            await until(lambda: seen.pods.error is not None)
+            assert seen.pods.cut_off_s() == math.inf

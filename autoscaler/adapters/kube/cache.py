@@ -8,7 +8,9 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Generic
 
+from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.wire import T, Unread
+from autoscaler.ports import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,14 @@ class Cache(Generic[T]):
         """Drop everything that a complete list does not show."""
         for key in [key for key in (*self.items, *self.unread) if key not in keys]:
             self.drop(key)
+
+    def trouble(self, path: str) -> KubeError | None:
+        """What to say of the objects of `path` that cannot be read; None while there are none."""
+        if not self.unread:
+            return None
+        key = min(self.unread)
+        others = f"; and {len(self.unread) - 1} more" if len(self.unread) > 1 else ""
+        return KubeError(Fault.INVALID, f"GET {path}: {key} cannot be read: {self.unread[key].why}{others}")
 
     def _make_room(self, key: str, uid: str) -> None:
         """Drop another object of the same name; an unknown UID ("") is taken for the same object."""

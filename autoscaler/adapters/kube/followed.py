@@ -28,8 +28,8 @@ from autoscaler.api.claims import Claim, Doubt, Kind, TargetRef, Way
 from autoscaler.record.explain import duration
 
 BELIEVED_S: Final = 10.0
-"""A mode, a limit and the absence of a rival are believed for so long after the server was heard last. A watch that is
-opened again takes at most some four seconds."""
+"""A mode, a limit and the absence of a rival are believed for so long after their stream broke; one that is silent for
+75 s counts as broken since it was heard last. A watch that is opened again takes at most some four seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,9 @@ class Informer(Generic[T]):
         """Objects whose newest version cannot be read, by key; `items` has an older version of them or none."""
         self._version: str | None = None
         """Where to watch from; None when only a list can tell."""
-        self._heard_s = float("-inf")
+        self._heard_s = self._good_s = float("-inf")
+        self._hung = False
+        """The server was silent for too long, and did not answer since."""
         self._served = False
         self._missed_s: float | None = None
         """Since when the server has answered nothing but 404."""
@@ -85,7 +87,7 @@ class Informer(Generic[T]):
     @property
     def error(self) -> KubeError | None:
         """Why `items` may not be up to date: the server does not answer, or objects that cannot be read."""
-        return self._fault or self._unread_error()
+        return self._fault or self._cache.trouble(self.path)
 
     @property
     def denied(self) -> bool:
@@ -104,8 +106,11 @@ class Informer(Generic[T]):
         return self._clock.monotonic() - self._heard_s
 
     def cut_off_s(self) -> float:
-        """Seconds since the server was last heard while it does not answer; 0 while it does."""
-        return 0.0 if self._fault is None else self.staleness_s()
+        """For how long `items` may be behind: since the server stopped answering; 0 while it answers.
+
+        A stream that broke was good until then, however quiet; one that fell silent was so since it was heard last.
+        """
+        return 0.0 if self._fault is None else self._clock.monotonic() - self._good_s
 
     def relist(self) -> None:
         """Ask for a list that begins now, whatever is going on; `lists` grows when it is complete."""
@@ -124,6 +129,7 @@ class Informer(Generic[T]):
                     self._scope = scope
                     await self._follow()
             except KubeError as failure:
+                self._hung = self._hung or failure.fault is Fault.TIMEOUT
                 # What ends a good watch is trouble only if the next one, which is opened at once, fails too.
                 if not self._lasted:
                     error = failure
@@ -213,11 +219,13 @@ class Informer(Generic[T]):
     def _settle(self) -> None:
         """The server answered: what is held is what it has."""
         self._heard_s = self._clock.monotonic()
-        self._fault = None
+        self._fault, self._hung = None, False
         self._synced.set()
 
     def _note(self, error: KubeError) -> None:
         """Keep what went wrong; after an answer that makes the version useless, only a list helps."""
+        if self._fault is None:
+            self._good_s = self._heard_s if self._hung or not self.synced else self._clock.monotonic()
         self._fault = error
         if error.fault is Fault.INVALID:
             self._version = None
@@ -240,11 +248,3 @@ class Informer(Generic[T]):
             return  # the version was old: a list helps, unless that is what was just tried
         wait_s = self._times.absent_s if self.absent else self._backoff.next_s(error.retry_after_s)
         await self._clock.sleep_until(self._clock.monotonic() + wait_s, self._wanted)
-
-    def _unread_error(self) -> KubeError | None:
-        unread = self.unread
-        if not unread:
-            return None
-        key = min(unread)
-        others = f"; and {len(unread) - 1} more" if len(unread) > 1 else ""
-        return KubeError(Fault.INVALID, f"GET {self._wire.path}: {key} cannot be read: {unread[key].why}{others}")
