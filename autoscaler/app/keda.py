@@ -72,7 +72,7 @@ class _Step:
     replicas: int
     demand: int | None
     blind_s: float
-    """Since demand was read, at the time of the step; infinite where it never was."""
+    """Since demand was read, at the time of the step; infinite where it never was, 0 while all replicas start."""
 
 
 class KedaAnswers:
@@ -145,7 +145,7 @@ class KedaAnswers:
             decision.seen_replicas,
             decision.replicas,
             _demand(entry.readings, gateway=claim.spec.gateway is not None),
-            _blind_s(entry.view.signals),
+            0.0 if _warms_up(entry.readings) else _blind_s(entry.view.signals),
         )
         self._tell(claim.ref.namespace, claim.scaled_object)
 
@@ -201,6 +201,13 @@ class KedaAnswers:
         acts = mode.allows(standing, step.replicas)
         replicas, demand = (step.replicas, step.demand) if acts else (standing, None)
         return Served(replicas, standing, demand, max(age_s, blind_s), held=blind_s > 0)
+
+
+def _warms_up(readings: Readings) -> bool:
+    """Whether all that was ordered is still starting: there is nothing to read yet, and that is no fault to fall back
+    for."""
+    replicas = readings.replicas
+    return readings.pods == () and replicas.ready == 0 and len(replicas.starting) >= replicas.desired > 0
 
 
 def _blind_s(signals: Iterable[tuple[str, str, float | None]]) -> float:

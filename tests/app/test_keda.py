@@ -15,7 +15,15 @@ from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
 from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
-from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading, Verdict
+from autoscaler.core.types import (
+    Decision,
+    GatewayReading,
+    PodReading,
+    Readings,
+    ReplicaReading,
+    StartingReplica,
+    Verdict,
+)
 from autoscaler.core.view import View
 from autoscaler.runtime.actuator import Act, Outcome
 from autoscaler.runtime.records import Stepped
@@ -103,11 +111,16 @@ class Bench:
         signals: tuple[tuple[str, str, float | None], ...] = FRESH,
         pods: tuple[PodReading, ...] | None = IDLE,
         gateway: GatewayReading | None = None,
+        starting: int | None = None,
     ) -> None:
         verdict = Verdict.HOLD if replicas == seen else Verdict.SCALE
         now_s = self.clock.at_s
         decision = Decision(CHAT, now_s, seen, replicas, verdict, Reason.FORECAST, (), now_s + 5)
-        readings = Readings(now_s, ReplicaReading(seen, seen), pods, gateway)
+        replicas_seen = ReplicaReading(seen, seen)
+        if starting is not None:
+            begun = tuple(StartingReplica(now_s - 60.0, f"p{n}") for n in range(starting))
+            replicas_seen = ReplicaReading(seen, 0, begun)
+        readings = Readings(now_s, replicas_seen, pods, gateway)
         view = View(
             CHAT, now_s, 12.0, 3.0, seen, 0, replicas, 4.0, "proven", 60.0, 90.0, 3, 19.0, 15.0, "last", 0.97, 0.96, (),
             (), 0.1, 0.0, signals, None,
@@ -283,6 +296,27 @@ def test_demand_is_counted_whole_or_not_at_all(
     told = bench.told()
     assert isinstance(told, Served)
     assert told.demand == demand
+
+
+@pytest.mark.parametrize(
+    ("starting", "pods", "told"),
+    [
+        pytest.param(2, (), True, id="all that was ordered starts"),
+        pytest.param(1, (), False, id="one is neither ready nor starting"),
+        pytest.param(2, None, False, id="and pods could not be read"),
+    ],
+)
+def test_a_warm_up_longer_than_values_are_held_is_no_fault(
+    starting: int, pods: tuple[PodReading, ...] | None, told: bool
+) -> None:
+    """Woken by another trigger, without a gateway there is nothing to read: KEDA's fallback would order more."""
+    bench = Bench()
+    old = (("arrivals", "unknown", 2 * HOLD_S), ("queue", "unknown", 2 * HOLD_S))
+    bench.step(2, seen=2, signals=old, pods=pods, starting=starting)
+    found = bench.told()
+    assert isinstance(found, Served) is told
+    if isinstance(found, Served):
+        assert (found.replicas, found.demand, found.held) == (2, None, False)
 
 
 def test_a_scaledobject_that_goes_or_is_aimed_elsewhere_takes_its_answer_with_it() -> None:
