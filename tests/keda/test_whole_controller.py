@@ -23,7 +23,9 @@ from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("keda"), pytest.mark.timeout(240)]
 
-QUEUE = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
+QUEUE = {"waiting": 300.0, "running": 8.0, "rps": 5.0}
+"""On each pod. It asks for the maximum before and after it is learned what a replica carries: late or not, KEDA is told
+the same."""
 CALM = {"waiting": 0.0, "running": 2.0, "rps": 5.0}
 COLD_S = 20.0
 MOST = 4
