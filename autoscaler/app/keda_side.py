@@ -106,6 +106,7 @@ class KedaSide:
             pushed=counts.pushed,
             held=counts.held,
             certificates=counts.certificates,
+            certificates_refused=counts.certificates_refused,
             plaintext=self._settings.tls is None,
             hpa=self.answers.previews.figures(),
         )

@@ -20,6 +20,7 @@ class KedaFigures:
     pushed: int = 0
     held: int = 0
     certificates: int = 0
+    certificates_refused: bool = False
     plaintext: bool = False
     hpa: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     """By workload the count that its HPA makes of the last number, and codes of what keeps it from that number."""
@@ -36,6 +37,11 @@ _KEDA_HELD: Final = Metric(
 _KEDA_CERTIFICATES: Final = Metric(
     "headroom_keda_certificates_total", Kind.COUNTER, "Times that the certificates were read."
 )
+_KEDA_REFUSED: Final = Metric(
+    "headroom_keda_certificates_refused",
+    Kind.GAUGE,
+    "1 while the certificates' files are of no use and the pair before them is shown, until it expires.",
+)
 _KEDA_PLAINTEXT: Final = Metric(
     "headroom_keda_plaintext", Kind.GAUGE, "1 while KEDA is answered without encryption: whoever reaches it may ask."
 )
@@ -47,7 +53,8 @@ _HPA_LIMIT: Final = Metric(
 )
 
 KEDA: Final = (
-    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_PLAINTEXT, _HPA, _HPA_LIMIT,
+    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_REFUSED, _KEDA_PLAINTEXT, _HPA,
+    _HPA_LIMIT,
 )  # fmt: skip
 """Every metric of KEDA's side."""
 
@@ -59,6 +66,7 @@ def keda_families(keda: KedaFigures) -> Iterator[Family]:
     yield Family(_KEDA_PUSHED, {(): keda.pushed})
     yield Family(_KEDA_HELD, {(): keda.held})
     yield Family(_KEDA_CERTIFICATES, {(): keda.certificates})
+    yield Family(_KEDA_REFUSED, {(): float(keda.certificates_refused)})
     yield Family(_KEDA_PLAINTEXT, {(): float(keda.plaintext)})
     yield Family(_HPA, {owner(workload): float(replicas) for workload, (replicas, _) in keda.hpa.items()})
     limits = ((owner(workload), code) for workload, (_, codes) in keda.hpa.items() for code in codes)

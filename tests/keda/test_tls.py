@@ -136,12 +136,27 @@ async def test_a_pair_that_does_not_fit_is_not_taken_and_the_next_sound_one_is(t
         site.files.key.write_text("no key")
         async with greeting(port, site.authority) as client:
             assert await code(client) is grpc.StatusCode.OK
+        assert book.counts.certificates_refused
         site.files.cert.unlink()
         async with greeting(port, site.authority) as client:
             assert await code(client) is grpc.StatusCode.OK
         site.renew(site.foreign)
         async with greeting(port, site.foreign) as client:
             assert await code(client) is grpc.StatusCode.OK
+        assert not book.counts.certificates_refused
+
+
+async def test_files_that_were_away_for_a_moment_are_no_trouble_once_they_are_back(tmp_path: Path) -> None:
+    site, book = Site(tmp_path), Book({CHAT: Served(1, 1)})
+    async with serving(book, tls=site.tls()) as port:
+        for here, there, refused in (
+            (site.files.key, tmp_path / "away", True),
+            (tmp_path / "away", site.files.key, False),
+        ):
+            here.rename(there)
+            async with greeting(port, site.authority) as client:
+                assert await code(client) is grpc.StatusCode.OK
+            assert book.counts.certificates_refused is refused
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class Certificates:
     """The pair in force. Raises InputError for files that cannot be used at the start."""
 
     def __init__(self, tls: Tls, counts: Counts) -> None:
-        self.fault: str | None = None
+        self._fault: str | None = None
         """Why the newest files are not in force, None while they are."""
         self._tls = tls
         self._counts = counts
@@ -60,7 +60,6 @@ class Certificates:
             stamp = self._look()
             if stamp == self._stamp:
                 return None
-            self._stamp = stamp
             config = self._read()
             changing = self._look() != stamp
         except InputError as error:
@@ -68,14 +67,17 @@ class Certificates:
             return None
         if changing:  # the next handshake reads them again
             return None
-        self.fault = None
+        self._stamp, self._fault = stamp, None
+        self._counts.certificates_refused = False
         LOG.info("certificates replaced", file=str(self._tls.cert_file))
         return config
 
     def _keep(self, fault: str) -> None:
-        if fault != self.fault:
+        """Go on with the old pair; files that are mended, or put back as they were, are read again."""
+        if fault != self._fault:
             LOG.error("certificates are not replaced", why=fault)
-        self.fault = fault
+        self._stamp, self._fault = (), fault
+        self._counts.certificates_refused = True
 
     def _look(self) -> Stamp:
         """What tells whether a file was changed or replaced."""

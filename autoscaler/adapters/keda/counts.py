@@ -18,3 +18,5 @@ class Counts:
     """Streams open now."""
     certificates: int = 0
     """Times that certificates were read: at the start, and whenever their files had changed."""
+    certificates_refused: bool = False
+    """Whether the files were of no use when somebody connected last, so that an older pair is shown."""
