@@ -25,7 +25,8 @@ WIDEST_S: Final = 120.0
 
 CALM_RATIO: Final = 0.25
 CALM_SIGMAS: Final = 3.0
-"""While nothing waits, replicas stay and arrivals change by less than a quarter, or than three standard deviations of
+CALM_WAIT_S: Final = 0.5
+"""While what waits is less than arrives in half a second, replicas stay and arrivals change by less than a quarter, or than three standard deviations of
 their count, steps are taken together up to that: a decision on the same readings would be the same."""
 
 
@@ -112,7 +113,7 @@ def _calm(series: Series) -> Bools:
     """Whether each step is like the one before, shape (steps,); what is not known is like nothing."""
     rate, held = series.arrivals_per_s, series.replicas
     allowed = np.maximum(CALM_RATIO * rate[:-1], CALM_SIGMAS * np.sqrt(rate[:-1] / series.step_s))
-    empty = series.waiting == 0
+    empty = series.waiting <= CALM_WAIT_S * rate
     same = (np.abs(np.diff(rate)) <= allowed) & (held[1:] == held[:-1]) & empty[1:] & empty[:-1]
     return np.concatenate([[False], same])
 
