@@ -187,9 +187,11 @@ class Workloads:
         """See whether what was read of a claim may be believed; whether that changed what may be done.
 
         One that is `met` in doubt is left alone until there is none: who else scales its target was never looked for.
+        KEDA's thread reads doubts meanwhile, so that one which lasts is replaced and never away.
         """
-        before, found = self._doubts.pop(key, None), self._cluster.doubt(claim)
+        before, found = self._doubts.get(key), self._cluster.doubt(claim)
         if found is None:
+            self._doubts.pop(key, None)
             self._met_in_doubt.discard(key)
             return before is not None
         if met:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from autoscaler.adapters.kube.cache import Change
 from autoscaler.adapters.kube.limits import Quota, QuotaStatus
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.api.claims import Block, Doubt, Obstacle, Way
+from autoscaler.api.claims import Block, Claim, Doubt, Obstacle, Way
 from autoscaler.api.modes import Mode, Tier
 from autoscaler.runtime.clock import ScaledClock
 from tests.app.scene import KEY, REF, Scene, claim, pod
@@ -131,6 +131,22 @@ async def test_a_claim_that_is_met_in_doubt_is_left_alone_until_there_is_none() 
             seen.append(scene.target.mode)
         running.cancel()
     assert seen == [Mode.PAUSED, Mode.ACTIVE, Mode.PAUSED_SCALE_IN]
+
+
+async def test_a_doubt_that_lasts_is_never_away_for_whoever_asks_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KEDA is answered in a thread of its own: between two doubts it would be told what is decided."""
+    scene, seen = Scene(), list[Mode]()
+    scene.cluster.doubted = STILL
+    scene.claimed(claim())
+    asked = scene.cluster.doubt
+
+    def looking(of: Claim) -> Doubt | None:
+        seen.append(scene.workloads.mode(of))
+        return asked(of)
+
+    monkeypatch.setattr(scene.cluster, "doubt", looking)
+    scene.claimed(claim(max_replicas="7"))
+    assert seen == [Mode.PAUSED]
 
 
 async def test_the_default_mode_holds_where_the_policy_gives_none() -> None:
