@@ -230,6 +230,10 @@ def test_the_hpa_that_keda_made_for_it_is_no_obstacle_even_without_kedas_label()
     ("found", "words"),
     [
         (scaled(others=({"type": "cpu", "metadata": {}},)), "1 more trigger in it: KEDA takes the largest count"),
+        (
+            scaled(advanced={"scalingModifiers": {"formula": "ours * 2", "target": "1"}}),
+            "scalingModifiers.formula: HPA is told what the formula makes of our number",
+        ),
         (scaled(trigger={"useCachedMetrics": True}), "useCachedMetrics: HPA is told what was decided up to one"),
         (scaled(fallback={"failureThreshold": 3, "replicas": 0}), "fallback.replicas is 0: while Headroom cannot tell"),
         (
@@ -241,7 +245,14 @@ def test_the_hpa_that_keda_made_for_it_is_no_obstacle_even_without_kedas_label()
             "autoscaling.keda.sh/paused is set: KEDA does not",
         ),
     ],
-    ids=["other triggers", "cached metrics", "a fallback to zero", "a fallback to fewer", "paused in KEDA"],
+    ids=[
+        "other triggers",
+        "a formula",
+        "cached metrics",
+        "a fallback to zero",
+        "a fallback to fewer",
+        "paused in KEDA",
+    ],
 )
 def test_what_changes_the_fate_of_our_number_is_remarked_upon(found: ScaledObject, words: str) -> None:
     claim = resolved(found).claim

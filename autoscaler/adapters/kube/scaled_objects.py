@@ -73,6 +73,8 @@ def _remarks(found: ScaledObject, mine: tuple[Trigger, ...]) -> Iterator[str]:
     others = len(spec.triggers) - len(mine)
     if others > 0:
         yield f"{others} more {'trigger' if others == 1 else 'triggers'} in it: KEDA takes the largest count of all"
+    if spec.advanced.scaling_modifiers.formula:
+        yield "scalingModifiers.formula: HPA is told what the formula makes of our number, and its preview is not known"
     for trigger in mine:
         if trigger.use_cached_metrics:
             yield "useCachedMetrics: HPA is told what was decided up to one pollingInterval ago; leave it out"

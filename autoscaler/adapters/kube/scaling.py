@@ -122,6 +122,18 @@ class Fallback(msgspec.Struct, frozen=True, gc=False):
     behavior: str = ""
 
 
+class Modifiers(msgspec.Struct, frozen=True, gc=False):
+    """What KEDA makes of all triggers' numbers before HPA is told."""
+
+    formula: str = ""
+
+
+class Advanced(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The rest of a ScaledObject, as far as it changes a number."""
+
+    scaling_modifiers: Modifiers = Modifiers()
+
+
 class ScaledObjectSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What KEDA scales and by what; KEDA reads a target without a kind as a Deployment."""
 
@@ -131,6 +143,7 @@ class ScaledObjectSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     max_replica_count: int | None = None
     idle_replica_count: int | None = None
     fallback: Fallback | None = None
+    advanced: Advanced = Advanced()
 
 
 class ScaledObject(msgspec.Struct, frozen=True, gc=False):
