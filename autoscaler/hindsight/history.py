@@ -26,8 +26,9 @@ WIDEST_S: Final = 120.0
 CALM_RATIO: Final = 0.25
 CALM_SIGMAS: Final = 3.0
 CALM_WAIT_S: Final = 0.5
-"""While what waits is less than arrives in half a second, replicas stay and arrivals change by less than a quarter, or than three standard deviations of
-their count, steps are taken together up to that: a decision on the same readings would be the same."""
+"""While what waits is less than arrives in half a second, replicas stay and arrivals change by less than a quarter, or
+than three standard deviations of their count, steps are taken together: a decision on the same readings would be the
+same."""
 
 
 @dataclass(frozen=True, slots=True)
