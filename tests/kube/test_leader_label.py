@@ -17,12 +17,17 @@ AT = "/api/v1/namespaces/headroom/pods"
 
 
 class Pods(Apis):
-    """A server that can list its pods by our label."""
+    """A server that can list its pods by our label; those that are `ending` are gone once they were listed."""
+
+    ending: tuple[str, ...] = ()
 
     def _handle(self, method: str, path: str, content_type: str, body: bytes) -> tuple[int, dict[str, Any]]:
         if (method, path) == ("GET", AT):
             self.bodies.append({})
-            return 200, {"items": [pod for path, pod in self.objects.items() if labelled(pod)]}
+            found = [pod for path, pod in self.objects.items() if labelled(pod)]
+            for name in self.ending:
+                del self.objects[f"{AT}/{name}"]
+            return 200, {"items": found}
         return super()._handle(method, path, content_type, body)
 
 
@@ -86,6 +91,17 @@ async def test_who_gains_the_lead_takes_the_label_off_everybody_else() -> None:
     async with following(apis, lead):
         await asyncio.sleep(0.2)
         assert leaders(apis) == ["headroom-0"]
+
+
+async def test_a_labelled_pod_that_is_gone_by_then_keeps_nobody_elses_label_on() -> None:
+    apis, lead = cluster("headroom-0", "headroom-1", "headroom-2", leaders=("headroom-1", "headroom-2")), Lead()
+    apis.ending, lead.held = ("headroom-1",), True
+    async with following(apis, lead):
+        await asyncio.sleep(0.2)
+        assert leaders(apis) == ["headroom-0"]
+        lead.held = False
+        await asyncio.sleep(0.2)
+        assert leaders(apis) == []
 
 
 @pytest.mark.parametrize("ill", [Ill.UNAVAILABLE, Ill.CLOSE, Ill.HANG, Ill.FORBIDDEN, Ill.HTML_500])

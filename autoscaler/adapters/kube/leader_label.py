@@ -77,7 +77,14 @@ class LeaderLabel:
             answer = await self._api.request("GET", self._collection, query=query, timeout_s=CALL_S)
             for pod in decoded(_pods, answer, f"GET {self._collection}").items:
                 if pod.metadata.name != self._pod:
-                    await self._patch(pod.metadata.name, None)
+                    await self._take_off(pod.metadata.name)
+
+    async def _take_off(self, pod: str) -> None:
+        try:
+            await self._patch(pod, None)
+        except KubeError as error:
+            if error.status != 404:  # a pod that is gone by now is labelled no more
+                raise
 
     async def _patch(self, pod: str, value: str | None) -> None:
         body = msgspec.json.encode({"metadata": {"labels": {LABEL: value}}})
