@@ -21,9 +21,11 @@ RECHOOSE_BINS: Final = 10
 REMEMBER_S: Final = 86_400.0
 """Found and missed slots count for about this long: a pool's first hours weigh on it for a day, not for its life."""
 
+SLACKS: Final = ((0.25, 4.0), (0.5, 2.0), (1.0, 1.0))
+"""(share of the allowance that is missed in fact, what the past may miss then, in allowances), first that holds."""
+
 OVER: Final = 0.5
-UNDER: Final = 2.0
-"""What the past may miss, in allowances, while more than the allowance is missed, and while less than half of it is."""
+"""What the past may miss while more than the allowance is missed."""
 
 UNSEEN_S: Final = 60.0
 """An order that is not seen after this long came to nothing, and a deletion is given again."""
@@ -95,7 +97,7 @@ def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
     if now_bin is None or (state.leveled_bin is not None and now_bin - state.leveled_bin < RECHOOSE_BINS):
         return state
     allowed = (1.0 - hit_ratio) * (state.hits + state.misses)
-    slack = OVER if state.misses > allowed else UNDER if state.misses < 0.5 * allowed else 1.0
+    slack = next((slack for share, slack in SLACKS if state.misses <= share * allowed), OVER)
     level = growth.level_for(state.history, within_s, 1.0 - slack * (1.0 - hit_ratio))
     return state if level is None else replace(state, level=level, leveled_bin=now_bin)
 
