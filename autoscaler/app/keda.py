@@ -8,11 +8,13 @@ blind is told for a while as what it is, a held one; then nothing is told, and K
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 from autoscaler.adapters.keda.answers import Refusal, Refused, Served
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.core.observe.freshness import nobody_serves
 from autoscaler.core.types import Readings
@@ -82,12 +84,20 @@ class KedaAnswers:
     """
 
     def __init__(
-        self, books: Books, tell: Callable[[str, str], None], clock: Clock, previews: HpaPreviews, *, hold_s: float
+        self,
+        books: Books,
+        tell: Callable[[str, str], None],
+        clock: Clock,
+        previews: HpaPreviews,
+        *,
+        guard: Guard,
+        hold_s: float,
     ) -> None:
         self.previews = previews
         self._books = books
         self._tell = tell
         self._clock = clock
+        self._guard = guard
         self._hold_s = hold_s
         self._synced = False
         self._steps: dict[str, _Step] = {}
@@ -127,8 +137,8 @@ class KedaAnswers:
         """Take steps from the feed until it ends. Begin it once the cluster is known."""
         self._synced = True
         async for entry in feed:
-            self.note(entry)
-            self.previews.settle()
+            self._guard.run("what KEDA is told", partial(self.note, entry))
+            self._guard.run("previews of HPAs", self.previews.settle)
 
     def note(self, entry: Entry) -> None:
         """Take an entry of the driver's record."""
@@ -232,4 +242,4 @@ def _demand(readings: Readings, *, gateway: bool) -> int | None:
         if pod.waiting is None or pod.running is None:
             return None
         total += pod.waiting + pod.running
-    return math.ceil(total)
+    return math.ceil(total) if math.isfinite(total) else None  # each part is finite, and their sum need not be

@@ -20,6 +20,7 @@ from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.leader_label import LeaderLabel
 from autoscaler.adapters.kube.writing import Requests
 from autoscaler.api.claims import Claim
+from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.hpa_sight import Followed
 from autoscaler.app.keda import Books, KedaAnswers
@@ -40,6 +41,7 @@ class KedaSide:
         api: Requests,
         books: Books,
         clock: Clock,
+        guard: Guard,
         *,
         cluster: Cluster,
         hold: Callable[[Claim, str], None],
@@ -51,7 +53,7 @@ class KedaSide:
         self._counts = Counts()
         self._server = Beside(clock, self._counts)
         previews = HpaPreviews(self._sight, clock, hold)
-        self.answers = KedaAnswers(books, self._server.tell, clock, previews, hold_s=settings.keda.hold_s)
+        self.answers = KedaAnswers(books, self._server.tell, clock, previews, guard=guard, hold_s=settings.keda.hold_s)
         self._label = LeaderLabel(
             api,
             clock,

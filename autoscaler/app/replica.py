@@ -124,7 +124,7 @@ class Live:
             board=self._board, hub=self.hub, statuses=self._statuses, events=self._events, knowledge=self._known,
             clock=clock, guard=self._guard, shadowing=self._shadowing,
         )  # fmt: skip
-        self.keda = KedaSide(settings, api, self._known, clock, cluster=self._cluster, hold=self._on_held)
+        self.keda = KedaSide(settings, api, self._known, clock, self._guard, cluster=self._cluster, hold=self._on_held)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)
 

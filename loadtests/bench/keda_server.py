@@ -27,6 +27,7 @@ from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, Target, TargetSp
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app import garbage
+from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
 from autoscaler.core.params import Params
@@ -158,7 +159,7 @@ async def ours(objects: int, stepping: int) -> None:
     before_mib = rss_mib()
     known = Known(objects)
     previews = HpaPreviews(known, clock, lambda _claim, _words: None)
-    answers = KedaAnswers(known, server.tell, clock, previews, hold_s=3600.0)
+    answers = KedaAnswers(known, server.tell, clock, previews, guard=Guard(clock), hold_s=3600.0)
     for workload in known.claims:
         answers.on_claim(workload)
     memory = Memory(clock)

@@ -11,6 +11,7 @@ from autoscaler.adapters.kube.scaling import Hpa, Target, TargetSpec, TargetStat
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
 from autoscaler.core.params import Params
@@ -26,7 +27,8 @@ from autoscaler.core.types import (
 )
 from autoscaler.core.view import View
 from autoscaler.runtime.actuator import Act, Outcome
-from autoscaler.runtime.records import Stepped
+from autoscaler.runtime.clock import WallClock
+from autoscaler.runtime.records import Feed, Stepped
 from autoscaler.runtime.triggers import Cause
 from tests.kube.test_hpas import hpa
 
@@ -99,7 +101,8 @@ class Bench:
 
     def __post_init__(self) -> None:
         previews = HpaPreviews(self.known, self.clock, lambda claim, words: None)  # type: ignore[arg-type]
-        self.answers = KedaAnswers(self.known, self.bells.tell, self.clock, previews, hold_s=HOLD_S)  # type: ignore[arg-type]
+        guard, tell = Guard(WallClock()), self.bells.tell
+        self.answers = KedaAnswers(self.known, tell, self.clock, previews, guard=guard, hold_s=HOLD_S)  # type: ignore[arg-type]
         self.answers._synced = True
         self.answers.on_claim(CHAT)
 
@@ -284,6 +287,7 @@ def pod(waiting: float | None, running: float | None) -> PodReading:
         pytest.param((pod(0.4, 8),), None, None, 9, id="rounded up to whole requests"),
         pytest.param((), None, None, None, id="no pod where three replicas stand"),
         pytest.param((pod(2, None),), None, None, None, id="a pod that does not say"),
+        pytest.param((pod(1.7e308, 1.7e308),), None, None, None, id="a pod whose finite figures have no finite sum"),
         pytest.param(None, None, None, None, id="pods that could not be read"),
         pytest.param((pod(2, 8),), None, "main", None, id="a gateway that does not say"),
     ],
@@ -357,6 +361,20 @@ def test_workloads_that_keda_does_not_ask_for_are_not_kept() -> None:
     bench = Bench(Known(claims={CHAT: replace(claim(), way=Way.ANNOTATION, scaled_object=None)}))
     bench.step(5)
     assert not bench.answers._steps
+
+
+async def test_a_bug_that_one_step_meets_keeps_no_other_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench, feed = Bench(), Feed(10)
+    monkeypatch.setattr(bench.answers, "note", feed.push)
+    bench.step(5, pods=(None,))  # type: ignore[arg-type] # a bug, whatever it was that let this come so far
+    bench.step(7)
+    monkeypatch.undo()
+    feed.close()
+    await bench.answers.run(feed)
+    assert bench.number() == 7
+    assert "AttributeError" in capsys.readouterr().out
 
 
 def test_a_number_that_is_told_is_previewed_for_the_workload_behind_the_scaledobject() -> None:
