@@ -17,6 +17,8 @@ from autoscaler.ports import Clock
 from autoscaler.record.board import Board
 from autoscaler.record.stream import Aim, Frame, WorkloadFrame
 from autoscaler.runtime.actuator import Act, Outcome
+from autoscaler.runtime.clock import breathe
+from autoscaler.runtime.lanes import SLICE
 from autoscaler.runtime.records import Entry, Feed, Note, Stepped
 
 TOLD: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN})
@@ -60,13 +62,15 @@ class Publisher:
         """Tell what comes on the feed until it ends."""
         async for entry in feed:
             entries, frames = [entry], dict[str, WorkloadFrame]()
-            while (more := feed.take()) is not None:
+            while len(entries) < SLICE and (more := feed.take()) is not None:
                 entries.append(more)
             self._guard.run("shadow mode", partial(self._watch, entries))
             for each in entries:
                 self._guard.run("an entry", partial(self._tell, each, frames))
             if frames:
                 self._hub.publish(Frame(self._clock.now(), 1.0, tuple(frames.values())))
+            if len(entries) == SLICE:
+                await breathe(self._clock)
 
     def on_claim(self, workload: str) -> None:
         """A claim, or who asks in vain, changed."""

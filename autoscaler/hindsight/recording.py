@@ -6,6 +6,7 @@ is missing is named.
 """
 
 import gzip
+import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ MOST_TOLD: Final = 20
 """Bad lines told in full; of those beyond it the number is told."""
 
 _ROTATED: Final = re.compile(r"(?P<name>.+)-(?P<number>\d{12})\.jsonl(\.gz)?")
+_INSTANT: Final = re.compile(rb'"now_s":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
 _START: Final = msgspec.json.Decoder(Start)
 
 
@@ -161,13 +163,24 @@ def _is_audit(path: Path) -> bool:
 
 
 def _ordered(paths: Sequence[Path]) -> list[Path]:
-    """Rotated files of one folder and name by their numbers, in the place of the first of them."""
+    """Rotated files of one folder and name by their numbers; folders, as of two replicas, by their first instant."""
     groups: dict[tuple[Path, str], list[tuple[int, Path]]] = {}
     for path in dict.fromkeys(paths):
         found = _ROTATED.fullmatch(path.name)
         key = (path.parent, found["name"]) if found is not None else (path, "")
         groups.setdefault(key, []).append((int(found["number"]) if found is not None else 0, path))
-    return [path for group in groups.values() for _, path in sorted(group)]
+    in_time = sorted((sorted(group) for group in groups.values()), key=lambda group: _first_s(group[0][1]))
+    return [path for group in in_time for _, path in group]
+
+
+def _first_s(path: Path) -> float:
+    """The first instant in a file; where there is none to be read, the file stands first, and is told of there."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            found = _INSTANT.search(lines.readline())
+    except (OSError, EOFError, zlib.error):
+        return -math.inf
+    return -math.inf if found is None else float(found[1])
 
 
 def _missing_numbers(paths: Sequence[Path]) -> Iterator[str]:

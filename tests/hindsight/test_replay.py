@@ -47,6 +47,14 @@ def test_files_that_were_rotated_are_put_in_order_and_may_be_compressed_or_a_who
         assert done.gaps == []
 
 
+def test_the_folders_of_two_replicas_are_put_in_the_order_of_their_time(tmp_path: Path) -> None:
+    for folder, part in (("later", lines()[101:]), ("earlier", lines()[:101])):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "audit-000000000001.jsonl", part)
+    done = again(tmp_path / "later", tmp_path / "earlier")
+    assert (done.rerun.compared, done.rerun.different, done.gaps) == ((len(lines()) - 1) // 2, 0, [])
+
+
 def test_a_decision_that_was_changed_by_hand_is_the_one_that_is_named(tmp_path: Path) -> None:
     changed = list(lines())
     decision = json.loads(changed[10])
