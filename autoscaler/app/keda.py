@@ -49,6 +49,10 @@ class Books(Protocol):
         """The target's count as it was last seen; None where it does not say."""
         ...
 
+    def is_cut_off(self, ref: TargetRef) -> bool:
+        """Whether that was too long ago to be the count of now."""
+        ...
+
     @property
     def frozen(self) -> str | None:
         """Why nothing is acted upon, None while it is."""
@@ -180,8 +184,9 @@ class KedaAnswers:
             return Refused(Refusal.NOT_READY, "the cluster is not known yet; ask again in some seconds")
         found = self._asking.get((namespace, name))
         if found is None:
-            words = f"no ScaledObject {namespace}/{name} with a trigger that points here is known"
-            return Refused(Refusal.UNKNOWN, words)
+            return Refused(
+                Refusal.UNKNOWN, f"no ScaledObject {namespace}/{name} with a trigger that points here is known"
+            )
         workload, refused = found
         if refused is not None:
             missing = refused.reject is Reject.NO_TARGET
@@ -192,30 +197,29 @@ class KedaAnswers:
         return self._told(claim, step)
 
     def _told(self, claim: Claim, step: _Step) -> Served | Refused:
-        age_s = self._clock.monotonic() - step.at_s
+        workload, age_s = claim.ref.workload, self._clock.monotonic() - step.at_s
         if age_s > max(LATE_MIN_S, LATE_TICKS * claim.spec.tick_s):
-            return Refused(Refusal.NOT_READY, f"the last decision on {claim.ref.workload} is {age_s:.0f} s old")
+            return Refused(Refusal.NOT_READY, f"the last decision on {workload} is {age_s:.0f} s old")
         if math.isinf(step.blind_s):
-            words = (
-                f"this leader has read no metric of {claim.ref.workload} yet; `headroom doctor` says what is missing"
-            )
+            words = f"this leader has read no metric of {workload} yet; `headroom doctor` says what is missing"
             return Refused(Refusal.NOT_READY, words)
         blind_s = step.blind_s + age_s if step.blind_s else 0.0
         if blind_s > self._hold_s:
-            words = f"the metrics of {claim.ref.workload} could not be read for {blind_s:.0f} s"
+            words = f"the metrics of {workload} could not be read for {blind_s:.0f} s"
             return Refused(Refusal.NOT_READY, words)
         standing = self._books.standing(claim.ref)
         if standing is None:
             standing = step.seen
         mode = Mode.PAUSED if self._books.frozen is not None else self._books.mode(claim)
         acts = mode.allows(standing, step.replicas)
+        if not acts and self._books.is_cut_off(claim.ref):
+            return Refused(Refusal.NOT_READY, f"how many replicas of {workload} stand cannot be read now")
         replicas, demand = (step.replicas, step.demand) if acts else (standing, None)
         return Served(replicas, standing, demand, max(age_s, blind_s), held=blind_s > 0)
 
 
 def _warms_up(readings: Readings) -> bool:
-    """Whether all that was ordered is still starting: there is nothing to read yet, and that is no fault to fall back
-    for."""
+    """Whether all that was ordered is still starting: there is nothing to read yet, which is nobody's fault."""
     replicas = readings.replicas
     return readings.pods == () and replicas.ready == 0 and len(replicas.starting) >= replicas.desired > 0
 

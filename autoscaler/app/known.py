@@ -10,6 +10,7 @@ import msgspec
 
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.lease import Elector
+from autoscaler.adapters.kube.replicas import CUT_OFF_S
 from autoscaler.api.claims import Claim, Doubt, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.room import Room
@@ -50,6 +51,10 @@ class Known:
         """The target's count as it was last seen; None where it does not say."""
         target = self._cluster.target(ref)
         return None if target is None else target.spec.replicas
+
+    def is_cut_off(self, ref: TargetRef) -> bool:
+        """Whether that was too long ago to be the count of now."""
+        return self._cluster.cut_off_s(ref) > CUT_OFF_S
 
     def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """The status that a ScalingPolicy shows; None where it is not followed."""

@@ -123,6 +123,10 @@ class Known:
         """What a step saw stands."""
         return None
 
+    def is_cut_off(self, ref: TargetRef) -> bool:
+        """Nothing is cut off."""
+        return False
+
     def hpa(self, claim: Claim) -> Hpa | None:
         """The HPA that KEDA keeps for a claim."""
         return self.hpas.get(claim.ref.workload)

@@ -65,6 +65,7 @@ class Known:
     rejected: dict[str, tuple[Rejection, ...]] = field(default_factory=dict)
     in_mode: Mode = Mode.ACTIVE
     stands: int | None = None
+    cut_off: bool = False
     frozen: str | None = None
     leading: bool = True
     leader: str = "headroom-1"
@@ -91,6 +92,9 @@ class Known:
 
     def standing(self, ref: TargetRef) -> int | None:
         return self.stands
+
+    def is_cut_off(self, ref: TargetRef) -> bool:
+        return self.cut_off
 
 
 @dataclass
@@ -263,6 +267,16 @@ def test_while_everything_is_frozen_what_stands_is_told() -> None:
     bench = Bench(Known(stands=4, frozen="incident 7"))
     bench.step(9, seen=4)
     assert bench.number() == 4
+
+
+@pytest.mark.parametrize("frozen", [None, "incident 7"], ids=["paused", "frozen"])
+def test_what_stood_once_is_not_told_as_what_stands(frozen: str | None) -> None:
+    """KEDA may have gone on from 4 towards 9 since: told 4, HPA would take away again what serves."""
+    bench = Bench(Known(in_mode=Mode.PAUSED, stands=4, frozen=frozen, cut_off=True))
+    bench.step(9, seen=4)
+    assert bench.refusal() == (Refusal.NOT_READY, "how many replicas of prod/chat stand cannot be read now")
+    bench.known.in_mode, bench.known.frozen = Mode.ACTIVE, None
+    assert bench.number() == 9
 
 
 def test_limits_that_were_lowered_after_a_decision_take_it_back() -> None:
