@@ -74,7 +74,12 @@ class KedaSide:
             files = Tls(given.cert_file, given.key_file, given.client_ca_file, frozenset(given.client_names))
         listen = Listen(keda.host, keda.port, files, keda.max_streams)
         async with self._server.serving(listen, self.answers) as port:
-            LOG.info("KEDA is answered", host=keda.host, port=port, encrypted=files is not None)
+            LOG.info(
+                "the port for KEDA is open; the leader gives numbers",
+                host=keda.host,
+                port=port,
+                encrypted=files is not None,
+            )
             yield
 
     def works(self) -> dict[str, Coroutine[Any, Any, None]]:
