@@ -290,6 +290,23 @@ async def test_trouble_that_stays_is_shown_and_not_asked_for_in_a_busy_loop(hand
     assert seen.told() == ["+a", "+b"]
 
 
+async def test_watches_that_break_before_they_show_anything_are_no_news() -> None:
+    """They are opened, so the server is there; what has changed meanwhile is not known."""
+    async with FakeServer() as server:
+        clock = ScaledClock(200.0)
+        often = InformerTimes(lasting_s=60.0, caught_up_s=60.0, backoff=BackoffBounds(cap_s=4.0))  # 0.3 s of this clock
+        async with following(server, clock=clock, times=often) as seen:
+            await until(lambda: server.count(watches=True) == 1)
+            server.always = lines(b'{"type":"ADDED","obj', then="cut")
+            began_s = clock.now()
+            server.end_watches()
+            await until(lambda: clock.now() > began_s + 60.0)
+            assert server.count(watches=True) > 5
+            assert seen.pods.cut_off_s() > 50.0
+            server.always = None
+            await until(lambda: seen.pods.cut_off_s() == 0.0)
+
+
 async def test_a_watch_that_lasted_is_opened_again_at_once() -> None:
     async with FakeServer() as server:
         slow = InformerTimes(lasting_s=0.0, backoff=BackoffBounds(30.0, 30.0))

@@ -25,6 +25,9 @@ __all__ = ["Change", "Informer", "InformerTimes", "Resource"]
 GONE = 410
 """The server no longer knows the version from which a watch or a page is asked for."""
 
+BLIND = 2
+"""After so many watches that showed nothing, one that is opened is no proof that nothing has changed."""
+
 ABSENT = 404
 FORBIDDEN = 403
 
@@ -75,6 +78,10 @@ class Informer(Generic[T]):
         self._listed = False
         """A list was tried in this round, and no good watch has followed it yet."""
         self._fault: KubeError | None = None
+        self._blind = 0
+        """Watches in a row that were opened and broke before they showed anything."""
+        self._doubted_s: float | None = None
+        """Since when a watch is open that is not believed yet."""
         self._synced = asyncio.Event()
         self._wanted = asyncio.Event()
         self._scope: asyncio.Timeout | None = None
@@ -87,12 +94,13 @@ class Informer(Generic[T]):
     @property
     def error(self) -> KubeError | None:
         """Why `items` may not be up to date: the server does not answer, or objects that cannot be read."""
-        return self._fault or self._cache.trouble(self.path)
+        return self._trouble() or self._cache.trouble(self.path)
 
     @property
     def denied(self) -> bool:
         """The server does not let us read this resource; it is asked again, for rights may be granted any time."""
-        return self._fault is not None and self._fault.status == FORBIDDEN
+        fault = self._trouble()
+        return fault is not None and fault.status == FORBIDDEN
 
     async def wait_synced(self) -> None:
         """Return once `synced`."""
@@ -103,6 +111,7 @@ class Informer(Generic[T]):
 
         While nothing changes it is heard about once a minute (a bookmark) or after `idle_s` (another watch).
         """
+        self._catch_up()
         return self._clock.monotonic() - self._heard_s
 
     def cut_off_s(self) -> float:
@@ -110,7 +119,7 @@ class Informer(Generic[T]):
 
         A stream that broke was good until then, however quiet; one that fell silent was so since it was heard last.
         """
-        return 0.0 if self._fault is None else self._clock.monotonic() - self._good_s
+        return 0.0 if self._trouble() is None else self._clock.monotonic() - self._good_s
 
     def relist(self) -> None:
         """Ask for a list that begins now, whatever is going on; `lists` grows when it is complete."""
@@ -190,14 +199,21 @@ class Informer(Generic[T]):
         self._lasted = False
         async with self._api.stream(self._wire.path, query, idle_s=self._times.idle_s) as lines:
             opened_s = self._clock.monotonic()
-            self._settle()
+            if self._blind < BLIND:
+                self._settle()
+            else:
+                self._doubted_s = opened_s
+            self._blind += 1
             try:
                 async for line in lines:
                     self._take(self._wire.event(line))
+                    self._blind = 0
             finally:
+                self._catch_up()
+                self._doubted_s = None
                 lasted_s = self._clock.monotonic() - opened_s
                 if lasted_s >= self._times.lasting_s:
-                    self._lasted, self._listed = True, False
+                    self._lasted, self._listed, self._blind = True, False, 0
                     self._backoff.reset()
         if not self._lasted:
             raise KubeError(Fault.UNAVAILABLE, f"GET {self._wire.path}: the watch was ended after {lasted_s:.1f} s")
@@ -215,6 +231,17 @@ class Informer(Generic[T]):
                 self._cache.drop(event.seen.metadata.key)
             else:
                 self._cache.put(event.seen)
+
+    def _trouble(self) -> KubeError | None:
+        """What went wrong and is not over."""
+        self._catch_up()
+        return self._fault
+
+    def _catch_up(self) -> None:
+        """Believe a watch after blind ones once it has stood for a while: what was missed has been shown by then."""
+        if self._doubted_s is not None and self._clock.monotonic() >= self._doubted_s + self._times.caught_up_s:
+            self._doubted_s = None
+            self._settle()
 
     def _settle(self) -> None:
         """The server answered: what is held is what it has."""

@@ -17,6 +17,8 @@ class InformerTimes:
     """A watch is asked to end after a time drawn from here, so that watches spread over servers and over time."""
     lasting_s: float = 5.0
     """A watch that ends sooner has failed, whatever it said: the next one waits."""
+    caught_up_s: float = 0.5
+    """After watches that showed nothing: an open one has shown by then what they missed."""
     absent_s: float = 30.0
     """Between two looks for a resource that is not served, and how long one that was served must be missed."""
     backoff: BackoffBounds = field(default_factory=BackoffBounds)
