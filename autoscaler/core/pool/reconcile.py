@@ -119,7 +119,7 @@ def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
     good = _without(slots.counts & ~found.going, list(found.reasons))
     leased = slots.stage == Stage.LEASED
     good &= ~leased
-    rotation = rotated(view, state, good)
+    rotation = rotated(view, state, good, found.going)
     counted = good & ~rotation.retiring
     early = [at for at, _ in rotation.anew if slots.stage[at] < Stage.WEIGHTS_WARM]
     supply = int(_without(counted, early).sum()) + len(state.ordered)
@@ -136,7 +136,7 @@ def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[
     room = sizing.most - stock.standing
     if stock.warm >= sizing.target:
         yield from ((at, PoolReason.RETIRED) for at in retiring)
-    elif retiring and room <= 0 and stock.supply >= sizing.target - len(retiring):
+    elif retiring and room <= 0 and stock.supply >= sizing.target - len(retiring) and not stock.lost.going.any():
         yield retiring[0], PoolReason.RETIRED
     counted = stock.good & ~stock.rotation.retiring
     hard = stock.standing - int(stock.lost.going.sum()) - len(stock.lost.reasons) - sizing.most

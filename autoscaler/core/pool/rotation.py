@@ -39,11 +39,11 @@ class Rotation:
     retiring: Bools
 
 
-def rotated(view: View, state: PoolState, good: Bools) -> Rotation:
-    """What rotates now; `good` are the slots that count and are not going, shape (slots,)."""
+def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation:
+    """What rotates now; `good` are the slots that count and are not going, `going` those deleted, shape (slots,)."""
     slots = view.slots
     at_once = max(1, ceil(AT_ONCE * int(good.sum())))
-    under_way = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum())
+    under_way = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + int(going.sum()) + len(state.ordered)
     retiring = _retiring(view, good, at_once)
     warm = good & (slots.stage == Stage.WEIGHTS_WARM) & ~retiring
     deadlines_s = np.array([slot.deadline_s for slot in slots.seen], dtype=np.float64)

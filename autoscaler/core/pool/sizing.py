@@ -78,10 +78,11 @@ def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, su
     chain.raise_to(params.min_slots, PoolReason.MINIMUM, (("min_slots", params.min_slots),))
     minima = sum(count for _, count in params.zone_minima)
     chain.raise_to(minima, PoolReason.ZONE_MINIMUM, (("zones", len(params.zone_minima)),))
+    held_slots = max(supply, state.targets[-1][1] if state.targets else 0)
     if want.slots is None:
-        chain.raise_to(supply, PoolReason.STALE)
+        chain.raise_to(held_slots, PoolReason.STALE)
     elif young:
-        chain.raise_to(supply, PoolReason.YOUNG, (("known_s", state.history.known * growth.BIN_S),))
+        chain.raise_to(held_slots, PoolReason.YOUNG, (("known_s", state.history.known * growth.BIN_S),))
     chain.cap(params.max_slots, PoolReason.MAXIMUM, (("max_slots", params.max_slots),))
     most = most_slots(params)
     chain.cap(most, PoolReason.BUDGET, (("max_gpus", params.max_gpus), ("slot_gpus", params.slot.gpus)))

@@ -69,7 +69,7 @@ STORIES = st.builds(
     floor=st.integers(0, 12),
     seed=st.integers(0, 99),
 )
-law = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+law = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)

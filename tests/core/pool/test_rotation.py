@@ -14,6 +14,7 @@ from tests.core.pool.builders import (
     claim,
     demand,
     fleet,
+    known,
     node,
     node_pools,
     of,
@@ -39,6 +40,27 @@ def test_slots_whose_end_is_near_are_made_anew_one_in_ten_at_a_time_the_nearest_
 def test_no_further_slot_rotates_while_one_is_under_way() -> None:
     slots = (*fleet(5, deadline_s=NOW_S + 100.0), slot("p-5"))
     assert gone(taken(pool(min_slots=6), world(slots))) == []
+
+
+def test_no_further_slot_rotates_before_the_last_one_is_gone_and_followed() -> None:
+    seen, params = world(fleet(5, deadline_s=NOW_S + 100.0)), pool(min_slots=5, max_slots=5)
+    first = taken(params, seen)
+    assert gone(first) == [("p-0", PoolReason.ROTATED)]
+    assert of(CreateSlot, first) == [], "the pool is full until it is gone"
+    assert gone(taken(params, seen, first.state, NOW_S + 5.0)) == []
+
+
+def test_a_slot_that_rotates_while_demand_is_not_known_is_followed_by_another() -> None:
+    state = replace(known(0.0), targets=((NOW_S - 60.0, 5),))
+    there = world(fleet(4), demand=None)
+    done = taken(pool(max_slots=5), there, state)
+    assert (done.decision.target, len(of(CreateSlot, done))) == (5, 1)
+
+
+def test_a_full_pool_swaps_no_second_aged_slot_meanwhile() -> None:
+    params = pool(min_slots=3, max_slots=3, node_life_s=86_400.0)
+    first = taken(params, aged(3))
+    assert gone(taken(params, aged(3), first.state, NOW_S + 5.0)) == []
 
 
 def test_slots_with_other_content_are_made_anew_gradually_and_at_once_while_cold() -> None:
