@@ -6,16 +6,13 @@ busy machine cannot push an event over the edge of one. KEDA itself polls once a
 
 import asyncio
 import time
-from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from tests.cluster.hpa import Watching
 from tests.cluster.keda import Keda, scaled_object
 from tests.cluster.manifests import deployment
-from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.scaler import Scaler
 
@@ -44,26 +41,6 @@ SLOW_BOTH_WAYS = {
     },
     "scaleDown": {"stabilizationWindowSeconds": 0, "selectPolicy": "Disabled"},
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keda]:
-    """One control plane with KEDA for all tests of this file."""
-    flags = ("--horizontal-pod-autoscaler-sync-period=2s",)
-    with (
-        Plane(tmp_path_factory.mktemp("plane"), aggregates=True, manager_flags=flags) as plane,
-        Keda(plane) as started,
-    ):
-        yield started
-
-
-@pytest.fixture
-def namespace(keda: Keda) -> Iterator[str]:
-    name = f"t-{uuid4().hex[:8]}"
-    keda.plane.kubectl("create", "namespace", name)
-    yield name
-    keda.plane.kubectl("-n", name, "delete", "scaledobject", "--all", "--timeout=20s")
-    keda.plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.mark.parametrize(

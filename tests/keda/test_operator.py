@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -17,7 +16,6 @@ from autoscaler.adapters.keda.answers import Refusal, Refused, Served
 from autoscaler.adapters.keda.certificates import Tls
 from tests.cluster.keda import Keda, scaled_object
 from tests.cluster.manifests import deployment
-from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.scaler import Scaler
 from tests.conftest import ROOT
@@ -77,26 +75,6 @@ class Target:
 
     def events(self) -> str:
         return self.plane.kubectl("-n", self.namespace, "get", "events", "-o", "wide")
-
-
-@pytest.fixture(scope="module")
-def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keda]:
-    """One control plane with KEDA for all tests of this file."""
-    flags = ("--horizontal-pod-autoscaler-sync-period=2s",)
-    with (
-        Plane(tmp_path_factory.mktemp("plane"), aggregates=True, manager_flags=flags) as plane,
-        Keda(plane) as started,
-    ):
-        yield started
-
-
-@pytest.fixture
-def namespace(keda: Keda) -> Iterator[str]:
-    name = f"t-{uuid4().hex[:8]}"
-    keda.plane.kubectl("create", "namespace", name)
-    yield name
-    keda.plane.kubectl("-n", name, "delete", "scaledobject", "--all", "--timeout=20s")
-    keda.plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -45,15 +44,6 @@ def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keda]:
 @pytest.fixture
 def plane(keda: Keda) -> Plane:
     return keda.plane
-
-
-@pytest.fixture
-def namespace(plane: Plane) -> Iterator[str]:
-    name = f"t-{uuid4().hex[:8]}"
-    plane.kubectl("create", "namespace", name)
-    yield name
-    plane.kubectl("-n", name, "delete", "scaledobject", "--all", "--timeout=20s")
-    plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
 class Replicas:
