@@ -10,7 +10,7 @@ from tests.cluster.controller import Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
-from tests.cluster.scene import QUEUE, WITHIN_S
+from tests.cluster.scene import FLOOD, QUEUE, WITHIN_S
 from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(300)]
@@ -36,7 +36,7 @@ def test_killed_and_restarted_in_mid_burst(own_plane: Plane, engines: Engines) -
         wait_for(lambda: "problem: not heard for" in _told(controller, service), 10, "a word about the API server")
         time.sleep(OUTAGE_S)
         own_plane.restart_api()
-        engines.of_all(service.ips(), waiting=60.0)
+        engines.of_all(service.ips(), **FLOOD)  # more than any capacity that was learned by now can clear
         wait_for(lambda: service.replicas() > before, WITHIN_S, "growth after the restart")
         assert "problem: " not in _told(controller, service)
         assert controller.returncode is None
