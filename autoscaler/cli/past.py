@@ -48,6 +48,8 @@ def _lines(past: Past) -> list[str]:
     e, lines = past.estimate, list[str]()
     if e is None:
         lines.append("nothing was counted: arrivals, queue and what one replica carries were never known together")
+    elif e.from_s is None or e.to_s is None:
+        lines.append(e.text)
     else:
         counted = (
             f"counted {duration(e.counted_s)} from {clock(e.from_s)} to {clock(e.to_s)}, {duration(e.missing_s)} not "

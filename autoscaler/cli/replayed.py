@@ -123,6 +123,7 @@ def _told(c: Comparison, told: Told) -> Iterator[str]:
         yield f"  cannot tell what it would have cost: {c.why_not}"
         return
     yield f"  {error_words(c)}"
+    assert c.happened.from_s is not None
     counted = f"counted {duration(c.happened.counted_s)} from {clock(c.happened.from_s)}"
     yield f"  {counted}; in time is by each setting's own objective"
     yield f"  {'on the same arrivals':<26}{'replica-hours':>14}{'over D2':>10}{'in time':>10}{'starts':>8}"

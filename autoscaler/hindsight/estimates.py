@@ -47,6 +47,8 @@ def estimates(recording: Recording, fit: Fit, workload: str | None = None) -> li
         if batch:
             shadow.after(engine.step(shadow.twins, batch).decisions)
     if not rerun.steps:
+        if workload is not None and not recording.faults and recording.lines:
+            raise InputError(f"--workload {workload}: not in {recording.paths[0]}")
         first = f"; {recording.faults[0]}" if recording.faults else ""
         raise InputError(f"nothing to report on in {recording.paths[0]}{first}; give audit files of `headroom run`")
     return [_past(rerun, shadow, name) for name in sorted(rerun.table.rows)]

@@ -134,7 +134,7 @@ class Ledger:
         told = doubt is None
         running = _row(self._hour, self.to_s) if self._hour.counted_s > 0 else None
         unsaid = Estimate(
-            workload=workload, from_s=self.from_s, to_s=self.to_s, counted_s=total.counted_s,
+            workload=workload, from_s=_begun(self.from_s), to_s=_begun(self.to_s), counted_s=total.counted_s,
             missing_s=self.missing_s, requests=total.requests, slack_s=slack_s,
             observed=_account(total.observed, total.requests), modelled=_account(total.modelled, total.requests),
             ours=_account(total.ours, total.requests), scored_s=error.scored_s, late_error_ratio=late_error,
@@ -150,8 +150,8 @@ class Ledger:
         """The sums as plain values, at most 4 KiB; the span and the hour that are open are in the totals only."""
         return {
             "version": VERSION,
-            "from_s": None if math.isnan(self.from_s) else self.from_s,
-            "to_s": None if math.isnan(self.to_s) else self.to_s,
+            "from_s": _begun(self.from_s),
+            "to_s": _begun(self.to_s),
             "missing_s": self.missing_s,
             "starts": self.starts,
             "least": self.least,
@@ -182,6 +182,11 @@ class Ledger:
         except (KeyError, TypeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         return ledger
+
+
+def _begun(at_s: float) -> float | None:
+    """The instant; None for the NaN of a ledger that has seen nothing, which JSON cannot say."""
+    return None if math.isnan(at_s) else at_s
 
 
 def _place(at_s: float, width_s: float) -> int:

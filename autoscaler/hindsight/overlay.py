@@ -27,10 +27,10 @@ class Overlay:
             if not (found and name):
                 raise InputError(f"--set {text!r}: not key=value; give one such as max_replicas=20")
             owner, _, inner = name.partition(".")
-            if inner:
-                changes.setdefault(owner, {})[inner] = _value(value)
-            else:
-                changes[owner] = _value(value)
+            within: object = changes.setdefault(owner, {}) if inner else changes
+            if not isinstance(within, dict) or (inner or name) in within:
+                raise InputError(f"--set {name}: given twice; give every setting once")
+            within[inner or name] = _value(value)
         overlay = cls(changes)
         if changes:
             overlay.policy({})

@@ -63,8 +63,9 @@ class Estimate:
     """The running estimate of one workload. None means that it cannot be told."""
 
     workload: str
-    from_s: float
-    to_s: float
+    from_s: float | None
+    to_s: float | None
+    """The ends of what was looked at; None before the first account began."""
     counted_s: float
     """Time in which all three accounts ran."""
     missing_s: float

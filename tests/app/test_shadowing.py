@@ -94,6 +94,7 @@ async def test_a_human_who_buys_too_late_and_too_much_is_told_what_both_cost() -
     await scene.play(lambda _: Mode.SHADOW)
     told = scene.shadowing.estimate(NAME)
     assert told is not None
+    assert told.to_s is not None
     timeline, end_s = scene.plant.timeline(), scene.plant.now_s
     begun = int(told.to_s - told.counted_s - told.missing_s)
     held = (timeline.ready + timeline.warming)[begun:].sum() / 3600

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
+from autoscaler.cli.past import read_answer
 from autoscaler.sim.headroom import WORKLOAD
 from tests.hindsight.recorded import lines, write
 
@@ -70,6 +71,9 @@ def test_other_settings_are_compared_in_words_in_json_and_on_a_page(audit: Path,
     [
         (["--report", "x.html"], "nothing to plot without --set"),
         (["--set", "nonsense=1"], "nonsense"),
+        (["--set", "max_replicas=3", "--set", "max_replicas=4"], "--set max_replicas: given twice"),
+        (["--set", "slo=3", "--set", "slo.wait_s=5"], "--set slo.wait_s: given twice"),
+        (["--set", "slo.wait_s=5", "--set", "slo={}"], "--set slo: given twice"),
         (["--workload", "prod/other"], "--workload prod/other: not in"),
     ],
 )
@@ -97,4 +101,15 @@ def test_a_report_on_a_workload_that_is_not_there_is_refused(tmp_path: Path) -> 
     audit = write(tmp_path / "audit.jsonl", lines())
     done = run(app, ["report", str(audit), "--workload", "prod/other"])
     assert done.exit_code == 2
-    assert "nothing to report on" in done.stderr
+    assert "--workload prod/other: not in" in done.stderr
+
+
+def test_a_workload_of_which_nothing_was_counted_yet_is_told_with_the_reason(tmp_path: Path) -> None:
+    audit, out = write(tmp_path / "audit.jsonl", lines()[:3]), tmp_path / "out.json"
+    done = run(app, ["report", str(audit), "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "Cannot tell what would have been saved: what one replica carries was not measured yet." in done.stdout
+    assert "counted" not in done.stdout
+    (told,) = read_answer(out.read_bytes(), "/api/past")  # as the running controller answers
+    assert told.estimate is not None
+    assert (told.estimate.from_s, told.estimate.doubt) == (None, "UNCALIBRATED")
