@@ -73,6 +73,11 @@ def preflight(
         _positive("--cold-start", cold_start), _positive("--slots", slots), _positive("--gpus", gpus), _prices(price)
     )
     check_step(step)
+    if prometheus is None and any((workload, selector, namespace, owner_label, metric, begin, end)):
+        raise InputError(
+            "--workload, --selector, --namespace, --owner-label, --metric, --from, --to: they go with --prometheus; "
+            f"of a trace give a part: {FORM}"
+        )
     _outputs(out)
     engine = None if profile is None else load_profile(None if profile == BUILT_IN else profile)
     sources = _trace_sources(trace or [], engine, step)

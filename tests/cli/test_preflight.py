@@ -92,6 +92,7 @@ REFUSED = {
     "a price twice": (["--trace", "TRACE", "--price", "a=1", "--price", "a=2"], "--price a=2: cannot be used"),
     "a price below nothing": (["--trace", "TRACE", "--price", "-1"], "--price -1: cannot be used"),
     "a step of a day": (["--trace", "TRACE", "--step", "86400"], "--step: 86400 s cannot be used"),
+    "a workload of a trace": (["--trace", "TRACE", "--workload", "prod/chat"], "they go with --prometheus"),
     "a part that is not there": (["--trace", "TRACE#model=x"], "no model 'x'; it offers m"),
     "a fragment that is no selection": (["--trace", "TRACE#modle=m"], "'modle=m' cannot be used"),
     "a profile that is not there": (["--trace", "TRACE", "--profile", "nowhere.csv"], "nowhere.csv"),
