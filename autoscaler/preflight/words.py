@@ -216,7 +216,10 @@ def _beyond(part: Provision) -> str:
     if wasted.count == held.count:
         hours = f"{number(wasted.value)} of {number(held.value)} GPU-hours held"
         hours += f" ({100 * wasted.value / held.value:.0f} %)"
-    money = f", which cost {number(cost.value)}" if isinstance(cost, Measured) else ""
+    money = ""
+    if isinstance(cost, Measured):
+        some = "" if cost.count == wasted.count else f" in the {_count(cost.count, 'workload')} with a price"
+        money = f", which cost {number(cost.value)}{some}"
     return f" {hours} were beyond need{money}"
 
 

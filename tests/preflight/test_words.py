@@ -149,6 +149,17 @@ def test_what_only_some_can_tell_is_said_to_be_of_some() -> None:
     assert text.endswith("288 of 576 GPU-hours held (50 %) were beyond need (1 of 2 workloads can tell).")
 
 
+def test_money_of_some_workloads_is_not_told_as_that_of_all() -> None:
+    cluster = Cluster()
+    given = Given(slots=8.0, price_per_gpu_hour={"h100": 3.0})
+    for name, facts in (("a", {Fact.SHAPE: "h100"}), ("b", {})):
+        cluster.add(*study(history(workload=name, facts=facts), given))
+    text = cluster_sentences(cluster.finish())[2].text
+    assert text.endswith(
+        "576 of 1,152 GPU-hours held (50 %) were beyond need, which cost 864 in the 1 workload with a price."
+    )
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0.0, "0 %"), (0.0004, "less than 0.1 %"), (0.123, "12.3 %"), (0.9999, "more than 99.9 %"), (1.0, "100 %")],
