@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why
+from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why, Window
 from autoscaler.preflight.bands import Bands, bands
 from autoscaler.preflight.bursts import REACTIVE, Bursts, bursts
 from autoscaler.preflight.chart import Chart, chart
@@ -192,7 +192,8 @@ def _computing(studies: Sequence[WorkloadStudy]) -> Answer:
     high = sum((s.value if s.high is None else s.high) * h.value for s, h in known) / hours
     value = sum(s.value * h.value for s, h in known) / hours
     how = "each workload's computing share, weighted by the GPU-hours it held"
-    return Measured(value, "ratio", known[0][1].window, len(known), "workloads", how, low, high, sure=1.0)
+    window = _over([share.window for share, _ in known])
+    return Measured(value, "ratio", window, len(known), "workloads", how, low, high, sure=1.0)
 
 
 def _provision(studies: Sequence[WorkloadStudy]) -> Provision:
@@ -202,6 +203,7 @@ def _provision(studies: Sequence[WorkloadStudy]) -> Provision:
         needed=_added(part.needed for part in parts),
         wasted=_added(part.wasted for part in parts),
         short=_added(part.short for part in parts),
+        compared=_added(part.compared for part in parts),
         cost=_added(part.cost for part in parts),
     )
 
@@ -214,7 +216,15 @@ def _added(answers: Iterable[Answer]) -> Answer:
         return found[0]
     first = known[0]
     how = f"sum over {len(known)} of {len(found)} workloads of: {first.how}"
-    return Measured(sum(part.value for part in known), first.unit, first.window, len(known), "workloads", how)
+    window = _over([part.window for part in known])
+    return Measured(sum(part.value for part in known), first.unit, window, len(known), "workloads", how)
+
+
+def _over(windows: Sequence[Window]) -> Window:
+    """From the first begin to the last end; as large a share of it is unknown as of all the windows' time."""
+    from_s, until_s = min(each.from_s for each in windows), max(each.until_s for each in windows)
+    unknown_ratio = sum(each.unknown_s for each in windows) / sum(each.until_s - each.from_s for each in windows)
+    return Window(from_s, until_s, (until_s - from_s) * unknown_ratio)
 
 
 def _work(studies: Sequence[WorkloadStudy], means: dict[str, float]) -> tuple[tuple[str, float], ...]:

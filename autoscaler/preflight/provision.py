@@ -26,6 +26,8 @@ class Provision:
     needed: Answer
     wasted: Answer
     short: Answer
+    compared: Answer
+    """What was held where need is known too: what `wasted` is a part of."""
     cost: Answer
     """What was held beyond need, in the unit that the price was given in."""
 
@@ -60,7 +62,7 @@ def provision(
     """Held, needed and wasted GPU-hours of one workload; each says why where it cannot be told."""
     held, need = _held(history), _need(history, demand, slots, cold_start)
     if isinstance(gpus, CannotTell):
-        return Provision(gpus, gpus, gpus, gpus, gpus)
+        return Provision(gpus, gpus, gpus, gpus, gpus, gpus)
     hours = gpus * history.step_s / _HOUR_S
 
     def told(steps: F64 | CannotTell, how: str, unit: str = "GPU-hours", factor: float = hours) -> Answer:
@@ -74,17 +76,20 @@ def provision(
 
     beyond: F64 | CannotTell
     beneath: F64 | CannotTell
+    beside: F64 | CannotTell
     if isinstance(held, CannotTell):
-        beyond = beneath = held
+        beyond = beneath = beside = held
     elif isinstance(need, CannotTell):
-        beyond = beneath = need
+        beyond = beneath = beside = need
     else:
+        beside = np.where(np.isfinite(need), held, np.nan)
         beyond, beneath = np.maximum(held - need, 0.0), np.maximum(need - held, 0.0)
     return Provision(
         held=told(held, "replicas that answered, times their GPUs"),
         needed=told(need, "replicas that the demand fills, each kept one cold start longer, times their GPUs"),
         wasted=told(beyond, "held beyond need, step by step"),
         short=told(beneath, "needed beyond what was held, step by step"),
+        compared=told(beside, "replicas that answered while need is known, times their GPUs"),
         cost=price if isinstance(price, CannotTell)
         else told(beyond, "what was held beyond need, times the price", "at the given price", hours * price),
     )  # fmt: skip

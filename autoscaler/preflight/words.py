@@ -209,13 +209,11 @@ def _joint_residency(study: ClusterStudy) -> Sentence:
 
 def _beyond(part: Provision) -> str:
     """What was held beyond need, in GPU-hours and, with a price, in money; without its end."""
-    wasted, held, cost = part.wasted, part.held, part.cost
+    wasted, held, cost = part.wasted, part.compared, part.cost
     if isinstance(wasted, CannotTell) or isinstance(held, CannotTell) or held.value <= 0:
         return ""
-    hours = f"{number(wasted.value)} GPU-hours"
-    if wasted.count == held.count:
-        hours = f"{number(wasted.value)} of {number(held.value)} GPU-hours held"
-        hours += f" ({100 * wasted.value / held.value:.0f} %)"
+    hours = f"{number(wasted.value)} of {number(held.value)} GPU-hours held"
+    hours += f" ({100 * wasted.value / held.value:.0f} %)"
     money = ""
     if isinstance(cost, Measured):
         some = "" if cost.count == wasted.count else f" in the {_count(cost.count, 'workload')} with a price"

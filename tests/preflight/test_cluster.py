@@ -139,6 +139,15 @@ def test_hours_are_added_over_those_that_can_tell_and_counted() -> None:
     assert "1 of 2 workloads" in found.provision.held.how  # type: ignore[union-attr]
 
 
+def test_the_window_of_added_hours_is_that_of_all_workloads_and_so_is_its_unknown_share() -> None:
+    later = replace(history(workload="later", steps=DAY, replicas=track([np.nan] * HOUR * 12 + [4.0] * HOUR * 12)),
+                    start_s=2.5 * 86_400.0)  # fmt: skip
+    window = together(history(workload="first"), later).provision.held.window  # type: ignore[union-attr]
+    assert (window.from_s, window.until_s) == (0.0, 3.5 * 86_400.0)
+    # Half a day of the four workload-days is unknown.
+    assert window.unknown_s == pytest.approx(3.5 * 86_400.0 * 0.5 / 4.0)
+
+
 def test_computing_is_weighted_by_what_is_held() -> None:
     small = history(workload="small", replicas=track(np.ones(3 * DAY)), busy_replicas=track(np.zeros(3 * DAY)))
     found = together(history(workload="large"), small)

@@ -149,6 +149,16 @@ def test_what_only_some_can_tell_is_said_to_be_of_some() -> None:
     assert text.endswith("288 of 576 GPU-hours held (50 %) were beyond need (1 of 2 workloads can tell).")
 
 
+def test_waste_is_a_share_of_what_was_held_while_need_is_known_for_all_together_too() -> None:
+    often_known = np.full(3 * DAY, 16.0)
+    often_known[round(1.8 * DAY) :] = np.nan
+    cluster = Cluster()
+    for name in "ab":
+        cluster.add(*study(history(workload=name, running=track(often_known)), Given(slots=8.0)))
+    text = cluster_sentences(cluster.finish())[2].text
+    assert "346 of 691 GPU-hours held (50 %) were beyond need" in text
+
+
 def test_money_of_some_workloads_is_not_told_as_that_of_all() -> None:
     cluster = Cluster()
     given = Given(slots=8.0, price_per_gpu_hour={"h100": 3.0})
