@@ -126,16 +126,16 @@ def _stood(found: Bursts) -> str:
 
 
 def _residency(study: WorkloadStudy) -> Sentence:
-    computing = study.residency.computing
+    computing, beyond = study.residency.computing, _beyond(study.provision)
+    waste = f"{beyond}." if beyond else ""
     if isinstance(computing, CannotTell):
-        return refused("residency", computing)
+        return refused("residency", computing, after=waste)
     text = f"Replicas compute for {_computing(computing)} of the time that they hold GPU memory."
     idle, longest = study.residency.idle_hours, study.residency.longest_idle
     if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value >= 0.1:
         hours = f"{number(idle.value)} replica-hours were held with no work at all"
         text += f" {hours}, the longest stretch {lasting(longest.value)}."
-    beyond = _beyond(study.provision)
-    return Sentence("residency", text + (f"{beyond}." if beyond else ""), True, behind(computing))
+    return Sentence("residency", text + waste, True, behind(computing))
 
 
 def _computing(found: Measured) -> str:
@@ -197,14 +197,14 @@ def _joint_floor(study: ClusterStudy) -> Sentence:
 
 
 def _joint_residency(study: ClusterStudy) -> Sentence:
-    if isinstance(study.computing, CannotTell):
-        return refused("residency", study.computing)
-    text = f"Replicas compute for {_computing(study.computing)} of the time that they hold GPU memory."
-    beyond, wasted = _beyond(study.provision), study.provision.wasted
+    beyond, wasted, waste = _beyond(study.provision), study.provision.wasted, ""
     if beyond and isinstance(wasted, Measured):
         some = f" ({wasted.count} of {study.workloads} workloads can tell)"
-        text += beyond + ("." if wasted.count == study.workloads else f"{some}.")
-    return Sentence("residency", text, True, behind(study.computing))
+        waste = beyond + ("." if wasted.count == study.workloads else f"{some}.")
+    if isinstance(study.computing, CannotTell):
+        return refused("residency", study.computing, after=waste)
+    text = f"Replicas compute for {_computing(study.computing)} of the time that they hold GPU memory."
+    return Sentence("residency", text + waste, True, behind(study.computing))
 
 
 def _beyond(part: Provision) -> str:

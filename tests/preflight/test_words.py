@@ -93,6 +93,12 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         """Replicas compute for 6 to 50 % of the time that they hold GPU memory. 432 of 576 GPU-hours held (75 %)
         were beyond need. [bounds: 6.25 to 50 %; 8,640 steps; 3 days of record]""",
     ),
+    "waste where nothing tells compute": (
+        {"busy_replicas": GONE, "running": GONE},
+        "residency",
+        """Cannot tell: how many replicas compute is not known: neither they nor running requests were recorded. 288 of
+        576 GPU-hours held (50 %) were beyond need. [Needed: replicas with a running request, or running requests.]""",
+    ),
     "waits and no deadline": (
         {},
         "waiting",
@@ -157,6 +163,16 @@ def test_waste_is_a_share_of_what_was_held_while_need_is_known_for_all_together_
         cluster.add(*study(history(workload=name, running=track(often_known)), Given(slots=8.0)))
     text = cluster_sentences(cluster.finish())[2].text
     assert "346 of 691 GPU-hours held (50 %) were beyond need" in text
+
+
+def test_known_waste_of_all_is_told_where_computing_cannot_be() -> None:
+    cluster = Cluster()
+    for name in "ab":
+        made = history(workload=name, running=GONE, busy_replicas=GONE)
+        cluster.add(*study(made, Given(slots=8.0)))
+    text = cluster_sentences(cluster.finish())[2].text
+    assert text.startswith("Cannot tell: ")
+    assert text.endswith(". 576 of 1,152 GPU-hours held (50 %) were beyond need.")
 
 
 def test_money_of_some_workloads_is_not_told_as_that_of_all() -> None:
