@@ -28,6 +28,9 @@ TITLES: Final = {
     "waiting": "What can wait",
 }
 
+WHOLE: Final = 0.9995
+"""From this share on, a part of a record is told as all of it."""
+
 TOLD_WAITS_S: Final = (60.0, 1800.0)
 """Of the tolerances that were tried, those that the sentence speaks of."""
 
@@ -218,7 +221,12 @@ def _beyond(part: Provision) -> str:
     if isinstance(cost, Measured):
         some = "" if cost.count == wasted.count else f" in the {_count(cost.count, 'workload')} with a price"
         money = f", which cost {number(cost.value)}{some}"
-    return f" {hours} were beyond need{money}"
+    window = wasted.window
+    known_ratio = window.known_s / max(window.until_s - window.from_s, 1e-9)
+    part_of_it = (
+        "" if known_ratio >= WHOLE else f"In the {shown_ratio(known_ratio)} of the record where need is known, "
+    )
+    return f" {part_of_it}{hours} were beyond need{money}"
 
 
 def _joint_waiting(study: ClusterStudy) -> Sentence:

@@ -99,6 +99,12 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         """Cannot tell: how many replicas compute is not known: neither they nor running requests were recorded. 288 of
         576 GPU-hours held (50 %) were beyond need. [Needed: replicas with a running request, or running requests.]""",
     ),
+    "waste while demand is known in part": (
+        {"running": track(np.where(np.arange(3 * DAY) < 1.8 * DAY, 16.0, np.nan))},
+        "residency",
+        """Replicas compute for 75 % of the time that they hold GPU memory. In the 60 % of the record where need is
+        known, 173 of 346 GPU-hours held (50 %) were beyond need. [8,640 steps; 3 days of record]""",
+    ),
     "waits and no deadline": (
         {},
         "waiting",
@@ -162,7 +168,8 @@ def test_waste_is_a_share_of_what_was_held_while_need_is_known_for_all_together_
     for name in "ab":
         cluster.add(*study(history(workload=name, running=track(often_known)), Given(slots=8.0)))
     text = cluster_sentences(cluster.finish())[2].text
-    assert "346 of 691 GPU-hours held (50 %) were beyond need" in text
+    part = "In the 60 % of the record where need is known"
+    assert text.endswith(f" {part}, 346 of 691 GPU-hours held (50 %) were beyond need.")
 
 
 def test_known_waste_of_all_is_told_where_computing_cannot_be() -> None:
