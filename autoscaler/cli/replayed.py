@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.core.reasons import Reason
-from autoscaler.hindsight.comparison import Comparison, Setting, compare
+from autoscaler.hindsight.comparison import Comparison, Setting, compare, in_time_ratio
 from autoscaler.hindsight.page import Plot, Section, Series, past_page
 from autoscaler.hindsight.replay import Replayed
 from autoscaler.hindsight.rerun import Difference
@@ -128,7 +128,7 @@ def _told(c: Comparison, told: Told) -> Iterator[str]:
     yield f"  {counted}; in time is by each setting's own objective"
     yield f"  {'on the same arrivals':<26}{'replica-hours':>14}{'over D2':>10}{'in time':>10}{'starts':>8}"
     happened = c.happened
-    ratio = 1.0 - happened.observed.late / happened.requests if happened.requests > 0 else 1.0
+    ratio = in_time_ratio(happened.observed, happened.requests)
     over = _times(c.observed_ratio_d2)
     yield f"  {'what happened':<26}{happened.observed.held_hours:>14.2f}{over:>10}{_percent(ratio):>10}{'':>8}"
     for name, setting in zip(_names(told), (c.as_is, c.other), strict=True):
@@ -169,8 +169,8 @@ def _times(ratio: float | None) -> str:
     return "–" if ratio is None else f"× {ratio:.2f}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f} %"
 
 
 def _section(c: Comparison, told: Told) -> Section:

@@ -22,7 +22,8 @@ class Setting:
 
     account: Account
     starts: int
-    attainment_ratio: float
+    attainment_ratio: float | None
+    """Requests that were in time over all of them; None where none came."""
     ratio_d2: float | None
 
 
@@ -72,8 +73,13 @@ def compare(whatif: WhatIf, workload: str) -> Comparison:
 
 
 def _setting(estimate: Estimate, best: Optimum | None) -> Setting:
-    late = estimate.ours.late / estimate.requests if estimate.requests > 0 else 0.0
-    return Setting(estimate.ours, estimate.starts, 1.0 - late, _ratio(estimate.ours, best))
+    attainment = in_time_ratio(estimate.ours, estimate.requests)
+    return Setting(estimate.ours, estimate.starts, attainment, _ratio(estimate.ours, best))
+
+
+def in_time_ratio(account: Account, requests: float) -> float | None:
+    """Of `requests`, the share that was not late; None where none came."""
+    return 1.0 - account.late / requests if requests > 0 else None
 
 
 def _ratio(account: Account, best: Optimum | None) -> float | None:

@@ -2,13 +2,15 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoscaler.cli.replayed import Told, comparisons, text
 from autoscaler.errors import InputError
 from autoscaler.fitting.fit import fit
-from autoscaler.hindsight.comparison import compare
+from autoscaler.hindsight.comparison import _setting, compare
 from autoscaler.hindsight.estimates import estimates
 from autoscaler.hindsight.overlay import Overlay
 from autoscaler.hindsight.recording import Recording
@@ -165,6 +167,8 @@ def test_under_a_lower_maximum_decisions_differ_and_both_worlds_have_their_bill(
     assert c.as_is is not None
     assert c.other is not None
     assert c.other.account.held_hours < c.as_is.account.held_hours
+    assert c.other.attainment_ratio is not None
+    assert c.as_is.attainment_ratio is not None
     assert c.other.attainment_ratio < c.as_is.attainment_ratio
     # The worlds as recorded and as it happened are one policy: the model is all that differs.
     assert c.as_is.account.held_hours == pytest.approx(c.happened.observed.held_hours, rel=0.1)
@@ -179,6 +183,18 @@ def test_without_any_other_setting_both_worlds_are_one(tmp_path: Path) -> None:
     c = compare(done.whatif, WORKLOAD)
     assert (c.differ, c.first, c.stretches) == (0, None, ())
     assert c.as_is == c.other
+
+
+def test_where_no_request_came_none_was_in_time_and_none_was_late(tmp_path: Path) -> None:
+    done = again(write(tmp_path / "audit.jsonl", lines()), changes=("max_replicas=8",))
+    compared = comparisons(done)[0]
+    assert compared.happened is not None
+    silent = replace(compared.happened, requests=0.0)
+    world = _setting(silent, compared.optimum)
+    assert world.attainment_ratio is None
+    told = text(Told(done, [replace(compared, happened=silent, as_is=world, other=world)], ["max_replicas=8"]))
+    rows = [line for line in told.splitlines() if line.startswith(("  what happened", "  as recorded", "  otherwise"))]
+    assert ["–" in row and "%" not in row for row in rows] == [True] * 3
 
 
 def test_an_estimate_is_made_again_from_the_record(tmp_path: Path) -> None:
