@@ -92,7 +92,8 @@ def _bounded(history: WorkloadHistory, replicas: F64, running: F64, slots: Answe
 
 
 def _idle(history: WorkloadHistory) -> tuple[F64, int] | CannotTell:
-    """Replicas held without any work per step, and how many steps are known."""
+    """Replicas held without any work per step, and how many steps are known; where requests that wait were not
+    recorded, those without a running request, of which some may have had work."""
     refusal = _no_replicas(history)
     if refusal is not None:
         return refusal
@@ -112,8 +113,12 @@ def _idle_hours(history: WorkloadHistory) -> Answer:
         return found
     idle, steps = found
     hours = float(idle.sum()) * history.step_s / _HOUR_S
+    window = whole_window(history, steps)
+    if isinstance(history.waiting, Missing):
+        how = "at most: replicas held in steps without a running request; whether requests waited is not known"
+        return Measured(hours, "replica-hours", window, steps, "steps", how, 0.0, hours, sure=1.0)
     how = "replicas held in steps without a running or waiting request"
-    return Measured(hours, "replica-hours", whole_window(history, steps), steps, "steps", how, hours, hours)
+    return Measured(hours, "replica-hours", window, steps, "steps", how, hours, hours)
 
 
 def _longest_idle(history: WorkloadHistory) -> Answer:
@@ -123,10 +128,10 @@ def _longest_idle(history: WorkloadHistory) -> Answer:
     idle, steps = found
     edges = np.flatnonzero(np.diff(np.concatenate(([0], (idle > 0).astype(np.int8), [0]))))
     longest_s = float((edges[1::2] - edges[::2]).max()) * history.step_s if edges.size else 0.0
-    how = "longest run of steps with replicas and without work; a hole ends it"
-    return Measured(
-        longest_s, "s", whole_window(history, steps), edges.size // 2, "idle stretches", how, longest_s, None
-    )
+    how, low = "longest run of steps with replicas and without work; a hole ends it", longest_s
+    if isinstance(history.waiting, Missing):
+        how, low = "longest run of steps with replicas and without a running request; a hole ends it", 0.0
+    return Measured(longest_s, "s", whole_window(history, steps), edges.size // 2, "idle stretches", how, low, None)
 
 
 def _kv(history: WorkloadHistory, level: float) -> Answer:

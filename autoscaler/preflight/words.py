@@ -137,6 +137,8 @@ def _residency(study: WorkloadStudy) -> Sentence:
     idle, longest = study.residency.idle_hours, study.residency.longest_idle
     if isinstance(idle, Measured) and isinstance(longest, Measured) and idle.value >= 0.1:
         hours = f"{number(idle.value)} replica-hours were held with no work at all"
+        if idle.low != idle.high:  # requests that waited were not recorded
+            hours = f"{number(idle.value)} replica-hours were held with no running request (waiting ones: not known)"
         text += f" {hours}, the longest stretch {lasting(longest.value)}."
     return Sentence("residency", text + waste, True, behind(computing))
 

@@ -72,6 +72,16 @@ def test_a_waiting_request_is_work_and_a_hole_is_no_idleness() -> None:
     assert value(held(history(DAY, running=track(unknown))).longest_idle) == 3600.0
 
 
+def test_without_a_record_of_who_waits_idle_hours_are_at_most_those_without_a_running_request() -> None:
+    found = held(history(DAY, running=track(np.zeros(DAY)), waiting=GONE))
+    assert isinstance(found.idle_hours, Measured)
+    assert isinstance(found.longest_idle, Measured)
+    assert (found.idle_hours.low, found.idle_hours.value, found.idle_hours.high) == (0.0, 96.0, 96.0)
+    assert found.idle_hours.how.endswith("without a running request; whether requests waited is not known")
+    assert found.longest_idle.low == 0.0
+    assert "without a running request" in found.longest_idle.how
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

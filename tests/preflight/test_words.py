@@ -87,6 +87,13 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         at all, the longest stretch 6 h. 360 of 576 GPU-hours held (62 %) were beyond need. [8,640 steps; 3 days
         of record]""",
     ),
+    "idle at night as far as running requests tell": (
+        {"waiting": GONE, "running": track(np.where(np.arange(3 * DAY) % DAY < 6 * HOUR, 0.0, 16.0))},
+        "residency",
+        """Replicas compute for 75 % of the time that they hold GPU memory. 72 replica-hours were held with no running
+        request (waiting ones: not known), the longest stretch 6 h. 360 of 576 GPU-hours held (62 %) were beyond
+        need. [8,640 steps; 3 days of record]""",
+    ),
     "bounded by requests": (
         {"busy_replicas": GONE, "running": track(np.full(3 * DAY, 2.0))},
         "residency",
