@@ -1,7 +1,8 @@
 """What every measurement of this room ends in: a number with its window and its uncertainty, or why there is none.
 
-An answer is never a bare number. `Measured` carries unit, interval, count and window; `CannotTell` carries a reason
-code, words, and what would have to be recorded. There is no third form, and no number that stands for "not known".
+An answer is never a bare number. `Measured` carries unit, interval, count and window; `Stated` is one that a person
+gave in its place; `CannotTell` carries a reason code, words, and what would have to be recorded. No number stands for
+"not known".
 """
 
 from dataclasses import dataclass
@@ -58,6 +59,11 @@ class Measured:
     low: float | None = None
     high: float | None = None
     sure: float = COVERAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Stated(Measured):
+    """A number that a person gave and that is used as if measured: nothing was counted, and there is no interval."""
 
 
 @dataclass(frozen=True, slots=True)

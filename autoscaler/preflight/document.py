@@ -1,8 +1,8 @@
 """The answers as one JSON document of a versioned schema, for programs.
 
 Enters: studies. Leaves: JSON. Every answer is an object with `kind`: `measured` carries value, unit, interval, count
-and window, `cannot_tell` carries reason, text and what is needed. Fields are added under the same version; a change of
-meaning raises it.
+and window, `given` the same fields with what an option said in place of a measurement, `cannot_tell` reason, text and
+what is needed. Fields and kinds are added under the same version; a change of meaning raises it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from autoscaler import __version__
-from autoscaler.preflight.answers import CannotTell, Measured
+from autoscaler.preflight.answers import CannotTell, Measured, Stated
 from autoscaler.preflight.chart import Chart
 from autoscaler.preflight.cluster import ClusterStudy
 from autoscaler.preflight.episodes import Episodes
@@ -24,7 +24,7 @@ from autoscaler.preflight.words import cluster_sentences, workload_sentences
 
 SCHEMA: Final = "headroom.preflight/1"
 
-_KINDS: Final = {Measured: "measured", CannotTell: "cannot_tell"}
+_KINDS: Final = {Measured: "measured", Stated: "given", CannotTell: "cannot_tell"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why, Window
+from autoscaler.preflight.answers import Answer, CannotTell, Measured, Stated, Why, Window
 from autoscaler.preflight.history import Fact, Spread, Track, WorkloadHistory
 from autoscaler.preflight.spreads import quantile, total
 
@@ -51,7 +51,7 @@ def cold_start(history: WorkloadHistory, given: Given) -> Answer:
             window = whole_window(history)
             return Measured(at.value_s, "s", window, round(total(found)), "cold starts", how, at.low_s, at.high_s)
     if given.cold_start_s is not None:
-        return Measured(given.cold_start_s, "s", whole_window(history), 0, "cold starts", "given, not measured")
+        return Stated(given.cold_start_s, "s", whole_window(history), 0, "cold starts", "given, not measured")
     text = "no cold start was recorded and none was given"
     return CannotTell(Why.NO_COLD_START, text, "measured cold starts, or --cold-start SECONDS")
 
@@ -61,11 +61,12 @@ def slots(history: WorkloadHistory, given: Given) -> Answer:
     measured = _saturated(history)
     if measured is not None:
         return measured
-    named = number_fact(history, Fact.SLOTS)
-    value = named if named is not None else given.slots
-    if value is not None:
-        how = "given, not measured" if named is None else "the engine's setting, as the source names it"
-        return Measured(value, "requests per replica", whole_window(history), 0, "steps", how)
+    named, unit = number_fact(history, Fact.SLOTS), "requests per replica"
+    if named is not None:
+        how = "the engine's setting, as the source names it"
+        return Measured(named, unit, whole_window(history), 0, "steps", how)
+    if given.slots is not None:
+        return Stated(given.slots, unit, whole_window(history), 0, "steps", "given, not measured")
     return CannotTell(
         Why.NO_CAPACITY,
         "what one replica carries is not known: requests were not seen to wait while all replicas ran",

@@ -61,8 +61,8 @@ def test_its_fields_are_those_of_the_first_version(found) -> None:
     }  # fmt: skip
 
 
-def test_every_answer_in_it_is_measured_or_cannot_be_told(found) -> None:
-    kinds: dict[str, int] = {"measured": 0, "cannot_tell": 0}
+def test_every_answer_in_it_is_measured_or_given_or_cannot_be_told(found) -> None:
+    kinds: dict[str, int] = {"measured": 0, "given": 0, "cannot_tell": 0}
 
     def walk(value: Any) -> None:
         if isinstance(value, dict):
@@ -72,7 +72,7 @@ def test_every_answer_in_it_is_measured_or_cannot_be_told(found) -> None:
             if "kind" in value and "why" in value:
                 assert value["text"]
                 assert value["needed"]
-            if value.get("kind") in kinds:
+            if "kind" in value:
                 kinds[value["kind"]] += 1
             for part in value.values():
                 walk(part)
@@ -82,7 +82,16 @@ def test_every_answer_in_it_is_measured_or_cannot_be_told(found) -> None:
 
     walk(json.loads(document(found)))
     assert kinds["measured"] > 30
+    assert kinds["given"] == 2, "of both workloads what a replica carries"
     assert kinds["cannot_tell"] > 30
+
+
+def test_what_an_option_said_is_given_and_what_the_record_says_instead_is_measured() -> None:
+    options = Given(slots=8.0, cold_start_s=90.0)
+    told = json.loads(document(findings(history(HOUR), history(HOUR, workload="b", cold_start=GONE), given=options)))
+    assert [one["cold_start"]["kind"] for one in told["workloads"]] == ["measured", "given"]
+    assert [one["slots"]["kind"] for one in told["workloads"]] == ["given", "given"]
+    assert {"value", "unit", "window", "how"} < set(told["workloads"][1]["cold_start"])
 
 
 def test_what_is_not_a_number_is_null_and_never_nan(found) -> None:
