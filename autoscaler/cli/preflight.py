@@ -25,7 +25,7 @@ from autoscaler.preflight.traces import STEP_S, check_step, histories
 from autoscaler.preflight.words import TITLES, cluster_sentences, workload_sentences
 from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile
 from autoscaler.sim.serving.profile import Profile
-from autoscaler.sim.traces.selection import FORM
+from autoscaler.sim.traces.selection import FORM, TraceSelection, split_trace
 
 BUILT_IN: Final = "built-in"
 PARTS: Final = ".prometheus"
@@ -125,7 +125,21 @@ def _outputs(out: Path) -> dict[str, Path]:
     return paths
 
 
+def _refuse_twice(traces: Sequence[str]) -> None:
+    """InputError where two arguments are one part of one file: its load would be counted twice."""
+    seen: dict[tuple[Path, TraceSelection], str] = {}
+    for trace in traces:
+        path, selection = split_trace(trace)
+        part = path.resolve(), selection
+        if part in seen:
+            before = seen[part]
+            same = "" if before == trace else f", it is the same as {before}"
+            raise InputError(f"--trace {trace}: given twice{same}; its load would be counted twice, so leave one out")
+        seen[part] = trace
+
+
 def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float) -> list[Source]:
+    _refuse_twice(traces)
     sources = []
     try:
         with Meter(len(traces)) as meter:

@@ -93,6 +93,11 @@ REFUSED = {
     "a price below nothing": (["--trace", "TRACE", "--price", "-1"], "--price -1: cannot be used"),
     "a step of a day": (["--trace", "TRACE", "--step", "86400"], "--step: 86400 s cannot be used"),
     "a workload of a trace": (["--trace", "TRACE", "--workload", "prod/chat"], "they go with --prometheus"),
+    "a trace twice": (["--trace", "TRACE", "--trace", "TRACE"], "trace.csv: given twice; its load would be counted"),
+    "a part twice, in other words": (
+        ["--trace", "TRACE#model=m&seed=0", "--trace", "TRACE#model=m"],
+        "#model=m: given twice, it is the same as ",
+    ),
     "a part that is not there": (["--trace", "TRACE#model=x"], "no model 'x'; it offers m"),
     "a fragment that is no selection": (["--trace", "TRACE#modle=m"], "'modle=m' cannot be used"),
     "a profile that is not there": (["--trace", "TRACE", "--profile", "nowhere.csv"], "nowhere.csv"),
