@@ -144,7 +144,11 @@ def test_a_run_that_was_cut_keeps_its_window_and_another_question_does_not(tmp_p
 
 
 COMMANDS = {
-    "a server that is not there": (["--prometheus", "http://127.0.0.1:1", "--workload", "a/b"], 1, "127.0.0.1"),
+    "a server that is not there": (
+        ["--prometheus", "http://127.0.0.1:1", "--workload", "a/b"],
+        1,
+        "connection refused by http://127.0.0.1:1; is the address right and the server up",
+    ),
     "half a second": (["--prometheus", URL, "--step", "0.5"], 2, "--step"),
     "steps of half seconds": (["--prometheus", URL, "--step", "1.5"], 2, "whole seconds"),
     "nothing to read": ([], 2, "--prometheus URL, or --trace FILE"),

@@ -1,16 +1,20 @@
 """Past load through prometheus-api-client, without its traps."""
 
 import asyncio
+import errno
+import re
+import socket
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from aiohttp import web
 
 from autoscaler.adapters.prometheus.answers import AnswerError, Trouble
 from autoscaler.adapters.prometheus.endpoints import Endpoint
-from autoscaler.adapters.prometheus.history import PastSeries, remembering
+from autoscaler.adapters.prometheus.history import PastSeries, _broken, remembering
 from tests.prometheus.fake import FakePrometheus, prometheus, success
 
 
@@ -140,6 +144,22 @@ async def test_nobody_there_is_no_answer() -> None:
     with pytest.raises(AnswerError) as raised:
         await ranged(fake, 0, 100)
     assert raised.value.trouble is Trouble.UNREACHABLE
+    assert str(raised.value) == f"connection refused by {fake.url}; is the address right and the server up?"
+
+
+UNREACHED = {
+    "a name that nobody knows": (socket.gaierror(-2, "Name or service not known"), "no address .* is the name right"),
+    "no route": (OSError(errno.EHOSTUNREACH, "No route to host"), "no way leads to .*No route to host"),
+    "anything else": (OSError(errno.EIO, "broken"), "^http://prometheus: wrapped$"),
+}
+
+
+@pytest.mark.parametrize(("cause", "words"), UNREACHED.values(), ids=UNREACHED.keys())
+def test_what_broke_beneath_the_libraries_is_said_in_place_of_their_words(cause: OSError, words: str) -> None:
+    wrapped = requests.ConnectionError("wrapped")
+    wrapped.__context__ = RuntimeError("within")
+    wrapped.__context__.__cause__ = cause
+    assert re.search(words, _broken("http://prometheus", wrapped))
 
 
 async def test_a_token_is_read_for_every_question(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ than a cap, and looks at every answer before the library sees it. Who asks decid
 
 import asyncio
 import contextlib
+import errno
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -138,10 +140,8 @@ class _Connection:
             return question(self.library)
         except (requests.Timeout, urllib3.exceptions.TimeoutError) as error:
             raise _late(url, self._timeout_s) from error
-        except OSError as error:  # requests' errors are ones, and those of files and sockets
-            raise AnswerError(Trouble.UNREACHABLE, Fault.UNAVAILABLE, f"{url}: {_words(error)}", again=True) from error
-        except urllib3.exceptions.HTTPError as error:
-            raise AnswerError(Trouble.UNREACHABLE, Fault.UNAVAILABLE, f"{url}: {_words(error)}", again=True) from error
+        except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' errors are OSErrors, and sockets' are
+            raise AnswerError(Trouble.UNREACHABLE, Fault.UNAVAILABLE, _broken(url, error), again=True) from error
         except (PrometheusApiClientException, ValueError) as error:
             raise AnswerError(Trouble.REFUSED, Fault.INVALID, f"{url}: {_words(error)}") from error
 
@@ -224,6 +224,20 @@ def _past(where: str, series: Found) -> PastSeries:
 def _late(url: str, timeout_s: float) -> AnswerError:
     text = f"{url}: no whole answer within {timeout_s:g} s"
     return AnswerError(Trouble.UNREACHABLE, Fault.TIMEOUT, text, again=True, smaller=True)
+
+
+def _broken(url: str, error: Exception) -> str:
+    """What kept an answer from coming: the system's own word for it, which libraries wrap in several of theirs."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return f"connection refused by {url}; is the address right and the server up?"
+        if isinstance(cause, socket.gaierror):
+            return f"no address is known for the host of {url} ({cause.strerror}); is the name right?"
+        if isinstance(cause, OSError) and cause.errno in {errno.EHOSTUNREACH, errno.ENETUNREACH}:
+            return f"no way leads to {url} ({cause.strerror}); is the address right and the network up?"
+        cause = cause.__cause__ or cause.__context__
+    return f"{url}: {_words(error)}"
 
 
 def _words(error: Exception) -> str:
