@@ -66,6 +66,15 @@ class Scaler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        asyncio.run_coroutine_threadsafe(_end(), self.loop).result(30)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+async def _end() -> None:
+    """Return once what a test began on the loop has ended and closed its connections."""
+    async with asyncio.timeout(20):
+        while begun := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(begun)
+    await asyncio.sleep(0.25)  # what aiohttp's documentation gives TLS to say good-bye after a session is closed
