@@ -153,6 +153,7 @@ def test_a_pause_stops_and_its_end_restarts_acting_at_once(scene: Scene) -> None
 def test_a_freeze_stops_and_its_end_restarts_acting_at_once(scene: Scene) -> None:
     service, ips = scene.serve("frozen", max_replicas="6")
     freeze = ("-n", NAMESPACE, "configmap", "headroom-freeze")
+    scene.plane.kubectl("delete", *freeze, "--ignore-not-found")  # `pause --cluster --resume` leaves it empty
     scene.plane.kubectl("create", *freeze, "--from-literal=freeze=change of the network")
     try:
         wait_for(lambda: scene.condition(service, "Active") == ("False", "Frozen"), PROMPT_S, "the freeze")
