@@ -23,6 +23,9 @@ from autoscaler.core.types import Evidence
 LOOK_S: Final = 60.0
 """Demand may grow for as long as this before the next look (a bin of its history)."""
 
+SLOT_ROUNDING: Final = 1e-9
+"""A slot of 1/11 GPU, as a float, is a hair more than a part of eleven: budgets are kept to this part of a slot."""
+
 
 @dataclass(slots=True)
 class Chain:
@@ -62,7 +65,7 @@ def most_slots(params: PoolParams) -> int:
     """The most slots that the pool's own limits allow."""
     if params.max_gpus is None:
         return params.max_slots
-    return min(params.max_slots, math.floor(params.max_gpus / params.slot.gpus + 1e-9))
+    return min(params.max_slots, math.floor(params.max_gpus / params.slot.gpus + SLOT_ROUNDING))
 
 
 def refill_within_s(state: PoolState, lead: Spread) -> float:

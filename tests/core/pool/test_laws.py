@@ -1,13 +1,14 @@
 """Laws that hold for every story: drawn demand, outages, silences and restarts, in closed loop with a plant."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.params import KnownEvent
@@ -15,6 +16,7 @@ from autoscaler.core.pool.intents import CreateSlot, DeleteClaim, DeleteSlot, Ma
 from autoscaler.core.pool.params import CapacityType, PoolParams, PoolTier
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
+from autoscaler.core.pool.sizing import SLOT_ROUNDING
 from autoscaler.core.pool.state import PoolState, pack, unpack
 from autoscaler.core.pool.world import ModelDemand, World
 from autoscaler.sim.warm.demand import ReplicaDemand
@@ -111,12 +113,14 @@ def played(story: Story, *, restarting: bool = False) -> Iterator[Look]:
 
 @law
 @given(STORIES)
+@example(Story((0, 0, 0), frozenset(), frozenset(), (0.0, 0.0), 0, 2, math.nextafter(2.0, 0.0), 0.0, 0, 0))
 def test_maximum_and_budget_are_never_exceeded(story: Story) -> None:
     for look in played(story):
         standing = sum(each.failed is None for each in look.world.slots or ())
         ordered = len(of(CreateSlot, look.done))
         if ordered:
-            assert standing + ordered <= min(story.params.max_slots, int(story.max_gpus))
+            assert standing + ordered <= story.params.max_slots
+            assert standing + ordered <= story.max_gpus / story.params.slot.gpus + SLOT_ROUNDING
 
 
 @law
