@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
 
 from tests.real import parts
 
@@ -21,6 +22,12 @@ if sys.version_info < (3, 12):
     # Python before 3.12 makes a loop for whoever asks for the current one; pytest-asyncio asks before its first test,
     # and nobody closes what it gets, which the rule that warnings are errors then reports in some other test.
     asyncio.set_event_loop(None)
+
+# A change is judged by the same drawn cases wherever it is tested; `--hypothesis-profile explore` draws others, and
+# what it finds becomes an example of its law.
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("explore", derandomize=False, print_blob=True)
+settings.load_profile("steady")
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SHARED_DATA: Final = ROOT.parent / "shared" / "data"
@@ -59,6 +66,10 @@ def _keda() -> str | None:
     return _control_plane() or parts.missing(("keda",))
 
 
+def _karpenter() -> str | None:
+    return _control_plane() or parts.missing(("karpenter",))
+
+
 def _kubernetes_module() -> str | None:
     found = parts.source("kubernetes", parts.KUBERNETES_MODULE)
     return None if found else "Kubernetes' Go module is not downloaded (python3 dev.py parts kubernetes)"
@@ -92,6 +103,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "control-plane": _control_plane,
     "faketime": _faketime,
     "go": _go,
+    "karpenter": _karpenter,
     "keda": _keda,
     "keda-module": _keda_module,
     "kubernetes-module": _kubernetes_module,
