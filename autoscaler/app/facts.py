@@ -151,7 +151,7 @@ class Facts:
                 *self._cluster.problems(claim.ref),
                 *(() if doubt is None else (doubt.words,)),
                 *problems,
-                *filter(None, [self._signals.problem(key)]),
+                *filter(None, [self._signals.problem(key), self._keda.answers.previews.problem(key)]),
                 *self._failed_gpus(claim),
                 *self._warmups.stuck(self._cluster.members.pods(claim.ref)),
             ),

@@ -5,7 +5,7 @@ which would meet it again after a restart: it is logged, the same words once a m
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -19,6 +19,8 @@ MOST_TOLD: Final = 1000
 
 LOG: Final = structlog.get_logger("headroom")
 
+T = TypeVar("T")
+
 
 class Guard:
     """Runs such work."""
@@ -30,13 +32,19 @@ class Guard:
 
     def run(self, concerned: str, work: Callable[[], None]) -> bool:
         """Do `work` for the `concerned`; False, and a word in the log, where it raised."""
+        return not isinstance(self.attempt(concerned, work), Bug)
+
+    def attempt(self, concerned: str, work: Callable[[], T]) -> T | Bug:
+        """What `work` for the `concerned` returns; the bug it raised, and a word in the log, where it did."""
         result = self._shield.run(work)
-        if not isinstance(result, Bug):
-            return True
-        now_s, told = self._clock.monotonic(), (concerned, result.message)
+        if isinstance(result, Bug):
+            self._tell(concerned, result)
+        return result
+
+    def _tell(self, concerned: str, bug: Bug) -> None:
+        now_s, told = self._clock.monotonic(), (concerned, bug.message)
         if now_s >= self._told_s.get(told, float("-inf")) + AGAIN_S:
             if len(self._told_s) >= MOST_TOLD:
                 self._told_s.clear()
             self._told_s[told] = now_s
-            LOG.error("a bug was met and passed over", concerned=concerned, bug=result.message)
-        return False
+            LOG.error("a bug was met and passed over", concerned=concerned, bug=bug.message)

@@ -7,7 +7,7 @@ blind is told for a while as what it is, a held one; then nothing is told, and K
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -16,14 +16,10 @@ from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
-from autoscaler.core.observe.freshness import nobody_serves
-from autoscaler.core.types import Readings
+from autoscaler.app.keda_step import Step, step_of
 from autoscaler.ports import Clock
 from autoscaler.runtime.actuator import Act, Outcome
 from autoscaler.runtime.records import Entry, Feed, Stepped
-
-DEMAND: Final = ("arrivals", "queue")
-"""Signals of which one at least must be read for a count to mean anything."""
 
 LATE_TICKS: Final = 3.0
 LATE_MIN_S: Final = 15.0
@@ -69,18 +65,6 @@ class Books(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What is kept of a step; `at_s` is monotonic."""
-
-    at_s: float
-    seen: int
-    replicas: int
-    demand: int | None
-    blind_s: float
-    """Since demand was read, at the time of the step; infinite where it never was, 0 while all replicas start."""
-
-
 class KedaAnswers:
     """Answers for the ScaledObjects that ask us. `tell` rings whoever waits for news of one.
 
@@ -104,7 +88,7 @@ class KedaAnswers:
         self._guard = guard
         self._hold_s = hold_s
         self._synced = False
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[str, Step] = {}
         self._asking: dict[tuple[str, str], tuple[str, Rejection | None]] = {}
         """ScaledObject -> the workload that it aims at, and why it is asked for in vain."""
         self._askers: dict[str, set[tuple[str, str]]] = {}
@@ -142,7 +126,7 @@ class KedaAnswers:
         self._synced = True
         async for entry in feed:
             self._guard.run("what KEDA is told", partial(self.note, entry))
-            self._guard.run("previews of HPAs", self.previews.settle)
+            self.previews.settle()
 
     def note(self, entry: Entry) -> None:
         """Take an entry of the driver's record."""
@@ -154,13 +138,8 @@ class KedaAnswers:
         claim = self._books.claim(decision.workload)
         if claim is None or claim.scaled_object is None:
             return
-        self._steps[decision.workload] = _Step(
-            self._clock.monotonic(),
-            decision.seen_replicas,
-            decision.replicas,
-            _demand(entry.readings, gateway=claim.spec.gateway is not None),
-            0.0 if _warms_up(entry.readings) else _blind_s(entry.view.signals),
-        )
+        gateway = claim.spec.gateway is not None
+        self._steps[decision.workload] = step_of(entry, self._clock.monotonic(), gateway=gateway)
         self._tell(claim.ref.namespace, claim.scaled_object)
 
     def _limit(self, act: Act) -> None:
@@ -170,7 +149,11 @@ class KedaAnswers:
             self._steps[act.workload] = replace(step, replicas=min(step.replicas, act.seen_replicas))
 
     def told(self, namespace: str, name: str, metric: str, value: int) -> None:
-        """A number was told: its HPA's preview begins with it."""
+        """A number was told: its HPA's preview begins with it, and may cost the answer nothing."""
+        concerned = f"the preview of the HPA of {namespace}/{name}"
+        self._guard.run(concerned, partial(self._preview, namespace, name, metric, value))
+
+    def _preview(self, namespace: str, name: str, metric: str, value: int) -> None:
         workload, refused = self._asking.get((namespace, name), ("", None))
         claim = self._books.claim(workload) if refused is None else None
         if claim is not None:
@@ -196,7 +179,7 @@ class KedaAnswers:
             return Refused(Refusal.NOT_READY, f"{workload} has not been decided on yet; ask again in some seconds")
         return self._told(claim, step)
 
-    def _told(self, claim: Claim, step: _Step) -> Served | Refused:
+    def _told(self, claim: Claim, step: Step) -> Served | Refused:
         workload, age_s = claim.ref.workload, self._clock.monotonic() - step.at_s
         if age_s > max(LATE_MIN_S, LATE_TICKS * claim.spec.tick_s):
             return Refused(Refusal.NOT_READY, f"the last decision on {workload} is {age_s:.0f} s old")
@@ -216,34 +199,3 @@ class KedaAnswers:
             return Refused(Refusal.NOT_READY, f"how many replicas of {workload} stand cannot be read now")
         replicas, demand = (step.replicas, step.demand) if acts else (standing, None)
         return Served(replicas, standing, demand, max(age_s, blind_s), held=blind_s > 0)
-
-
-def _warms_up(readings: Readings) -> bool:
-    """Whether all that was ordered is still starting: there is nothing to read yet, which is nobody's fault."""
-    replicas = readings.replicas
-    return readings.pods == () and replicas.ready == 0 and len(replicas.starting) >= replicas.desired > 0
-
-
-def _blind_s(signals: Iterable[tuple[str, str, float | None]]) -> float:
-    """Seconds since any signal of demand was read: 0 while one is."""
-    known = [(state, age_s) for signal, state, age_s in signals if signal in DEMAND and age_s is not None]
-    if any(state == "fresh" for state, _ in known):
-        return 0.0
-    return min((age_s for _, age_s in known), default=math.inf)
-
-
-def _demand(readings: Readings, *, gateway: bool) -> int | None:
-    """Requests in flight and waiting, whole; None while a part of them is not known."""
-    total = 0.0
-    if gateway:
-        queued = None if readings.gateway is None else readings.gateway.queued
-        if queued is None:
-            return None
-        total += queued
-    if readings.pods is None or (not readings.pods and not nobody_serves(readings)):
-        return None
-    for pod in readings.pods:
-        if pod.waiting is None or pod.running is None:
-            return None
-        total += pod.waiting + pod.running
-    return math.ceil(total) if math.isfinite(total) else None  # each part is finite, and their sum need not be

@@ -52,7 +52,7 @@ class KedaSide:
         self._sight = Followed(cluster)
         self._counts = Counts()
         self._server = Beside(clock, self._counts)
-        previews = HpaPreviews(self._sight, clock, hold)
+        previews = HpaPreviews(self._sight, clock, guard, hold)
         self.answers = KedaAnswers(books, self._server.tell, clock, previews, guard=guard, hold_s=settings.keda.hold_s)
         self._label = LeaderLabel(
             api,

@@ -162,8 +162,9 @@ async def ours(objects: int, stepping: int) -> None:
     server = Beside(clock, counts)
     before_mib = rss_mib()
     known = Known(objects)
-    previews = HpaPreviews(known, clock, lambda _claim, _words: None)
-    answers = KedaAnswers(known, server.tell, clock, previews, guard=Guard(clock), hold_s=3600.0)
+    guard = Guard(clock)
+    previews = HpaPreviews(known, clock, guard, lambda _claim, _words: None)
+    answers = KedaAnswers(known, server.tell, clock, previews, guard=guard, hold_s=3600.0)
     for workload in known.claims:
         answers.on_claim(workload)
     memory = Memory(clock)

@@ -12,6 +12,7 @@ from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaling import Hpa, Target, TargetSpec, TargetStatus
 from autoscaler.api.claims import Claim, TargetRef, Way
 from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.record.hpa import HpaPreview
 
@@ -55,7 +56,8 @@ class Bench:
     tolerance: bool = True
 
     def __post_init__(self) -> None:
-        self.previews = HpaPreviews(self, self, lambda _, words: self.held.append(words))  # type: ignore[arg-type]
+        guard = Guard(self)  # type: ignore[arg-type]
+        self.previews = HpaPreviews(self, self, guard, lambda _, words: self.held.append(words))  # type: ignore[arg-type]
 
     def now(self) -> float:
         return self.at_s
@@ -257,3 +259,44 @@ def test_the_claim_of_another_workload_is_another_matter() -> None:
     bench.pull(5)
     other = replace(bench.claim, ref=replace(bench.claim.ref, name="code"))
     assert bench.previews.preview(other, 60.0) is None
+
+
+class Half(Bench):
+    """The same, where whatever is seen of chat's HPA makes our own code fail until it is mended."""
+
+    mended = False
+
+    def hpa(self, claim: Claim) -> Hpa | None:
+        assert self.made is not None
+        if self.mended or claim.ref.name != "chat":
+            return self.made
+        return msgspec.structs.replace(self.made, spec=msgspec.structs.replace(self.made.spec, metrics=(None,)))
+
+
+def test_a_bug_that_one_hpa_provokes_costs_its_own_preview_and_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Half(hpa(EXACT), replicas=3)
+    other = replace(bench.claim, ref=replace(bench.claim.ref, name="code"))
+    bench.previews.told(bench.claim, REPLICAS, 5)
+    bench.previews.told(other, REPLICAS, 7)
+    assert bench.previews.figures() == {"prod/code": (7, ())}
+    assert bench.previews.preview(bench.claim, 60.0) is None
+    assert bench.previews.preview(other, 60.0) is not None
+    words = bench.previews.problem(CHAT)
+    assert words is not None
+    assert words.startswith("what its HPA will do cannot be told, which is a bug: AttributeError")
+    assert bench.previews.problem("prod/code") is None
+    assert "the preview of the HPA of prod/chat" in capsys.readouterr().out
+
+    bench.mended = True
+    assert bench.pull(5, after_s=15) == 5
+    assert bench.preview().told == 5
+    assert bench.previews.problem(CHAT) is None
+
+
+def test_a_bug_that_only_looking_ahead_meets_is_told_in_its_place() -> None:
+    bench = Half(hpa(EXACT), replicas=3)
+    bench.mended = True
+    bench.pull(5)
+    bench.mended = False
+    assert bench.previews.preview(bench.claim, 60.0) is None
+    assert "AttributeError" in (bench.previews.problem(CHAT) or "")

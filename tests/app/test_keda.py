@@ -27,7 +27,6 @@ from autoscaler.core.types import (
 )
 from autoscaler.core.view import View
 from autoscaler.runtime.actuator import Act, Outcome
-from autoscaler.runtime.clock import WallClock
 from autoscaler.runtime.records import Feed, Stepped
 from autoscaler.runtime.triggers import Cause
 from tests.kube.test_hpas import hpa
@@ -104,8 +103,8 @@ class Bench:
     bells: Bells = field(default_factory=Bells)
 
     def __post_init__(self) -> None:
-        previews = HpaPreviews(self.known, self.clock, lambda claim, words: None)  # type: ignore[arg-type]
-        guard, tell = Guard(WallClock()), self.bells.tell
+        guard, tell = Guard(self.clock), self.bells.tell  # type: ignore[arg-type]
+        previews = HpaPreviews(self.known, self.clock, guard, lambda claim, words: None)  # type: ignore[arg-type]
         self.answers = KedaAnswers(self.known, tell, self.clock, previews, guard=guard, hold_s=HOLD_S)  # type: ignore[arg-type]
         self.answers._synced = True
         self.answers.on_claim(CHAT)
@@ -402,3 +401,12 @@ def test_a_number_that_is_told_is_previewed_for_the_workload_behind_the_scaledob
     del bench.known.claims[CHAT]
     bench.answers.on_claim(CHAT)
     assert bench.answers.previews.figures() == {}
+
+
+def test_a_preview_that_fails_at_once_costs_keda_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench()
+    bench.step(5)
+    bench.known.hpas = None  # type: ignore[assignment] # a bug, whatever it was that let this come so far
+    bench.answers.told(*KEY, "headroom-replicas", 5)
+    assert bench.number() == 5
+    assert "the preview of the HPA of prod/chat-so" in capsys.readouterr().out

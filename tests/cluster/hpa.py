@@ -12,6 +12,7 @@ from autoscaler.adapters.kube.informer import Change, Informer, Resource
 from autoscaler.adapters.kube.scaling import Hpa, Target
 from autoscaler.api.claims import Claim, TargetRef, Way
 from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.runtime.clock import WallClock
 from tests.cluster.plane import Plane
@@ -86,7 +87,7 @@ class Watching(Book):
         self.noted: list[Previewed] = []
         clock = WallClock()
         self._clock = clock
-        self._previews = HpaPreviews(self.sight, clock, lambda _claim, _words: None)
+        self._previews = HpaPreviews(self.sight, clock, Guard(clock), lambda _claim, _words: None)
 
     def told(self, namespace: str, name: str, metric: str, value: int) -> None:
         super().told(namespace, name, metric, value)
