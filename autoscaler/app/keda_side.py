@@ -114,6 +114,7 @@ class KedaSide:
             held=counts.held,
             certificates=counts.certificates,
             certificates_refused=counts.certificates_refused,
+            certificate_ends_s=counts.certificate_ends_s,
             plaintext=self._settings.tls is None,
             hpa=self.answers.previews.figures(),
         )

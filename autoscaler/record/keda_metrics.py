@@ -21,6 +21,8 @@ class KedaFigures:
     held: int = 0
     certificates: int = 0
     certificates_refused: bool = False
+    certificate_ends_s: float | None = None
+    """Unix time; None without a certificate, or where its end cannot be told."""
     plaintext: bool = False
     hpa: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     """By workload the count that its HPA makes of the last number, and codes of what keeps it from that number."""
@@ -42,6 +44,11 @@ _KEDA_REFUSED: Final = Metric(
     Kind.GAUGE,
     "1 while the certificates' files are of no use and the pair before them is shown, until it expires.",
 )
+_KEDA_ENDS: Final = Metric(
+    "headroom_keda_certificate_not_after_timestamp_seconds",
+    Kind.GAUGE,
+    "When the certificate that KEDA is shown ends, or the first that leads from it to its authority, as Unix time.",
+)
 _KEDA_PLAINTEXT: Final = Metric(
     "headroom_keda_plaintext", Kind.GAUGE, "1 while KEDA is answered without encryption: whoever reaches it may ask."
 )
@@ -53,8 +60,8 @@ _HPA_LIMIT: Final = Metric(
 )
 
 KEDA: Final = (
-    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_REFUSED, _KEDA_PLAINTEXT, _HPA,
-    _HPA_LIMIT,
+    _KEDA_CALLS, _KEDA_STREAMS, _KEDA_PUSHED, _KEDA_HELD, _KEDA_CERTIFICATES, _KEDA_REFUSED, _KEDA_ENDS,
+    _KEDA_PLAINTEXT, _HPA, _HPA_LIMIT,
 )  # fmt: skip
 """Every metric of KEDA's side."""
 
@@ -67,6 +74,8 @@ def keda_families(keda: KedaFigures) -> Iterator[Family]:
     yield Family(_KEDA_HELD, {(): keda.held})
     yield Family(_KEDA_CERTIFICATES, {(): keda.certificates})
     yield Family(_KEDA_REFUSED, {(): float(keda.certificates_refused)})
+    ends_s = keda.certificate_ends_s
+    yield Family(_KEDA_ENDS, {} if ends_s is None else {(): ends_s})
     yield Family(_KEDA_PLAINTEXT, {(): float(keda.plaintext)})
     yield Family(_HPA, {owner(workload): float(replicas) for workload, (replicas, _) in keda.hpa.items()})
     limits = ((owner(workload), code) for workload, (_, codes) in keda.hpa.items() for code in codes)

@@ -31,7 +31,7 @@ class Authority:
         """The authority's own certificate."""
         return self._pair.cert
 
-    def sign(self, common_name: str, alternative: str = "") -> Pair:
+    def sign(self, common_name: str, alternative: str = "", *, days: int = 2) -> Pair:
         """A pair in files of its own; `alternative` is such as "DNS:localhost,IP:127.0.0.1"."""
         self._made += 1
         stem = self._folder / f"{self._pair.cert.stem}-{self._made}"
@@ -43,7 +43,7 @@ class Authority:
         Path(more).write_text(f"subjectAltName={alternative}\n" if alternative else "")
         _openssl(
             "x509", "-req", "-in", request, "-CA", self._pair.cert, "-CAkey", self._pair.key, "-CAcreateserial",
-            "-days", "2", "-extfile", more, "-out", pair.cert,
+            "-days", str(days), "-extfile", more, "-out", pair.cert,
         )  # fmt: skip
         return pair
 

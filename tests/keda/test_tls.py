@@ -1,6 +1,7 @@
 """Who may call over TLS, and certificates that change while the server runs."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.keda.certs import Authority, Pair, put
 
 pytestmark = pytest.mark.needs("openssl")
 
+DAY_S = 86_400.0
 SERVER_NAMES = "DNS:headroom-keda.headroom-system,IP:127.0.0.1"
 
 
@@ -157,6 +159,24 @@ async def test_files_that_were_away_for_a_moment_are_no_trouble_once_they_are_ba
             async with greeting(port, site.authority) as client:
                 assert await code(client) is grpc.StatusCode.OK
             assert book.counts.certificates_refused is refused
+
+
+async def test_the_end_that_is_told_is_that_of_the_pair_in_force(tmp_path: Path) -> None:
+    site, book = Site(tmp_path), Book({CHAT: Served(1, 1)})
+    async with serving(book, tls=site.tls()) as port:
+        first_s = book.counts.certificate_ends_s
+        assert first_s is not None
+        assert 1.9 * DAY_S < first_s - time.time() < 2.1 * DAY_S
+        put(site.authority.sign("headroom", SERVER_NAMES, days=30), site.files)
+        async with greeting(port, site.authority) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        renewed_s = book.counts.certificate_ends_s
+        assert renewed_s is not None
+        assert renewed_s - first_s == pytest.approx(28 * DAY_S, abs=60)
+        site.files.key.write_text("no key")
+        async with greeting(port, site.authority) as client:
+            assert await code(client) is grpc.StatusCode.OK
+        assert book.counts.certificate_ends_s == renewed_s, "the old pair is shown, so its end is what matters"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ PROCESS = Process(
     watch_staleness_s={"pods": 1.0, "nodes": float("inf")}, scrape_targets={"up": 900, "down": 100},
     api_requests={("GET", "2xx"): 5, ("PATCH", "timeout"): 1}, lost={"audit": 0, "events": 4}, waiting={"audit": 7},
     keda=KedaFigures(calls={("GetMetrics", "OK"): 9, ("IsActive", "UNAVAILABLE"): 1}, streams=2, plaintext=True,
-                      hpa={"demo/chat": (4, ("TOLERANCE",))}),
+                      certificate_ends_s=1.8e9, hpa={"demo/chat": (4, ("TOLERANCE",))}),
     version="0.1.0", config_hash="3f2a",
 )  # fmt: skip
 
@@ -76,6 +76,7 @@ def test_a_figure_that_is_not_known_has_no_value_which_is_not_zero() -> None:
         assert set(told[f"headroom_{name}"].values) == {("demo", "code")}
     assert "headroom_leader" not in told
     assert "headroom_desired_gpus" not in told
+    assert "headroom_keda_certificate_not_after_timestamp_seconds" not in made(process=Process(keda=KedaFigures()))
 
 
 def test_demand_that_fits_is_no_overload_and_zero_replicas_short() -> None:

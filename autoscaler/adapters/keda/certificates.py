@@ -15,6 +15,7 @@ import grpc
 import structlog
 
 from autoscaler.adapters.keda.counts import Counts
+from autoscaler.adapters.keda.expiry import not_after_s
 from autoscaler.errors import InputError
 
 LOG: Final = structlog.get_logger("headroom")
@@ -44,7 +45,7 @@ class Certificates:
         self._tls = tls
         self._counts = counts
         self._stamp: Stamp = self._look()
-        self._config = self._read()
+        self._config, counts.certificate_ends_s = self._read()
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials that follow the files."""
@@ -60,7 +61,7 @@ class Certificates:
             stamp = self._look()
             if stamp == self._stamp:
                 return None
-            config = self._read()
+            config, ends_s = self._read()
             changing = self._look() != stamp
         except InputError as error:
             self._keep(str(error))
@@ -68,7 +69,7 @@ class Certificates:
         if changing:  # the next handshake reads them again
             return None
         self._stamp, self._fault = stamp, None
-        self._counts.certificates_refused = False
+        self._counts.certificates_refused, self._counts.certificate_ends_s = False, ends_s
         LOG.info("certificates replaced", file=str(self._tls.cert_file))
         return config
 
@@ -87,7 +88,8 @@ class Certificates:
         tls = self._tls
         return (tls.cert_file, tls.key_file) + ((tls.client_ca_file,) if tls.client_ca_file is not None else ())
 
-    def _read(self) -> grpc.ServerCertificateConfiguration:
+    def _read(self) -> tuple[grpc.ServerCertificateConfiguration, float | None]:
+        """The pair and its callers' authority, and until when the pair is good."""
         tls, trusted = self._tls, None
         try:
             pair = (tls.key_file.read_bytes(), tls.cert_file.read_bytes())
@@ -101,7 +103,7 @@ class Certificates:
             words = error.strerror or str(error)
             raise InputError(f"keda.tls: {names}: {words}; give a certificate and its own key in PEM") from error
         self._counts.certificates += 1
-        return grpc.ssl_server_certificate_configuration([pair], trusted)
+        return grpc.ssl_server_certificate_configuration([pair], trusted), not_after_s(pair[1])
 
 
 def _stat(path: Path) -> os.stat_result:

@@ -20,3 +20,6 @@ class Counts:
     """Times that certificates were read: at the start, and whenever their files had changed."""
     certificates_refused: bool = False
     """Whether the files were of no use when somebody connected last, so that an older pair is shown."""
+    certificate_ends_s: float | None = None
+    """Until when the certificate that is shown is good, with all that lead from it to its authority, in Unix seconds;
+    None without one, or where it cannot be told."""
