@@ -97,7 +97,7 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
     tracks = [table.track(row) for row in rows.tolist()]
     intervals = [pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
     followed = [leadtime.follow(t.lead, r, t.params.warmup_prior_s) for t, r in zip(tracks, readings, strict=True)]
-    shrinkable = [_note(t, r) for t, r in zip(tracks, readings, strict=True)]
+    shrinkable = [_note(t, r, i.anew) for t, r, i in zip(tracks, readings, intervals, strict=True)]
     served = _served(intervals, readings)
     wedged = np.array([i.wedged for i in intervals])
     ready = np.array([r.replicas.ready for r in readings], dtype=np.float64)
@@ -158,9 +158,9 @@ def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools
     )
 
 
-def _note(track: Track, readings: Readings) -> bool:
+def _note(track: Track, readings: Readings, anew: bool) -> bool:
     """Note which signals came, and return whether every expected one is fresh."""
-    track.fresh.note(readings)
+    track.fresh.note(readings, anew=anew)
     if readings.gateway is not None and readings.gateway.queued is not None:
         track.zero_signal = True
     now_s, tick_s = readings.now_s, track.params.tick_s

@@ -71,6 +71,54 @@ def test_in_flight_that_falls_never_makes_arrivals_negative() -> None:
     assert result.arrivals == 0.0
 
 
+BEGAN_ANEW: dict[str, tuple[Readings, Readings, bool]] = {
+    "the only pod": (at(0, pod(done=500)), at(10, pod(done=3)), True),
+    "all pods": (at(0, pod("a", 500), pod("b", 700)), at(10, pod("a", 3), pod("b", 0)), True),
+    "one of two": (at(0, pod("a", 500), pod("b", 700)), at(10, pod("a", 3), pod("b", 720)), True),
+    "one of ten": (
+        at(0, *(pod(str(k), 500) for k in range(10))),
+        at(10, *(pod(str(k), 520 if k else 3) for k in range(10))),
+        False,
+    ),
+    "all pods are others": (at(0, pod("a", 500), pod("b", 700)), at(10, pod("c", 9), pod("d", 9)), True),
+    "the gateway": (
+        at(0, pod(), gateway=GatewayReading(0.0, 900.0)), at(10, pod(), gateway=GatewayReading(0.0, 4.0)), True,
+    ),
+    "more pods join": (at(0, pod("a", 500)), at(10, pod("a", 520), pod("b", 0), pod("c", 0)), False),
+    "the first pod": (at(0), at(10, pod(done=0, running=3)), False),
+    "nobody counts": (at(0, pod(done=None, running=1)), at(10, pod(done=None, running=3)), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "anew"), BEGAN_ANEW.values(), ids=BEGAN_ANEW)
+def test_where_most_counters_began_anew_it_is_not_known_what_arrived(
+    first: Readings, second: Readings, anew: bool
+) -> None:
+    """A fleet that restarts as one would else show a moment without any traffic, as fresh as can be."""
+    seen = between(first, second)
+    assert seen.anew is anew
+    assert math.isnan(seen.arrivals) is anew
+
+
+def test_counters_that_began_anew_count_from_the_very_next_sample() -> None:
+    reset = at(0, pod(done=500, running=4)), at(10, pod(done=3))
+    seen = between(*reset, at(20, pod(done=33, running=2)))
+    assert (seen.arrivals, seen.arrivals_s, seen.anew) == (30 + 2, 10.0, False)
+
+
+def test_arrivals_are_no_reading_of_now_in_the_moment_in_which_the_counters_began_anew() -> None:
+    track = FreshnessTrack()
+    states = []
+    for now_s, anew in ((0, False), (10, True), (20, False)):
+        track.note(at(now_s, pod(done=5)), anew=anew)
+        states.append((track.state("arrivals", now_s, 10.0), track.state("queue", now_s, 10.0)))
+    assert states == [
+        (Freshness.FRESH, Freshness.FRESH),
+        (Freshness.HELD, Freshness.FRESH),
+        (Freshness.FRESH, Freshness.FRESH),
+    ]
+
+
 def test_a_gateway_that_went_silent_is_waited_for_and_its_next_count_covers_the_gap() -> None:
     first = at(0, pod(done=0), gateway=GatewayReading(0.0, 1000.0))
     silent = at(10, pod(done=40))

@@ -137,3 +137,27 @@ def test_ten_minutes_of_half_of_the_metrics_shrink_nothing_even_once_they_are_ba
     after = counts(story.run(600.0, pods_only))
     assert min(after) >= stood
     assert max(after) <= stood + 1, "nor is what comes back a burst"
+
+
+def restarting() -> Tamper:
+    """Counters that begin anew between any two looks: an exporter that dies of every page it gives."""
+    left = 100.0
+
+    def anew(readings: Readings) -> Readings:
+        nonlocal left
+        left *= 0.9
+        kept = tuple(replace(p, requests_total=left, generation_tokens_total=left) for p in readings.pods or ())
+        return replace(readings, pods=kept, gateway=None)
+
+    return anew
+
+
+def test_counters_that_begin_anew_at_every_look_are_no_lull() -> None:
+    story = Story(Toy.of(4, 6.0), Params(warmup_prior_s=120.0, tick_s=10.0))
+    story.run(1800.0, pods_only)
+    stood = story.replicas
+    assert set(counts(story.run(600.0, restarting()))) == {stood}
+    seen = view(story.table, NAME)
+    assert seen is not None
+    assert {signal: state for signal, state, _ in seen.signals}["arrivals"] == "unknown"
+    assert seen.load_rps is None, "and not nought"

@@ -47,14 +47,19 @@ class FreshnessTrack:
         self.seen_s: dict[str, float] = {}
         self.sources: set[str] = set()
 
-    def note(self, readings: Readings) -> None:
-        """Remember which signals these readings carry: all their sources that were ever there must be."""
+    def note(self, readings: Readings, *, anew: bool = False) -> None:
+        """Remember which signals these readings carry: all their sources that were ever there must be.
+
+        `anew` says that the counters of arrivals began anew, so that they say nothing of what arrived until now.
+        """
         present = _present(readings)
         self.sources |= {source for source, there in present.items() if there}
         for signal, sources in _SOURCES.items():
             expected = [source for source in sources if source in self.sources]
             if signal == "arrivals":
                 expected = expected[:1]  # a gateway's counter counts arrivals; the pods' only stand in without one
+                if anew:
+                    continue
             if expected and all(present[source] for source in expected):
                 self.seen_s[signal] = readings.now_s
 

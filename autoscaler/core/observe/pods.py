@@ -58,6 +58,8 @@ class Interval:
     arrivals: float = math.nan
     arrivals_s: float = 0.0
     """The time `arrivals` covers; longer than `dt_s` when a source was silent for a while."""
+    anew: bool = False
+    """`arrivals` is not known because the counters behind it began anew: nobody may take it for a reading of now."""
     completions: float = math.nan
     prompt_tokens: float = math.nan
     generation_tokens: float = math.nan
@@ -88,13 +90,14 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
     )
     if told is not None:
+        sums.had = sum(before.reading.requests_total is not None for before in track.pods.values())
         fresh: dict[str, PodTrack] = {}
         for pod in told:
             fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
         track.pods = fresh
     waiting = sums.waiting if told is not None else _least_waiting(readings)
     queue = _total(_gateway_queue(readings), waiting, readings)
-    arrivals, arrivals_s = _arrivals(track, readings, sums if told is not None else None, queue)
+    arrivals, arrivals_s, anew = _arrivals(track, readings, sums if told is not None else None, queue)
     track.at_s = now_s
     known = told is not None
     scale = len(told) / sums.kv_pods if told and sums.kv_pods else math.nan
@@ -102,6 +105,7 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         dt_s=dt_s,
         arrivals=arrivals,
         arrivals_s=arrivals_s,
+        anew=anew,
         completions=sums.completions if sums.counted else math.nan,
         prompt_tokens=sums.prompt_tokens,
         generation_tokens=sums.generation_tokens,
@@ -130,6 +134,10 @@ class _PodSums:
     kv_pods: int = 0
     completions: float = 0.0
     counted: int = 0
+    had: int = 0
+    """Pods whose counter was known last time, and of these by now:"""
+    went_on: int = 0
+    began_anew: int = 0
     late: float = 0.0
     """Completions of pods that were not read last time: they arrived, but not within this interval."""
     prompt_tokens: float = 0.0
@@ -153,6 +161,9 @@ class _PodSums:
         moved = all(d is None for d in counters) or any(d is not None and d > 0 for d in counters)
         progress_at_s = before.progress_at_s if before and has_work and not moved else now_s
         track = PodTrack(pod, now_s, progress_at_s)
+        if old is not None and old.requests_total is not None:
+            self.went_on += done is not None
+            self.began_anew += done is None
         self.measured += any(v is not None for v in (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage))
         if now_s - progress_at_s >= WEDGE_S and (pod.waiting or 0) > 0:
             self.wedged += 1
@@ -224,22 +235,37 @@ def _total(gateway: float, pods: float, readings: Readings) -> float:
     return (0.0 if math.isnan(gateway) else gateway) + (0.0 if math.isnan(pods) else pods)
 
 
-def _arrivals(track: WorkloadTrack, readings: Readings, sums: _PodSums | None, queue: float) -> tuple[float, float]:
-    """Arrivals and the seconds they cover: from the gateway's counter, else completions plus growth of in-flight."""
+def _arrivals(
+    track: WorkloadTrack, readings: Readings, sums: _PodSums | None, queue: float
+) -> tuple[float, float, bool]:
+    """Arrivals, the seconds they cover, and whether they are not known because the counters behind them began anew.
+
+    From the gateway's counter, else completions plus growth of in-flight.
+    """
     gateway, before = readings.gateway, track.gateway
     span_s = readings.now_s - track.counted_at_s
     if gateway is not None and gateway.requests_total is not None:
+        had = before is not None and before.requests_total is not None
         grown = _delta(gateway.requests_total, before.requests_total if before else None)
         track.gateway, track.counted_at_s = gateway, readings.now_s
-        return (math.nan, 0.0) if grown is None or not span_s > 0 else (grown, span_s)
+        return (math.nan, 0.0, had and grown is None) if grown is None or not span_s > 0 else (grown, span_s, False)
     if before is not None and before.requests_total is not None:
-        return math.nan, 0.0  # the gateway went silent: wait for it rather than mix two sources
+        return math.nan, 0.0, False  # the gateway went silent: wait for it rather than mix two sources
     track.gateway = gateway or before
     if sums is None or not math.isfinite(queue):
-        return math.nan, 0.0
+        return math.nan, 0.0, False
     in_flight = sums.running + queue
     grown_by, track.in_flight = in_flight - track.in_flight, in_flight
     track.counted_at_s = readings.now_s
+    if _anew(sums, readings):
+        return math.nan, 0.0, True
     if not (math.isfinite(grown_by) and span_s > 0):
-        return math.nan, 0.0
-    return max(0.0, sums.completions + sums.late + grown_by), span_s
+        return math.nan, 0.0, False
+    return max(0.0, sums.completions + sums.late + grown_by), span_s, False
+
+
+def _anew(sums: _PodSums, readings: Readings) -> bool:
+    """Whether too few of the pods' counters went on: what the others completed is lost and would pass for a lull."""
+    if not sums.went_on:
+        return bool(sums.had and readings.pods)
+    return sums.went_on < TOLD_RATIO * (sums.went_on + sums.began_anew)
