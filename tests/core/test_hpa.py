@@ -23,15 +23,7 @@ from autoscaler.core.hpa.spec import (
     Select,
     Unit,
 )
-
-OURS = Metric("s0-headroom-replicas", Basis.AVERAGE_VALUE, 1000)
-AT_ONCE = Rules((Policy(Unit.PODS, 100, 15),), window_s=0, tolerance_ratio=0.0)
-EXACT = Behavior(AT_ONCE, AT_ONCE)
-DEFAULT = Behavior()
-
-
-def hpa(behavior: Behavior | None = DEFAULT, *, least: int = 1, most: int = 100) -> Autoscaler:
-    return Autoscaler(least, most, (OURS,), behavior)
+from tests.core.hpas import DEFAULT, EXACT, OURS, hpa
 
 
 def stands(replicas: int, status: int | None = None) -> Seen:

@@ -11,18 +11,7 @@ from autoscaler.core.hpa.counts import Seen
 from autoscaler.core.hpa.limits import Limit
 from autoscaler.core.hpa.memory import Memory, scaled
 from autoscaler.core.hpa.preview import Outcome, ahead, evaluate
-from autoscaler.core.hpa.spec import (
-    DEFAULT_DOWN,
-    DEFAULT_UP,
-    Autoscaler,
-    Basis,
-    Behavior,
-    Metric,
-    Policy,
-    Rules,
-    Select,
-    Unit,
-)
+from autoscaler.core.hpa.spec import DEFAULT_DOWN, DEFAULT_UP, Autoscaler, Behavior, Policy, Select, Unit
 from autoscaler.record.hpa import (
     HpaPreview,
     hpa_lines,
@@ -33,17 +22,10 @@ from autoscaler.record.hpa import (
     swallows,
 )
 from tests.conftest import ROOT
+from tests.core.hpas import AT_ONCE, DEFAULT, EXACT, hpa
 
-OURS = Metric("s0-headroom-replicas", Basis.AVERAGE_VALUE, 1000)
-AT_ONCE = Rules((Policy(Unit.PERCENT, 900, 15), Policy(Unit.PODS, 100, 15)), window_s=0, tolerance_ratio=0.0)
 KEPT = "HPA keeps replicas for up to 5 min after fewer are decided on, with its window of 300 s: they are paid for"
 WHILE = " while that is told"
-EXACT = Behavior(AT_ONCE, AT_ONCE)
-DEFAULT = Behavior()
-
-
-def hpa(behavior: Behavior | None, least: int = 1, most: int = 40) -> Autoscaler:
-    return Autoscaler(least, most, (OURS,), behavior)
 
 
 def said(autoscaler: Autoscaler, told: int, stands: int, *, others: int = 0, unknown_s: float = 0.0) -> str:
