@@ -1,17 +1,27 @@
 """The control plane that the suites of this folder share, with Headroom's own objects installed."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 import pytest
 
+from tests.cluster.controller import STARTED
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.conftest import ROOT
 
 CONFIG: Final = ROOT / "config"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed shows what the controller that was started last said."""
+    report = yield
+    if report.failed and STARTED:
+        report.sections.append(("the last controller", STARTED[-1].testimony()))
+    return report
 
 
 def install(plane: Plane) -> None:

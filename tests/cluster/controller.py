@@ -16,6 +16,11 @@ from tests.cluster.processes import Process, free_port, wait_for
 NAMESPACE: Final = "headroom-system"
 ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:headroom"
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+LAST_LINES: Final = 20
+"""Of each of its records, in the report of a test that failed."""
+
+STARTED: "Final[list[Controller]]" = []
+"""Every controller of this run, oldest first."""
 
 
 class Controller(Process):
@@ -45,6 +50,7 @@ class Controller(Process):
         } | settings
         config = self.folder / "settings.json"
         config.write_text(json.dumps(content))
+        STARTED.append(self)
         own = {k: v for k, v in os.environ.items() if not k.startswith("HEADROOM_")} | {"OMP_NUM_THREADS": "1"}
         super().__init__(
             [sys.executable, "-m", "autoscaler", "run", "--config", config], self.folder / "output.log", {**own, **env}
@@ -76,6 +82,12 @@ class Controller(Process):
     def journal(self) -> list[dict[str, Any]]:
         """What was done about decisions and what went wrong around them, oldest first."""
         return self._lines("journal")
+
+    def testimony(self) -> str:
+        """Its last decisions in words, what was done about them, and its last output: why a test waited in vain."""
+        told = [f"{line['now_s']:.1f} {line['text']}" for line in self.decisions()[-LAST_LINES:]]
+        done = [json.dumps(line) for line in self.journal()[-LAST_LINES:]]
+        return "\n".join(["decisions:", *told, "journal:", *done, "output:", *self.words().splitlines()[-LAST_LINES:]])
 
     def _leads(self) -> bool:
         if self.returncode is not None:
