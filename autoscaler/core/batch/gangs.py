@@ -1,0 +1,134 @@
+"""What waits: gangs of pods that start together or not at all, and why one may be refused at the door.
+
+Enters: what an object asks for, already read. Leaves: a gang, or a refusal with its remedy. Two gangs of one form ask
+for the same of the cluster, so that what is found out about one holds for the other.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.core.batch.params import BatchParams
+from autoscaler.core.batch.reasons import BatchReason
+
+MAX_PODS: Final = 16_384
+"""Pods of one gang; above it a request is taken for a mistake."""
+
+MAX_UNITS: Final = 1_048_576
+"""Units of one gang; the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Equal pods of a gang."""
+
+    pods: int
+    units: int
+    """Of the shape, for each pod."""
+    shape: str
+    cpu: float = 0.0
+    """Cores for each pod."""
+    memory_gib: float = 0.0
+
+    @property
+    def total_units(self) -> int:
+        """Units of all pods."""
+        return self.pods * self.units
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Which domains a gang wants to be in. Levels are those of the parameters, and `node`."""
+
+    required: str | None = None
+    """All pods in one domain of this level, or the gang waits."""
+    preferred: str | None = None
+    """In one domain of this level where that is possible now, else in one of the next coarser level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """All that decides where a gang fits."""
+
+    pod_sets: tuple[PodSet, ...]
+    topology: Topology = Topology()
+
+    def units(self) -> dict[str, int]:
+        """Units by shape."""
+        totals: dict[str, int] = {}
+        for each in self.pod_sets:
+            totals[each.shape] = totals.get(each.shape, 0) + each.total_units
+        return totals
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """One gang. Instants are seconds of the one origin."""
+
+    name: str
+    queue: str
+    form: Form
+    created_s: float
+    priority: int = -1
+    expected_s: float | None = None
+    """How long it says it runs; None where it does not."""
+    min_runtime_s: float = 0.0
+    """The longer of this and its queue's is its lease."""
+    checkpoint_s: float | None = None
+    """When it last wrote a checkpoint; None counts as its start."""
+    notice_s: float = 30.0
+    """What it needs from the notice to its end, a checkpoint included."""
+    restart_s: float | None = None
+    """From an eviction to work again; None where it does not say."""
+    lendable: bool = False
+    """Whether it may run on GPUs that serving lends, and be recalled at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a gang is not taken in."""
+
+    reason: BatchReason
+    what: str
+    """The field with its value."""
+    remedy: str
+
+
+def refusal(gang: Gang, params: BatchParams, leaves: Mapping[str, int]) -> Refusal | None:
+    """Why the gang cannot be taken in; None where it can. `leaves` are the queues without children."""
+    if gang.queue not in leaves:
+        inner = any(queue.name == gang.queue for queue in params.queues)
+        remedy = "name a queue below it" if inner else "make the queue, or name one that is there"
+        return Refusal(BatchReason.UNKNOWN_QUEUE, f"queue {gang.queue!r}", remedy)
+    if gang.priority >= params.serving_priority:
+        below = f"give it a PriorityClass below {params.serving_priority}"
+        return Refusal(BatchReason.PRIORITY, f"priority {gang.priority} is not below serving's", below)
+    if not math.isfinite(gang.created_s):
+        return Refusal(BatchReason.ABSURD, f"created {gang.created_s}", "give a finite time")
+    for name in ("expected_s", "min_runtime_s", "notice_s", "restart_s"):
+        value = getattr(gang, name)
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            return Refusal(BatchReason.ABSURD, f"{name} {value}", "give 0 s or more")
+    return _form_refusal(gang.form, params)
+
+
+def _form_refusal(form: Form, params: BatchParams) -> Refusal | None:
+    known = {shape.name for shape in params.shapes}
+    if not form.pod_sets:
+        return Refusal(BatchReason.ABSURD, "no pod set", "ask for at least one pod")
+    for at, each in enumerate(form.pod_sets):
+        of = f"pod_sets[{at}]"
+        if each.shape not in known:
+            return Refusal(BatchReason.UNKNOWN_SHAPE, f"{of}.shape {each.shape!r}", f"name one of {sorted(known)}")
+        if not 1 <= each.pods <= MAX_PODS:
+            return Refusal(BatchReason.ABSURD, f"{of}.pods {each.pods}", f"ask for 1 to {MAX_PODS}")
+        if not 1 <= each.units <= MAX_UNITS or each.total_units > MAX_UNITS:
+            return Refusal(BatchReason.ABSURD, f"{of}.units {each.units}", f"ask for 1 to {MAX_UNITS} in all")
+        if not all(math.isfinite(value) and value >= 0 for value in (each.cpu, each.memory_gib)):
+            return Refusal(BatchReason.ABSURD, f"{of} cpu {each.cpu}, memory {each.memory_gib}", "give 0 or more")
+    levels = (*params.levels, "node")
+    for level in (form.topology.required, form.topology.preferred):
+        if level is not None and level not in levels:
+            return Refusal(BatchReason.UNKNOWN_LEVEL, f"topology {level!r}", f"name one of {', '.join(levels)}")
+    return None

@@ -1,0 +1,307 @@
+"""Who owns each GPU, and what is kept for whom.
+
+Enters: nodes and pods as observed, bookings of gangs, reservations. Leaves: for every node and shape a partition of
+its units among owners, whose free part the estate indexes. Every change ends in `_settle`, which gives each unit of a
+node one owner: who occupies it, else nobody may (cordoned, failing), else for whom it is reserved, else it is free. So
+units that someone leaves pass to a reservation without ever having been free.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+
+from autoscaler.core.batch.estate import Estate, NodeSeen
+from autoscaler.core.batch.placement import Spot
+from autoscaler.core.columns import I64
+
+
+class Owner(IntEnum):
+    """Who owns a unit; what is owned by nobody is free."""
+
+    SERVING = 0
+    STANDBY = 1
+    BATCH = 2
+    LOAN = 3
+    """Kept by serving, used by a gang until it is recalled."""
+    RESERVED = 4
+    """Kept for one gang until it starts."""
+    FOREIGN = 5
+    """Pods nobody told us about."""
+    UNAVAILABLE = 6
+    """Nobody uses it and nobody may: cordoned, not ready, not there yet, or its GPU fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """One pod that holds units."""
+
+    node: str
+    shape: str
+    units: int
+    owner: Owner = Owner.FOREIGN
+    """SERVING, STANDBY or FOREIGN; of a pod of a gang it does not matter."""
+    gang: str | None = None
+
+
+class Kind(IntEnum):
+    """What a reservation is for."""
+
+    PREEMPTION = 0
+    """Others leave for it: nobody else may use what is kept, not even for a moment."""
+    START = 1
+    """The forecast start of the oldest gang that waits: who ends before may pass."""
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Units kept for one gang; what is planned and not held yet is taken as soon as somebody leaves it."""
+
+    gang: str
+    kind: Kind
+    plan: dict[int, int]
+    """Units by node."""
+    made_s: float
+    start_s: float
+    """When it is expected to be whole."""
+    held: dict[int, int] = field(default_factory=dict)
+    spots: tuple[Spot, ...] = ()
+    """The very placement that was found; empty after a restart, when it is found again."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is planned is held."""
+        return all(self.held.get(node, 0) >= units for node, units in self.plan.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one gang occupies."""
+
+    spots: tuple[Spot, ...]
+    lent: Mapping[int, int] = field(default_factory=dict)
+    """Units by node that are on loan."""
+
+
+class Ledger:
+    """The ledger of one cluster."""
+
+    def __init__(self, shapes: Sequence[str], levels: int) -> None:
+        self._shapes, self._levels = tuple(shapes), levels
+        self.estate = Estate((), shapes, levels)
+        self.owned: I64 = np.zeros((0, len(Owner)), dtype=np.int64)
+        """Units by node and owner."""
+        self.warm: I64 = np.zeros(0, dtype=np.int64)
+        """Units by node that serving keeps idle, lent or not."""
+        self.holdings: dict[str, Holding] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self.on_node: list[dict[str, int]] = []
+        """Units by gang, for each node."""
+
+    def see(self, nodes: Sequence[NodeSeen], pods: Sequence[PodSeen]) -> tuple[str, ...]:
+        """Take in what was observed. Returns the gangs that lost units they held, now without any: gangs are whole.
+
+        A pod of a gang counts on the gang's booking; one of a gang without booking makes it, so that a ledger is
+        rebuilt from the cluster alone. A gang's pod where the gang has no booking is foreign.
+        """
+        lost = [] if self.estate.reread(nodes) else self._rebuilt(nodes)
+        self.warm = np.array([node.warm_units for node in nodes], dtype=np.int64)
+        self._reread_spare()
+        seen = self._pods(pods)
+        for column in (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN):
+            self.owned[:, column] = seen[:, column]
+        lent = np.zeros(len(self.warm), dtype=np.int64)
+        for holding in self.holdings.values():
+            for node, units in holding.lent.items():
+                lent[node] += units
+        self.owned[:, Owner.SERVING] += np.maximum(0, self.warm - lent)
+        for at in range(len(self.estate.nodes)):
+            lost += self._robbed(at)
+        for at in range(len(self.estate.nodes)):
+            self._settle(at)
+        return tuple(dict.fromkeys(lost))
+
+    def book(self, gang: str, spots: tuple[Spot, ...], lent: Mapping[int, int] | None = None) -> None:
+        """Give a gang what was taken from the estate for it. Raises ValueError when it holds something already."""
+        if gang in self.holdings:
+            raise ValueError(f"ledger: {gang} holds GPUs already; release it first")
+        lent = lent or {}
+        self.holdings[gang] = Holding(spots, lent)
+        owned = self.owned
+        for spot in spots:
+            owned[spot.node, Owner.BATCH] += spot.units
+            here = self.on_node[spot.node]
+            here[gang] = here.get(gang, 0) + spot.units
+        for node, units in lent.items():
+            owned[node, Owner.BATCH] -= units
+            owned[node, Owner.LOAN] += units
+            owned[node, Owner.SERVING] -= units
+
+    def release(self, gang: str) -> None:
+        """Take from a gang all that it holds: to reservations first, a loan to serving. Nothing for one without."""
+        if gang in self.holdings:
+            for node in self._unbook(gang):
+                self._settle(node)
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Keep units for a gang; what is free is held at once. An older one of the gang ends."""
+        self.unreserve(reservation.gang)
+        self.reservations[reservation.gang] = reservation
+        for node in reservation.plan:
+            self._settle(node)
+
+    def unreserve(self, gang: str) -> None:
+        """End a gang's reservation; what it held passes on."""
+        ended = self.reservations.pop(gang, None)
+        for node in ended.plan if ended is not None else ():
+            self._settle(node)
+
+    def widen(self, extra: Mapping[int, int]) -> tuple[int, dict[int, int]]:
+        """Let the estate offer more units for a moment; `narrow` takes the answer."""
+        estate = self.estate
+        before = {node: int(estate.free[node]) for node in extra}
+        version = estate.version
+        for node, units in extra.items():
+            estate.set_free(node, before[node] + units)
+        return version, before
+
+    def narrow(self, opened: tuple[int, dict[int, int]], extra: Mapping[int, int]) -> dict[int, int]:
+        """End what `widen` began. Returns the units by node that were taken beyond those that were free."""
+        estate = self.estate
+        version, before = opened
+        used = {}
+        for node, units in extra.items():
+            taken = before[node] + units - int(estate.free[node])
+            estate.set_free(node, max(0, before[node] - taken))
+            if taken > before[node]:
+                used[node] = taken - before[node]
+        estate.version = version
+        return used
+
+    def use_held(self, reservation: Reservation, used: Mapping[int, int]) -> None:
+        """Take held units out of a reservation; they were booked for somebody else, or for its own gang."""
+        for node, units in used.items():
+            reservation.held[node] -= units
+            self.owned[node, Owner.RESERVED] -= units
+
+    def owners(self, name: str, shape: str) -> dict[str, int]:
+        """Who owns how many units of one node, the free ones as `free`."""
+        at = self.estate.index[name, shape]
+        row = {owner.name.lower(): int(self.owned[at, owner]) for owner in Owner if self.owned[at, owner]}
+        return {**row, "free": int(self.estate.free[at])}
+
+    def lendable(self) -> dict[int, int]:
+        """Idle units by node that serving would lend and that are not lent."""
+        idle = np.minimum(self.warm - self.owned[:, Owner.LOAN], self.owned[:, Owner.SERVING])
+        usable = np.array([node.usable for node in self.estate.nodes], dtype=np.bool_)
+        return {int(at): int(idle[at]) for at in np.flatnonzero((idle > 0) & usable)}
+
+    def contradictions(self) -> list[str]:
+        """Faults of the books; empty unless there is a fault in this room."""
+        out = self.estate.contradictions()
+        total = self.owned.sum(axis=1) + self.estate.free
+        for at in np.flatnonzero((total != self.estate.units) | (self.owned < 0).any(axis=1)).tolist():
+            out.append(f"{self.estate.nodes[at].name}: {self.owned[at].tolist()} and {int(self.estate.free[at])} free")
+        booked = np.zeros(len(self.estate.nodes), dtype=np.int64)
+        for holding in self.holdings.values():
+            for spot in holding.spots:
+                booked[spot.node] += spot.units
+        if not np.array_equal(booked, self.owned[:, Owner.BATCH] + self.owned[:, Owner.LOAN]):
+            out.append("bookings differ from the books")
+        return out
+
+    def _settle(self, at: int) -> None:
+        """Give each unit of a node one owner."""
+        row = self.owned[at].tolist()
+        node = self.estate.nodes[at]
+        rest = node.units - sum(row) + row[Owner.RESERVED] + row[Owner.UNAVAILABLE]
+        away = min(rest, node.failing_units) if node.usable else rest
+        rest -= away
+        reserved = 0
+        for reservation in self.reservations.values():
+            if at in reservation.plan:
+                held = min(reservation.plan[at], rest - reserved)
+                reservation.held[at] = held
+                reserved += held
+        self.owned[at, Owner.RESERVED] = reserved
+        self.owned[at, Owner.UNAVAILABLE] = away
+        self.estate.set_free(at, rest - reserved)
+
+    def _robbed(self, at: int) -> list[str]:
+        """Gangs that must go because others occupy the node, newest first; then what cannot be there is left out."""
+        gone = []
+        occupied = (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN, Owner.BATCH, Owner.LOAN)
+        units = self.estate.nodes[at].units
+        while self.owned[at, occupied].sum() > units and self.on_node[at]:
+            gone.append(next(reversed(self.on_node[at])))
+            self._unbook(gone[-1])
+        for owner in (Owner.FOREIGN, Owner.STANDBY, Owner.SERVING):
+            excess = int(self.owned[at, occupied].sum()) - units
+            self.owned[at, owner] -= min(max(0, excess), int(self.owned[at, owner]))
+        return gone
+
+    def _unbook(self, gang: str) -> list[int]:
+        """Take from a gang all that it holds. Returns the nodes, which are still to be settled."""
+        holding = self.holdings.pop(gang)
+        for spot in holding.spots:
+            self.owned[spot.node, Owner.BATCH] -= spot.units
+            self.on_node[spot.node].pop(gang, None)
+            if spot.cpu or spot.memory_gib:
+                self.estate.spare[spot.node] += (spot.cpu, spot.memory_gib)
+        for node, units in holding.lent.items():
+            self.owned[node, Owner.BATCH] += units
+            self.owned[node, Owner.LOAN] -= units
+            self.owned[node, Owner.SERVING] += units
+        return list(dict.fromkeys(spot.node for spot in holding.spots))
+
+    def _reread_spare(self) -> None:
+        """Cores and memory that gangs hold are not others' to report."""
+        for holding in self.holdings.values():
+            for spot in holding.spots:
+                self.estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
+
+    def _pods(self, pods: Sequence[PodSeen]) -> I64:
+        """Units by node and owner of pods that are not on a booking."""
+        seen = np.zeros_like(self.owned)
+        fresh: dict[str, list[Spot]] = {}
+        for pod in pods:
+            at = self.estate.index.get((pod.node, pod.shape))
+            if at is None:
+                continue
+            if pod.gang is None:
+                seen[at, pod.owner] += pod.units
+            elif pod.gang not in self.holdings:
+                fresh.setdefault(pod.gang, []).append(Spot(at, 0, 1, pod.units))
+            elif pod.gang not in self.on_node[at]:
+                seen[at, Owner.FOREIGN] += pod.units
+        for gang, spots in fresh.items():
+            self.book(gang, tuple(spots))
+        return seen
+
+    def _rebuilt(self, nodes: Sequence[NodeSeen]) -> list[str]:
+        """Change over to other nodes. Returns the gangs that held units of one that is gone."""
+        old, holdings, reservations = self.estate, self.holdings, self.reservations
+        self.estate = Estate(nodes, self._shapes, self._levels)
+        self.estate.version = old.version + 1
+        self.owned = np.zeros((len(nodes), len(Owner)), dtype=np.int64)
+        self.on_node = [{} for _ in nodes]
+        self.holdings, self.reservations = {}, {}
+        now_at = {at: self.estate.index.get((node.name, node.shape), -1) for at, node in enumerate(old.nodes)}
+        lost = []
+        for gang, holding in holdings.items():
+            if any(now_at[spot.node] < 0 for spot in holding.spots):
+                lost.append(gang)
+                continue
+            self.book(gang, tuple(_moved(holding.spots, now_at)), {now_at[at]: n for at, n in holding.lent.items()})
+        for gang, kept in reservations.items():
+            plan = {now_at[at]: units for at, units in kept.plan.items() if now_at[at] >= 0}
+            # A plan that lost a node is found again; what is left of it is kept meanwhile.
+            spots = tuple(_moved(kept.spots, now_at)) if len(plan) == len(kept.plan) else ()
+            self.reservations[gang] = Reservation(gang, kept.kind, plan, kept.made_s, kept.start_s, {}, spots)
+        return lost
+
+
+def _moved(spots: Sequence[Spot], now_at: Mapping[int, int]) -> Iterator[Spot]:
+    for spot in spots:
+        yield replace(spot, node=now_at[spot.node])

@@ -1,0 +1,196 @@
+"""Where a gang goes: the domain, then the nodes, whole or not at all.
+
+Enters: an estate and what a gang's form asks for. Leaves: spots, already taken from the estate, or None with nothing
+changed. First the count (chain), which refutes exactly for sizes 1, 2, 4, 8; then largest pods first, each where the
+expected fragment grows least; cores and memory are checked on the way.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autoscaler.core.batch import chain
+from autoscaler.core.batch.estate import WHOLE, Estate
+from autoscaler.core.batch.gangs import Form
+from autoscaler.core.columns import I64
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Some equal pods of a gang on one node."""
+
+    node: int
+    pod_set: int
+    pods: int
+    units: int
+    """Of all these pods together, as are the others."""
+    cpu: float = 0.0
+    memory_gib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """A form in the words of one estate."""
+
+    form: Form
+    pods: tuple[tuple[int, int, int, int], ...]
+    """(units for each pod, pods, shape, pod set), largest first."""
+    need: Mapping[int, I64]
+    """Slots by size that it takes, by shape."""
+    levels: tuple[int, ...]
+    """Levels to try, in order; beyond the last topology level stands the node."""
+    vector: bool
+    """Whether cores or memory are asked for."""
+    exact: bool
+    """Whether the count decides in a domain."""
+    units: Mapping[int, int] = field(default_factory=dict)
+
+
+def ask(form: Form, estate: Estate, levels: tuple[str, ...]) -> Ask:
+    """What a form asks of an estate. Its shapes and levels are known ones."""
+    at_shape = {name: at for at, name in enumerate(estate.shape_names)}
+    pods = sorted(((s.units, s.pods, at_shape[s.shape], -at) for at, s in enumerate(form.pod_sets)), reverse=True)
+    need: dict[int, I64] = {}
+    units: dict[int, int] = {}
+    for shape in sorted({shape for _, _, shape, _ in pods}):
+        mine = [(size, count) for size, count, where, _ in pods if where == shape]
+        need[shape] = chain.needed(mine, estate.sizes)
+        units[shape] = sum(size * count for size, count in mine)
+    ranks: dict[str | None, int] = {level: at + 1 for at, level in enumerate((*levels, "node"))}
+    ranks[None] = WHOLE
+    coarsest, finest = ranks[form.topology.required], ranks[form.topology.preferred]
+    return Ask(
+        form,
+        tuple((size, count, shape, -at) for size, count, shape, at in pods),
+        need,
+        tuple(range(max(coarsest, finest), coarsest - 1, -1)),
+        any(each.cpu or each.memory_gib for each in form.pod_sets),
+        all(chain.exact(each.units) for each in form.pod_sets),
+        units,
+    )
+
+
+class Placer:
+    """Places gangs on one estate. `mix` says which pod sizes are to be expected, by units asked for."""
+
+    def __init__(self, estate: Estate, levels: tuple[str, ...], mix: Mapping[int, float] | None = None) -> None:
+        self.estate, self.levels = estate, levels
+        self._asks: dict[Form, Ask] = {}
+        self._orders: dict[int, tuple[int, ...]] = {}
+        self._mix: dict[int, float] = {}
+        self.expect(mix or {1: 1.0})
+
+    def expect(self, mix: Mapping[int, float]) -> None:
+        """Score from now on by this mix of sizes."""
+        known = {size: weight for size, weight in mix.items() if weight > 0 and size <= self.estate.most}
+        self._mix = known or {1: 1.0}
+        self._orders = {}
+
+    def ask(self, form: Form) -> Ask:
+        """What a form asks for."""
+        known = self._asks.get(form)
+        if known is None:
+            if len(self._asks) >= 4096:
+                self._asks.clear()
+            known = self._asks[form] = ask(form, self.estate, self.levels)
+        return known
+
+    def take(self, wanted: Ask) -> tuple[Spot, ...] | None:
+        """Take room for a whole gang; None, and nothing changed, where there is none."""
+        for level in wanted.levels:
+            for mask in self.candidates(wanted, level):
+                spots = self._fill(wanted, mask)
+                if spots is not None:
+                    return spots
+        return None
+
+    def give(self, spots: tuple[Spot, ...], wanted: Ask) -> None:
+        """Give back what `take` took."""
+        estate = self.estate
+        for spot in spots:
+            estate.set_free(spot.node, int(estate.free[spot.node]) + spot.units)
+            if wanted.vector:
+                estate.spare[spot.node] += (spot.cpu, spot.memory_gib)
+
+    def candidates(self, wanted: Ask, level: int) -> Iterator[int]:
+        """Domains of a level that the count does not refute, tightest first, as bits of nodes."""
+        estate = self.estate
+        if level > len(self.levels):
+            yield from self._nodes(wanted)
+            return
+        slots = estate.slots[level]
+        if level == WHOLE:
+            if all((slots[0, shape] >= need).all() for shape, need in wanted.need.items()):
+                yield -1
+            return
+        able = np.ones(len(slots), dtype=np.bool_)
+        room = np.zeros(len(slots), dtype=np.int64)
+        for shape, need in wanted.need.items():
+            able &= (slots[:, shape] >= need).all(axis=1)
+            room += slots[:, shape, 0]
+        found = np.flatnonzero(able)
+        for domain in found[np.argsort(room[found], kind="stable")].tolist():
+            yield estate.masks[level][domain]
+
+    def _nodes(self, wanted: Ask) -> Iterator[int]:
+        """Single nodes that hold the whole gang."""
+        if len(wanted.units) > 1:
+            return
+        ((shape, units),) = wanted.units.items()
+        for free in self._order(units):
+            bits = self.estate.bits[shape][free]
+            while bits:
+                yield bits & -bits
+                bits &= bits - 1
+
+    def _fill(self, wanted: Ask, mask: int) -> tuple[Spot, ...] | None:
+        spots: list[Spot] = []
+        for size, count, shape, pod_set in wanted.pods:
+            left = count
+            while left:
+                node = self._pick(wanted, size, shape, pod_set, mask)
+                if node < 0:
+                    self.give(tuple(spots), wanted)
+                    return None
+                free = int(self.estate.free[node])
+                number = min(left, free // size)
+                cpu = memory_gib = 0.0
+                if wanted.vector:
+                    number = min(number, self._vector_room(wanted, pod_set, node))
+                    each = wanted.form.pod_sets[pod_set]
+                    cpu, memory_gib = each.cpu * number, each.memory_gib * number
+                    self.estate.spare[node] -= (cpu, memory_gib)
+                self.estate.set_free(node, free - number * size)
+                spots.append(Spot(node, pod_set, number, number * size, cpu, memory_gib))
+                left -= number
+        return tuple(spots)
+
+    def _pick(self, wanted: Ask, size: int, shape: int, pod_set: int, mask: int) -> int:
+        """The node for the next pod; -1 where there is none."""
+        row = self.estate.bits[shape]
+        for free in self._order(size):
+            bits = row[free] & mask
+            while bits:
+                node = (bits & -bits).bit_length() - 1
+                if not wanted.vector or self._vector_room(wanted, pod_set, node):
+                    return node
+                bits &= bits - 1
+        return -1
+
+    def _vector_room(self, wanted: Ask, pod_set: int, node: int) -> int:
+        """Pods of a pod set that cores and memory of a node hold."""
+        each = wanted.form.pod_sets[pod_set]
+        cpu, memory_gib = self.estate.spare[node].tolist()
+        most = float(each.pods)
+        if each.cpu:
+            most = min(most, cpu / each.cpu + 1e-9)
+        if each.memory_gib:
+            most = min(most, memory_gib / each.memory_gib + 1e-9)
+        return max(0, int(most))
+
+    def _order(self, size: int) -> tuple[int, ...]:
+        order = self._orders.get(size)
+        if order is None:
+            order = self._orders[size] = chain.orders(self._mix, self.estate.most, (size,))[size]
+        return order
