@@ -1,0 +1,98 @@
+{{- /* What the controller may do, by feature. config/rbac grants the same, and a test compares the two. */ -}}
+
+{{- define "headroom.besideNamespaces" -}}
+{{- $settings := include "headroom.settings" . | fromYaml -}}
+{{- $found := list -}}
+{{- range $settings.gateways }}{{ $found = append $found .namespace }}{{ end -}}
+{{- if kindIs "map" .Values.settings.gpu_exporter -}}
+{{- $found = append $found (default "gpu-operator" .Values.settings.gpu_exporter.namespace) -}}
+{{- end -}}
+{{- $found | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{- define "headroom.rights.reading" -}}
+- apiGroups: [""]
+  resources: [pods, resourcequotas, limitranges]
+  verbs: [list, watch]
+{{- range .settings.kinds }}
+- apiGroups: [{{ .group | default "" | quote }}]
+  resources: [{{ .resource }}]
+  verbs: [list, watch]
+{{- end }}
+- apiGroups: [headroom.dev]
+  resources: [scalingpolicies]
+  verbs: [list, watch]
+# Others that set replicas or sizes of the same targets; they are told of and left alone.
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list, watch]
+- apiGroups: [keda.sh]
+  resources: [scaledobjects]
+  verbs: [list, watch]
+- apiGroups: [autoscaling.k8s.io]
+  resources: [verticalpodautoscalers]
+  verbs: [list, watch]
+# Of others' events only the kubelet's word that an image was pulled is read.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "headroom.rights.recording" -}}
+- apiGroups: [headroom.dev]
+  resources: [scalingpolicies/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{- define "headroom.rights.scaling" -}}
+{{- range .settings.kinds }}
+- apiGroups: [{{ .group | default "" | quote }}]
+  resources: [{{ .resource }}/scale]
+  verbs: [get, patch]
+{{- end }}
+{{- if .settings.deletion_cost }}
+# Marks the pods that should go first. It lets the controller change any pod's annotations, labels and images.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+{{- end }}
+{{- end -}}
+
+{{- define "headroom.rights.nodes" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "headroom.rights.gateways" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "headroom.rights.own" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ .settings.lease.name }}]
+  verbs: [get, patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ .settings.freeze_config_map }}]
+  verbs: [list, watch]
+# Checkpoints: up to 64 shards of each; a name that is still to be made cannot be given here.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, update, delete]
+{{- if .settings.keda.enabled }}
+# The leader's label, by which the Service that KEDA asks finds its pod; a pod's name cannot be known here.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, patch]
+{{- end }}
+{{- end -}}

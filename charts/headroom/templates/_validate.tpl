@@ -1,0 +1,97 @@
+{{- /* Settings that contradict each other, each with what to change. */ -}}
+{{- define "headroom.validate" -}}
+{{- $settings := include "headroom.settings" . | fromYaml -}}
+{{- $given := .Values.settings -}}
+{{- $keda := $settings.keda -}}
+{{- $source := .Values.certificates.source -}}
+{{- $acts := has $settings.default_mode (list "Active" "PausedScaleIn" "PausedScaleOut") -}}
+{{- if and $acts (not .Values.rbac.scaling) -}}
+{{- fail (printf "settings.default_mode is %s, but rbac.scaling is false: the controller may not change a count; set rbac.scaling to true, or settings.default_mode to Shadow" $settings.default_mode) -}}
+{{- end -}}
+{{- if and $settings.deletion_cost (not .Values.rbac.scaling) -}}
+{{- fail "settings.deletion_cost is true, but rbac.scaling is false: nothing is shrunk; leave one of them out" -}}
+{{- end -}}
+{{- if and (not .Values.rbac.nodes) (not $settings.watch_namespaces) -}}
+{{- fail "rbac.nodes is false, but settings.watch_namespaces is empty: an installation for all namespaces reads nodes; list the namespaces, or set rbac.nodes to true" -}}
+{{- end -}}
+{{- if and (not .Values.rbac.nodes) (hasKey ($given.budgets | default dict) "cluster_gpus") -}}
+{{- fail "settings.budgets.cluster_gpus is given, but rbac.nodes is false: the cluster's GPUs cannot be counted; set rbac.nodes to true, or leave the budget out" -}}
+{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.create is false and serviceAccount.name is empty: rights would be given to the namespace's default account; name an account, or let the chart make one" -}}
+{{- end -}}
+{{- if and $keda.enabled (eq $source "none") (not $keda.plaintext) -}}
+{{- fail "settings.keda.enabled is true, but certificates.source is none; choose helm, secret or certManager, or set settings.keda.plaintext to true to speak unencrypted" -}}
+{{- end -}}
+{{- if and $keda.enabled $keda.plaintext (ne $source "none") -}}
+{{- fail (printf "settings.keda.plaintext is true, but certificates.source is %s; set certificates.source to none, or leave plaintext out" $source) -}}
+{{- end -}}
+{{- if and $keda.plaintext (not $keda.enabled) -}}
+{{- fail "settings.keda.plaintext is true, but settings.keda.enabled is false: KEDA is not answered at all; enable it, or leave plaintext out" -}}
+{{- end -}}
+{{- if and $keda.enabled (eq $source "secret") (not .Values.certificates.secretName) -}}
+{{- fail "certificates.source is secret, but certificates.secretName is empty; name a Secret of this namespace with tls.crt and tls.key" -}}
+{{- end -}}
+{{- if and .Values.certificates.secretName (ne $source "secret") -}}
+{{- fail (printf "certificates.secretName is given, but certificates.source is %s; set certificates.source to secret, or leave the name out" $source) -}}
+{{- end -}}
+{{- if and $keda.enabled (eq $source "certManager") (not .Values.certificates.certManager.issuer) -}}
+{{- fail "certificates.source is certManager, but certificates.certManager.issuer is empty; name an issuer" -}}
+{{- end -}}
+{{- if and $keda.enabled (eq $source "certManager") (eq .Values.certificates.certManager.issuerKind "Issuer") .Values.keda.clusterTriggerAuthentication (ne .Values.keda.namespace .Release.Namespace) -}}
+{{- fail "certificates.certManager.issuerKind is Issuer, which makes no certificate in KEDA's namespace; use a ClusterIssuer, or set keda.clusterTriggerAuthentication to false and give KEDA a certificate yourself" -}}
+{{- end -}}
+{{- if ge (int .Values.certificates.helm.renewAfterDays) (int .Values.certificates.helm.validDays) -}}
+{{- fail (printf "certificates.helm.renewAfterDays %d is not below validDays %d: certificates would expire before they are renewed; lower it" (int .Values.certificates.helm.renewAfterDays) (int .Values.certificates.helm.validDays)) -}}
+{{- end -}}
+{{- if and $keda.enabled (eq (int $keda.port) (int $settings.http.port)) -}}
+{{- fail (printf "settings.keda.port and settings.http.port are both %d; change one" (int $keda.port)) -}}
+{{- end -}}
+{{- if and .Values.monitoring.serviceMonitor.enabled .Values.monitoring.podMonitor.enabled -}}
+{{- fail "monitoring.serviceMonitor and monitoring.podMonitor are both enabled: every pod would be read twice and counted twice; enable one" -}}
+{{- end -}}
+{{- if and (hasKey $given "audit") (not .Values.audit.enabled) -}}
+{{- fail "settings.audit is given, but audit.enabled is false: no decision is kept; set audit.enabled to true, or leave settings.audit out" -}}
+{{- end -}}
+{{- if and (not .Values.priorityClass.create) (ne (int .Values.priorityClass.value) 1000000) -}}
+{{- fail "priorityClass.value is given, but priorityClass.create is false: the class exists and has a value already; leave the value out" -}}
+{{- end -}}
+{{- if ge (float64 $settings.lease.deadline_s) (float64 $settings.lease.duration_s) -}}
+{{- fail (printf "settings.lease.deadline_s %v is not below duration_s %v; lower the deadline, or two replicas could write at once" $settings.lease.deadline_s $settings.lease.duration_s) -}}
+{{- end -}}
+{{- if ge (float64 $settings.lease.renew_s) (float64 $settings.lease.deadline_s) -}}
+{{- fail (printf "settings.lease.renew_s %v is not below deadline_s %v; renew more often, or the lease is given up between two renewals" $settings.lease.renew_s $settings.lease.deadline_s) -}}
+{{- end -}}
+{{- if gt (float64 $settings.scrape.timeout_s) (float64 $settings.scrape.interval_s) -}}
+{{- fail (printf "settings.scrape.timeout_s %v is above interval_s %v; lower the time-out" $settings.scrape.timeout_s $settings.scrape.interval_s) -}}
+{{- end -}}
+{{- if lt (float64 $settings.kube.burst) (float64 $settings.kube.qps) -}}
+{{- fail (printf "settings.kube.burst %v is below qps %v; raise burst or lower qps" $settings.kube.burst $settings.kube.qps) -}}
+{{- end -}}
+{{- $budgets := $given.budgets | default dict -}}
+{{- if hasKey $budgets "cluster_gpus" -}}
+{{- range $namespace, $gpus := $budgets.namespaces -}}
+{{- if gt (int $gpus) (int $budgets.cluster_gpus) -}}
+{{- fail (printf "settings.budgets.namespaces.%s %d is above cluster_gpus %d; lower it or raise cluster_gpus" $namespace (int $gpus) (int $budgets.cluster_gpus)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $prometheus := $settings.prometheus -}}
+{{- range $field := list "bearer_token_file" "ca_file" -}}
+{{- $file := get $prometheus $field -}}
+{{- if $file -}}
+{{- $mounted := false -}}
+{{- range $.Values.secretMounts }}{{ if hasPrefix (printf "%s/" .path) $file }}{{ $mounted = true }}{{ end }}{{ end -}}
+{{- if not $mounted -}}
+{{- fail (printf "settings.prometheus.%s.%s is %s, but no entry of secretMounts has a path above it; mount the Secret that holds the file" $name $field $file) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $settings.kinds -}}
+{{- $name := .kind -}}
+{{- if and (eq (.group | default "") "") (has .resource (list "pods" "secrets" "configmaps" "nodes")) -}}
+{{- fail (printf "settings.kinds names %s, which serves no /scale; take it off the list" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

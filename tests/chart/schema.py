@@ -1,0 +1,178 @@
+"""The schema of the chart's values: the chart's own by hand, `settings` out of the controller's model.
+
+Leaves: JSON schema (draft 7, which is what Helm 3 reads) that refuses whatever it does not know. A setting that the
+chart itself decides, or that is for tests, is unknown to it.
+"""
+
+from typing import Any, Final
+
+from autoscaler.api.schema import resolved, schema_of
+from autoscaler.settings.model import Settings
+from tests.chart.docstrings import Said, said_of
+
+Form = dict[str, Any]
+
+OF_THE_CHART: Final = {
+    "namespace": "the release's namespace",
+    "identity": "the pod's name",
+    "allow_loopback_targets": "for tests only",
+    "kube.kubeconfig": "the service account is used",
+    "kube.context": "the service account is used",
+    "http.host": "all addresses of the pod",
+    "http.advertised_host": "the pod's address",
+    "keda.host": "all addresses of the pod",
+    "keda.tls": "values certificates",
+    "audit.directory": "values audit",
+    "shapes": "goes with warm pools",
+    "warm_pools": "the chart gives no rights for them",
+}
+"""Setting -> what it is in the chart."""
+
+NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+OBJECT: Final = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
+QUANTITY: Final = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+DURATION: Final = r"^([0-9]+(ms|s|m|h))+$"
+CIDR: Final = r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"
+FILE: Final = r"^/[A-Za-z0-9/._-]+$"
+
+_TEXT: Final[Form] = {"type": "string"}
+_BOOL: Final[Form] = {"type": "boolean"}
+_TEXTS: Final[Form] = {"type": "object", "additionalProperties": _TEXT}
+_PORT: Final[Form] = {"type": "integer", "minimum": 1, "maximum": 65535}
+
+
+def _text(pattern: str, *, empty: bool = False, longest: int = 253) -> Form:
+    return {"type": "string", "pattern": f"^$|{pattern}" if empty else pattern, "maxLength": longest}
+
+
+def _choice(*values: str) -> Form:
+    return {"type": "string", "enum": list(values)}
+
+
+def _list(item: Form) -> Form:
+    return {"type": "array", "items": item, "uniqueItems": True}
+
+
+def _part(required: tuple[str, ...] = (), **fields: Form) -> Form:
+    form: Form = {"type": "object", "additionalProperties": False, "properties": fields}
+    return form | ({"required": list(required)} if required else {})
+
+
+def _whole(least: int, most: int) -> Form:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+_AMOUNT: Final[Form] = {"oneOf": [_text(QUANTITY), {"type": "integer", "minimum": 0}]}
+_AMOUNTS: Final = _part(cpu=_AMOUNT, memory=_AMOUNT, **{"ephemeral-storage": _AMOUNT})
+_MONITOR: Final = _part(enabled=_BOOL, interval=_text(DURATION), labels=_TEXTS)
+
+CHART: Final[dict[str, Form]] = {
+    "nameOverride": _text(NAME, empty=True, longest=63),
+    "fullnameOverride": _text(NAME, empty=True, longest=40),
+    "image": _part(
+        repository=_text(r"^[a-z0-9][A-Za-z0-9._:/-]*$"),
+        tag=_text(r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", empty=True),
+        digest=_text(r"^sha256:[0-9a-f]{64}$", empty=True),
+        pullPolicy=_choice("Always", "IfNotPresent", "Never"),
+    ),
+    "imagePullSecrets": _list(_text(OBJECT)),
+    "replicas": _whole(1, 5),
+    "resources": _part(requests=_AMOUNTS, limits=_AMOUNTS),
+    "nodeSelector": _TEXTS,
+    "tolerations": _list(
+        _part(
+            key=_TEXT,
+            operator=_choice("Exists", "Equal"),
+            value=_TEXT,
+            effect=_choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
+            tolerationSeconds=_whole(0, 2**31 - 1),
+        )
+    ),
+    "antiAffinity": _choice("required", "preferred", "none"),
+    "spreadOverZones": _BOOL,
+    "terminationGracePeriodSeconds": _whole(10, 600),
+    "podAnnotations": _TEXTS,
+    "podLabels": _TEXTS,
+    "env": {"type": "object", "additionalProperties": False, "patternProperties": {"^[A-Za-z_][A-Za-z0-9_]*$": _TEXT}},
+    "secretMounts": _list(_part(("secret", "path"), secret=_text(OBJECT), path=_text(FILE))),
+    "priorityClass": _part(create=_BOOL, name=_text(OBJECT, empty=True), value=_whole(-2147483648, 1_000_000_000)),
+    "audit": _part(enabled=_BOOL),
+    "certificates": _part(
+        source=_choice("helm", "secret", "certManager", "none"),
+        secretName=_text(OBJECT, empty=True),
+        verifyClients=_BOOL,
+        clientNames=_list(_text(r"^\S+$")),
+        helm=_part(validDays=_whole(1, 3650), renewAfterDays=_whole(0, 3650)),
+        certManager=_part(
+            issuer=_text(OBJECT, empty=True),
+            issuerKind=_choice("ClusterIssuer", "Issuer"),
+            duration=_text(DURATION),
+            renewBefore=_text(DURATION),
+        ),
+    ),
+    "keda": _part(namespace=_text(NAME, longest=63), clusterTriggerAuthentication=_BOOL),
+    "serviceAccount": _part(create=_BOOL, name=_text(OBJECT, empty=True), annotations=_TEXTS),
+    "rbac": _part(create=_BOOL, scaling=_BOOL, nodes=_BOOL),
+    "crds": _part(install=_BOOL),
+    "podDisruptionBudget": _part(enabled=_BOOL),
+    "networkPolicy": _part(
+        enabled=_BOOL,
+        httpFrom=_list(_text(NAME, longest=63)),
+        apiServerCidrs=_list(_text(CIDR)),
+        apiServerPorts=_list(_PORT) | {"minItems": 1},
+        callNamespaces=_list(_text(NAME, longest=63)),
+        callCidrs=_list(_part(("cidr", "ports"), cidr=_text(CIDR), ports=_list(_PORT) | {"minItems": 1})),
+    ),
+    "service": _part(annotations=_TEXTS),
+    "kedaService": _part(annotations=_TEXTS),
+    "monitoring": _part(
+        serviceMonitor=_MONITOR,
+        podMonitor=_MONITOR,
+        rules=_part(enabled=_BOOL, labels=_TEXTS, runbookBaseUrl=_TEXT, disabled=_list(_TEXT)),
+        dashboards=_part(enabled=_BOOL, labels=_TEXTS),
+    ),
+}
+"""Value of the chart's own -> its form."""
+
+
+def settings_form() -> Form:
+    """The form of `settings`: the controller's model without what the chart decides."""
+    forms = schema_of(Settings)["$defs"]
+    return _strict(forms["Settings"], forms, said_of(Settings), "")
+
+
+def values_schema() -> Form:
+    """The whole schema."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Values of the chart headroom",
+        **_part(**CHART, settings=settings_form()),
+    }
+
+
+def _strict(form: Form, forms: dict[str, Form], said: Said, path: str) -> Form:
+    """`form` without references, titles and defaults; a map knows only the names that its pattern allows."""
+    form = resolved(form, forms)
+    kept = {key: form[key] for key in form if key in _KEPT}
+    if "items" in form:
+        kept["items"] = _strict(form["items"], forms, said, f"{path}[]")
+    if "patternProperties" in form:
+        patterns = form["patternProperties"].items()
+        kept |= {"additionalProperties": False}
+        kept["patternProperties"] = {key: _strict(inner, forms, said, f"{path}.*") for key, inner in patterns}
+    if "properties" in form:
+        kept["additionalProperties"] = False
+        kept["properties"] = {}
+        for name, inner in form["properties"].items():
+            below = f"{path}.{name}".lstrip(".")
+            if below not in OF_THE_CHART:
+                kept["properties"][name] = _strict(inner, forms, said, below)
+                if words := said.get(below):
+                    kept["properties"][name]["description"] = words
+    return kept
+
+
+_KEPT: Final = frozenset({
+    "type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+    "minItems", "maxItems", "required",
+})  # fmt: skip
