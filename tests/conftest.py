@@ -70,6 +70,14 @@ def _karpenter() -> str | None:
     return _control_plane() or parts.missing(("karpenter",))
 
 
+def _lws() -> str | None:
+    lacking = _control_plane() or parts.missing(("lws",))
+    if lacking:
+        return lacking
+    found = parts.source("lws", parts.LWS_MODULE)
+    return None if found else "LeaderWorkerSet's Go module is not downloaded (python3 dev.py parts lws)"
+
+
 def _kubernetes_module() -> str | None:
     found = parts.source("kubernetes", parts.KUBERNETES_MODULE)
     return None if found else "Kubernetes' Go module is not downloaded (python3 dev.py parts kubernetes)"
@@ -109,6 +117,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "kubernetes-module": _kubernetes_module,
     "openssl": _openssl,
     "llm-d-inference-sim": _inference_sim,
+    "lws": _lws,
     "prometheus": _prometheus,
     "shared-data": _shared_data,
     "two-cpus": _two_cpus,

@@ -22,6 +22,7 @@ KUBERNETES = "v1.36.3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
 KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
+LWS_MODULE = "sigs.k8s.io/lws"
 VERSION = "k8s.io/component-base/version"
 
 
@@ -51,6 +52,7 @@ PARTS = {
         {f"keda-{name}": f"{KEDA_MODULE}/cmd/{name}" for name in ("operator", "adapter")},
         ((f"{KEDA_MODULE}/version.Version", KEDA),),
     ),
+    "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
 }
 CONTROL_PLANE = ("etcd", "kubernetes", "kwok")
 
