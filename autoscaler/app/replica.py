@@ -36,6 +36,8 @@ from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.known import Known
 from autoscaler.app.outside import Outside
+from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_side import PoolSide
 from autoscaler.app.publishing import Publisher
 from autoscaler.app.room import Room
 from autoscaler.app.shadowing import Shadowing
@@ -125,6 +127,14 @@ class Live:
             clock=clock, guard=self._guard, shadowing=self._shadowing,
         )  # fmt: skip
         self.keda = KedaSide(settings, api, self._known, clock, self._guard, cluster=self._cluster, hold=self._on_held)
+        demands = Demands(
+            claims=lambda: self._workloads.driven, mode=self._workloads.mode, frame=self._board.frame,
+            cluster=self._cluster, room=Room(self._cluster, gpu_resources),
+        )  # fmt: skip
+        self._pools = PoolSide(
+            settings, outside, demands=demands, events=self._events, guard=self._guard, may_write=may_write,
+            frozen=lambda: self._cluster.frozen,
+        )  # fmt: skip
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)
 
@@ -166,6 +176,7 @@ class Live:
                 warmups=self._warmups.run(),
                 foreign=self._foreign.run(),
                 **self.keda.works(),
+                **self._pools.follows(),
             )
             if self._settings.scrape.follower_scrapes:
                 following += begin(group, scraper=self._scraper.run())
@@ -203,9 +214,12 @@ class Live:
                 publishing = group.create_task(self._publisher.run(feed), name="publisher")
                 if await before(stop, self._catch_up()):
                     await self._shadowing.restore()
-                    telling += begin(group, keda=self.keda.lead(steps), shadow=self._shadowing.run())
+                    telling += begin(
+                        group, keda=self.keda.lead(steps), shadow=self._shadowing.run(), **self._pools.leads()
+                    )
                     await self._runtime.run(stop)
                     await self._warmups.keep()
+                    await self._pools.keep()
                     await publishing
                     await self._shadowing.keep()
                 publishing.cancel()

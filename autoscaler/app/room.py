@@ -51,6 +51,16 @@ class Room:
         target = self._cluster.target(claim.ref)
         return None if target is None else target.spec.replicas
 
+    def priority_class(self, claim: Claim) -> str | None:
+        """The PriorityClass of its pods, empty where they name none; None where it is not known what they are."""
+        shape = self._shape(claim)
+        return None if shape is None else shape[0].priority_class_name
+
+    def uses_resource_claims(self, claim: Claim) -> bool:
+        """Whether its pods ask for devices by ResourceClaim (DRA)."""
+        shape = self._shape(claim)
+        return shape is not None and any(spec.resource_claims for spec in shape)
+
     def _shape(self, claim: Claim) -> Shape | None:
         """The pods of one replica: the template's, else those that are there."""
         target = self._cluster.target(claim.ref)

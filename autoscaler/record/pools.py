@@ -103,6 +103,7 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.HANDED_OVER: (_GONE + "a replica takes the place",),
         PoolReason.LEASED: ("marked for a replica that waits",),
         PoolReason.LEASE_ENDED: ("no longer marked: the replica does not wait any more",),
+        PoolReason.NODE_POOL_MISSING: ("the NodePool of a tier is made",),
         PoolReason.LIMITS: ("the NodePool's limits are set to the tier's",),
         PoolReason.DRIFT: ("the NodePool's budget for drift is set to 0",),
         PoolReason.STEADY: ("slots and need agree",),

@@ -7,6 +7,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from autoscaler.api.modes import Mode
+from autoscaler.api.shapes import Shape
 from autoscaler.settings.keda import Keda
 from autoscaler.settings.parts import (
     DEFAULT_KINDS,
@@ -23,6 +24,7 @@ from autoscaler.settings.parts import (
     ScaledKinds,
     Scrape,
 )
+from autoscaler.settings.warm_pools import WarmPools
 
 ENV_PREFIX: Final = "HEADROOM_"
 NESTED: Final = "__"
@@ -106,6 +108,9 @@ class Settings(BaseSettings):
     """Gateways by the names that policies use."""
     gpu_exporter: GpuExporter | None = None
     """Where GPUs' errors are read; none: a failed GPU is seen only by what its pod no longer does."""
+    warm_pools: WarmPools = WarmPools()
+    shapes: Annotated[dict[Label, Shape], Field(max_length=100)] = {}
+    """What nodes offer, by the names that WarmPools use, with prices where they are known."""
     prometheus: Annotated[dict[Label, Prometheus], Field(max_length=100)] = {}
     """Prometheus endpoints by the names that policies use."""
 

@@ -35,6 +35,9 @@ MOST_KEPT: Final = 4096
 MOST_WAITING: Final = 1000
 """Events waiting to be written."""
 
+OF_CLUSTER: Final = "default"
+"""Where the API server wants Events about objects of no namespace."""
+
 CALL_S: Final = 5.0
 MOST_WORDS: Final = 1000
 """Characters of a message; the API server takes 1 KiB."""
@@ -151,7 +154,7 @@ class EventWriter:
         self.lost += 1
 
     async def _write(self, event: _Event) -> None:
-        path = f"/api/v1/namespaces/{event.ref.namespace}/events"
+        path = f"/api/v1/namespaces/{event.ref.namespace or OF_CLUSTER}/events"
         news = {"message": event.message, "count": event.count, "lastTimestamp": rfc3339(event.last_s)}
         if event.made:
             body = msgspec.json.encode(news)
@@ -167,7 +170,7 @@ class EventWriter:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": event.name, "namespace": ref.namespace},
+            "metadata": {"name": event.name, "namespace": ref.namespace or OF_CLUSTER},
             "involvedObject": {
                 "apiVersion": ref.api_version,
                 "kind": ref.kind,

@@ -30,6 +30,12 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: Resources = Resources()
 
 
+class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
+    """Devices that a pod asks for by name (DRA)."""
+
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod shall be; `node_name` is empty until it is bound."""
 
@@ -37,6 +43,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     containers: tuple[Container, ...] = ()
     termination_grace_period_seconds: int | None = None
     priority_class_name: str = ""
+    resource_claims: tuple[ResourceClaim, ...] = ()
 
 
 Shape = tuple[PodSpec, ...]

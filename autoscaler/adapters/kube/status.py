@@ -1,8 +1,9 @@
-"""The statuses of ScalingPolicies: the latest one wins, seldom written, never when nothing changed.
+"""The statuses of ScalingPolicies and WarmPools: the latest one wins, seldom written, never when nothing changed.
 
 Enters: whole statuses as they shall stand in the object. Leaves: writes to ``/status``, one at a time, so that no other
 traffic waits behind them. A status is replaced whole: ours is the only one there is, and a merge would keep what an
-earlier process wrote and this one does not say any more. Verb: patch on scalingpolicies/status.
+earlier process wrote and this one does not say any more. Verb: patch on the kind's /status. A WarmPool's namespace is
+empty: it is the cluster's.
 """
 
 import asyncio
@@ -52,13 +53,22 @@ class _Lane:
 class StatusWriter:
     """Writes statuses while `may_write` allows, each policy's at most every `min_gap_s`. Run `run` as a task."""
 
-    def __init__(self, api: Requests, clock: Clock, *, may_write: Callable[[], bool], min_gap_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        api: Requests,
+        clock: Clock,
+        *,
+        may_write: Callable[[], bool],
+        min_gap_s: float = 5.0,
+        plural: str = PLURAL,
+    ) -> None:
         self.error: KubeError | None = None
         """Why the last write failed; None when it did not."""
         self._api = api
         self._clock = clock
         self._may_write = may_write
         self._min_gap_s = min_gap_s
+        self._plural = plural
         self._backoff = Backoff(np.random.default_rng(0), AWAY)
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._due: list[tuple[float, tuple[str, str]]] = []
@@ -129,7 +139,8 @@ class StatusWriter:
             self._backoff.reset()
 
     async def _write(self, namespace: str, name: str, status: Status) -> None:
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}/status"
+        where = f"namespaces/{namespace}/{self._plural}" if namespace else self._plural
+        path = f"/apis/{GROUP}/{VERSION}/{where}/{name}/status"
         body = msgspec.json.encode([{"op": "add", "path": "/status", "value": status}])
         await self._api.request("PATCH", path, body=body, content_type=JSON_PATCH, timeout_s=CALL_S)
 

@@ -103,9 +103,14 @@ def _pools(view: View) -> str:
     seen = {pool.name: pool for pool in view.world.node_pools}
     faults = []
     for at, tier in enumerate(view.params.tiers):
-        field, pool = f"spec.tiers[{at}].nodePool", seen.get(tier.node_pool)
+        field, pool = f"spec.tiers[{at}].nodePoolRef", seen.get(tier.node_pool)
         if pool is None:
-            faults.append(f"{field}: there is no NodePool {tier.node_pool!r}; create it or leave the tier out")
+            remedy = "it is being made" if view.params.managed else "create it or leave the tier out"
+            faults.append(f"{field}: there is no NodePool {tier.node_pool!r}; {remedy}")
+        elif view.params.managed and not pool.ours:
+            faults.append(
+                f"{field}: NodePool {tier.node_pool!r} is not of this pool's making; rename the tier or delete it"
+            )
         elif pool.deleting:
             faults.append(f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out")
         elif pool.ready is False:

@@ -55,6 +55,7 @@ class PoolReason(Enum):
     LEASED = "marked for a replica that waits"
     LEASE_ENDED = "the replica does not wait any more"
     # NodePools
+    NODE_POOL_MISSING = "the tier's NodePool is not there"
     LIMITS = "the NodePool's limits differ from the tier's"
     DRIFT = "drift is held back"
     # states

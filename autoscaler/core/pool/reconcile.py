@@ -18,6 +18,7 @@ from autoscaler.core.pool.conditions import blocks, conditions, unread
 from autoscaler.core.pool.handover import handed_over
 from autoscaler.core.pool.intents import (
     Condition,
+    CreateNodePool,
     CreateSlot,
     DeleteClaim,
     DeleteSlot,
@@ -88,13 +89,13 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     trace = (*sizing.steps, *_gone_steps(stock, gone), *steps)
     decision = PoolDecision(
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
-        _reason(sizing), trace, _by_stage(view, state),
+        _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
     told = conditions(view, state, sizing, stock.warm)
     state = replace(state, targets=sizing.targets)
     if params.observe:
         return Reconciled(state, (), decision, told)
-    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *_patches(view))
+    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *_node_pools(view))
     return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told)
 
 
@@ -213,14 +214,18 @@ def _retired_claims(view: View, gone: dict[int, PoolReason]) -> Iterator[DeleteC
             yield DeleteClaim(claim.name, claim.uid, claim.node_pool, PoolReason.RETIRED)
 
 
-def _patches(view: View) -> Iterator[PatchNodePool]:
-    """Safe fields of NodePools that are ours and differ from their tier."""
-    if not view.params.managed:
+def _node_pools(view: View) -> Iterator[CreateNodePool | PatchNodePool]:
+    """NodePools that are ours: those that are missing, and safe fields that differ from their tier."""
+    if not view.params.managed or view.world.node_pools is None:
         return
-    seen = {pool.name: pool for pool in view.world.node_pools or ()}
+    seen = {pool.name: pool for pool in view.world.node_pools}
     for tier in view.params.tiers:
         pool = seen.get(tier.node_pool)
-        if pool is None or pool.deleting:
+        if pool is None:
+            kind, reason = tier.capacity_type, PoolReason.NODE_POOL_MISSING
+            yield CreateNodePool(tier.node_pool, tier.name, kind, tier.max_gpus, tier.max_nodes, reason)
+            continue
+        if pool.deleting or not pool.ours:
             continue
         if (pool.limit_gpus, pool.limit_nodes) != (tier.max_gpus, tier.max_nodes):
             yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.LIMITS)

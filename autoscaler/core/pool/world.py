@@ -119,6 +119,8 @@ class NodePoolSeen:
     drifted_budget: int | None = None
     """Nodes that its budgets let drift replace at once; None where the default applies."""
     deleting: bool = False
+    ours: bool = True
+    """Whether this pool made it, where the pool manages its NodePools."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,95 @@
+"""Which pods are where: slots by pool, and what each node has on it.
+
+Enters: changes of all pods. Leaves: the slots of a pool, and per node the units of a resource that pods ask for, pods
+that are nobody's slot and no daemon's, and whether the GPU operator has validated it. Kept as pods change, so that a
+look does not walk over every pod of the cluster.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from autoscaler.adapters.kube.informer import Change
+from autoscaler.adapters.kube.membership import OVER
+from autoscaler.adapters.kube.meta import quantity
+from autoscaler.adapters.kube.pool_nodes import OnNode
+from autoscaler.adapters.kube.pool_objects import PlacedPod
+from autoscaler.adapters.kube.pool_slots import owned_by, pool_of
+from autoscaler.errors import InputError
+
+VALIDATOR: Final = "nvidia-operator-validator"
+"""The label `app` of the pods with which the GPU operator validates a node."""
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""An annotation of pods that a node runs by itself."""
+
+
+class Places:
+    """The books; `namespace` is where slots are."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._slots: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
+        self._on_node: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
+        self._counted: dict[tuple[str, str], OnNode] = {}
+        """What was counted of (node, resource), until a pod on the node changes."""
+
+    def note(self, change: Change[PlacedPod]) -> None:
+        """A pod came, changed or went."""
+        for pod in (change.old, change.new):
+            if pod is not None and pod.spec.node_name:
+                self._on_node[pod.spec.node_name].pop(change.key, None)
+                for key in [key for key in self._counted if key[0] == pod.spec.node_name]:
+                    del self._counted[key]
+        if change.old is not None:
+            self._slots[pool_of(change.old) or ""].pop(change.key, None)
+        new = change.new
+        if new is None:
+            return
+        if new.spec.node_name and new.status.phase not in OVER:
+            self._on_node[new.spec.node_name][change.key] = new
+        pool = pool_of(new)
+        if pool is not None and new.metadata.namespace == self._namespace:
+            self._slots[pool][change.key] = new
+
+    def slots(self, pool: str, uid: str) -> Iterator[PlacedPod]:
+        """The slots that the WarmPool of this name and uid owns."""
+        return (pod for pod in self._slots.get(pool, {}).values() if owned_by(pod, uid))
+
+    def on_node(self, node: str, resource: str) -> OnNode:
+        """What is on a node."""
+        key = (node, resource)
+        found = self._counted.get(key)
+        if found is None:
+            found = self._counted[key] = self._count(self._on_node.get(node, {}).values(), resource)
+        return found
+
+    def _count(self, pods: Iterable[PlacedPod], resource: str) -> OnNode:
+        units, foreign, validated = 0, 0, False
+        for pod in pods:
+            units += _units(pod, resource)
+            foreign += is_foreign(pod, self._namespace)
+            if pod.metadata.labels.get("app") == VALIDATOR:
+                validated = validated or any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+        return OnNode(units, foreign, validated)
+
+
+def is_foreign(pod: PlacedPod, namespace: str) -> bool:
+    """Whether a pod is neither a slot nor bound to its node."""
+    if pool_of(pod) is not None and pod.metadata.namespace == namespace:
+        return False
+    if MIRROR in pod.metadata.annotations:
+        return False
+    return not any(owner.controller and owner.kind in {"DaemonSet", "Node"} for owner in pod.metadata.owner_references)
+
+
+def _units(pod: PlacedPod, resource: str) -> int:
+    total = 0.0
+    for container in pod.spec.containers:
+        amount = container.resources.limits.get(resource, container.resources.requests.get(resource))
+        if amount is not None:
+            try:
+                total += quantity(amount)
+            except InputError:
+                continue  # the API server lets no such pod in; a custom one counts as nothing
+    return int(total)

@@ -1,0 +1,90 @@
+"""The warm pools' side of one replica: what is followed for them, and the task that keeps them while it leads.
+
+Enters: settings, a client, what workloads want. Leaves: tasks, and answers from memory. Without the setting nothing is
+followed and nothing is asked of the API server.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from autoscaler.adapters.kube.pool_cluster import PoolCluster, PoolScope
+from autoscaler.adapters.kube.pool_slot_pod import Making
+from autoscaler.adapters.kube.pool_writer import PoolWriter
+from autoscaler.adapters.kube.status import StatusWriter
+from autoscaler.adapters.kube.store import ConfigMapStore
+from autoscaler.api.crd import WARM_POOL
+from autoscaler.app.guard import Guard
+from autoscaler.app.outside import Outside
+from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_specs import PoolSpecs
+from autoscaler.app.pool_telling import PoolTelling
+from autoscaler.app.pools import Pools
+from autoscaler.app.publishing import Events
+from autoscaler.record.pool_status import PoolStatus
+from autoscaler.settings.model import Settings
+
+CHECKPOINTS: Final = "headroom-pools"
+
+
+class PoolSide:
+    """Everything of warm pools; `enabled` is the setting."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        outside: Outside,
+        *,
+        demands: Demands,
+        events: Events,
+        guard: Guard,
+        may_write: Callable[[], bool],
+        frozen: Callable[[], str | None],
+    ) -> None:
+        given, api, clock = settings.warm_pools, outside.api, outside.clock
+        self.enabled = given.enabled
+        scope = PoolScope(given.namespace, given.node_pool_label, given.priority_class)
+        self._cluster = PoolCluster(api, clock, scope, self._changed)
+        making = Making(
+            given.namespace, given.priority_class, given.node_pool_label, given.pause_image, given.fetch_image
+        )
+        writer = PoolWriter(
+            api, clock, making, may_write=may_write, taints_of=self._cluster.taints_of, node_of=self._cluster.node_of
+        )
+        self._statuses = StatusWriter(api, clock, may_write=may_write, plural=WARM_POOL.plural)
+        self._telling = PoolTelling(statuses=self._statuses, events=events, objects=self._cluster.pools, clock=clock)
+        self._pools = Pools(
+            cluster=self._cluster,
+            writer=writer,
+            specs=PoolSpecs(settings.shapes, given),
+            demands=demands,
+            telling=self._telling,
+            store=ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write),
+            clock=clock,
+            guard=guard,
+            frozen=frozen,
+        )
+
+    def _changed(self) -> None:
+        self._pools.changed()
+
+    def follows(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Tasks of a replica, leading or not."""
+        return {"pool_cluster": self._cluster.run()} if self.enabled else {}
+
+    def leads(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Tasks of the replica that leads."""
+        return {"pools": self._pools.run(), "pool_status": self._statuses.run()} if self.enabled else {}
+
+    async def keep(self) -> None:
+        """Save what was learnt, at the end of a lead."""
+        if self.enabled:
+            await self._pools.keep()
+
+    @property
+    def pools(self) -> tuple[PoolStatus, ...] | None:
+        """The newest status of every pool; None where pools are not kept."""
+        return self._telling.pools if self.enabled else None
+
+    def problems(self) -> tuple[str, ...]:
+        """What of the cluster cannot be followed for pools, and why."""
+        return self._cluster.problems() if self.enabled else ()

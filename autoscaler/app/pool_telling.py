@@ -1,0 +1,231 @@
+"""Tells the cluster and whoever asks what was decided about warm pools: statuses, events, and rows from memory.
+
+Enters: the outcome of a look, or the fault of a WarmPool. Leaves: a status per WarmPool when something that people act
+upon changed, not when a figure moved; events on change and refusal only.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from autoscaler.adapters.kube.pool_objects import WarmPoolObject
+from autoscaler.adapters.kube.pool_writer import Became, Outcome
+from autoscaler.adapters.kube.scope import GROUP, VERSION
+from autoscaler.api.claims import TargetRef
+from autoscaler.api.schema import custom_resource
+from autoscaler.api.status import Condition as KeptCondition
+from autoscaler.api.status import Truth
+from autoscaler.api.warm_pool_status import Breaker, BreakerState, StageCount, WarmPoolStatus
+from autoscaler.app.pool_specs import Compiled, Faulty
+from autoscaler.app.publishing import Events
+from autoscaler.core.pool import intents as core
+from autoscaler.core.pool.intents import (
+    CreateNodePool,
+    CreateSlot,
+    DeleteClaim,
+    DeleteSlot,
+    Intent,
+    MarkSlot,
+)
+from autoscaler.core.pool.reconcile import Reconciled
+from autoscaler.ports import Clock
+from autoscaler.record.pool_status import BreakerStatus, PoolCounts, PoolStatus, pool_status
+from autoscaler.record.status import Condition
+
+ACCEPTED: Final = "Accepted"
+"""Whether the WarmPool can be used as it stands."""
+
+ACTING: Final = "Acting"
+"""Whether what is decided is carried out."""
+
+_BREAKERS: Final = {"open": BreakerState.OPEN, "half-open": BreakerState.HALF_OPEN}
+_TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
+_FIGURE: Final = re.compile(r"\d+(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An intent and what became of it."""
+
+    intent: Intent
+    outcome: Outcome
+
+
+class PoolStatuses(Protocol):
+    """Where statuses of WarmPools go; it writes the latest, and not too often."""
+
+    def put(
+        self, namespace: str, name: str, status: Mapping[str, Any], *, seen: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write this status soon; `seen` is what the object showed last."""
+        ...
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The object is gone."""
+        ...
+
+
+class PoolTelling:
+    """Remembers the newest of every pool and tells it on. `objects` are the WarmPools as they are followed."""
+
+    def __init__(
+        self, *, statuses: PoolStatuses, events: Events, objects: Mapping[str, WarmPoolObject], clock: Clock
+    ) -> None:
+        self._statuses = statuses
+        self._events = events
+        self._objects = objects
+        self._clock = clock
+        self._told: dict[str, PoolStatus] = {}
+        self._gists: dict[str, object] = {}
+
+    @property
+    def pools(self) -> tuple[PoolStatus, ...]:
+        """The newest status of every pool, in the order of their names."""
+        return tuple(self._told[name] for name in sorted(self._told))
+
+    def pool(self, name: str) -> PoolStatus | None:
+        """The newest status of one pool; None where there is none of that name."""
+        return self._told.get(name)
+
+    def forget(self, name: str) -> None:
+        """The WarmPool is gone."""
+        self._told.pop(name, None)
+        self._gists.pop(name, None)
+        self._statuses.forget("", name)
+
+    def fault(self, name: str, found: WarmPoolObject, faulty: Faulty) -> None:
+        """A WarmPool cannot be used: what it kept warm before is left as it is."""
+        told = Condition(ACCEPTED, "False", "Invalid", faulty.fault)
+        status = PoolStatus(
+            name, self._clock.now(), "", text=faulty.fault, explained=f"{name}: {faulty.fault}", conditions=(told,)
+        )
+        self._tell(status, found.metadata.uid, faulty.generation)
+
+    def looked(
+        self,
+        compiled: Compiled,
+        outcome: Reconciled,
+        counts: PoolCounts,
+        done: Sequence[Done],
+        frozen: str | None,
+    ) -> None:
+        """A pool was looked at, and this was done."""
+        spec, name = compiled.spec, compiled.params.name
+        accepted = Condition(ACCEPTED, "True", "Accepted", "the WarmPool can be used as it stands")
+        told = (accepted, _acting(compiled, done, frozen), *map(_condition, outcome.conditions))
+        status = pool_status(outcome.decision, outcome.state, told, counts, spec.backend.value)
+        self._tell(status, compiled.uid, compiled.generation)
+        ref = _ref(name, compiled.uid)
+        for words, number in Counter(_words(each) for each in done if each.outcome.became is Became.DONE).items():
+            self._events.note(ref, "Normal", words[0], f"{number} {words[1]}")
+        for each in done:
+            if each.outcome.became is not Became.DONE:
+                self._events.note(ref, "Warning", "WriteFailed", f"{each.outcome.became.value}: {each.outcome.words}")
+
+    def _tell(self, status: PoolStatus, uid: str, generation: int) -> None:
+        name = status.pool
+        before, self._told[name] = self._told.get(name), status
+        for condition in _turned(before, status):
+            ref = _ref(name, uid)
+            if condition.status == "False":
+                self._events.note(ref, "Warning", condition.reason, condition.message)
+            else:
+                self._events.note(ref, "Normal", condition.type, condition.message)
+        gist = (uid, generation, *_gist(status))
+        found = self._objects.get(name)
+        if self._gists.get(name) == gist or found is None:
+            return
+        self._gists[name] = gist
+        seen = msgspec.json.decode(found.status, type=dict[str, Any])
+        self._statuses.put("", name, custom_resource(_written(status, generation, self._clock.now())), seen=seen)
+
+
+def _acting(compiled: Compiled, done: Sequence[Done], frozen: str | None) -> Condition:
+    if compiled.params.observe:
+        return Condition(ACTING, "False", "Observe", "spec.backend is observe: decided and told, and not carried out")
+    if frozen is not None:
+        return Condition(ACTING, "False", "Frozen", f"the whole cluster is frozen: {frozen}")
+    failed = next((each.outcome for each in done if each.outcome.became is not Became.DONE), None)
+    if failed is None:
+        return Condition(ACTING, "True", "Acting", "what is decided is carried out")
+    if failed.became is Became.UNKNOWN:
+        return Condition(ACTING, "Unknown", "OutcomeUnknown", f"nothing more until it is read: {failed.words}")
+    return Condition(ACTING, "False", "Refused", failed.words)
+
+
+def _condition(one: core.Condition) -> Condition:
+    return Condition(one.aspect.value, _TRUTH[one.holds], one.word, one.message)
+
+
+def _turned(before: PoolStatus | None, now: PoolStatus) -> Iterator[Condition]:
+    """Conditions that became false, and those that are well again; whether the target is met is no news."""
+    earlier = {} if before is None else {c.type: c.status for c in before.conditions}
+    for condition in now.conditions:
+        was = earlier.get(condition.type)
+        if condition.type != "Ready" and condition.status != was and "False" in {condition.status, was}:
+            yield condition
+
+
+def _gist(status: PoolStatus) -> tuple[object, ...]:
+    """What a written status must not lag behind; figures within sentences may."""
+    conditions = tuple((c.type, c.status, c.reason, _FIGURE.sub("", c.message)) for c in status.conditions)
+    breakers = tuple((b.sku, b.zone, b.capacity_type, b.state) for b in status.breakers)
+    return status.target, status.warm, status.starting, status.reason, status.stages, breakers, conditions
+
+
+def _written(status: PoolStatus, generation: int, now_s: float) -> WarmPoolStatus:
+    return WarmPoolStatus(
+        observed_generation=generation,
+        target_slots=status.target,
+        warm_slots=status.warm,
+        starting_slots=status.starting,
+        hit_ratio=status.hit_ratio,
+        refill_s=status.refill_s,
+        reason=status.reason or None,
+        text=status.text,
+        stages=tuple(StageCount(stage=stage, slots=count) for stage, count in status.stages),
+        breakers=tuple(_breaker(each) for each in status.breakers),
+        conditions=tuple(
+            KeptCondition(
+                type=c.type, status=Truth(c.status), observed_generation=generation, last_transition_time_s=now_s,
+                reason=c.reason, message=c.message,
+            )
+            for c in status.conditions
+        ),
+    )  # fmt: skip
+
+
+def _breaker(each: BreakerStatus) -> Breaker:
+    return Breaker(
+        sku=each.sku,
+        zone=each.zone,
+        capacity_type=each.capacity_type,
+        state=_BREAKERS[each.state],
+        until_s=each.until_s,
+    )
+
+
+def _words(done: Done) -> tuple[str, str]:
+    """The event of something that was done: a word for programs, and a sentence without its number."""
+    intent, why = done.intent, done.intent.reason.value
+    match intent:
+        case CreateSlot():
+            return "SlotsOrdered", f"ordered in tier {intent.tier}: {why}"
+        case DeleteSlot():
+            return "SlotsDeleted", f"deleted: {why}"
+        case MarkSlot():
+            return "SlotsMarked", f"marked: {why}"
+        case DeleteClaim():
+            return "NodeClaimDeleted", f"deleted: NodeClaim {intent.name}: {why}"
+        case CreateNodePool():
+            return "NodePoolCreated", f"made: NodePool {intent.name}: {why}"
+        case _:
+            return "NodePoolEdited", f"edited: NodePool {intent.name}: {why}"
+
+
+def _ref(name: str, uid: str) -> TargetRef:
+    return TargetRef(GROUP, VERSION, "warmpools", "WarmPool", "", name, uid)

@@ -1,0 +1,208 @@
+"""Keeps warm pools while this replica leads: looks, decides, carries out, remembers.
+
+Enters: a followed cluster, what workloads want. Leaves: writes by way of the writer, a status per pool. Each pool is
+looked at when something about it changed and every few seconds besides. What one look ordered is carried out before the
+next; a pool of which a write's outcome is unknown is not looked at until the cluster was read again. What is wrong with
+one pool stops no other.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from autoscaler.adapters.kube.pool_cluster import PoolCluster, Reread
+from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
+from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
+from autoscaler.app.guard import Guard
+from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
+from autoscaler.app.pool_telling import Done, PoolTelling
+from autoscaler.core.pool import state as pool_state
+from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
+from autoscaler.core.pool.reconcile import Reconciled, reconcile
+from autoscaler.core.pool.state import PoolState
+from autoscaler.ports import Clock, PortError, StateStore
+from autoscaler.record.pool_status import PoolCounts
+from autoscaler.runtime.clock import breathe
+
+EVERY_S: Final = 5.0
+"""Between two looks at a pool about which nothing was heard: deadlines pass and demand changes all the same."""
+
+GATHER_S: Final = 0.2
+"""Changes are gathered for this long: a burst of a hundred pods is one look."""
+
+KEEP_EVERY_S: Final = 60.0
+AT_ONCE: Final = 8
+"""Writes on their way at the same time."""
+
+LOG: Final = structlog.get_logger("headroom")
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is held of one pool between two looks."""
+
+    uid: str
+    state: PoolState = field(default_factory=PoolState)
+    counts: PoolCounts = field(default_factory=PoolCounts)
+    looked_s: float | None = None
+    doubt: Reread | None = None
+    """A reading that has to be complete before the next look."""
+
+
+class Pools:
+    """All warm pools of a cluster. `run` while leading; `changed` may be called at any time."""
+
+    def __init__(
+        self,
+        *,
+        cluster: PoolCluster,
+        writer: PoolWriter,
+        specs: PoolSpecs,
+        demands: Demands,
+        telling: PoolTelling,
+        store: StateStore,
+        clock: Clock,
+        guard: Guard,
+        frozen: Callable[[], str | None],
+    ) -> None:
+        self._cluster = cluster
+        self._writer = writer
+        self._specs = specs
+        self._demands = demands
+        self._telling = telling
+        self._store = store
+        self._clock = clock
+        self._guard = guard
+        self._frozen = frozen
+        self._bell = asyncio.Event()
+        self._kept: dict[str, _Kept] = {}
+        self._saved: Mapping[str, Any] = {}
+        self._stored: Mapping[str, Any] = {}
+
+    def changed(self) -> None:
+        """Something was heard that may concern a pool."""
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Keep the pools until cancelled. What was followed before may be older than the last leader's writes."""
+        await self._cluster.wait_synced()
+        await self._cluster.relist()
+        await self._restore()
+        kept_s = self._clock.monotonic()
+        while True:
+            self._bell.clear()
+            await self._look_at_all()
+            if self._clock.monotonic() >= kept_s + KEEP_EVERY_S:
+                await self.keep()
+                kept_s = self._clock.monotonic()
+            await self._clock.sleep_until(self._clock.monotonic() + GATHER_S)
+            await self._clock.sleep_until(self._clock.monotonic() + EVERY_S, self._bell)
+
+    async def keep(self) -> None:
+        """Save what the pools have learnt, as far as the store lets this replica."""
+        packed = {name: pool_state.pack(kept.state) for name, kept in self._kept.items()}
+        if packed == self._stored:
+            return
+        try:
+            await self._store.save(packed)
+            self._stored = packed
+        except PortError as error:
+            LOG.warning("what warm pools learnt is not kept", why=str(error))
+
+    async def _look_at_all(self) -> None:
+        found = dict(self._cluster.pools)
+        for name in [name for name in self._kept if name not in found]:
+            del self._kept[name]
+            self._specs.forget(name)
+            self._telling.forget(name)
+        for name, pool in sorted(found.items()):
+            compiled = self._specs.of(name, pool, self._clock.now())
+            if isinstance(compiled, Faulty):
+                self._guard.run(f"WarmPool {name}", partial(self._telling.fault, name, pool, compiled))
+            else:
+                await self._look(name, compiled)
+            await breathe(self._clock)
+
+    async def _look(self, name: str, compiled: Compiled) -> None:
+        kept = self._kept.get(name)
+        if kept is None or kept.uid != compiled.uid:
+            kept = self._kept[name] = _Kept(compiled.uid, self._remembered(name))
+        if kept.doubt is not None and not self._cluster.is_read(kept.doubt):
+            return
+        kept.doubt = None
+        outcome: list[Reconciled] = []
+        if not self._guard.run(f"WarmPool {name}", partial(self._decide, compiled, kept, outcome)):
+            return
+        done = await self._carry_out(outcome[0].intents, compiled)
+        if any(each.outcome.became is Became.UNKNOWN for each in done):
+            kept.doubt = self._cluster.reread()
+        kept.counts = _counted(kept.counts, done)
+        tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._frozen())
+        self._guard.run(f"WarmPool {name}", tell)
+
+    def _decide(self, compiled: Compiled, kept: _Kept, outcome: list[Reconciled]) -> None:
+        now_s = self._clock.now()
+        params = compiled.params
+        if self._frozen() is not None:
+            params = replace(params, observe=True)
+        world = self._cluster.world(
+            params,
+            compiled.uid,
+            demand=self._demands.of(params.models, params.slot),
+            serving_priority=self._demands.priority(params.models, self._cluster.class_value),
+            now_s=now_s,
+        )
+        result = reconcile(params, world, kept.state, now_s)
+        if kept.looked_s is not None:
+            idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
+            kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
+        kept.state, kept.looked_s = result.state, now_s
+        outcome.append(result)
+
+    async def _carry_out(self, intents: Sequence[Intent], compiled: Compiled) -> list[Done]:
+        """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""
+        errand = Errand(PoolRef(compiled.params.name, compiled.uid), compiled.spec, compiled.params.slot)
+        done: list[Done] = []
+        for begin in range(0, len(intents), AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    (intent, group.create_task(self._writer.carry_out(intent, errand), name=type(intent).__name__))
+                    for intent in intents[begin : begin + AT_ONCE]
+                ]
+            done += [Done(intent, task.result()) for intent, task in tasks]
+            if any(each.outcome.became is Became.UNKNOWN for each in done):
+                break
+        return done
+
+    async def _restore(self) -> None:
+        try:
+            self._saved = await self._store.load()
+        except PortError as error:
+            LOG.warning("what warm pools learnt is not restored", why=str(error))
+
+    def _remembered(self, name: str) -> PoolState:
+        saved = self._saved.get(name)
+        if saved is None:
+            return PoolState()
+        try:
+            return pool_state.unpack(saved)
+        except ValueError as error:
+            LOG.warning("what a warm pool learnt is not restored", pool=name, why=str(error))
+            return PoolState()
+
+
+def _counted(counts: PoolCounts, done: Sequence[Done]) -> PoolCounts:
+    refused = sum(each.outcome.became is Became.REFUSED for each in done)
+    ordered = sum(isinstance(each.intent, CreateSlot) and each.outcome.became is Became.DONE for each in done)
+    deleted = sum(isinstance(each.intent, DeleteSlot) and each.outcome.became is Became.DONE for each in done)
+    return replace(
+        counts,
+        ordered=counts.ordered + ordered,
+        deleted=counts.deleted + deleted,
+        refused=counts.refused + refused,
+    )

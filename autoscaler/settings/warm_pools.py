@@ -1,0 +1,53 @@
+"""The part of the settings that concerns warm pools: where slots live, what they are made of, who may be pulled."""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from autoscaler.settings.parts import Label, ObjectName, Part
+
+Registry = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9][-.a-z0-9]*(:\d{1,5})?(/[-._/a-z0-9]+)?$",
+        max_length=255,
+        json_schema_extra={"legal": "a registry, such as registry.example.com or registry.example.com/team"},
+    ),
+]
+ImageName = Annotated[str, Field(pattern=r"^[a-z0-9][-._/:@A-Za-z0-9]*$", max_length=512)]
+LabelKey = Annotated[
+    str,
+    Field(
+        pattern=r"^([a-z0-9][-.a-z0-9]*/)?[A-Za-z0-9][-._A-Za-z0-9]*$",
+        max_length=317,
+        json_schema_extra={"legal": "the key of a label, such as karpenter.sh/nodepool"},
+    ),
+]
+
+DOCKER_HUB: Final = "docker.io"
+
+
+class WarmPools(Part):
+    """Warm pools; the rights that they take are in config/rbac/warm-pools."""
+
+    enabled: bool = False
+    """Whether WarmPools are acted upon."""
+    namespace: Label = "headroom-slots"
+    """Where slots are, and nothing else is."""
+    priority_class: ObjectName = "headroom-slot"
+    """The slots' PriorityClass, of value -10: below what serves, and not below what Cluster Autoscaler heeds."""
+    node_pool_label: LabelKey = "karpenter.sh/nodepool"
+    """The label of nodes that names their NodePool; without Karpenter, the one that the cloud gives its node groups."""
+    registries: Annotated[tuple[Registry, ...], Field(max_length=100)] = ()
+    """Whose images slots may pull, a registry or a part of one each; none: no image of a WarmPool is pulled."""
+    pause_image: ImageName = "registry.k8s.io/pause:3.10.1"
+    """What a slot runs once it is warm: nothing."""
+    fetch_image: ImageName = "kserve/storage-initializer:v0.17.0"
+    """What fetches weights: it is run with their source and the folder they go to."""
+
+    def admits(self, image: str) -> bool:
+        """Whether slots may pull an image that a WarmPool names."""
+        first, slash, _ = image.partition("/")
+        has_host = bool(slash) and (first == "localhost" or any(sign in first for sign in ".:"))
+        whole = image if has_host else f"{DOCKER_HUB}/{image}"
+        return any(whole.startswith(f"{registry.rstrip('/')}/") for registry in self.registries)
