@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +24,21 @@ def check_writable(paths: Sequence[Path]) -> None:
             raise InputError(
                 f"{path}: cannot be written ({error.strerror}: {path.parent}); give a file in a folder you may write to"
             ) from error
+
+
+def check_folder(folder: Path, names: Iterable[str]) -> None:
+    """InputError where `folder` is none, cannot be made or cannot hold files of these names; nothing is made yet."""
+    if folder.is_dir():
+        check_writable([folder / name for name in names])
+        return
+    standing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=standing):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"--out {folder}: cannot be made ({error.strerror}: {standing}); give a folder you may write to"
+        ) from error
 
 
 @contextmanager

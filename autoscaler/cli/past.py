@@ -8,7 +8,7 @@ import msgspec
 
 from autoscaler.errors import InputError
 from autoscaler.hindsight.estimates import Past
-from autoscaler.hindsight.page import Plot, Section, Series, past_page
+from autoscaler.hindsight.page import Curve, Plot, Section, past_page
 from autoscaler.record.estimate import Account
 from autoscaler.record.explain import clock, duration, number
 from autoscaler.record.quality import Quality
@@ -89,16 +89,16 @@ def _section(past: Past) -> Section:
     drawn = (*hours, *hours[-1:])
     plots = (
         Plot("held", "Replica-hours per hour", (
-            Series("as it happened", "--order", [h.held_observed for h in drawn], step=True),
-            Series("with Headroom's", "--ready", [h.held_ours for h in drawn], step=True, fill="--ready-fill"),
+            Curve("as it happened", "--order", [h.held_observed for h in drawn], step=True),
+            Curve("with Headroom's", "--ready", [h.held_ours for h in drawn], step=True, fill="--ready-fill"),
         )),
         Plot("late", "Late requests per hour", (
-            Series("as it happened", "--order", [h.late_observed for h in drawn], step=True),
-            Series("by the model", "--faint", [h.late_modelled for h in drawn], step=True, dashed=True),
-            Series("with Headroom's", "--ready", [h.late_ours for h in drawn], step=True),
+            Curve("as it happened", "--order", [h.late_observed for h in drawn], step=True),
+            Curve("by the model", "--faint", [h.late_modelled for h in drawn], step=True, dashed=True),
+            Curve("with Headroom's", "--ready", [h.late_ours for h in drawn], step=True),
         )),
         Plot("load", "Requests per second", (
-            Series("arrived", "--load", [h.requests / h.counted_s for h in drawn], step=True),
+            Curve("arrived", "--load", [h.requests / h.counted_s for h in drawn], step=True),
         )),
     )  # fmt: skip
     if len(hours) < 2:

@@ -12,9 +12,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from autoscaler.cli import preflight_prometheus as live
-from autoscaler.cli.output import check_writable, write_together
+from autoscaler.cli import prometheus_flags as live
+from autoscaler.cli.heeded import refuse_typed
+from autoscaler.cli.output import check_folder, write_together
+from autoscaler.cli.preflight_prometheus import read_prometheus
 from autoscaler.cli.progress import Meter
+from autoscaler.cli.prometheus_options import whole_step
 from autoscaler.errors import InputError
 from autoscaler.preflight.document import Findings, document
 from autoscaler.preflight.examine import Source, examine
@@ -22,7 +25,7 @@ from autoscaler.preflight.given import ANY_SHAPE, Given
 from autoscaler.preflight.page import page
 from autoscaler.preflight.policies import policies
 from autoscaler.preflight.traces import STEP_S, check_step, histories
-from autoscaler.preflight.words import TITLES, cluster_sentences, workload_sentences
+from autoscaler.preflight.words import TITLES, answered, cluster_sentences, workload_sentences
 from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile
 from autoscaler.sim.serving.profile import Profile
 from autoscaler.sim.traces.selection import FORM, TraceSelection, split_trace
@@ -32,7 +35,14 @@ PARTS: Final = ".prometheus"
 """Folder within the output's for what was read: a run that is cut goes on from there."""
 SHOWN: Final = 12
 """Workloads whose answers are printed; all of them are in the files."""
+FILES: Final = {"html": "preflight.html", "json": "preflight.json", "yaml": "policies.yaml"}
+OF_PROMETHEUS: Final = (
+    "config", "token_file", "ca_file", "days", "begin", "end", "workload", "selector", "namespace", "owner_label",
+    "metric", "query_timeout",
+)  # fmt: skip
+"""Parameters that say nothing about a trace."""
 _INTERRUPTED: Final = 130
+_NOTHING_TOLD: Final = 1
 
 
 def _option(help_text: str, metavar: str | None = None) -> Any:
@@ -62,28 +72,30 @@ def preflight(
     prometheus: live.Server = None, config: live.Config = None, token_file: live.TokenFile = None,
     ca_file: live.CaFile = None, days: live.Days = live.DAYS, begin: live.From = None, end: live.To = None,
     workload: live.Workloads = None, selector: live.Selectors = None, namespace: live.Namespaces = None,
-    owner_label: live.OwnerLabels = None, metric: live.Metrics = None, query_timeout: live.QueryTimeout = 60.0,
+    owner_label: live.OwnerLabels = None, metric: live.Metrics = None,
+    query_timeout: live.QueryTimeout = live.QUERY_TIMEOUT_S,
 ) -> None:  # fmt: skip
     """Say from recorded load what is always needed, what is noise, what is wasted and what can wait.
 
     From a cluster: headroom preflight --prometheus http://localhost:9090 --days 14 --out report
     From a trace: headroom preflight --trace FILE --cold-start 180 --profile built-in --out report
+
+    The exit code is 1 where the record is too short, or too full of holes, to tell anything of any workload.
     """
     given = Given(
         _positive("--cold-start", cold_start), _positive("--slots", slots), _positive("--gpus", gpus), _prices(price)
     )
     check_step(step)
-    if prometheus is None and any((workload, selector, namespace, owner_label, metric, begin, end)):
-        raise InputError(
-            "--workload, --selector, --namespace, --owner-label, --metric, --from, --to: they go with --prometheus; "
-            f"of a trace give a part: {FORM}"
-        )
-    _outputs(out)
+    if prometheus is None:
+        refuse_typed(ctx, OF_PROMETHEUS, f"only with --prometheus; of a trace give a part: {FORM}")
+    if not trace:
+        refuse_typed(ctx, ("profile",), "only with --trace; what Prometheus holds was measured")
+    check_folder(out, FILES.values())
     engine = None if profile is None else load_profile(None if profile == BUILT_IN else profile)
     sources = _trace_sources(trace or [], engine, step)
     if prometheus is not None:
         options = live.PrometheusOptions(
-            prometheus, config, token_file, ca_file, days, begin, end, live.whole_step(step), tuple(workload or ()),
+            prometheus, config, token_file, ca_file, days, begin, end, whole_step(step), tuple(workload or ()),
             tuple(selector or ()), tuple(namespace or ()), tuple(owner_label or ()), tuple(metric or ()), query_timeout,
         )  # fmt: skip
         sources.append(_prometheus_source(options, out))
@@ -93,8 +105,11 @@ def preflight(
 
 
 def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_json: bool) -> None:
-    """Examine the sources and write what was found; says on standard error which files were written."""
-    paths = _outputs(out)
+    """Examine the sources and write what was found; says on standard error which files were written.
+
+    Exit code 1 where not one answer about any workload rests on the record.
+    """
+    paths = {kind: out / name for kind, name in FILES.items()}
     try:
         with Meter(sum(source.workloads for source in sources) + 1) as meter:
             findings = examine(sources, given, command=command, begun=meter.begin)
@@ -104,25 +119,14 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED) from None
+    out.mkdir(parents=True, exist_ok=True)
     write_together(files)
     sys.stdout.write(text if as_json else _words(findings))
     for path in paths.values():
         print(f"wrote {path}", file=sys.stderr)
-
-
-def _outputs(out: Path) -> dict[str, Path]:
-    """The files by kind; the folder is made. InputError where it cannot be."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {out}: cannot be made ({error.strerror}); give a folder you may write to") from error
-    paths = {
-        "html": out / "preflight.html",
-        "json": out / "preflight.json",
-        "yaml": out / "policies.yaml",
-    }
-    check_writable(list(paths.values()))
-    return paths
+    if not any(answered(study) for study in findings.workloads):
+        print("nothing can be told of any workload: every answer says what it needs", file=sys.stderr)
+        raise typer.Exit(_NOTHING_TOLD)
 
 
 def _refuse_twice(traces: Sequence[str]) -> None:
@@ -155,9 +159,8 @@ def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float)
 
 def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
     """What Prometheus has; what is read of it is kept in the output's folder until a run is through."""
-    _outputs(out)
     try:
-        fetched = live.read_prometheus(options, out / PARTS)
+        fetched = read_prometheus(options, out / PARTS)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
     print(f"Prometheus: {fetched.asked} requests, {fetched.kept} parts from a run before", file=sys.stderr)

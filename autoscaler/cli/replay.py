@@ -1,18 +1,25 @@
 """`headroom replay`: recorded inputs through the same core again, as they were or under other settings."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from autoscaler.cli import prometheus_flags as live
+from autoscaler.cli.heeded import refuse_typed
 from autoscaler.errors import InputError
 
 if TYPE_CHECKING:
     from autoscaler.hindsight.overlay import Overlay
     from autoscaler.hindsight.replay import Replayed
 
+DAYS: Final = 7.0
+OF_PROMETHEUS: Final = ("days", "config", "token_file", "ca_file", "selector", "metric", "query_timeout")
+"""Parameters that say nothing about audit files."""
+
 
 def replay(
+    ctx: typer.Context,
     audit: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[AUDIT]...", help="Audit files, plain or .gz, or folders of them."),
@@ -27,37 +34,48 @@ def replay(
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a page with plots of what --set changes.")
     ] = None,
-    prometheus: Annotated[
+    prometheus: live.Server = None, days: live.Days = DAYS, config: live.Config = None,
+    token_file: live.TokenFile = None, ca_file: live.CaFile = None,
+    selector: Annotated[
         str | None,
-        typer.Option("--prometheus", metavar="URL", help="In place of files: the past of --workload out of this one."),
+        typer.Option("--selector", metavar="MATCHERS", help="Which series are its, where that cannot be found out."),
     ] = None,
-    days: Annotated[float, typer.Option("--days", metavar="DAYS", help="How far back Prometheus is asked.")] = 7.0,
-) -> None:
+    metric: live.Metrics = None, query_timeout: live.QueryTimeout = live.QUERY_TIMEOUT_S,
+) -> None:  # fmt: skip
     """Replay what a controller recorded: audit files of `headroom run` (settings: audit.directory).
 
     Without --set every decision is compared with the recorded one, byte for byte; exit code 1 if one differs. With
     --set the same core decides under the other settings too: which decisions change on the same readings, and what
     both settings would have cost and made late on the same arrivals, beside the optimum that knows them. Keys are those
     of a policy: min_replicas, max_replicas, slo.wait_s, slo.ttft_s, slo.tpot_s, tick_s, warmup_prior_s, target_ratio,
-    idle_after_s.
+    idle_after_s, and events as JSON: events='[{"from_s": 0, "to_s": 3600, "floor": 3}]', in the record's time.
 
-    Of Prometheus there are no decisions to compare with: the core's defaults and the other settings are laid beside
-    what happened.
+    With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
+    decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.
     """
     from autoscaler.cli.output import check_writable, write_together
-    from autoscaler.cli.replayed import Told, as_json, comparisons, page, text
+    from autoscaler.cli.replayed import Shown, as_json, comparisons, page, text
     from autoscaler.hindsight.overlay import Overlay
 
+    if prometheus is None:
+        refuse_typed(ctx, OF_PROMETHEUS, "only with --prometheus; audit files are read as a whole")
     changes = tuple(set_ or ())
     overlay = Overlay.of(changes)
     check_writable([path for path in (json, report) if path is not None])
     if prometheus is not None:
-        done = _of_prometheus(prometheus, workload, days, overlay, audit)
+        if audit or workload is None:
+            raise InputError("--prometheus: give --workload NS/NAME with it, and no files")
+        options = live.PrometheusOptions(
+            prometheus, config, token_file, ca_file, days, workloads=(workload,),
+            selectors=() if selector is None else (selector,), metrics=tuple(metric or ()),
+            query_timeout_s=query_timeout,
+        )  # fmt: skip
+        done = _of_prometheus(options, workload, overlay)
     else:
         if report is not None and not overlay.changes:
             raise InputError("--report: there is nothing to plot without --set KEY=VALUE; give a setting to compare")
         done = _of_files(audit, workload, overlay)
-    told = Told(done, comparisons(done), changes)
+    told = Shown(done, comparisons(done), changes)
     files: dict[Path, str] = {}
     if json is not None:
         files[json] = as_json(told)
@@ -79,16 +97,12 @@ def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay"
     return replay(Recording.of(audit), fit, overlay=overlay, workload=workload)
 
 
-def _of_prometheus(
-    server: str, workload: str | None, days: float, overlay: "Overlay", audit: list[Path] | None
-) -> "Replayed":
+def _of_prometheus(options: live.PrometheusOptions, workload: str, overlay: "Overlay") -> "Replayed":
     from autoscaler.cli.replay_history import series_of
     from autoscaler.fitting.fit import fit
     from autoscaler.hindsight.replay import replay_history
 
-    if audit or workload is None:
-        raise InputError("--prometheus: give --workload NS/NAME with it, and no files")
-    series, gaps = series_of(server, workload, days)
+    series, gaps = series_of(options, workload)
     prior = b"{}" if series.warmup_s is None else b'{"warmup_prior_s":%.15g}' % series.warmup_s
     done = replay_history(series, fit, overlay=overlay, policy_json=prior)
     done.gaps += gaps

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from autoscaler.cli.preflight_prometheus import PrometheusOptions, read_prometheus
+from autoscaler.cli.preflight_prometheus import read_prometheus
+from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.core.columns import F64
 from autoscaler.errors import InputError
 from autoscaler.hindsight.history import Series
 from autoscaler.preflight.history import Missing, Signal, Spread, WorkloadHistory
 
 
-def series_of(server: str, workload: str, days: float) -> tuple[Series, list[str]]:
+def series_of(options: PrometheusOptions, workload: str) -> tuple[Series, list[str]]:
     """The past of `workload` and what is missing of it, in words. Raises InputError where it cannot be replayed."""
     with tempfile.TemporaryDirectory() as folder:
-        fetched = read_prometheus(PrometheusOptions(server, days=days, workloads=(workload,)), Path(folder))
+        fetched = read_prometheus(options, Path(folder))
         found = [history for history in fetched.histories if history.workload == workload]
     if not found:
-        raise InputError(f"--workload {workload}: Prometheus holds no serving pods of it in {days:g} days")
+        raise InputError(f"--workload {workload}: Prometheus holds no serving pods of it in {options.days:g} days")
     return converted(found[0]), [*fetched.notes, *_gaps(found[0])]
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from autoscaler.core.reasons import Reason
 from autoscaler.hindsight.comparison import Comparison, Setting, compare, in_time_ratio
-from autoscaler.hindsight.page import Plot, Section, Series, past_page
+from autoscaler.hindsight.page import Curve, Plot, Section, past_page
 from autoscaler.hindsight.replay import Replayed
 from autoscaler.hindsight.rerun import Difference
 from autoscaler.record.explain import clock, duration, number
@@ -20,7 +20,7 @@ _DECISION: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Shown:
     """A replay, its comparisons, and the settings that were tried."""
 
     done: Replayed
@@ -33,12 +33,12 @@ def comparisons(done: Replayed) -> list[Comparison]:
     return [] if done.whatif is None else [compare(done.whatif, name) for name in done.workloads]
 
 
-def text(told: Told) -> str:
+def text(told: Shown) -> str:
     """The whole of it as a person reads it."""
     return "\n".join([*_head(told.done), *(line for each in told.compared for line in _told(each, told))])
 
 
-def as_json(told: Told) -> str:
+def as_json(told: Shown) -> str:
     """All figures; differences carry both lines."""
     done = told.done
     rerun, recording = done.rerun, done.recording
@@ -63,7 +63,7 @@ def as_json(told: Told) -> str:
     return msgspec.json.format(msgspec.json.encode(fields)).decode() + "\n"
 
 
-def page(told: Told) -> str:
+def page(told: Shown) -> str:
     """The comparison as a page that needs nothing else."""
     done = told.done
     said = ", ".join(told.changes) or "the core's defaults"
@@ -109,7 +109,7 @@ def _difference(d: Difference) -> str:
     return f"  {d.where}: {clock(d.now_s)} {d.workload}: {count}; differs in {', '.join(keys) or 'its spelling'}"
 
 
-def _told(c: Comparison, told: Told) -> Iterator[str]:
+def _told(c: Comparison, told: Shown) -> Iterator[str]:
     yield ""
     yield f"{c.workload} with {', '.join(told.changes) or 'the defaults'}:"
     if c.decisions:
@@ -142,7 +142,7 @@ def _told(c: Comparison, told: Told) -> Iterator[str]:
         yield f"  {clock(s.from_s)} – {clock(s.to_s)}: {what}, {s.replica_hours:+.2f} replica-hours"
 
 
-def _names(told: Told) -> tuple[str, str]:
+def _names(told: Shown) -> tuple[str, str]:
     """What the two worlds are called."""
     return ("as recorded" if told.done.recording.paths else "by the defaults"), "otherwise"
 
@@ -173,7 +173,7 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
 
 
-def _section(c: Comparison, told: Told) -> Section:
+def _section(c: Comparison, told: Shown) -> Section:
     whatif, names = told.done.whatif, _names(told)
     assert whatif is not None
     t = whatif.told[c.workload].timeline
@@ -184,8 +184,8 @@ def _section(c: Comparison, told: Told) -> Section:
             "load",
             "Load, req/s",
             (
-                Series("arrived", "--load", load),
-                Series(
+                Curve("arrived", "--load", load),
+                Curve(
                     "capacity otherwise",
                     "--ready",
                     [n * r for n, r in zip(t.other, t.capacity_rps, strict=True)],
@@ -197,12 +197,12 @@ def _section(c: Comparison, told: Told) -> Section:
             "replicas",
             "Replicas held",
             (
-                Series("happened", "--faint", [float(n) for n in t.observed], step=True),
-                Series(names[0], "--order", [float(n) for n in t.as_is], step=True),
-                Series(names[1], "--ready", [float(n) for n in t.other], step=True, fill="--ready-fill"),
+                Curve("happened", "--faint", [float(n) for n in t.observed], step=True),
+                Curve(names[0], "--order", [float(n) for n in t.as_is], step=True),
+                Curve(names[1], "--ready", [float(n) for n in t.other], step=True, fill="--ready-fill"),
             ),
             whole=True,
         ),
-        Plot("queue", "Requests waiting, as measured", (Series("waiting", "--queue", t.waiting),)),
+        Plot("queue", "Requests waiting, as measured", (Curve("waiting", "--queue", t.waiting),)),
     )
     return Section(c.workload, lines, t.at_s, plots if t.at_s else ())

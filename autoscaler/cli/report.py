@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from autoscaler.cli.heeded import refuse_typed
 from autoscaler.cli.leader import Config, Context, Kubeconfig, Namespace, Reach, Server, ask
 from autoscaler.errors import InputError
 
@@ -12,6 +13,7 @@ PATH: Final = "/api/past"
 
 
 def report(
+    ctx: typer.Context,
     audit: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[AUDIT]...", help="Audit files or folders; left out, the running controller is asked."),
@@ -32,6 +34,12 @@ def report(
     from autoscaler.cli.output import check_writable, write_together
     from autoscaler.cli.past import as_json, page, read_answer, text
 
+    if audit:
+        refuse_typed(
+            ctx,
+            ("server", "config", "kubeconfig", "context", "namespace"),
+            "only to ask the running controller; leave it out, or the audit files",
+        )
     check_writable([path for path in (json, html) if path is not None])
     if audit:
         from autoscaler.fitting.fit import fit

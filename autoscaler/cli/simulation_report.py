@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from autoscaler.adapters.web.assets import assemble
+from autoscaler.adapters.web.standalone import standalone
 from autoscaler.cli.output import write_atomically
 from autoscaler.core.types import Decision, Verdict
 from autoscaler.errors import InputError
@@ -71,23 +71,26 @@ def report_html(
     if len({(r.run.timeline.ready.size, r.run.timeline.step_s) for r in runs}) > 1:
         raise InputError("report: the runs differ in length; show runs on one traffic only")
     bounds = reference if reference is not None else Reference()
-    return assemble(
-        "report.html",
-        {
-            "title": escape(title),
-            "facts": _facts(runs[0].run, command),
-            "table": _table(runs, bounds),
-            "bars": _bars(runs, bounds),
-            "runs": "\n".join(_section(index, shown) for index, shown in enumerate(runs)),
-            "notes": f'<div class="notes">{"".join(f"<p>{escape(note)}</p>" for note in notes)}</div>' if notes else "",
-            "content": _content(runs, bounds),
-        },
+    parts = {
+        "table": _table(runs, bounds),
+        "bars": _bars(runs, bounds),
+        "runs": "\n".join(_section(index, shown) for index, shown in enumerate(runs)),
+    }
+    return standalone(
+        kind="Headroom simulation",
+        title=title,
+        facts=_facts(runs[0].run),
+        body=assemble("report.html", parts),
+        content=_content(runs, bounds),
+        command=command,
+        notes=notes,
+        script="report.js",
     )
 
 
-def _facts(run: Run, command: str) -> str:
+def _facts(run: Run) -> dict[str, str]:
     spec = run.spec
-    rows = {
+    return {
         "Traffic": run.traffic.name,
         "Length": duration(run.duration_s),
         "Requests": f"{run.traffic.total:,.0f}",
@@ -97,8 +100,6 @@ def _facts(run: Run, command: str) -> str:
         "Objective": f"a wait of {spec.slo_wait_s:g} s at most",
         "Seed": str(spec.seed),
     }
-    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items())
-    return f'<dl class="facts">{facts}</dl>' + (f"<p><code>{escape(command)}</code></p>" if command else "")
 
 
 _COLUMNS = (
@@ -201,13 +202,13 @@ def _decisions(decisions: Sequence[Decision]) -> str:
     )
 
 
-def _content(runs: Sequence[ReportRun], bounds: Reference) -> str:
-    """The charts' numbers as JSON that may stand inside a script element."""
+def _content(runs: Sequence[ReportRun], bounds: Reference) -> dict[str, object]:
+    """The charts' numbers."""
     first = runs[0].run
     steps, step_s = first.timeline.ready.size, first.timeline.step_s
     edges = np.unique(np.linspace(0, steps, min(BINS, steps) + 1).astype(np.int64))
     optimum = None if bounds.d2_per_step_s is None else _means(bounds.d2_per_step_s / step_s, edges)
-    fields = {
+    return {
         "duration_s": first.duration_s,
         "slo_wait_s": first.spec.slo_wait_s,
         "x": _rounded(edges[1:] * step_s),
@@ -215,7 +216,6 @@ def _content(runs: Sequence[ReportRun], bounds: Reference) -> str:
         "optimum": optimum,
         "runs": [{"label": shown.label, **_lines(shown.run, edges)} for shown in runs],
     }
-    return msgspec.json.encode(fields).decode().replace("<", "\\u003c")
 
 
 def _lines(run: Run, edges: npt.NDArray[np.int64]) -> Mapping[str, list[float | None]]:

@@ -3,12 +3,19 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from autoscaler.api.lines import decode_value
-from autoscaler.api.policy import Policy, compile_params, read_policy
+from autoscaler.api.policy import MOST_REPLICAS, compile_params, read_policy
 from autoscaler.core.params import Params
 from autoscaler.errors import InputError
+
+_WIDEST: Final = {"min_replicas": 0, "max_replicas": MOST_REPLICAS}
+"""A record that no single change contradicts, to refuse what can be refused before anything is read."""
+
+
+class SettingError(InputError):
+    """A change that cannot be, alone or on what is recorded; no line of the record is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +40,25 @@ class Overlay:
             within[inner or name] = _value(value)
         overlay = cls(changes)
         if changes:
-            overlay.policy({})
+            overlay.params(_WIDEST)
         return overlay
 
-    def policy(self, recorded: Mapping[str, Any]) -> Policy:
-        """The policy of a recorded object with the changes in force. Raises InputError for one that is not legal."""
+    def params(self, recorded: Mapping[str, Any]) -> Params:
+        """The core's parameters for a recorded policy with the changes in force.
+
+        Raises SettingError where only the changes make it one that is not legal, InputError where it was none before.
+        """
         merged = dict(recorded)
         for name, value in self.changes.items():
             before = merged.get(name)
             merged[name] = {**before, **value} if isinstance(before, Mapping) and isinstance(value, dict) else value
         try:
-            return read_policy(merged)
+            return compile_params(read_policy(merged))
         except InputError as error:
-            raise InputError(str(error).replace("policy.", "--set ")) if self.changes else error from error
+            if not self.changes:
+                raise
+            compile_params(read_policy(recorded))
+            raise SettingError(f"--set {str(error).replace('policy.', '')}") from error
 
 
 @dataclass(slots=True)
@@ -62,7 +75,7 @@ class Compiled:
             recorded = decode_value(policy_json)
             if not isinstance(recorded, dict):
                 raise InputError("policy: not an object; give lines of an audit file")
-            made = self._made[policy_json] = compile_params(self.overlay.policy(recorded))
+            made = self._made[policy_json] = self.overlay.params(recorded)
         return made
 
 

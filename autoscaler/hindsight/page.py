@@ -10,17 +10,16 @@ from itertools import groupby, pairwise
 from textwrap import dedent
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 
-from autoscaler.adapters.web.assets import assemble
+from autoscaler.adapters.web.standalone import standalone
 
 BINS: Final = 1500
 """Points per line of a chart: more than the pixels it is drawn on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Curve:
     """One line of a plot; `ink` and `fill` are names of the page's colours."""
 
     label: str
@@ -37,7 +36,7 @@ class Plot:
 
     key: str
     title: str
-    series: tuple[Series, ...]
+    series: tuple[Curve, ...]
     whole: bool = False
     """Its axis shows whole numbers only."""
 
@@ -56,18 +55,16 @@ def past_page(
     kind: str, title: str, facts: Mapping[str, str], sections: Sequence[Section], notes: Iterable[str] = ()
 ) -> str:
     """The page as text."""
-    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
-    content = [_drawn(section) for section in sections]
-    return assemble(
-        "past.html",
-        {
-            "title": escape(title),
-            "kind": escape(kind),
-            "facts": f'<dl class="facts">{rows}</dl>',
-            "sections": "\n".join(_section(index, section) for index, section in enumerate(sections)),
-            "notes": f'<div class="notes">{"".join(f"<p>{escape(note)}</p>" for note in notes)}</div>',
-            "content": msgspec.json.encode(content).decode().replace("<", "\\u003c"),
-        },
+    hint = '<p class="hint" id="hint">Drag in a plot to look closer, double-click for the whole.</p>'
+    return standalone(
+        kind=kind,
+        title=title,
+        facts=facts,
+        body="\n".join([hint, *(_section(index, section) for index, section in enumerate(sections))]),
+        content=[_drawn(section) for section in sections],
+        notes=notes,
+        script="past.js",
+        style="past.css",
     )
 
 

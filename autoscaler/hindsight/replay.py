@@ -10,7 +10,7 @@ from typing import Final
 
 from autoscaler.errors import InputError
 from autoscaler.hindsight.history import Series, looks
-from autoscaler.hindsight.overlay import Overlay
+from autoscaler.hindsight.overlay import Overlay, SettingError
 from autoscaler.hindsight.recording import MOST_TOLD, Begun, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
 from autoscaler.hindsight.whatif import WhatIf
@@ -65,6 +65,8 @@ def replay(
                 (whatif or rerun).begin(entry)
             else:
                 _look(done, entry, name)
+        except SettingError:
+            raise
         except InputError as error:
             recording.bad_line(str(error))
         if rerun.steps % 256 == 0:

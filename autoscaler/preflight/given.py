@@ -1,7 +1,7 @@
 """What the person says beside the record, and the facts that answers rest on: cold start, slots, GPUs, price.
 
 Enters: options of the command and a history. Leaves: each fact with its origin, or why it is not known. A measurement
-beats an option: the record knows better than the person who asks.
+beats an option, since the record knows better than the person who asks; an option beats an engine's usual setting.
 """
 
 from collections.abc import Mapping
@@ -57,16 +57,16 @@ def cold_start(history: WorkloadHistory, given: Given) -> Answer:
 
 
 def slots(history: WorkloadHistory, given: Given) -> Answer:
-    """Requests that one replica computes at once: what it ran while others waited, else what is configured or given."""
+    """Requests that one replica computes at once: what it ran while others waited, else what is given or configured."""
     measured = _saturated(history)
     if measured is not None:
         return measured
     named, unit = number_fact(history, Fact.SLOTS), "requests per replica"
+    if given.slots is not None:
+        return Stated(given.slots, unit, whole_window(history), 0, "steps", "given, not measured")
     if named is not None:
         how = "the engine's setting, as the source names it"
         return Measured(named, unit, whole_window(history), 0, "steps", how)
-    if given.slots is not None:
-        return Stated(given.slots, unit, whole_window(history), 0, "steps", "given, not measured")
     return CannotTell(
         Why.NO_CAPACITY,
         "what one replica carries is not known: requests were not seen to wait while all replicas ran",

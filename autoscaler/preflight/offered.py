@@ -20,6 +20,9 @@ RATE = "requests/s"
 LEAST_KNOWN_RATIO = 0.5
 """With more than half of the window unknown, what is known may be the untypical half."""
 
+LEAST_STEPS = 10
+"""Of fewer steps it is no hole that keeps them from being known: requests from before the record still ran."""
+
 MOST_UNKNOWN_RATIO = 0.05
 """A step's load is unknown once more than this share of it comes from arrivals that are."""
 
@@ -115,6 +118,9 @@ def _checked(history: WorkloadHistory, values: F64, unit: str, per_request: floa
     end_s = history.start_s + history.steps * history.step_s
     window = Window(history.start_s, end_s, float((~known).sum()) * history.step_s)
     if known.sum() < LEAST_KNOWN_RATIO * max(1, values.size):
+        if values.size < LEAST_STEPS:
+            text = f"the record covers {end_s - history.start_s:g} s, and what ran before it is not known"
+            return CannotTell(Why.TOO_SHORT, text, "a longer window")
         share = 100 * (1 - known.sum() / max(1, values.size))
         return CannotTell(
             Why.TOO_MANY_HOLES, f"{share:.0f} % of the window is unknown", "a record with fewer holes than readings"

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from autoscaler import __version__
-from autoscaler.adapters.web.assets import assemble
+from autoscaler.adapters.web.standalone import standalone
 from autoscaler.preflight.answers import Answer, CannotTell, Measured
 from autoscaler.preflight.bands import Bands
 from autoscaler.preflight.bursts import Bursts
@@ -40,17 +39,16 @@ def page(findings: Findings) -> str:
     if many:
         charts["all"] = _drawn(findings.cluster.chart, findings.cluster.bands)
         together = _cluster(findings) + _table(ranked, len(shown))
-    content = msgspec.json.encode({key: chart for key, chart in charts.items() if chart is not None})
-    return assemble(
-        "preflight.html",
-        {
-            "title": escape(_title(findings)),
-            "facts": _facts(findings),
-            "together": together,
-            "sections": sections,
-            "notes": _notes(findings, len(ranked) - len(shown)),
-            "content": content.decode(),
-        },
+    return standalone(
+        kind="Headroom preflight",
+        title=_title(findings),
+        facts=_facts(findings),
+        body="\n".join(part for part in (together, sections) if part),
+        content={key: chart for key, chart in charts.items() if chart is not None},
+        command=findings.command,
+        notes=_notes(findings, len(ranked) - len(shown)),
+        script="preflight.js",
+        style="preflight.css",
     )
 
 
@@ -69,10 +67,10 @@ def _size(study: WorkloadStudy) -> float:
     return float(np.nanmean(study.chart.mean))
 
 
-def _facts(findings: Findings) -> str:
+def _facts(findings: Findings) -> dict[str, str]:
     begin = min(study.window.from_s for study in findings.workloads)
     end = max(study.window.until_s for study in findings.workloads)
-    rows = {
+    return {
         "Record": lasting(end - begin),
         "From": clock(begin),
         "To": clock(end),
@@ -80,8 +78,6 @@ def _facts(findings: Findings) -> str:
         "Cold start": said(findings.cluster.cold_start),
         "Sources": ", ".join(findings.sources),
     }
-    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items())
-    return f'<dl class="facts">{facts}</dl><p><code>{escape(findings.command)}</code></p>'
 
 
 def _answers(sentences: Sequence[Sentence]) -> str:
@@ -208,7 +204,7 @@ def _answer_table(title: str, rows: Sequence[tuple[str, Answer]]) -> str:
     return f'<details><summary>{escape(title)}</summary><table class="told">{"".join(lines)}</table></details>'
 
 
-def _notes(findings: Findings, left: int) -> str:
+def _notes(findings: Findings, left: int) -> list[str]:
     notes = [*findings.notes]
     if left > 0:
         notes.append(f"{left} smaller workloads have a row and no section; their answers are in preflight.json.")
@@ -217,8 +213,7 @@ def _notes(findings: Findings, left: int) -> str:
         "hold the true value nine times in ten: whole days drawn again and again, hours where there are few days. "
         "Needed is what a controller without a forecast must hold that keeps each replica one cold start longer."
     )
-    texts = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f'<div class="notes">{texts}<p>Headroom {escape(__version__)}</p></div>'
+    return [*notes, f"Headroom {__version__}"]
 
 
 def _leading_bands(study: WorkloadStudy) -> Bands | CannotTell:

@@ -56,6 +56,13 @@ def cluster_sentences(study: ClusterStudy) -> tuple[Sentence, ...]:
     return (_joint_floor(study), _bursts(study.bursts), _joint_residency(study), _joint_waiting(study))
 
 
+def answered(study: WorkloadStudy) -> bool:
+    """Whether anything at all is told of a workload, be it beside a question that has no answer."""
+    waiting = study.waiting
+    beside = _rate_floor(study.rate) or _tried(waiting.capacity_for, waiting.capacity_unit)
+    return bool(beside) or any(sentence.told for sentence in workload_sentences(study))
+
+
 def refused(question: str, refusal: CannotTell, before: str = "", after: str = "") -> Sentence:
     """The sentence of a question without an answer."""
     text = f"{before}Cannot tell: {refusal.text}.{after}"
@@ -92,7 +99,8 @@ def _levels(found: Bands) -> str:
     if isinstance(found.peak, Measured) and found.peak.value <= 0:
         return "Nothing: no request came in the whole record."
     if found.floor.value <= 0:
-        return f"Nothing: more than one in twenty cold starts would pass without work; {usual}, {most} {over}."
+        unit = found.unit if found.unit in {IN_FLIGHT, RATE} else f"of {found.unit}"
+        return f"Nothing: more than one in twenty cold starts would pass without work; {usual}, {most} {unit} {over}."
     return f"At least {number(found.floor.value)} {what} 95 % of the time; {usual}, {most} {over}."
 
 

@@ -40,7 +40,7 @@ def test_a_trace_becomes_a_page_a_document_and_policies(trace: Path, tmp_path: P
     body = json.loads((out / "preflight.json").read_text())
     assert [one["workload"] for one in body["workloads"]] == ["m"]
     assert msgspec.yaml.decode((out / "policies.yaml").read_text())["metadata"] == {"name": "m"}
-    assert "<title>Preflight: m</title>" in (out / "preflight.html").read_text()
+    assert "<title>Headroom preflight: m</title>" in (out / "preflight.html").read_text()
 
 
 def test_four_answers_are_printed_each_with_what_stands_behind_it(trace: Path, tmp_path: Path) -> None:
@@ -79,6 +79,23 @@ def test_without_a_cold_start_the_floor_cannot_be_told_and_the_run_is_fine(trace
     assert "Needed: measured cold starts, or --cold-start SECONDS." in done.stdout
 
 
+def test_a_record_of_one_request_tells_nothing_and_says_so_to_scripts(tmp_path: Path) -> None:
+    trace = tmp_path / "one.csv"
+    trace.write_text("arrival_s,model,tenant,prompt_tokens,output_tokens\n5.0,m,,100,20\n")
+    done = preflight("--trace", trace, "--cold-start", 60, "--profile", "built-in", "--out", tmp_path / "out")
+    assert done.exit_code == 1, done.output
+    assert "What is always needed: Cannot tell: the record covers 30 s" in done.stdout
+    assert "nothing can be told of any workload" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+
+
+def test_what_a_person_says_of_a_replica_beats_what_the_engine_usually_takes(trace: Path, tmp_path: Path) -> None:
+    given = ("--trace", trace, "--cold-start", 60, "--profile", "built-in", "--out", tmp_path / "out", "--json")
+    (usual,), (said,) = (json.loads(preflight(*given, *more).stdout)["workloads"] for more in ((), ("--slots", 3)))
+    assert (said["slots"]["kind"], said["slots"]["value"]) == ("given", 3.0)
+    assert (usual["slots"]["kind"], usual["slots"]["value"] > 3.0) == ("measured", True)
+
+
 def test_a_price_turns_hours_into_money_per_shape() -> None:
     assert command._prices(["2.5", "h100=3", "a=b=1"]) == {"": 2.5, "h100": 3.0, "a=b": 1.0}
 
@@ -92,7 +109,16 @@ REFUSED = {
     "a price twice": (["--trace", "TRACE", "--price", "a=1", "--price", "a=2"], "--price a=2: cannot be used"),
     "a price below nothing": (["--trace", "TRACE", "--price", "-1"], "--price -1: cannot be used"),
     "a step of a day": (["--trace", "TRACE", "--step", "86400"], "--step: 86400 s cannot be used"),
-    "a workload of a trace": (["--trace", "TRACE", "--workload", "prod/chat"], "they go with --prometheus"),
+    "a workload of a trace": (["--trace", "TRACE", "--workload", "prod/chat"], "--workload: only with --prometheus"),
+    "days of a trace": (["--trace", "TRACE", "--days", "3"], "--days: only with --prometheus"),
+    "a login for a trace": (
+        ["--trace", "TRACE", "--token-file", "t", "--ca-file", "c", "--config", "s", "--query-timeout", "9"],
+        "--config, --token-file, --ca-file, --query-timeout: only with --prometheus",
+    ),
+    "a profile for Prometheus": (
+        ["--prometheus", "http://127.0.0.1:1", "--profile", "built-in"],
+        "--profile: only with --trace",
+    ),
     "a trace twice": (["--trace", "TRACE", "--trace", "TRACE"], "trace.csv: given twice; its load would be counted"),
     "a part twice, in other words": (
         ["--trace", "TRACE#model=m&seed=0", "--trace", "TRACE#model=m"],
@@ -112,7 +138,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_code_2(
     assert done.exit_code == 2, done.output
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
-    assert list((tmp_path / "out").glob("*")) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_read(trace: Path) -> None:
@@ -129,4 +155,4 @@ def test_an_interrupted_run_writes_nothing(trace: Path, tmp_path: Path, monkeypa
     done = preflight("--trace", trace, "--out", tmp_path / "out")
     assert done.exit_code == 130
     assert "interrupted: nothing was written" in done.stderr
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()

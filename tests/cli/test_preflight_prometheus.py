@@ -12,13 +12,9 @@ from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.questions import Window, settle_s
 from autoscaler.adapters.prometheus.search import OWNER_LABELS, Wanted
 from autoscaler.cli import main
-from autoscaler.cli.preflight_prometheus import (
-    PrometheusOptions,
-    _pinned,
-    endpoint_of,
-    search_of,
-    window_of,
-)
+from autoscaler.cli.preflight_prometheus import _pinned
+from autoscaler.cli.prometheus_flags import PrometheusOptions
+from autoscaler.cli.prometheus_options import endpoint_of, search_of, window_of
 from autoscaler.errors import InputError
 
 URL = "http://127.0.0.1:9090"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from autoscaler.api.policy import Policy, Slo
 from autoscaler.cli.main import app
 from autoscaler.cli.past import read_answer
 from autoscaler.sim.headroom import WORKLOAD
@@ -72,6 +73,12 @@ def test_other_settings_are_compared_in_words_in_json_and_on_a_page(audit: Path,
         (["--report", "x.html"], "nothing to plot without --set"),
         (["--set", "nonsense=1"], "nonsense"),
         (["--set", "max_replicas=3", "--set", "max_replicas=4"], "--set max_replicas: given twice"),
+        (["--set", "min_replicas=50", "--set", "max_replicas=2"], "--set min_replicas: 50 is above max_replicas: 2"),
+        (["--set", "min_replicas=101"], "--set min_replicas: 101 is above max_replicas: 40"),
+        (["--days", "7", "--token-file", "t"], "--days, --token-file: only with --prometheus"),
+        (["--selector", 'job="a"', "--metric", "running=r"], "--selector, --metric: only with --prometheus"),
+        (["--ca-file", "c", "--config", "s", "--query-timeout", "5"], "--config, --ca-file, --query-timeout: only"),
+        (["--prometheus", "http://127.0.0.1:1", "--workload", "a/b"], "--prometheus: give --workload NS/NAME with it"),
         (["--set", "slo=3", "--set", "slo.wait_s=5"], "--set slo.wait_s: given twice"),
         (["--set", "slo.wait_s=5", "--set", "slo={}"], "--set slo: given twice"),
         (["--workload", "prod/other"], "--workload prod/other: not in"),
@@ -95,6 +102,43 @@ def test_a_report_on_a_file_says_what_cannot_be_told_and_writes_json_and_a_page(
     (told,) = json.loads(out.read_text())
     assert (told["workload"], told["estimate"]["doubt"]) == (WORKLOAD, "TOO_SHORT")
     assert "Beside what happened" in page.read_text()
+
+
+def test_a_report_on_files_asks_no_controller(audit: Path) -> None:
+    asked = ["--server", "http://127.0.0.1:1", "--namespace", "prod"]
+    done = run(app, ["report", str(audit), *asked])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --server, --namespace: only to ask the running controller")
+    kept = run(app, ["report", str(audit)], env={"HEADROOM_SERVER": "http://127.0.0.1:1"})
+    assert kept.exit_code == 0, kept.output
+
+
+def test_the_keys_that_can_be_set_are_all_in_the_help() -> None:
+    told = run(app, ["replay", "--help"], env={"COLUMNS": "200"}).stdout
+    objectives = {f"slo.{name}" for name in Slo.model_fields}
+    assert {key for key in {*Policy.model_fields, *objectives} - {"slo"} if key not in told} == set()
+
+
+def test_a_floor_for_a_while_can_be_tried(audit: Path) -> None:
+    event = 'events=[{"from_s": 0, "to_s": 600, "floor": 9}]'
+    done = run(app, ["replay", str(audit), "--set", event])
+    assert done.exit_code == 0, done.output
+    assert "× STEADY → EVENT_FLOOR" in done.stdout
+
+
+def test_a_past_out_of_prometheus_is_asked_for_as_preflight_asks(audit: Path, tmp_path: Path) -> None:
+    given = ["replay", "--prometheus", "http://127.0.0.1:1", "--workload", "a/b"]
+    refused = {
+        "--selector": ('x="1"} or up{', "no matcher"),
+        "--metric": ("speed=x", "'speed' is no signal"),
+        "--ca-file": (str(tmp_path / "none"), "no certificates in"),
+        "--days": ("0", "--days: 0"),
+    }
+    for option, (value, words) in refused.items():
+        done = run(app, [*given, option, value])
+        assert (done.exit_code, words in done.stderr) == (2, True), done.output
+    named = run(app, ["replay", "--prometheus", "main", "--workload", "a/b", "--token-file", str(audit)])
+    assert "--prometheus main: the settings name no such endpoint" in named.stderr
 
 
 def test_a_report_on_a_workload_that_is_not_there_is_refused(tmp_path: Path) -> None:

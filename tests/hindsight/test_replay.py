@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.cli.replayed import Told, comparisons, text
+from autoscaler.cli.replayed import Shown, comparisons, text
 from autoscaler.errors import InputError
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight.comparison import _setting, compare
@@ -192,7 +192,7 @@ def test_where_no_request_came_none_was_in_time_and_none_was_late(tmp_path: Path
     silent = replace(compared.happened, requests=0.0)
     world = _setting(silent, compared.optimum)
     assert world.attainment_ratio is None
-    told = text(Told(done, [replace(compared, happened=silent, as_is=world, other=world)], ["max_replicas=8"]))
+    told = text(Shown(done, [replace(compared, happened=silent, as_is=world, other=world)], ["max_replicas=8"]))
     rows = [line for line in told.splitlines() if line.startswith(("  what happened", "  as recorded", "  otherwise"))]
     assert ["–" in row and "%" not in row for row in rows] == [True] * 3
 

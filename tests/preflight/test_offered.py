@@ -45,11 +45,15 @@ def test_without_durations_a_rate_is_not_passed_off_as_requests_in_flight() -> N
 
 @pytest.mark.parametrize(
     ("values", "reason"),
-    [([np.nan] * 5 + [1.0] * 3, "TOO_MANY_HOLES"), ([np.nan] * 8, "TOO_MANY_HOLES")],
-    ids=["mostly unknown", "nothing is known"],
+    [
+        ([np.nan] * 10 + [1.0] * 6, "TOO_MANY_HOLES"),
+        ([np.nan] * 16, "TOO_MANY_HOLES"),
+        ([np.nan] * 5 + [1.0] * 3, "TOO_SHORT"),
+    ],
+    ids=["mostly unknown", "nothing is known", "four minutes in all"],
 )
 def test_what_is_mostly_unknown_is_refused(values: list[float], reason: str) -> None:
-    assert why(arriving(history(8, arrivals_per_s=track(values)))) == reason
+    assert why(arriving(history(len(values), arrivals_per_s=track(values)))) == reason
 
 
 def test_that_nothing_came_is_known() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from autoscaler.adapters.engines.catalogue import VLLM
 from autoscaler.adapters.prometheus.questions import Subject, Window, questions
-from autoscaler.cli.preflight_prometheus import Fetched, PrometheusOptions, read_prometheus
+from autoscaler.cli.preflight_prometheus import Fetched, read_prometheus
+from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.errors import InputError
 from autoscaler.ports import PortError
 from autoscaler.preflight.history import Gap, Missing, Spread, Track, WorkloadHistory

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import pytest
 
-from autoscaler.cli.preflight_prometheus import PrometheusOptions, read_prometheus
+from autoscaler.cli.preflight_prometheus import read_prometheus
+from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.preflight.answers import Measured
 from autoscaler.preflight.bands import Bands
 from autoscaler.preflight.given import Given

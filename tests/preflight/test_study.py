@@ -94,9 +94,10 @@ def test_one_replica_s_queue_says_nothing_about_all_of_them() -> None:
     assert why(found.slots) == "NO_CAPACITY", "3 wait, 4 replicas: some of them may be idle"
 
 
-def test_a_setting_of_the_engine_beats_what_was_given_unless_it_is_no_number() -> None:
-    assert value(told(Given(slots=4.0), facts={Fact.SLOTS: "256"}).slots) == 256.0
-    assert value(told(Given(slots=4.0), facts={Fact.SLOTS: "many"}).slots) == 4.0
+def test_what_was_given_beats_a_usual_setting_of_the_engine_which_counts_where_it_is_a_number() -> None:
+    assert value(told(Given(slots=4.0), facts={Fact.SLOTS: "256"}).slots) == 4.0
+    assert value(told(Given(), facts={Fact.SLOTS: "256"}).slots) == 256.0
+    assert why(told(Given(), facts={Fact.SLOTS: "many"}).slots) == "NO_CAPACITY"
 
 
 def test_surges_are_measured_above_what_stood_or_above_a_reactive_scaler_where_that_was_hardly_ever_exceeded() -> None:

@@ -33,7 +33,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str, str]] = {
         {"steps": 7 * DAY, "running": track(np.where(np.arange(7 * DAY) % DAY < 3 * HOUR, 0.0, 9.0))},
         "floor",
         """Nothing: more than one in twenty cold starts would pass without work; half of the time at least 9, never
-        more than 9 (averages over one cold start of 3 min). [20,155 windows; 7 days of record]""",
+        more than 9 requests in flight (averages over one cold start of 3 min). [20,155 windows; 7 days of record]""",
     ),
     "never a request": (
         {"running": track(np.zeros(3 * DAY))},

@@ -22,13 +22,12 @@ _PARTS = {
     "page.html": "page.html",
     "preflight.css": "preflight.css",
     "preflight.js": "preflight.js",
-    "preflight.html": "preflight.html",
     "past.css": "past.css",
     "past.js": "past.js",
-    "past.html": "past.html",
     "report.css": "report.css",
     "report.js": "report.js",
     "report.html": "report.html",
+    "standalone.html": "standalone.html",
 }
 
 
