@@ -6,15 +6,14 @@ not known is NaN and lies in a hole that says why. It asks nobody; a lost part w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from autoscaler.adapters.prometheus.archive import Past
 from autoscaler.adapters.prometheus.questions import SIGNAL, Question, Subject, Window, names_of
-from autoscaler.core.columns import F64, Bools
+from autoscaler.core.columns import Bools
+from autoscaler.preflight.buckets import bound_of, counts_of
 from autoscaler.preflight.history import (
     Distribution,
     Gap,
@@ -25,7 +24,8 @@ from autoscaler.preflight.history import (
     Track,
     WorkloadHistory,
 )
-from autoscaler.preflight.holes import impossible, of_loss, runs, unexplained, within
+from autoscaler.preflight.holes import impossible, of_loss, unexplained, within
+from autoscaler.preflight.presence import Presence
 
 _MOST_FALLING_RATIO: Final = 0.01
 """Share of a histogram's counts that may be lost to buckets that do not add up; extrapolation explains less."""
@@ -89,8 +89,8 @@ class _Reader:
 
     def __init__(self, subject: Subject, window: Window, answers: Answers) -> None:
         self._subject, self._window, self._answers = subject, window, answers
-        self._names = names_of(subject)
-        self._twice = self._scraped_twice()
+        self._presence = Presence(names_of(subject), window, answers.get("presence"))
+        self._twice = self._presence.scraped_twice()
 
     def signal(self, question: str, name: str) -> Signal:
         """One track, or why there is none."""
@@ -113,7 +113,7 @@ class _Reader:
         for hole in strange:
             values[within(hole, window)] = np.nan
         known = [*lost, *twice, *strange]
-        noted = [*self._renames(name), *(self._unwatched() if name in _SUMS else ())]
+        noted = [*self._presence.renames(name), *(self._presence.unwatched() if name in _SUMS else ())]
         holes = sorted([*known, *noted, *unexplained(values, known, window)], key=lambda one: one.from_s)
         return Track(values, self._origin(question, name), tuple(holes))
 
@@ -124,12 +124,12 @@ class _Reader:
             return Missing(Gap.NOT_RECORDED, f"the engine ({self._subject.profile.name}) keeps no histogram of it")
         put, past = asked
         holes = list(self._lost(past, question))
-        bounds = np.array([_bound(one) for one in past.labels])
+        bounds = np.array([bound_of(one) for one in past.labels])
         usable = ~np.isnan(bounds)
         if not usable.any():
             return self._nowhere(question, tuple(holes))
         bounds = bounds[usable]
-        counts, falling = _counts(bounds, past.values[usable])
+        counts, falling = counts_of(bounds, past.values[usable])
         edges = np.unique(bounds)
         total = counts.sum()
         if falling > _MOST_FALLING_RATIO * total:
@@ -141,7 +141,9 @@ class _Reader:
         spoken = np.where(np.isfinite(past.values).any(axis=0), 0.0, np.nan)
         pieces = Window(put.start_s, put.step_s, put.points)
         holes += unexplained(spoken, holes, pieces)
-        return Spread(edges, counts, self._origin(question, question), holes=(*holes, *self._renames(question)))
+        return Spread(
+            edges, counts, self._origin(question, question), holes=(*holes, *self._presence.renames(question))
+        )
 
     def _none_stands(self, past: Past) -> Bools:
         """Steps in which there is no replica at all, which is known, while none that answers may be a lost scrape."""
@@ -153,85 +155,22 @@ class _Reader:
         """The parts that were not answered; of what was too much, how much there is."""
         for loss in past.losses:
             hole = of_loss(loss, self._window)
-            series = self._most_series(name) if hole.gap is Gap.TOO_MANY else 0
+            series = self._presence.most_series(name) if hole.gap is Gap.TOO_MANY else 0
             yield replace(hole, text=f"{hole.text}; it is up to {series} series") if series else hole
-
-    def _most_series(self, name: str) -> int:
-        """How many series of a signal's names there were at once, as far as that was answered."""
-        if "presence" not in self._answers:
-            return 0
-        _, past = self._answers["presence"]
-        own = [one.get("__name__") in self._names.get(name, ()) for one in past.labels]
-        counted = np.nan_to_num(past.values[np.array(own, dtype=bool)])
-        return int(counted.sum(axis=0).max()) if counted.size else 0
-
-    def _unwatched(self) -> tuple[Hole, ...]:
-        """When it is not known whether some replica is scraped twice; the values are as they were answered."""
-        if "presence" not in self._answers:
-            return ()
-        _, past = self._answers["presence"]
-        lost = (of_loss(loss, self._window) for loss in past.losses)
-        return tuple(replace(one, text=f"whether a replica is counted twice was not told: {one.text}") for one in lost)
 
     def _nowhere(self, name: str, lost: Sequence[Hole]) -> Missing:
         steps = sum(hole.until_s - hole.from_s for hole in lost)
         if steps >= self._window.end_s - self._window.start_s:
             return Missing(lost[0].gap, lost[0].text)
-        tried = self._names.get(name) or self._names.get("running", ())
+        tried = self._presence.names.get(name) or self._presence.names.get("running", ())
         text = f"no series of {', '.join(tried) or 'it'} in the window"
         return Missing(Gap.NOT_RECORDED, f"{text}; {len(lost)} parts of it were not answered" if lost else text)
 
     def _origin(self, question: str, name: str) -> str:
         """The names it was read from, and the query."""
-        names = self._seen(name) or self._names.get(name, ())
+        names = self._presence.seen(name) or self._presence.names.get(name, ())
         query = self._answers[question][0].query
         return f"Prometheus, {', '.join(names) or name}: {query}"
-
-    def _seen(self, name: str) -> tuple[str, ...]:
-        times = self._presence()
-        return tuple(one for one in self._names.get(name, ()) if one in times)
-
-    def _presence(self) -> dict[str, F64]:
-        """Name -> the instants at which it was seen."""
-        if "presence" not in self._answers:
-            return {}
-        put, past = self._answers["presence"]
-        instants = put.first_s + put.step_s * np.arange(put.points, dtype=np.float64)
-        rows = zip(past.labels, past.values, strict=True)
-        seen = {one["__name__"]: instants[np.nan_to_num(row) > 0] for one, row in rows if "__name__" in one}
-        return {name: at for name, at in seen.items() if at.size}
-
-    def _renames(self, name: str) -> tuple[Hole, ...]:
-        """Where one name of a signal ends and another begins."""
-        times = self._presence()
-        seen = sorted((times[one][0], times[one][-1], one) for one in self._names.get(name, ()) if one in times)
-        return tuple(
-            Hole(
-                float(min(old_last_s, new_first_s)), float(max(old_last_s, new_first_s)), Gap.RENAMED,
-                f"{old} until {_instant(old_last_s)}, {new} from {_instant(new_first_s)}: read as one signal",
-            )
-            for (old_first_s, old_last_s, old), (new_first_s, new_last_s, new) in pairwise(seen)
-            if old_first_s < new_first_s and old_last_s < new_last_s
-        )  # fmt: skip
-
-    def _scraped_twice(self) -> tuple[Hole, ...]:
-        """When some replica's series were there under several scrapers, so that sums count it more than once."""
-        if "presence" not in self._answers:
-            return ()
-        put, past = self._answers["presence"]
-        rows = zip(past.labels, past.values, strict=True)
-        scrapers = next((row for one, row in rows if one.get(SIGNAL) == "scrapers"), None)
-        if scrapers is None or not (np.nan_to_num(scrapers) > 1).any():
-            return ()
-        text = (
-            f"up to {np.nanmax(scrapers):.0f} jobs scrape the same replica, and sums count it as often; name the one "
-            "that counts, as in --selector 'job=\"…\"'"
-        )
-        window = Window(put.start_s, put.step_s, put.points)
-        return tuple(
-            Hole(from_s, min(until_s, float(self._window.end_s)), Gap.AMBIGUOUS, text)
-            for from_s, until_s in runs(np.nan_to_num(scrapers) > 1, window)
-        )
 
 
 def _summed(one: Signal, other: Signal) -> Signal:
@@ -241,34 +180,3 @@ def _summed(one: Signal, other: Signal) -> Signal:
     if isinstance(other, Missing):
         return other
     return Track(one.values + other.values, f"{one.origin} + {other.origin}", (*one.holes, *other.holes))
-
-
-def _counts(bounds: F64, values: F64) -> tuple[F64, float]:
-    """Counts per bound, ascending, from cumulative increases (bounds, pieces); and how much of them fell.
-
-    Each piece is taken apart by the bounds that it has: a histogram may get other bounds half-way.
-    """
-    edges, at = np.unique(bounds, return_inverse=True)
-    heights = np.zeros((edges.size, values.shape[1]))
-    known = np.zeros(heights.shape, dtype=bool)
-    np.add.at(heights, at, np.nan_to_num(values, nan=0.0, posinf=0.0))
-    np.logical_or.at(known, at, np.isfinite(values))
-    counts, falling = np.zeros(edges.size), 0.0
-    for piece in range(heights.shape[1]):
-        own = np.flatnonzero(known[:, piece])
-        if own.size:
-            steps = np.diff(heights[own, piece], prepend=0.0)
-            counts[own] += np.maximum(steps, 0.0)
-            falling -= float(np.minimum(steps, 0.0).sum())
-    return counts, falling
-
-
-def _bound(labels: Mapping[str, str]) -> float:
-    try:
-        return float(labels.get("le", "nan"))
-    except ValueError:
-        return float("nan")
-
-
-def _instant(at_s: float) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"
