@@ -34,7 +34,8 @@ class RefusedError(Exception):
 class Plane:
     """One control plane in `folder`; a context manager. `audit` holds the API server's audit log.
 
-    `aggregates` lets others serve API groups through it; `manager_flags` are for the controller-manager.
+    `aggregates` lets others serve API groups through it; `manager_flags` are for the controller-manager, `stages` are
+    files of KWOK stages beside stages.yaml.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class Plane:
         gpus: int = 8,
         aggregates: bool = False,
         manager_flags: Sequence[str] = (),
+        stages: Sequence[Path] = (),
     ) -> None:
         self.folder = folder
         self.audit = folder / "audit.log"
         self._nodes, self._gpus = nodes, gpus
-        self._aggregates, self._manager_flags = aggregates, manager_flags
+        self._aggregates, self._manager_flags, self._stages = aggregates, manager_flags, stages
         self._etcd_port, self._peer_port, self._port = free_port(), free_port(), free_port()
         self.url = f"https://127.0.0.1:{self._port}"
         self._others: list[Process] = []
@@ -87,6 +89,7 @@ class Plane:
         self._start(
             _tool("kwok"), "--kubeconfig", config, "--manage-all-nodes", "--cidr", POD_CIDR, "--node-ip", "127.0.0.1",
             "--config", HERE / "stages.yaml", "--server-address", "", "--node-lease-duration-seconds", "40",
+            *(part for file in self._stages for part in ("--config", file)),
         )  # fmt: skip
         for number in range(self._nodes):
             self._add_node(f"gpu-{number}")

@@ -2,8 +2,9 @@
 
 usage: python3 dev.py parts [NAME...]
 
-Binaries land in $XDG_CACHE_HOME/headroom-tests/<part>-<hash>, where the hash covers the module files, the toolchain and
-the flags below, so an unchanged part is never built twice. `KUBEBUILDER_ASSETS`, when set, is searched first.
+Binaries land in $XDG_CACHE_HOME/headroom-tests/<part>-<hash>, where the hash covers the module files, sources of ours,
+the toolchain and the flags below, so an unchanged part is never built twice. `KUBEBUILDER_ASSETS`, when set, is
+searched first.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,6 +24,8 @@ KUBERNETES_MODULE = "k8s.io/kubernetes"
 KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
 LWS_MODULE = "sigs.k8s.io/lws"
+KARPENTER = "1.14.0"
+KARPENTER_MODULE = "sigs.k8s.io/karpenter"
 VERSION = "k8s.io/component-base/version"
 
 
@@ -34,6 +37,8 @@ class Part:
     programs: dict[str, str]
     variables: tuple[tuple[str, str], ...] = ()
     """Set at link time; an unstamped Kubernetes calls itself v0.0.0-master."""
+    sources: tuple[str, ...] = field(default=(), repr=False)
+    """Go files of ours in the module."""
 
 
 PARTS = {
@@ -52,6 +57,12 @@ PARTS = {
         {f"keda-{name}": f"{KEDA_MODULE}/cmd/{name}" for name in ("operator", "adapter")},
         ((f"{KEDA_MODULE}/version.Version", KEDA),),
     ),
+    "karpenter": Part(
+        "karpenter",
+        {"karpenter": "headroom.dev/tests/real/karpenter"},
+        ((f"{KARPENTER_MODULE}/pkg/operator.Version", KARPENTER),),
+        ("main.go",),
+    ),
     "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
 }
 CONTROL_PLANE = ("etcd", "kubernetes", "kwok")
@@ -61,7 +72,7 @@ def folder(name: str) -> Path:
     """Where the binaries of a part are, or will be once they are built."""
     part = PARTS[name]
     digest = hashlib.sha256(repr((_toolchain(), part)).encode())
-    for file in ("go.mod", "go.sum"):
+    for file in ("go.mod", "go.sum", *part.sources):
         digest.update((HERE / part.module / file).read_bytes())
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "headroom-tests" / f"{name}-{digest.hexdigest()[:16]}"
@@ -107,7 +118,7 @@ def build(name: str) -> None:
     print(f"{name}: building {', '.join(part.programs)}", flush=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     flags = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in part.variables)])
-    env = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+    env = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
     with tempfile.TemporaryDirectory(dir=target.parent) as fresh:
         for binary, package in part.programs.items():
             command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(Path(fresh) / binary), package]
