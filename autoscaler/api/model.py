@@ -6,7 +6,7 @@ annotations; all three are read everywhere. A docstring below a field is what a 
 
 import re
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AliasChoices,
@@ -51,6 +51,11 @@ class Model(BaseModel):
         use_attribute_docstrings=True,
         alias_generator=AliasGenerator(validation_alias=spellings),
     )
+
+
+def spelled(pattern: str, most: int, legal: str) -> Any:
+    """The constraints of a text: its pattern, its greatest length, and what is legal in words."""
+    return Field(pattern=pattern, max_length=most, json_schema_extra={"legal": legal})
 
 
 def cel(*rules: tuple[str, str]) -> dict[str, JsonValue]:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from autoscaler.api.lines import decode_value
-from autoscaler.api.model import Instant, Model, cel, instant_spellings
+from autoscaler.api.model import Instant, Model, cel, instant_spellings, spelled
 from autoscaler.api.model_faults import first_fault, respelled
 from autoscaler.api.modes import Mode, Tier
 from autoscaler.api.policy import Policy, compile_params
@@ -32,36 +32,28 @@ class Engine(Enum):
 
 
 Path = Annotated[
-    str,
-    Field(pattern=r"^/[A-Za-z0-9._~/?&=%:@+,;-]*$", max_length=256),
-    Field(json_schema_extra={"legal": "a path of at most 256 characters that begins with /"}),
+    str, spelled(r"^/[A-Za-z0-9._~/?&=%:@+,;-]*$", 256, "a path of at most 256 characters that begins with /")
 ]
 EndpointName = Annotated[
     str,
-    Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63),
-    Field(json_schema_extra={"legal": "a name from the administrator's settings (a-z, 0-9, -), never a URL"}),
+    spelled(
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63, "a name from the administrator's settings (a-z, 0-9, -), never a URL"
+    ),
 ]
 _LABEL: Final = r' *[a-zA-Z_][a-zA-Z0-9_]* *= *"[^"\\{}\n]*" *'
 MetricName = Annotated[
     str,
-    Field(pattern=rf"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{{({_LABEL},)*({_LABEL})?\}})?$", max_length=256),
-    Field(json_schema_extra={"legal": 'a metric\'s name, or one with labels: my_queue{state="waiting"}'}),
+    spelled(
+        rf"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{{({_LABEL},)*({_LABEL})?\}})?$",
+        256,
+        'a metric\'s name, or one with labels: my_queue{state="waiting"}',
+    ),
 ]
 ApiVersion = Annotated[
-    str,
-    Field(pattern=r"^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?v[a-z0-9]+$", max_length=253),
-    Field(json_schema_extra={"legal": "group/version such as apps/v1"}),
+    str, spelled(r"^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?v[a-z0-9]+$", 253, "group/version such as apps/v1")
 ]
-Kind = Annotated[
-    str,
-    Field(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=63),
-    Field(json_schema_extra={"legal": "a kind such as Deployment"}),
-]
-ObjectName = Annotated[
-    str,
-    Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253),
-    Field(json_schema_extra={"legal": "an object's name (a-z, 0-9, - and .)"}),
-]
+Kind = Annotated[str, spelled(r"^[A-Z][A-Za-z0-9]*$", 63, "a kind such as Deployment")]
+ObjectName = Annotated[str, spelled(r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", 253, "an object's name (a-z, 0-9, - and .)")]
 
 
 class TargetReference(Model):

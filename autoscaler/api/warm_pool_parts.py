@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from autoscaler.api.calendar import read_schedule, read_zone
-from autoscaler.api.model import Instant, Model, cel, instant_spellings
+from autoscaler.api.model import Instant, Model, cel, instant_spellings, spelled
 from autoscaler.api.scaling_policy import ObjectName
 
 MOST_SLOTS: Final = 10_000
@@ -19,35 +19,24 @@ MOST_WINDOW_S: Final = 7 * 86_400.0
 
 SlotCount = Annotated[int, Field(ge=0, le=MOST_SLOTS)]
 Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
-Name = Annotated[
-    str,
-    Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=40),
-    Field(json_schema_extra={"legal": "a name of at most 40 characters (a-z, 0-9, -)"}),
-]
+Name = Annotated[str, spelled(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 40, "a name of at most 40 characters (a-z, 0-9, -)")]
 Zone = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$", max_length=63),
-    Field(json_schema_extra={"legal": "a zone as nodes are labelled with it"}),
+    str, spelled(r"^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$", 63, "a zone as nodes are labelled with it")
 ]
-Version = Annotated[
-    str,
-    Field(pattern=r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}$", max_length=23),
-    Field(json_schema_extra={"legal": "a version such as 580.65"}),
-]
+Version = Annotated[str, spelled(r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}$", 23, "a version such as 580.65")]
 Image = Annotated[
-    str,
-    Field(pattern=r"^[a-z0-9][-._/:@A-Za-z0-9]*$", max_length=512),
-    Field(json_schema_extra={"legal": "an image such as registry.example.com/vllm:v0.25.1"}),
+    str, spelled(r"^[a-z0-9][-._/:@A-Za-z0-9]*$", 512, "an image such as registry.example.com/vllm:v0.25.1")
 ]
 Source = Annotated[
     str,
-    Field(pattern=r"^[a-z][a-z0-9+.-]*://[^\s]+$", max_length=1024),
-    Field(json_schema_extra={"legal": "a source such as hf://org/model or s3://bucket/path, without credentials"}),
+    spelled(
+        r"^[a-z][a-z0-9+.-]*://[^\s]+$",
+        1024,
+        "a source such as hf://org/model or s3://bucket/path, without credentials",
+    ),
 ]
 AbsolutePath = Annotated[
-    str,
-    Field(pattern=r"^/[A-Za-z0-9._/-]*$", max_length=256),
-    Field(json_schema_extra={"legal": "a path of at most 256 characters that begins with /"}),
+    str, spelled(r"^/[A-Za-z0-9._/-]*$", 256, "a path of at most 256 characters that begins with /")
 ]
 
 

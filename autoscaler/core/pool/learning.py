@@ -39,17 +39,15 @@ class Wanted:
     slots: float | None
     forecast: float
     """How much more than now is forecast within the lead, of those that have a forecast."""
-    waiting: int
 
 
 def wanted(world: World) -> Wanted:
     """What the workloads want now."""
     known: dict[str, float] = {}
-    forecast, waiting, whole = 0.0, 0, world.demand is not None
+    forecast, whole = 0.0, world.demand is not None
     for each in world.demand or ():
         if each.uses_claims:
             continue
-        waiting += each.waiting * each.slots_per_replica
         now = _slots(each.replicas, each)
         if now is None:
             whole = False
@@ -57,7 +55,7 @@ def wanted(world: World) -> Wanted:
         known[each.workload] = now
         ahead = _slots(each.forecast, each)
         forecast += 0.0 if ahead is None else max(0.0, ahead - now)
-    return Wanted(known, sum(known.values()) if whole else None, forecast, waiting)
+    return Wanted(known, sum(known.values()) if whole else None, forecast)
 
 
 def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:

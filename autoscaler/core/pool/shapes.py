@@ -14,18 +14,14 @@ def misfit(form: SlotForm, node: NodeSeen) -> str | None:
         return f"its GPUs are {node.sharing.value}, the slots' are {form.sharing.value}"
     if node.parts != form.parts:
         return f"its GPUs are divided by {node.parts}, the slots' by {form.parts}"
-    if form.min_driver is not None and node.driver is not None and node.driver < form.min_driver:
-        return f"driver {_dotted(node.driver)} is older than {_dotted(form.min_driver)}"
-    if form.min_cuda is not None and node.cuda is not None and node.cuda < form.min_cuda:
-        return f"CUDA {_dotted(node.cuda)} is older than {_dotted(form.min_cuda)}"
+    for what, has, least in (("driver", node.driver, form.min_driver), ("CUDA", node.cuda, form.min_cuda)):
+        if least is not None and has is None:
+            return f"it does not tell its {what}, slots need {_dotted(least)}; run GPU feature discovery"
+        if least is not None and has is not None and has < least:
+            return f"{what} {_dotted(has)} is older than {_dotted(least)}"
     if node.units is not None and node.units < form.count:
         return f"it has {node.units} of {form.resource}, a slot needs {form.count}"
     return None
-
-
-def physical_gpus(node: NodeSeen) -> float | None:
-    """The GPUs in the node, however they are divided; None before they are known."""
-    return None if node.units is None else node.units / node.parts
 
 
 def has_gpus(node: NodeSeen) -> bool:

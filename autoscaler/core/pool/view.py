@@ -31,7 +31,6 @@ class Nodes:
     index: Mapping[str, int]
     usable: Bools
     """A slot on it can be handed over now."""
-    has_gpus: Bools
     tier: I64
     """The tier's place, `NOWHERE` where its NodePool is no tier's."""
     room: I64
@@ -110,7 +109,6 @@ def _nodes(params: PoolParams, seen: Sequence[NodeSeen]) -> Nodes:
         seen=seen,
         index={node.name: at for at, node in enumerate(seen)},
         usable=np.array(can, dtype=np.bool_),
-        has_gpus=np.array([has_gpus(node) for node in seen], dtype=np.bool_),
         tier=_whole(place.get(node.node_pool, NOWHERE) for node in seen),
         room=_whole(room),
     )

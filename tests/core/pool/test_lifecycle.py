@@ -173,7 +173,7 @@ FITS: dict[str, tuple[dict[str, Any], SlotForm, bool]] = {
         SlotForm(sharing=Sharing.TIME_SLICING, parts=4), True),
     "an old driver": ({"driver": (570, 1)}, SlotForm(min_driver=(580,)), False),
     "a driver that is new enough": ({"driver": (580, 65)}, SlotForm(min_driver=(580,)), True),
-    "a driver that nobody tells": ({}, SlotForm(min_driver=(580,)), True),
+    "a driver that nobody tells": ({}, SlotForm(min_driver=(580,)), False),
     "an old CUDA": ({"cuda": (12, 4)}, SlotForm(min_cuda=(12, 8)), False),
     "a failed validation": ({"validated": False}, SlotForm(), False),
 }  # fmt: skip
