@@ -10,6 +10,7 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   loadtests ARGS        python -m loadtests ARGS
   bench NAME            python -m loadtests.bench NAME
   guards [NAME...]      take each guard against a fault away and see its test fail (an hour; needs what parts builds)
+  chart                 write what of charts/headroom is generated: definitions, schema, tables (a test compares)
   parts [NAME...]       build the real components that tests/cluster starts (Go; minutes, once)
   check                 lint, format, types and import contracts; all of them run, the exit code tells
   format                rewrite the sources as `check` wants them
@@ -154,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
     if name in {"-h", "--help", "help"}:
         print(__doc__.strip())
         return 0
-    if name not in {"run", "test", "headroom", "loadtests", "bench", "guards", "parts", "check", "format"}:
+    if name not in {"run", "test", "headroom", "loadtests", "bench", "chart", "guards", "parts", "check", "format"}:
         fail(f"unknown command {name!r}; `python3 dev.py --help` lists them")
     prepare()
     if name == "check":
@@ -164,6 +165,8 @@ def main(arguments: Sequence[str]) -> int:
         replace_by("ruff", "format", ".", cwd=ROOT)
     if name == "test":
         replace_by("python", "-m", "pytest", *(rest or FAST_SUITE), cwd=ROOT)
+    if name == "chart":
+        replace_by("python", "-m", "tests.chart.generate", *rest, cwd=ROOT)
     if name == "guards":
         replace_by("python", "-m", "tests.cluster.guards", *rest, cwd=ROOT)
     if name == "parts":

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+import msgspec
 
 from autoscaler.settings.model import Settings
 from tests.chart.docstrings import said_of
@@ -28,7 +28,7 @@ def generated() -> Iterator[tuple[str, str]]:
         plural = path.stem.partition("_")[2]
         yield f"templates/crd-{plural}.yaml", _definition(path.read_text())
     known = _known(Settings().effective(), "")
-    defaults = yaml.safe_dump(known, sort_keys=False, allow_unicode=True, width=120)
+    defaults = msgspec.yaml.encode(known).decode()
     yield "files/defaults.yaml", f"# {BY}\n{defaults}"
     yield "values.schema.json", json.dumps(values_schema(), indent=2, ensure_ascii=False) + "\n"
     yield "docs/settings.md", _settings()
@@ -57,8 +57,8 @@ def _settings() -> str:
     lines = [
         "# Settings", "",
         f"<!-- {BY} -->", "",
-        "What `settings` of the chart's values takes; the controller's file and its `HEADROOM_*` variables know the same",
-        "names (`HEADROOM_SCRAPE__INTERVAL_S`). `*` stands for a name of yours, `[]` for an item of a list.", "",
+        "What `settings` of the chart's values takes; the controller's file and its `HEADROOM_*` variables know the",
+        "same names (`HEADROOM_SCRAPE__INTERVAL_S`). `*` stands for a name of yours, `[]` for an item of a list.", "",
         "| setting | default | legal | what it is |", "|---|---|---|---|",
     ]  # fmt: skip
     for path, form in _leaves(settings_form(), ""):
@@ -107,7 +107,7 @@ def _legal(form: dict[str, Any]) -> str:
 def _values() -> str:
     """The tables of values.yaml: what can be set, its default, and the comment above it."""
     text = (CHART / "values.yaml").read_text()
-    known: dict[str, Any] = yaml.safe_load(text)
+    known: dict[str, Any] = msgspec.yaml.decode(text)
     rows = ["| value | default | what it is |", "|---|---|---|"]
     above: list[str] = []
     path: list[tuple[int, str]] = []

@@ -53,9 +53,13 @@ def _list(item: Form) -> Form:
     return {"type": "array", "items": item, "uniqueItems": True}
 
 
-def _part(required: tuple[str, ...] = (), **fields: Form) -> Form:
+def _object(fields: dict[str, Form], *required: str) -> Form:
     form: Form = {"type": "object", "additionalProperties": False, "properties": fields}
     return form | ({"required": list(required)} if required else {})
+
+
+def _part(**fields: Form) -> Form:
+    return _object(fields)
 
 
 def _whole(least: int, most: int) -> Form:
@@ -63,7 +67,7 @@ def _whole(least: int, most: int) -> Form:
 
 
 _AMOUNT: Final[Form] = {"oneOf": [_text(QUANTITY), {"type": "integer", "minimum": 0}]}
-_AMOUNTS: Final = _part(cpu=_AMOUNT, memory=_AMOUNT, **{"ephemeral-storage": _AMOUNT})
+_AMOUNTS: Final = _object({"cpu": _AMOUNT, "memory": _AMOUNT, "ephemeral-storage": _AMOUNT})
 _MONITOR: Final = _part(enabled=_BOOL, interval=_text(DURATION), labels=_TEXTS)
 
 CHART: Final[dict[str, Form]] = {
@@ -94,7 +98,7 @@ CHART: Final[dict[str, Form]] = {
     "podAnnotations": _TEXTS,
     "podLabels": _TEXTS,
     "env": {"type": "object", "additionalProperties": False, "patternProperties": {"^[A-Za-z_][A-Za-z0-9_]*$": _TEXT}},
-    "secretMounts": _list(_part(("secret", "path"), secret=_text(OBJECT), path=_text(FILE))),
+    "secretMounts": _list(_object({"secret": _text(OBJECT), "path": _text(FILE)}, "secret", "path")),
     "priorityClass": _part(create=_BOOL, name=_text(OBJECT, empty=True), value=_whole(-2147483648, 1_000_000_000)),
     "audit": _part(enabled=_BOOL),
     "certificates": _part(
@@ -121,7 +125,7 @@ CHART: Final[dict[str, Form]] = {
         apiServerCidrs=_list(_text(CIDR)),
         apiServerPorts=_list(_PORT) | {"minItems": 1},
         callNamespaces=_list(_text(NAME, longest=63)),
-        callCidrs=_list(_part(("cidr", "ports"), cidr=_text(CIDR), ports=_list(_PORT) | {"minItems": 1})),
+        callCidrs=_list(_object({"cidr": _text(CIDR), "ports": _list(_PORT) | {"minItems": 1}}, "cidr", "ports")),
     ),
     "service": _part(annotations=_TEXTS),
     "kedaService": _part(annotations=_TEXTS),
@@ -146,7 +150,7 @@ def values_schema() -> Form:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Values of the chart headroom",
-        **_part(**CHART, settings=settings_form()),
+        **_object({**CHART, "settings": settings_form()}),
     }
 
 

@@ -1,0 +1,12 @@
+"""What the chart's suite needs besides what every suite shares."""
+
+import pytest
+
+from tests.chart.rendering import HELM
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _with_helm() -> None:
+    """Helm comes as a wheel, for Linux on x86-64 only."""
+    if not HELM.exists():
+        pytest.skip(f"no Helm at {HELM} (https://helm.sh/docs/intro/install, linked there)")

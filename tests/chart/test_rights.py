@@ -1,0 +1,105 @@
+"""The chart grants what the controller asks for, as config/rbac does, and not a verb more."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from autoscaler.api.claims import Kind
+from autoscaler.cli.rights import Own, rights
+from autoscaler.settings.model import Settings
+from tests.chart.generate import ROOT
+from tests.chart.rendering import NAMESPACE, RENDERINGS, objects, of_kind, only, render
+
+Granted = tuple[str, str, str, str | None, str | None]
+"""Group, resource, verb, namespace (None: everywhere), name (None: any)."""
+
+KEDA: Final = {"enabled": True}
+OTHER: Final = {"group": "serving.example.com", "version": "v1", "resource": "engines", "kind": "Engine"}
+LEADER: Final[set[Granted]] = {("", "pods", verb, NAMESPACE, None) for verb in ("list", "patch")}
+
+
+def granted(found: list[dict[str, Any]]) -> set[Granted]:
+    """Every right that is bound to an account, taken apart. AssertionError for a role that nobody has."""
+    bound = {(one["kind"], one["metadata"].get("namespace"), one["roleRef"]["name"]) for one in found
+             if one["kind"].endswith("RoleBinding")}  # fmt: skip
+    rows: set[Granted] = set()
+    for role in (*of_kind(found, "Role"), *of_kind(found, "ClusterRole")):
+        namespace = role["metadata"].get("namespace")
+        assert (f"{role['kind']}Binding", namespace, role["metadata"]["name"]) in bound
+        rows |= {(*one, namespace, name) for rule in role["rules"] for *one, name in taken_apart(rule)}
+    return rows
+
+
+def taken_apart(rule: dict[str, Any]) -> Iterator[tuple[str, str, str, str | None]]:
+    """Every group, resource, verb and name of one rule."""
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                for name in rule.get("resourceNames", (None,)):
+                    yield group, resource, verb, name
+
+
+def asked(**given: Any) -> set[Granted]:
+    """What the controller says that it needs under these settings."""
+    settings = Settings(namespace=NAMESPACE, **given)
+    kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
+    own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
+    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost)
+    return {(one.group, one.resource, one.verb, one.namespace, one.name) for one in needed}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"deletion_cost": True},
+        {"watch_namespaces": ["team-a", "team-b"]},
+        {"watch_namespaces": [NAMESPACE], "deletion_cost": True},
+        {"kinds": [OTHER], "lease": {"name": "other"}, "freeze_config_map": "stop"},
+    ],
+    ids=["everywhere", "with marks on pods", "in two namespaces", "in its own", "other kinds and names"],
+)
+def test_the_chart_grants_what_the_controller_needs(settings: dict[str, Any]) -> None:
+    assert granted(render({"settings": settings | {"keda": KEDA}})) == asked(**settings)
+
+
+def test_the_leaders_label_is_a_right_only_where_keda_asks() -> None:
+    assert granted(render()) == asked() - LEADER
+
+
+def test_it_grants_what_the_projects_own_manifests_grant() -> None:
+    files = sorted((ROOT / "config/rbac").glob("*.yaml"))
+    manifests = [one for path in files for one in objects(path.read_text())]
+    assert granted(render({"settings": {"keda": KEDA}})) == granted(manifests)
+
+
+def test_without_scaling_no_count_can_be_changed() -> None:
+    everything, without = granted(render()), granted(render({"rbac": {"scaling": False}}))
+    gone = everything - without
+    assert gone == {row for row in everything if row[1].endswith("/scale")}
+    assert {verb for _, _, verb, namespace, _ in without if namespace is None} == {"list", "watch", "patch", "create"}
+    changes = {resource for _, resource, verb, namespace, _ in without if namespace is None and verb == "patch"}
+    assert changes == {"scalingpolicies/status", "events"}
+
+
+def test_namespaces_without_nodes_take_no_right_of_the_whole_cluster() -> None:
+    found = render(RENDERINGS["namespaced"])
+    assert not [one for one in found if one["kind"].startswith("Cluster")]
+    assert ("", "pods", "list", "gateway", None) in granted(found), "gateways are read where they are"
+    assert not [one for one in found if "namespace" not in one["metadata"]], "nothing is installed in the cluster"
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_no_right_is_on_secrets_and_none_is_on_everything(name: str) -> None:
+    found = render(RENDERINGS[name])
+    for group, resource, verb, _, _ in granted(found):
+        assert "*" not in f"{group}{resource}{verb}"
+        assert resource.partition("/")[0] != "secrets"
+        assert verb not in {"escalate", "bind", "impersonate", "deletecollection"}
+    account = only(found, "ServiceAccount")["metadata"]
+    for binding in (one for one in found if one["kind"].endswith("RoleBinding")):
+        (subject,) = binding["subjects"]
+        assert (subject["kind"], subject["name"], subject["namespace"]) == (
+            "ServiceAccount", account["name"], account["namespace"],
+        )  # fmt: skip

@@ -1,0 +1,183 @@
+"""Wrong values are refused before anything is installed: each by its path, contradictions with what to change."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import jsonschema
+import pytest
+
+from tests.chart.rendering import refusal
+from tests.chart.schema import OF_THE_CHART, values_schema
+
+Form = dict[str, Any]
+
+WRONG: Final[dict[str, tuple[Form, str, str]]] = {
+    "too many replicas": ({"replicas": 6}, "replicas", "less than or equal to 5"),
+    "no replica": ({"replicas": 0}, "replicas", "greater than or equal to 1"),
+    "a text for a number": ({"replicas": "two"}, "replicas", "integer"),
+    "an unknown value": ({"replicaCount": 2}, "(root)", "replicaCount is not allowed"),
+    "an unknown setting": ({"settings": {"interval_s": 2}}, "settings", "interval_s is not allowed"),
+    "an unknown mode": ({"settings": {"default_mode": "shadow"}}, "settings.default_mode", "PausedScaleIn"),
+    "an interval out of range": ({"settings": {"scrape": {"interval_s": 0.5}}}, "settings.scrape.interval_s", "1"),
+    "a setting of the chart": ({"settings": {"namespace": "other"}}, "settings", "namespace is not allowed"),
+    "a setting for tests": ({"settings": {"allow_loopback_targets": True}}, "settings", "is not allowed"),
+    "a kind without version": (
+        {"settings": {"kinds": [{"resource": "deployments", "kind": "Deployment"}]}}, "settings.kinds.0", "version",
+    ),
+    "a wildcard for a kind": (
+        {"settings": {"kinds": [{"version": "v1", "resource": "*", "kind": "Any"}]}}, "settings.kinds.0.resource", "^",
+    ),
+    "a port beyond ports": ({"settings": {"http": {"port": 70000}}}, "settings.http.port", "65535"),
+    "a namespace in capitals": ({"settings": {"watch_namespaces": ["Prod"]}}, "settings.watch_namespaces.0", "^"),
+    "a digest that is none": ({"image": {"digest": "latest"}}, "image.digest", "sha256"),
+    "a quantity that is none": ({"resources": {"limits": {"memory": "much"}}}, "resources.limits.memory", ""),
+    "a resource that the pod has no use for": ({"resources": {"limits": {"gpu": 1}}}, "resources.limits", "gpu"),
+    "an effect that is none": ({"tolerations": [{"effect": "Never"}]}, "tolerations.0.effect", "NoSchedule"),
+    "a source that is none": ({"certificates": {"source": "vault"}}, "certificates.source", "certManager"),
+    "an address that is none": ({"networkPolicy": {"apiServerCidrs": ["api"]}}, "networkPolicy.apiServerCidrs.0", "^"),
+    "an option of alerts that is none": ({"monitoring": {"rules": {"on": 1}}}, "monitoring.rules", "on is not allowed"),
+    "a mount without a path": ({"secretMounts": [{"secret": "s"}]}, "secretMounts.0", "path"),
+}  # fmt: skip
+
+KEDA: Final = {"keda": {"enabled": True}}
+CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
+    "acts without rights": (
+        {"settings": {"default_mode": "Active"}, "rbac": {"scaling": False}},
+        "set rbac.scaling to true, or settings.default_mode to Shadow",
+    ),
+    "marks pods without rights": (
+        {"settings": {"deletion_cost": True}, "rbac": {"scaling": False}}, "leave one of them out",
+    ),
+    "everywhere without nodes": ({"rbac": {"nodes": False}}, "list the namespaces, or set rbac.nodes to true"),
+    "a budget without nodes": (
+        {"rbac": {"nodes": False}, "settings": {"watch_namespaces": ["a"], "budgets": {"cluster_gpus": 0}}},
+        "set rbac.nodes to true, or leave the budget out",
+    ),
+    "nobody's account": ({"serviceAccount": {"create": False}}, "name an account, or let the chart make one"),
+    "KEDA without a certificate": (
+        {"settings": KEDA, "certificates": {"source": "none"}}, "or set settings.keda.plaintext to true",
+    ),
+    "plain and encrypted": (
+        {"settings": {"keda": {"enabled": True, "plaintext": True}}}, "set certificates.source to none",
+    ),
+    "plain and off": (
+        {"settings": {"keda": {"plaintext": True}}, "certificates": {"source": "none"}}, "enable it, or leave",
+    ),
+    "a secret without a name": (
+        {"settings": KEDA, "certificates": {"source": "secret"}}, "name a Secret of this namespace",
+    ),
+    "a name without a secret": (
+        {"settings": KEDA, "certificates": {"secretName": "mine"}}, "set certificates.source to secret",
+    ),
+    "cert-manager without an issuer": (
+        {"settings": KEDA, "certificates": {"source": "certManager"}}, "name an issuer",
+    ),
+    "an issuer that KEDA's namespace cannot use": (
+        {"settings": KEDA, "certificates": {
+            "source": "certManager", "certManager": {"issuer": "mine", "issuerKind": "Issuer"}}},
+        "use a ClusterIssuer, or set keda.clusterTriggerAuthentication to false",
+    ),
+    "renewed after its end": (
+        {"certificates": {"helm": {"validDays": 30}}}, "is not below validDays 30",
+    ),
+    "one port for two": ({"settings": {"keda": {"enabled": True, "port": 8080}}}, "are both 8080; change one"),
+    "read twice": (
+        {"monitoring": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}}, "enable one",
+    ),
+    "a record that is not kept": ({"settings": {"audit": {"keep": 2}}}, "set audit.enabled to true"),
+    "the value of another's class": (
+        {"priorityClass": {"create": False, "value": 7}}, "leave the value out",
+    ),
+    "a lease that two could hold": (
+        {"settings": {"lease": {"deadline_s": 10}}}, "lower the deadline, or two replicas could write at once",
+    ),
+    "a lease that runs out between two renewals": (
+        {"settings": {"lease": {"renew_s": 7}}}, "renew more often",
+    ),
+    "a page that takes longer than its turn": (
+        {"settings": {"scrape": {"timeout_s": 2}}}, "lower the time-out",
+    ),
+    "a burst below a second's worth": ({"settings": {"kube": {"qps": 200}}}, "raise burst or lower qps"),
+    "a part above the whole": (
+        {"settings": {"budgets": {"cluster_gpus": 0, "namespaces": {"prod": 4}}}}, "lower it or raise cluster_gpus",
+    ),
+    "a token that nobody mounts": (
+        {"settings": {"prometheus": {"main": {"url": "http://p:9090", "bearer_token_file": "/etc/token"}}}},
+        "mount the Secret that holds the file",
+    ),
+    "a kind without scale": (
+        {"settings": {"kinds": [{"version": "v1", "resource": "pods", "kind": "Pod"}]}}, "serves no /scale",
+    ),
+    "an alert that is none": (
+        {"monitoring": {"rules": {"enabled": True, "disabled": ["Headroom"]}}}, "which is no alert of this chart",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "path", "words"), WRONG.values(), ids=WRONG)
+def test_a_wrong_value_is_refused_by_its_path(values: Form, path: str, words: str) -> None:
+    said = refusal(values)
+    assert f"- {path}: " in said
+    assert words in said.partition(f"- {path}: ")[2]
+
+
+@pytest.mark.parametrize(("values", "words"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_values_that_contradict_each_other_are_refused_with_what_to_change(values: Form, words: str) -> None:
+    assert words in refusal(values)
+
+
+def test_every_value_of_a_wrong_type_is_named() -> None:
+    leaves = dict(paths(values_schema(), ()))
+    wrong: Form = {}
+    for path, form in leaves.items():
+        put(wrong, path, wrong_for(form))
+    said = refusal(wrong)
+    missing = [".".join(path) for path in leaves if f"- {'.'.join(path)}: " not in said]
+    assert len(leaves) > 90
+    assert missing == []
+
+
+def test_no_part_of_the_values_takes_what_it_does_not_know() -> None:
+    for path, form in parts(values_schema(), ()):
+        assert "additionalProperties" in form, f"{'.'.join(path)} takes anything"
+        assert form["additionalProperties"] in (False, {"type": "string"})
+
+
+def test_the_schema_is_one_and_has_no_room_for_what_the_chart_decides() -> None:
+    schema = values_schema()
+    jsonschema.Draft7Validator.check_schema(schema)
+    known = {".".join(path) for path, _ in paths(schema["properties"]["settings"], ())}
+    assert not known & set(OF_THE_CHART)
+
+
+def parts(form: Form, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Form]]:
+    """Every map of the schema, and where it is."""
+    if form.get("type") == "object":
+        yield path, form
+        inner = {**form.get("properties", {}), **form.get("patternProperties", {})}
+        for name, below in inner.items():
+            yield from parts(below, (*path, name))
+    if "items" in form:
+        yield from parts(form["items"], (*path, "0"))
+
+
+def paths(form: Form, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Form]]:
+    """Every value that can be given by a fixed name, and its form."""
+    for name, inner in form.get("properties", {}).items():
+        if "properties" in inner:
+            yield from paths(inner, (*path, name))
+        else:
+            yield (*path, name), inner
+
+
+def wrong_for(form: Form) -> Any:
+    """A value of another type."""
+    return "wrong" if form.get("type") in {"object", "array", "boolean", "integer", "number"} else [True]
+
+
+def put(values: Form, path: tuple[str, ...], value: Any) -> None:
+    """Set one value deep in `values`."""
+    *above, last = path
+    for name in above:
+        values = values.setdefault(name, {})
+    values[last] = value
