@@ -138,7 +138,7 @@ def test_demand_is_told_as_it_is_where_it_leads_to_the_count(replicas: int, per_
 
 
 def test_values_near_the_limit_of_int64_thousandths_are_exact() -> None:
-    # Edge case 33: kedacore/keda#7441. The largest value there can be stays below the limit, and a float holds it.
+    """Edge case 33, kedacore/keda#7441: the largest value there can be stays below the limit, and a float holds it."""
     largest = Measure(Style.DEMAND, MOST_PER_REPLICA).value(MOST_REPLICAS, None)
     assert largest == 10**14 <= INT64_MILLI
     assert int(float(largest)) == largest

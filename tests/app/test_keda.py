@@ -1,5 +1,6 @@
 """What KEDA is answered for a workload: from its claim, its mode and its last decision, or why there is no number."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from autoscaler.adapters.kube.scaling import Hpa, Target, TargetSpec, TargetStat
 from autoscaler.api.claims import Claim, Reject, Rejection, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.api.scaling_policy import ScalingPolicySpec
+from autoscaler.api.trigger import Measure, Style
 from autoscaler.app.guard import Guard
 from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda import KedaAnswers
@@ -207,7 +209,7 @@ def test_a_workload_whose_metrics_were_never_read_has_no_number() -> None:
 
 
 def test_an_outage_of_metrics_is_held_then_refused_and_never_a_smaller_number() -> None:
-    # Edge case 5, as KEDA sees it: ten minutes without metrics under load.
+    """Edge case 5, as KEDA sees it: ten minutes without metrics under load."""
     bench = Bench()
     bench.step(8, seen=8)
     begun_s = bench.clock.at_s
@@ -286,6 +288,19 @@ def test_limits_that_were_lowered_after_a_decision_take_it_back() -> None:
     bench.step(5, seen=3)
     bench.answers.note(Act(CHAT, bench.clock.at_s, bench.clock.at_s, 3, 5, Outcome.TOLD))
     assert bench.number() == 5
+
+
+@pytest.mark.parametrize("figure", [math.nan, math.inf, -math.inf, -1e18, 1e18], ids=str)
+def test_a_pod_that_says_nonsense_never_becomes_a_number_of_nonsense(figure: float) -> None:
+    """Edge case 1, kedacore/keda#7880 and #7475: KEDA reads NaN, infinity and what is negative as 0."""
+    bench = Bench()
+    bench.step(5, pods=(pod(figure, 1.0), pod(2.0, 1.0)))
+    told = bench.told()
+    assert isinstance(told, Served)
+    assert told.replicas == 5
+    for measure in (Measure(), Measure(Style.DEMAND, 8)):
+        value = measure.value(told.replicas, told.demand)
+        assert math.ceil(value / measure.per_replica) == 5
 
 
 def pod(waiting: float | None, running: float | None) -> PodReading:

@@ -22,6 +22,7 @@ LISTEN = Listen("127.0.0.1", 0, None)
 
 
 async def test_a_busy_loop_does_not_delay_an_answer() -> None:
+    """Edge case 4, kedacore/keda#8173 and #2665: whatever else hangs, an answer comes within a second."""
     beside, took_s = Beside(WallClock(), Counts()), []
 
     def ask(port: int) -> None:
@@ -90,4 +91,4 @@ async def test_a_server_that_ends_by_itself_ends_the_block() -> None:
     with pytest.raises(ExceptionGroup) as ended:
         await wait()
     assert "ended by itself" in str(ended.value.exceptions[0])
-    assert threading.active_count() < 10
+    assert "keda" not in {thread.name for thread in threading.enumerate()}

@@ -1,4 +1,8 @@
-"""Every call of the external scaler in every case that KEDA can bring about: what it is told, call by call."""
+"""Every call of the external scaler in every case that KEDA can bring about: what it is told, call by call.
+
+Edge case 1 (kedacore/keda#7880 and #7475: NaN, infinity and negatives become 0) has the rows with figures that mean
+nothing, edge case 33 (kedacore/keda#7441: thousandths beyond 64 bits) the row with the largest count there can be.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,6 +14,7 @@ from autoscaler.adapters.keda.externalscaler_pb2_grpc import ExternalScalerStub
 from tests.keda.book import CHAT, MISSPELLED, NOT_LEADING, SYNCING, UNKNOWN, Book, calling, query, ref, serving
 
 DEMAND = {"value": "demand", "perReplica": "8"}
+MOST = {"value": "demand", "perReplica": "1000000000"}
 GARBAGE = {"value": "\x00💥", "scalerAddress": "x" * 5000}
 HUGE = {"sloTtftS": "2" * 10_000_000}
 UNLIMITED = (("grpc.max_send_message_length", -1),)
@@ -51,6 +56,7 @@ CALLS = {
 
 ONE = ("headroom-replicas", 1.0, 1)
 EIGHT = ("headroom-demand", 8.0, 8)
+BILLION = ("headroom-demand", 1e9, 10**9)
 UNAVAILABLE, NOT_FOUND, INVALID = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.NOT_FOUND,
@@ -77,6 +83,15 @@ CASES: dict[str, tuple[Served | Refused, dict[str, str], tuple[object, object, o
     ),
     "five of eight while nobody knows the requests": (
         Served(5, 3, None), DEMAND, (EIGHT, ("headroom-demand", 40.0, 40), True, True, EIGHT),
+    ),
+    "five of eight though a negative count of requests is told": (
+        Served(5, 3, -(10**18)), DEMAND, (EIGHT, ("headroom-demand", 33.0, 33), True, True, EIGHT),
+    ),
+    "five of eight though more requests are told than numbers hold": (
+        Served(5, 3, 10**400), DEMAND, (EIGHT, ("headroom-demand", 40.0, 40), True, True, EIGHT),
+    ),
+    "the most replicas at the most that one may carry": (
+        Served(100_000, 3), MOST, (BILLION, ("headroom-demand", 1e14, 10**14), True, True, BILLION),
     ),
     "none though 3 requests are there": (
         Served(0, 0, 3), DEMAND, (EIGHT, ("headroom-demand", 0.0, 0), False, False, EIGHT),

@@ -6,9 +6,9 @@ has the whole controller behind them. HPA pulls every 2 s here and KEDA polls ev
 
 import base64
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,7 +25,24 @@ pytestmark = [pytest.mark.real, pytest.mark.needs("keda"), pytest.mark.timeout(2
 
 SILENT = Refused(Refusal.NOT_READY, "the metrics could not be read for 130 s")
 FALLBACK = {"failureThreshold": 2, "replicas": 6}
+ALWAYS_THREE = {
+    "type": "cron",
+    "metadata": {"timezone": "UTC", "start": "0 0 1 1 *", "end": "59 23 31 12 *", "desiredReplicas": "3"},
+}
 SOON_S = 20.0
+AT_ONCE_S = 5.0
+"""For what KEDA does by a push alone: its next poll is an hour away, and HPA rests at zero."""
+
+
+T = TypeVar("T")
+
+
+def settled(read: Callable[[], T], wanted: object, seconds: float = SOON_S) -> T:
+    """What is read once it is what is wanted, or after so many seconds."""
+    until_s = time.monotonic() + seconds
+    while (found := read()) != wanted and time.monotonic() < until_s:
+        time.sleep(0.02)
+    return found
 
 
 class Target:
@@ -35,10 +52,15 @@ class Target:
         self.keda, self.scaler, self.namespace, self.name = keda, scaler, namespace, name
         self.plane = keda.plane
 
-    def make(self, replicas: int, answer: Served | Refused | int, **options: Any) -> None:
+    def make(
+        self, replicas: int, answer: Served | Refused | int, *, beside: dict[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Make both, with a trigger beside ours where one is given."""
         self.say(answer, replicas)
         self.plane.apply(deployment(self.namespace, self.name, 8000, replicas=replicas, gpus=0))
-        self.plane.apply(scaled_object(self.namespace, self.name, self.scaler.address, **options))
+        made = scaled_object(self.namespace, self.name, self.scaler.address, **options)
+        made["spec"]["triggers"] += [] if beside is None else [beside]
+        self.plane.apply(made)
 
     def say(self, answer: Served | Refused | int, standing: int | None = None) -> None:
         self.scaler.say(self.namespace, self.name, answer, standing)
@@ -47,18 +69,21 @@ class Target:
         path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{self.name}"
         return int(self.plane.call("GET", path)["spec"]["replicas"])
 
-    def reaches(self, replicas: int, seconds: float = SOON_S) -> float:
-        """Seconds until it stands at `replicas`."""
-        begun_s = time.monotonic()
-        wait_for(lambda: self.replicas() == replicas, seconds, f"{replicas} replicas, not {self.replicas()}", 0.02)
-        return time.monotonic() - begun_s
+    def comes_to(self, wanted: int, seconds: float = SOON_S) -> int:
+        """The count once it is the one that is wanted, or after so many seconds."""
+        return settled(self.replicas, wanted, seconds)
 
-    def stays(self, replicas: int, seconds: float = 10.0) -> None:
-        """Several pulls and polls change nothing."""
-        until_s = time.monotonic() + seconds
+    def counts_over(self, seconds: float) -> set[int]:
+        """Every count that it is seen with for so many seconds, which are several pulls and polls."""
+        seen, until_s = {self.replicas()}, time.monotonic() + seconds
         while time.monotonic() < until_s:
-            assert self.replicas() == replicas
             time.sleep(0.1)
+            seen.add(self.replicas())
+        return seen
+
+    def told(self, metric: str = "s0-headroom-replicas") -> float | None:
+        """The number as HPA reads it; None while it is refused."""
+        return self.keda.value(self.namespace, self.name, metric)
 
     def status(self) -> dict[str, Any]:
         path = f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects/{self.name}"
@@ -92,20 +117,20 @@ def test_from_zero_to_one_to_n_up_down_and_to_zero_hpa_has_exactly_what_was_told
     chat.make(0, 0)
     for replicas in (5, 19, 20, 18, 3, 4):
         chat.say(replicas)
-        chat.reaches(replicas)
-        assert chat.keda.value(chat.namespace, "chat") == replicas
+        assert chat.comes_to(replicas) == replicas
+        assert chat.told() == replicas
     chat.say(0)
-    chat.reaches(0)
-    chat.stays(0, 5)
+    assert chat.comes_to(0) == 0
+    assert chat.counts_over(5) == {0}
 
 
 def test_demand_is_divided_back_into_the_count(chat: Target) -> None:
     chat.make(1, Served(5, 1, 37), metadata={"value": "demand", "perReplica": "8"})
-    chat.reaches(5)
-    assert chat.keda.value(chat.namespace, "chat", "s0-headroom-demand") == 37
+    assert chat.comes_to(5) == 5
+    assert chat.told("s0-headroom-demand") == 37
     chat.say(Served(7, 5, 400))
-    chat.reaches(7)
-    assert chat.keda.value(chat.namespace, "chat", "s0-headroom-demand") == 56
+    assert chat.comes_to(7) == 7
+    assert chat.told("s0-headroom-demand") == 56
 
 
 def test_a_push_wakes_from_zero_at_once_and_hpas_next_pull_brings_the_rest(chat: Target) -> None:
@@ -113,8 +138,8 @@ def test_a_push_wakes_from_zero_at_once_and_hpas_next_pull_brings_the_rest(chat:
     wait_for(lambda: chat.status().get("externalMetricNames"), SOON_S, "KEDA to set it up")
     wait_for(lambda: chat.scaler.book.counts.streams >= 1, SOON_S, "KEDA to open its stream")
     chat.say(6, 0)
-    assert chat.reaches(1, 3) < 1.0
-    chat.reaches(6)
+    assert chat.comes_to(1, AT_ONCE_S) == 1
+    assert chat.comes_to(6) == 6
 
 
 def test_a_push_wakes_from_idle_to_the_scaledobjects_minimum_at_once(chat: Target) -> None:
@@ -122,91 +147,93 @@ def test_a_push_wakes_from_idle_to_the_scaledobjects_minimum_at_once(chat: Targe
     wait_for(lambda: chat.scaler.book.counts.streams >= 1, SOON_S, "KEDA to open its stream")
     wait_for(lambda: chat.status().get("externalMetricNames"), SOON_S, "KEDA to set it up")
     chat.say(6, 0)
-    assert chat.reaches(4, 3) < 1.0
-    chat.reaches(6)
+    assert chat.comes_to(4, AT_ONCE_S) == 4
+    assert chat.comes_to(6) == 6
 
 
 def test_a_push_that_keda_drops_is_said_again(chat: Target) -> None:
-    # The workload is wanted from the first second: KEDA's stream opens before it has noted the metric's name.
+    """The workload is wanted from the first second: KEDA's stream opens before it has noted the metric's name."""
     chat.make(0, Served(3, 0), push=True, pollingInterval=3600)
-    chat.reaches(3)
+    assert chat.comes_to(3) == 3
 
 
 def test_without_a_fallback_a_refusal_changes_nothing_however_long(chat: Target) -> None:
     chat.make(8, 8)
-    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 8, SOON_S, "the first value")
+    assert settled(chat.told, 8) == 8
     chat.say(SILENT)
-    chat.stays(8, 15)
+    assert chat.counts_over(15) == {8}
     assert chat.condition("Ready") == "False"
     assert "the metrics could not be read for 130 s" in chat.events()
     chat.say(9)
-    chat.reaches(9)
+    assert chat.comes_to(9) == 9
 
 
 def test_a_refusal_brings_kedas_fallback_and_an_answer_ends_it(chat: Target) -> None:
     chat.make(3, 3, fallback=FALLBACK)
-    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 3, SOON_S, "the first value")
+    assert settled(chat.told, 3) == 3
     chat.say(SILENT)
-    chat.reaches(6)
+    assert chat.comes_to(6) == 6
     assert chat.condition("Fallback") == "True"
     chat.say(4)
-    chat.reaches(4)
-    wait_for(lambda: chat.condition("Fallback") == "False", SOON_S, "the fallback to end")
+    assert chat.comes_to(4) == 4
+    assert settled(lambda: chat.condition("Fallback"), "False") == "False"
 
 
 def test_a_server_that_is_gone_shrinks_nothing_and_its_return_is_noticed(chat: Target) -> None:
-    # Edge case 2: what cannot be reached at GetMetricSpec counts as no failure, so no fallback fires either
-    # (kedacore/keda#8056). A replica that answers UNAVAILABLE does better than none.
+    """Edge case 2, kedacore/keda#8056: what cannot be reached at GetMetricSpec counts as no failure, and so no fallback
+    fires. A replica that answers UNAVAILABLE does better than none.
+    """
     chat.make(5, 5, push=True, fallback=FALLBACK)
-    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    assert settled(chat.told, 5) == 5
     chat.scaler.stop()
-    chat.stays(5, 20)
+    assert chat.counts_over(20) == {5}
     assert chat.condition("Fallback") != "True"
     chat.scaler.start()
     chat.say(7)
-    chat.reaches(7, 30)
+    assert chat.comes_to(7, 30) == 7
 
 
 def test_at_zero_an_unreachable_server_leaves_it_at_zero_and_a_refusal_wakes_it_where_a_fallback_says_so(
     chat: Target,
 ) -> None:
-    # Edge case 34: kedacore/keda#7239, #7411, #7244.
+    """Edge case 34, kedacore/keda#7239, #7411 and #7244."""
     chat.make(0, 0, fallback=FALLBACK)
-    wait_for(lambda: chat.condition("Ready") == "True", SOON_S, "KEDA to set it up")
+    assert settled(lambda: chat.condition("Ready"), "True") == "True"
     chat.scaler.stop()
-    chat.stays(0, 10)
+    assert chat.counts_over(10) == {0}
     chat.scaler.start()
     chat.say(SILENT)
-    chat.reaches(6, 30)
+    assert chat.comes_to(6, 30) == 6
 
 
 def test_at_zero_a_refusal_without_a_fallback_leaves_it_at_zero(chat: Target) -> None:
+    """Edge case 34, the other half of it."""
     chat.make(0, 0)
-    wait_for(lambda: chat.condition("Ready") == "True", SOON_S, "KEDA to set it up")
+    assert settled(lambda: chat.condition("Ready"), "True") == "True"
     chat.say(SILENT)
-    chat.stays(0, 10)
+    assert chat.counts_over(10) == {0}
     chat.say(2)
-    chat.reaches(2)
+    assert chat.comes_to(2) == 2
 
 
 def test_a_server_that_is_started_again_within_two_seconds_is_not_missed(chat: Target) -> None:
     chat.make(5, 5, push=True)
-    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    assert settled(chat.told, 5) == 5
     for _ in range(3):
         chat.scaler.stop()
         chat.scaler.start()
-        chat.stays(5, 3)
+        assert chat.counts_over(3) == {5}
     chat.say(6)
-    chat.reaches(6)
+    assert chat.comes_to(6) == 6
 
 
 def test_an_operator_that_is_killed_and_started_again_changes_nothing(chat: Target) -> None:
     chat.make(5, 5, push=True)
-    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    assert settled(chat.told, 5) == 5
     chat.keda.restart_operator()
-    chat.stays(5, 10)
+    assert chat.counts_over(10) == {5}
     chat.say(8)
-    chat.reaches(8, 40)
+    assert chat.comes_to(8, 40) == 8
 
 
 @pytest.mark.parametrize(
@@ -215,46 +242,36 @@ def test_an_operator_that_is_killed_and_started_again_changes_nothing(chat: Targ
 )
 def test_kedas_own_pauses_are_kept(chat: Target, annotation: str, up: int, down: int) -> None:
     chat.make(5, 5)
-    wait_for(lambda: chat.keda.value(chat.namespace, "chat") == 5, SOON_S, "the first value")
+    assert settled(chat.told, 5) == 5
     chat.annotate(**{annotation: "true"})
     time.sleep(5)
     for told, expected in ((2, down), (8, up)):
         chat.say(told)
-        chat.reaches(expected)
-        chat.stays(expected, 5)
+        assert chat.comes_to(expected) == expected
+        assert chat.counts_over(5) == {expected}
         chat.say(5)
         chat.annotate(**{annotation: None})
-        chat.reaches(5)
+        assert chat.comes_to(5) == 5
         chat.annotate(**{annotation: "true"})
         time.sleep(5)
 
 
 def test_beside_another_trigger_each_is_right_at_hpa_and_the_larger_one_counts(chat: Target) -> None:
-    # Edge case 17: kedacore/http-add-on#1659.
-    always = {"timezone": "UTC", "start": "0 0 1 1 *", "end": "59 23 31 12 *", "desiredReplicas": "3"}
-    object_ = scaled_object(chat.namespace, "chat", chat.scaler.address)
-    object_["spec"]["triggers"].append({"type": "cron", "metadata": always})
-    chat.say(7)
-    chat.plane.apply(deployment(chat.namespace, "chat", 8000, replicas=1, gpus=0))
-    chat.plane.apply(object_)
-    chat.reaches(7)
+    """Edge case 17, kedacore/http-add-on#1659."""
+    chat.make(1, 7, beside=ALWAYS_THREE)
+    assert chat.comes_to(7) == 7
     chat.say(2)
-    chat.reaches(3)
-    assert chat.keda.value(chat.namespace, "chat") == 2
+    assert chat.comes_to(3) == 3
+    assert chat.told() == 2
 
 
 def test_beside_another_trigger_our_refusal_lets_nothing_shrink(chat: Target) -> None:
-    # The spec is still given, so HPA keeps our metric; one metric that fails forbids to shrink.
-    always = {"timezone": "UTC", "start": "0 0 1 1 *", "end": "59 23 31 12 *", "desiredReplicas": "3"}
-    object_ = scaled_object(chat.namespace, "chat", chat.scaler.address)
-    object_["spec"]["triggers"].append({"type": "cron", "metadata": always})
-    chat.say(7)
-    chat.plane.apply(deployment(chat.namespace, "chat", 8000, replicas=1, gpus=0))
-    chat.plane.apply(object_)
-    chat.reaches(7)
+    """Edge case 17: the spec is still given, so HPA keeps our metric, and one metric that fails forbids to shrink."""
+    chat.make(1, 7, beside=ALWAYS_THREE)
+    assert chat.comes_to(7) == 7
     chat.say(Refused(Refusal.INVALID, "metadata.perReplca: unknown key; did you mean metadata.perReplica?"))
     chat.annotate(changed="yes")
-    chat.stays(7, 12)
+    assert chat.counts_over(12) == {7}
     assert "did you mean metadata.perReplica?" in chat.events()
 
 
@@ -264,8 +281,8 @@ def test_two_namespaces_with_the_same_names_are_told_apart(keda: Keda, scaler: S
     first, second = Target(keda, scaler, namespace), Target(keda, scaler, other)
     first.make(1, 3)
     second.make(1, 9)
-    first.reaches(3)
-    second.reaches(9)
+    assert first.comes_to(3) == 3
+    assert second.comes_to(9) == 9
     keda.plane.kubectl("-n", other, "delete", "scaledobject", "--all", "--timeout=20s")
 
 
@@ -290,11 +307,11 @@ def test_over_tls_with_both_sides_certificates_from_a_secret(keda: Keda, namespa
     with Scaler(tls=tls) as scaler:
         chat = Target(keda, scaler, namespace)
         chat.make(0, 4, push=True, authentication="headroom")
-        chat.reaches(4)
+        assert chat.comes_to(4) == 4
         assert scaler.book.counts.calls["GetMetrics", "OK"] > 0
         unknown = Target(keda, scaler, namespace, "stranger")
         unknown.make(1, 4)
-        unknown.stays(1, 8)
+        assert unknown.counts_over(8) == {1}
 
 
 @pytest.mark.parametrize("sample", sorted((ROOT / "config/samples").glob("keda-*.yaml")), ids=lambda path: path.stem)

@@ -65,9 +65,13 @@ def test_the_readme_shows_what_the_samples_say(name: str) -> None:
     assert msgspec.yaml.decode(shown) == {"triggers": found["spec"]["triggers"]}
 
 
-def test_the_service_selects_the_leader_at_the_port_of_the_settings() -> None:
+def test_the_service_in_front_is_the_one_that_triggers_name_and_the_leader_labels_itself_for() -> None:
+    """The chart has the same; `targetPort` is the name that its Deployment gives to the container's port."""
     (service,) = documents(ROOT / "config/keda/service.yaml")
     settings = Settings()
     assert service["metadata"] == {"name": settings.keda.service, "namespace": settings.namespace}
-    assert service["spec"]["selector"][LABEL] == "true"
-    assert [port["port"] for port in service["spec"]["ports"]] == [settings.keda.port]
+    assert service["spec"] == {
+        "selector": {"app.kubernetes.io/name": "headroom", LABEL: "true"},
+        "ports": [{"name": "grpc", "port": settings.keda.port, "targetPort": "keda", "appProtocol": "grpc"}],
+    }
+    assert f"{settings.keda.service}.{settings.namespace}:{settings.keda.port}" in OURS

@@ -110,7 +110,7 @@ async def test_every_number_that_hpa_is_told_is_noted_and_a_refusal_is_none() ->
 
 
 async def test_a_value_that_is_held_is_flagged_with_its_age() -> None:
-    # Edge case 4: what feeds us hangs; the last good word is told at once and says that it is.
+    """Edge case 4, kedacore/keda#8173 and #2665: what feeds us hangs; the last good word is told at once."""
     book = Book({CHAT: Served(5, 5, age_s=42.0, held=True)})
     async with serving(book) as port, calling(port) as client:
         begun_s = time.monotonic()
@@ -248,7 +248,7 @@ def cut_off(port: int) -> Iterator[tuple[int, threading.Event]]:
 
 
 async def test_the_activity_that_changes_is_pushed_within_a_second() -> None:
-    # Edge case 18's last step; what comes before it is the decision.
+    """Edge case 18's last step; what comes before it is the decision."""
     book = Book({CHAT: Served(0, 0)})
     async with serving(book) as port, calling(port) as client:
         stream = client.StreamIsActive(ref())
@@ -260,7 +260,7 @@ async def test_the_activity_that_changes_is_pushed_within_a_second() -> None:
 
 
 async def test_specs_are_never_an_empty_list() -> None:
-    # Edge case 3: KEDA keeps what it is sent, and an empty list would be kept too (kedacore/keda#8115).
+    """Edge case 3, kedacore/keda#8115: KEDA keeps what it is sent, and would keep an empty list too."""
     async with serving(Book()) as port, calling(port) as client:
         for metadata in ({}, {"value": "demand", "perReplica": "3"}, {"nonsense": "1"}):
             assert len((await client.GetMetricSpec(ref(metadata))).metricSpecs) == 1
@@ -268,7 +268,9 @@ async def test_specs_are_never_an_empty_list() -> None:
 
 
 async def test_a_server_that_is_started_again_tells_the_same_spec_in_less_than_two_seconds() -> None:
-    # Edge case 2: while GetMetricSpec cannot be reached KEDA counts no failure, so its fallback does not fire (#8056).
+    """Edge case 2, kedacore/keda#8056: while GetMetricSpec cannot be reached KEDA counts no failure and falls back to
+    nothing.
+    """
     specs = []
     begun_s = time.monotonic()
     for _ in range(2):
