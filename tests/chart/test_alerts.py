@@ -1,0 +1,129 @@
+"""Each alert fires for its trouble, alone, and not before its time, in Prometheus' own rule tests."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from tests.chart.generate import CHART
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("prometheus")]
+
+POD: Final = 'job="headroom",instance="a"'
+OTHER: Final = 'job="headroom",instance="b"'
+CHAT: Final = f'{POD},namespace="prod",workload="chat"'
+LEADS: Final = {f"headroom_leader{{{POD}}}": "1x400"}
+"""A replica leads: without it another alert is right as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Series a minute apart, when the alert is silent still, and when it fires."""
+
+    series: dict[str, str]
+    silent_m: int
+    fires_m: int
+
+
+TROUBLES: Final = {
+    "HeadroomNoLeader": Trouble({f"headroom_leader{{{POD}}}": "1 1 1 0x20"}, 4, 6),
+    "HeadroomTwoLeaders": Trouble({**LEADS, f"headroom_leader{{{OTHER}}}": "0 0 0 1x20"}, 3, 5),
+    "HeadroomLeaderChangesOften": Trouble(
+        {
+            **LEADS,
+            f"headroom_lease_transitions_total{{{POD}}}": "3x20",
+            f"headroom_lease_transitions_total{{{OTHER}}}": "_x10 5 5 5 8x20",
+        },
+        12,
+        14,
+    ),
+    "HeadroomNothingDecided": Trouble({**LEADS, f"headroom_step_age_seconds{{{POD}}}": "0+60x40"}, 15, 18),
+    "HeadroomLoopSlow": Trouble({**LEADS, f"headroom_loop_lag_seconds{{{POD}}}": "0 2x20"}, 10, 12),
+    "HeadroomApiServerUnheard": Trouble(
+        {**LEADS, f'headroom_watch_staleness_seconds{{{POD},resource="/api/v1/pods"}}': "60+60x20"}, 3, 5
+    ),
+    "HeadroomApiServerRefuses": Trouble(
+        {**LEADS, f'headroom_api_requests_total{{{POD},method="PATCH",answer="4xx"}}': "0+60x40"}, 10, 12
+    ),
+    "HeadroomRecordLost": Trouble({**LEADS, f'headroom_record_lost_total{{{POD},stream="audit"}}': "0 0 0 5x20"}, 2, 4),
+    "HeadroomFrozen": Trouble({**LEADS, f"headroom_frozen{{{POD}}}": "1x400"}, 239, 241),
+    "HeadroomSettingsDiffer": Trouble(
+        {
+            **LEADS,
+            f'headroom_config_info{{{POD},hash="one"}}': "1x60",
+            f'headroom_config_info{{{OTHER},hash="two"}}': "1x60",
+        },
+        29,
+        31,
+    ),
+    "HeadroomSignalUnknown": Trouble({**LEADS, f'headroom_signal_state{{{CHAT},signal="queue"}}': "1 2 3x30"}, 11, 13),
+    "HeadroomPagesSilent": Trouble(
+        {
+            **LEADS,
+            f'headroom_scrape_targets{{{POD},state="silent"}}': "1 3x30",
+            f'headroom_scrape_targets{{{POD},state="answering"}}': "9 7x30",
+        },
+        10,
+        12,
+    ),
+    "HeadroomWorkloadNotDecided": Trouble(
+        {**LEADS, f"headroom_decision_age_seconds{{{CHAT}}}": "0+60x40", f"headroom_step_age_seconds{{{POD}}}": "1x40"},
+        19,
+        22,
+    ),
+    "HeadroomChangesRefused": Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0+1x30"}, 5, 7),
+    "HeadroomShortOfReplicas": Trouble({**LEADS, f"headroom_overload_deficit_replicas{{{CHAT}}}": "0 3x30"}, 15, 17),
+    "HeadroomObjectiveMissed": Trouble({**LEADS, f"headroom_budget_burn_ratio{{{CHAT}}}": "1.9 4x30"}, 15, 17),
+    "HeadroomForecastDrifts": Trouble({**LEADS, f'headroom_forecast_drift{{{CHAT},reason="MISSES"}}': "1x60"}, 29, 31),
+    "HeadroomKedaCallsFail": Trouble(
+        {
+            **LEADS,
+            f'headroom_keda_calls_total{{{POD},method="GetMetrics",code="OK"}}': "0+60x40",
+            f'headroom_keda_calls_total{{{POD},method="GetMetrics",code="UNAVAILABLE"}}': "0+12x40",
+        },
+        10,
+        13,
+    ),
+    "HeadroomKedaCertificatesRefused": Trouble(
+        {**LEADS, f"headroom_keda_certificates_refused{{{POD}}}": "0 1x30"}, 10, 12
+    ),
+    "HeadroomHpaHolds": Trouble({**LEADS, f'headroom_hpa_limit{{{CHAT},limit="tolerance"}}': "1x60"}, 29, 31),
+}
+
+
+@pytest.fixture(scope="module")
+def rules() -> dict[str, dict[str, Any]]:
+    """Every alert by name."""
+    groups = msgspec.yaml.decode((CHART / "files/alerts.yaml").read_text())["groups"]
+    return {alert["alert"]: alert for group in groups for alert in group["rules"]}
+
+
+def test_every_alert_has_its_trouble(rules: dict[str, dict[str, Any]]) -> None:
+    assert sorted(TROUBLES) == sorted(rules)
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_an_alert_fires_once_for_its_trouble_and_no_other_does(tmp_path: Path, name: str) -> None:
+    trouble = TROUBLES[name]
+    count = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    fired = {"labels": f'{{alertname="{name}"}}', "value": 1}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values} for series, values in trouble.series.items()],
+        "promql_expr_test": [
+            {"expr": count, "eval_time": f"{trouble.silent_m}m", "exp_samples": []},
+            {"expr": count, "eval_time": f"{trouble.fires_m}m", "exp_samples": [fired]},
+        ],
+    }
+    file = tmp_path / "test.json"
+    rules = str(CHART / "files/alerts.yaml")
+    file.write_text(json.dumps({"rule_files": [rules], "evaluation_interval": "1m", "tests": [test]}))
+    promtool = shutil.which("promtool")
+    assert promtool is not None
+    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

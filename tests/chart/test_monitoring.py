@@ -1,0 +1,148 @@
+"""Alerts and dashboards speak of metrics that the controller exports; every alert leads to a chapter that is there."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from autoscaler.record.families import Kind
+from autoscaler.record.metrics import CATALOGUE
+from autoscaler.runtime.actuator import Outcome
+from tests.chart.generate import CHART
+from tests.chart.rendering import only, render
+
+SUFFIXES: Final = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+EXPORTED: Final = {
+    f"{metric.name}{suffix}": metric for metric in CATALOGUE for suffix in SUFFIXES.get(metric.kind, ("",))
+}
+"""Name of a series -> its metric."""
+OF_THE_SCRAPE: Final = {"job", "instance", "le"}
+DASHBOARDS: Final = sorted((CHART / "dashboards").glob("*.json"))
+RUNBOOKS: Final = CHART / "docs" / "runbooks.md"
+
+
+def alerts() -> list[dict[str, Any]]:
+    """The alerts as the chart installs them."""
+    rule = only(render({"monitoring": {"rules": {"enabled": True}}}), "PrometheusRule")
+    return [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Every expression of an alert or a panel, and where it stands."""
+    groups = msgspec.yaml.decode((CHART / "files/alerts.yaml").read_text())["groups"]
+    yield from ((alert["alert"], alert["expr"]) for group in groups for alert in group["rules"])
+    for path in DASHBOARDS:
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel.get("targets", ()):
+                yield f"{path.stem}: {panel['title']}", target["expr"]
+
+
+def variables() -> Iterator[tuple[str, str]]:
+    """Every question by which a dashboard fills its lists."""
+    for path in DASHBOARDS:
+        for variable in json.loads(path.read_text())["templating"]["list"]:
+            if variable["type"] == "query":
+                yield f"{path.stem}: {variable['name']}", variable["definition"]
+
+
+def series_of(expression: str) -> Iterator[tuple[str, set[str]]]:
+    """The series that an expression names, each with the labels that it asks of it."""
+    for name, matchers in re.findall(r"\b(headroom_\w+)(?:\{([^}]*)\})?", expression):
+        yield name, set(re.findall(r"(\w+)\s*[=!]", matchers))
+
+
+ALL: Final = [*expressions(), *variables()]
+
+
+@pytest.mark.parametrize(("where", "expression"), ALL, ids=[where for where, _ in ALL])
+def test_every_expression_asks_for_metrics_and_labels_that_the_controller_exports(where: str, expression: str) -> None:
+    named = list(series_of(expression))
+    assert named
+    for name, labels in named:
+        assert name in EXPORTED, f"{name} is not exported"
+        assert labels <= {*EXPORTED[name].labels, *OF_THE_SCRAPE}, name
+    grouped = {label for group in re.findall(r"\bby \(([^)]*)\)", expression) for label in group.split(", ")}
+    known = {label for name, _ in named for label in EXPORTED[name].labels}
+    assert grouped <= known | OF_THE_SCRAPE
+
+
+def test_outcomes_that_an_alert_counts_are_outcomes() -> None:
+    (expression,) = [alert["expr"] for alert in alerts() if alert["alert"] == "HeadroomChangesRefused"]
+    (codes,) = re.findall(r'outcome=~"([^"]*)"', expression)
+    assert set(codes.split("|")) <= {outcome.name for outcome in Outcome}
+
+
+def test_every_alert_leads_to_its_chapter_and_every_chapter_to_an_alert() -> None:
+    found = alerts()
+    assert len(found) >= 8
+    chapters = re.findall(r"^## (\w+)$", RUNBOOKS.read_text(), re.MULTILINE)
+    assert sorted(chapters) == sorted(alert["alert"] for alert in found)
+    for alert in found:
+        page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
+        assert CHART / page == RUNBOOKS
+        assert anchor in {chapter.lower() for chapter in chapters}
+        assert alert["annotations"]["summary"]
+        assert alert["annotations"]["description"]
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+
+
+def test_references_inside_the_documentation_resolve() -> None:
+    for path in (CHART / "README.md", *(CHART / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", path.read_text()):
+            assert not target or (path.parent / target).exists(), f"{path.name} points at {target}"
+        anchors = {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-")
+                   for line in re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)}  # fmt: skip
+        assert set(re.findall(r"\]\(#([^)]*)\)", path.read_text())) <= anchors
+
+
+def test_runbooks_are_where_the_values_say_and_an_alert_can_be_left_out() -> None:
+    values = {"enabled": True, "runbookBaseUrl": "https://wiki.example.com/gpu", "disabled": ["HeadroomFrozen"]}
+    rule = only(render({"monitoring": {"rules": values}}), "PrometheusRule")
+    told = {alert["alert"]: alert["annotations"] for group in rule["spec"]["groups"] for alert in group["rules"]}
+    assert told["HeadroomNoLeader"]["runbook_url"] == "https://wiki.example.com/gpu#headroomnoleader"
+    assert "HeadroomFrozen" not in told
+    assert len(told) == len(alerts()) - 1
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboards_panels_are_numbered_lie_side_by_side_and_say_what_they_show(path: Path) -> None:
+    board = json.loads(path.read_text())
+    panels = board["panels"]
+    assert [panel["id"] for panel in panels] == list(range(1, len(panels) + 1))
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}  # fmt: skip
+        assert place["x"] + place["w"] <= 24
+        assert not cells & taken, f"{panel['title']} lies over another"
+        taken |= cells
+        assert panel["type"] == "row" or panel["description"]
+        assert all(target["datasource"]["uid"] == "${datasource}" for target in panel.get("targets", ()))
+
+
+def test_dashboards_are_installed_as_they_are_in_the_chart() -> None:
+    found = render({"monitoring": {"dashboards": {"enabled": True}}})
+    for path in DASHBOARDS:
+        installed = only(found, "ConfigMap", f"headroom-dashboard-{path.stem}")
+        assert installed["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert json.loads(installed["data"][path.name]) == json.loads(path.read_text())
+
+
+@pytest.mark.real
+@pytest.mark.needs("prometheus")
+def test_prometheus_can_read_every_expression(tmp_path: Path) -> None:
+    rules = [{"record": f"test:{number}", "expr": expression} for number, (_, expression) in enumerate(expressions())]
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"groups": [{"name": "all", "rules": rules}]}))
+    promtool = shutil.which("promtool")
+    assert promtool is not None
+    for checked in (file, CHART / "files/alerts.yaml"):
+        done = subprocess.run([promtool, "check", "rules", str(checked)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr + done.stdout
