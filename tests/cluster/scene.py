@@ -20,7 +20,7 @@ QUIET: Final = {"waiting": 0.0, "running": 1.0, "rps": 1.0}
 QUEUE: Final = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
 """Requests wait, and nothing is known yet of what a replica can serve."""
 
-FLOOD: Final = {"waiting": 300.0, "running": 8.0, "rps": 5.0}
+FLOOD: Final = {"waiting": 3000.0, "running": 8.0, "rps": 5.0}
 """More than such replicas clear within the objective, known or not."""
 
 WITHIN_S: Final = 5.0 + 5.0

@@ -36,7 +36,7 @@ def test_killed_and_restarted_in_mid_burst(own_plane: Plane, engines: Engines) -
         wait_for(lambda: "problem: not heard for" in _told(controller, service), 10, "a word about the API server")
         time.sleep(OUTAGE_S)
         own_plane.restart_api()
-        engines.of_all(service.ips(), **FLOOD)  # more than any capacity that was learned by now can clear
+        engines.of_all(service.ips(), **FLOOD)
         wait_for(lambda: service.replicas() > before, WITHIN_S, "growth after the restart")
         assert "problem: " not in _told(controller, service)
         assert controller.returncode is None
