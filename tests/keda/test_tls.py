@@ -1,6 +1,8 @@
 """Who may call over TLS, and certificates that change while the server runs."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +22,13 @@ from tests.keda.certs import Authority, Pair, put
 pytestmark = pytest.mark.needs("openssl")
 
 DAY_S = 86_400.0
+READ = """
+import sys
+from pathlib import Path
+from autoscaler.adapters.keda.certificates import Certificates, Tls
+from autoscaler.adapters.keda.counts import Counts
+Certificates(Tls(Path(sys.argv[1]), Path(sys.argv[2])), Counts())
+"""
 SERVER_NAMES = "DNS:headroom-keda.headroom-system,IP:127.0.0.1"
 
 
@@ -194,3 +203,23 @@ def test_files_that_cannot_be_used_at_the_start_are_told(tmp_path: Path, spoil, 
     with pytest.raises(InputError, match=r"keda\.tls: ") as refused:
         Certificates(site.tls(), Counts())
     assert words in str(refused.value)
+
+
+def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    """OpenSSL would ask, and wait, in the thread that greets KEDA; and gRPC could not read the key all the same."""
+    plain, locked = Authority(tmp_path, "ours").sign("headroom"), tmp_path / "locked.key"
+    subprocess.run(
+        ["openssl", "ec", "-aes256", "-passout", "pass:secret", "-in", plain.key, "-out", locked],
+        check=True,
+        capture_output=True,
+    )
+    command: list[str | Path] = [sys.executable, "-c", READ, plain.cert, locked]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as reading:
+        try:
+            assert reading.wait(20) == 1
+            assert reading.stderr is not None
+            assert "without a passphrase" in reading.stderr.read()
+        finally:
+            reading.kill()

@@ -94,14 +94,15 @@ class Certificates:
         try:
             pair = (tls.key_file.read_bytes(), tls.cert_file.read_bytes())
             check = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            check.load_cert_chain(tls.cert_file, tls.key_file)
+            # Without a password OpenSSL would ask for one at the terminal, and wait.
+            check.load_cert_chain(tls.cert_file, tls.key_file, password="")
             if tls.client_ca_file is not None:
                 trusted = tls.client_ca_file.read_bytes()
                 check.load_verify_locations(tls.client_ca_file)
         except OSError as error:  # ssl.SSLError among them
             names = ", ".join(str(path) for path in self._files())
-            words = error.strerror or str(error)
-            raise InputError(f"keda.tls: {names}: {words}; give a certificate and its own key in PEM") from error
+            words = f"{error.strerror or error}; give a certificate and its own key in PEM, without a passphrase"
+            raise InputError(f"keda.tls: {names}: {words}") from error
         self._counts.certificates += 1
         return grpc.ssl_server_certificate_configuration([pair], trusted), not_after_s(pair[1])
 
