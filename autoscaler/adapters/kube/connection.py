@@ -29,6 +29,13 @@ REFRESH_S: Final = 60.0
 REFUSED_S: Final = 5.0
 """Between two looks after a 401 or a failed look: an exec plugin is a process, not to be started for every request."""
 
+GONE_AFTER_S: Final = 30
+"""A server that the network no longer reaches breaks its connections after so long, by probes of the kernel: a node
+lost or a route cut is then known long before a watch that stays silent is. A server that only hangs answers them."""
+
+_PROBING: Final = {"TCP_KEEPIDLE": GONE_AFTER_S // 2, "TCP_KEEPINTVL": GONE_AFTER_S // 6, "TCP_KEEPCNT": 3}
+"""The first probe after half of that time, then three; not every system on which people ask can set all of them."""
+
 LOOK_S: Final = 5.0
 """A look that takes longer is given up; the old token stays in use."""
 
@@ -146,7 +153,7 @@ async def open_session(access: Access, connections: int) -> AsyncIterator[aiohtt
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that forgets what it has not sent when it is closed.
+    """A socket that forgets what it has not sent when it is closed, and asks whether there is still somebody.
 
     Else the kernel goes on sending a request that was given up, for minutes: a write of a leader that was cut off would
     arrive when the network is back, under the next leader.
@@ -154,6 +161,10 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBING.items():
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made
 
 

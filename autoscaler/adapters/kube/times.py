@@ -12,7 +12,10 @@ class InformerTimes:
     page_s: float = 30.0
     """For one page of a list; the API server itself gives up after 60 s."""
     idle_s: float = 75.0
-    """Without a line, a watch is taken for dead. Kubernetes 1.36 sends bookmarks 59.4 to 60.4 s apart (measured)."""
+    """Without a line, a watch is taken for dead. Kubernetes 1.36 sends bookmarks 59.4 to 60.4 s apart (measured), which
+    is a constant of its cacher and nobody's to ask for. A shorter wait would end every quiet watch before its bookmark:
+    a dozen dials a minute, from versions that are never renewed and so end in lists (410). A server that is cut off is
+    known sooner (`connection.GONE_AFTER_S`), and one that hangs as a whole by the lease."""
     watch_s: tuple[float, float] = (240.0, 480.0)
     """A watch is asked to end after a time drawn from here, so that watches spread over servers and over time."""
     lasting_s: float = 5.0
