@@ -41,13 +41,22 @@ def test_pulls_and_first_tokens_are_measured_of_pods_that_start(scene: Scene) ->
     wait_for(lambda: _tell_pulls(service, told) and len(service.ips()) == 1, 40, "the first pod", every_s=0.2)
     service.annotate(min_replicas="4")
     wait_for(lambda: _tell_pulls(service, told) == 4 and len(service.ips()) == 4, 60, "all pods", every_s=0.2)
-    ready = max(_ready_at(pod) for pod in service.pods())
+    pods = service.pods()
+    ready = max(_at(pod, "Ready") for pod in pods)
     wait_for(lambda: datetime.now(UTC) >= ready + timedelta(seconds=TOKEN_S), 30, "the instant of the first tokens")
+    served = datetime.now(UTC)
     scene.engines.of_all(service.ips(), done=1.0, **QUIET)
     wait_for(lambda: "serving" in _stages(scene, service), 30, "a measured first token")
     found = _stages(scene, service)
-    expected = {"pulled": PULLED_S, "started": STARTED_S - PULLED_S, "ready": READY_S, "serving": TOKEN_S}
-    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=WHOLE_S)
+    for stage, least in {
+        "pulled": PULLED_S,
+        "started": STARTED_S - PULLED_S,
+        "ready": READY_S,
+        "serving": TOKEN_S,
+    }.items():
+        _, low, high, _ = sorted(_took_s(pod, served)[stage] for pod in pods)
+        assert low >= least - WHOLE_S, f"{stage}: what was injected"
+        assert low - WHOLE_S <= found[stage] <= high + WHOLE_S, f"{stage}: what the middle ones of the pods took"
 
 
 def _tell_pulls(service: Service, told: set[str]) -> int:
@@ -71,9 +80,18 @@ def _tell_pulls(service: Service, told: set[str]) -> int:
     return len(told)
 
 
-def _ready_at(pod: dict[str, Any]) -> datetime:
-    (ready,) = (c for c in pod["status"]["conditions"] if c["type"] == "Ready")
-    return datetime.fromisoformat(ready["lastTransitionTime"])
+def _at(pod: dict[str, Any], condition: str) -> datetime:
+    (found,) = (c for c in pod["status"]["conditions"] if c["type"] == condition)
+    return datetime.fromisoformat(found["lastTransitionTime"])
+
+
+def _took_s(pod: dict[str, Any], served: datetime) -> dict[str, float]:
+    """Seconds in each stage, by the pod's own word, which a loaded machine makes late: a delay here is an input."""
+    (container,) = pod["status"]["containerStatuses"]
+    pulled = _at(pod, "PodScheduled") + timedelta(seconds=PULLED_S)
+    started = datetime.fromisoformat(container["state"]["running"]["startedAt"])
+    told = {"started": started - pulled, "ready": _at(pod, "Ready") - started, "serving": served - _at(pod, "Ready")}
+    return {"pulled": PULLED_S} | {stage: took.total_seconds() for stage, took in told.items()}
 
 
 def _stages(scene: Scene, service: Service) -> dict[str, float]:
