@@ -80,10 +80,9 @@ class PoolSide:
         if self.enabled:
             await self._pools.keep()
 
-    @property
-    def pools(self) -> tuple[PoolStatus, ...] | None:
-        """The newest status of every pool; None where pools are not kept."""
-        return self._telling.pools if self.enabled else None
+    def pools(self) -> tuple[PoolStatus, ...]:
+        """The newest status of every pool; none where pools are not kept."""
+        return self._telling.pools
 
     def problems(self) -> tuple[str, ...]:
         """What of the cluster cannot be followed for pools, and why."""

@@ -148,8 +148,9 @@ class Live:
         )  # fmt: skip
         snapshot = lambda: self._kept.bytes if self._known.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(
-            self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected, self._past
-        )
+            self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected, self._past,
+            self._pools.pools,
+        )  # fmt: skip
 
     def _past(self) -> list[Past]:
         """What shadow mode counted, of every workload that it watches."""

@@ -128,7 +128,9 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     settings = patient.settings
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
-    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost)
+    pools = settings.warm_pools
+    slots = pools.namespace if pools.enabled else None
+    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots)
     who, account = "you", patient.account
     if account is not None:
         who = f"system:serviceaccount:{settings.namespace}:{account}"

@@ -10,6 +10,7 @@ from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace
 from autoscaler.errors import InputError
 
 _WORKLOAD: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_POOL: Final = re.compile(r"warmpools?/([a-z0-9]([-.a-z0-9]*[a-z0-9])?)")
 _ENDINGS: Final = frozenset({".csv", ".gz", ".json", ".jsonl"})
 """Of what can only be meant as a file, there or not."""
 
@@ -18,9 +19,9 @@ def explain(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="NAMESPACE/NAME|FILE",
-            help="A workload of the running controller; or audit lines or answers of `headroom decide`, - for standard "
-            "input.",
+            metavar="NAMESPACE/NAME|warmpool/NAME|FILE",
+            help="A workload or a WarmPool of the running controller; or audit lines or answers of `headroom decide`, "
+            "- for standard input.",
         ),
     ],
     workload: Annotated[
@@ -38,12 +39,15 @@ def explain(
 ) -> None:  # fmt: skip
     """Say why a number is what it is: each step with its counts, its reason and the figures behind it.
 
-    Of a workload it asks the controller that leads. Of a file it prints the latest decision of every workload in it.
+    Of a workload or a WarmPool it asks the controller that leads. Of a file it prints the latest decision of every
+    workload in it.
     """
     if _is_workload(what):
         if workload is not None or at is not None or last is not None:
             raise InputError(f"{what}: --at, --last and a second name choose from a file; leave them out, or give one")
-        _explain_running(Reach(server, config, kubeconfig, context, namespace), what, as_json)
+        pool = _POOL.fullmatch(what)
+        path, told = (f"/api/explain/{what}", "text") if pool is None else (f"/api/pools/{pool[1]}", "explained")
+        _explain_running(Reach(server, config, kubeconfig, context, namespace), path, told, as_json)
     else:
         _explain_file(Path(what), workload, at, last or 1, as_json)
 
@@ -53,17 +57,17 @@ def _is_workload(what: str) -> bool:
     return bool(_WORKLOAD.fullmatch(what)) and Path(what).suffix not in _ENDINGS and not Path(what).exists()
 
 
-def _explain_running(reach: Reach, workload: str, as_json: bool) -> None:
+def _explain_running(reach: Reach, path: str, told: str, as_json: bool) -> None:
     import msgspec
 
-    body = ask(reach, f"/api/explain/{workload}")
+    body = ask(reach, path)
     if as_json:
         typer.echo(msgspec.json.format(body).decode())
         return
     try:
-        typer.echo(str(msgspec.json.decode(body)["text"]))
+        typer.echo(str(msgspec.json.decode(body)[told]))
     except (msgspec.DecodeError, LookupError, TypeError) as error:
-        raise InputError(f"/api/explain/{workload}: not an answer of a controller: {body[:80]!r}") from error
+        raise InputError(f"{path}: not an answer of a controller: {body[:80]!r}") from error
 
 
 def _explain_file(file: Path, workload: str | None, at: float | None, last: int, as_json: bool) -> None:

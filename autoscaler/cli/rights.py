@@ -51,15 +51,21 @@ class Own:
 
 
 def rights(
-    kinds: Iterable[Kind], namespaces: Iterable[str], own: Own, *, deletion_cost: bool = False
+    kinds: Iterable[Kind], namespaces: Iterable[str], own: Own, *, deletion_cost: bool = False, slots: str | None = None
 ) -> tuple[Right, ...]:
     """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one.
 
-    `deletion_cost` adds those of the setting of that name, which stand in ``config/rbac/optional``.
+    `deletion_cost` adds those of the setting of that name, which stand in ``config/rbac/optional``; `slots`, the slots'
+    namespace, those of warm pools, which stand in ``config/rbac/warm-pools``.
     """
     everywhere = tuple(namespaces) or (None,)
     marking = [Right("", "pods", "patch", "mark the pods that should go first", n) for n in everywhere if deletion_cost]
-    return (*_wide(tuple(kinds), everywhere), *marking, *_own(own))
+    pools = () if slots is None else _pools(slots)
+    needed: dict[tuple[str, ...], Right] = {}
+    for right in (*_wide(tuple(kinds), everywhere), *marking, *_own(own), *pools):
+        place = (right.group, right.resource, right.verb, right.namespace or "", right.name or "")
+        needed.setdefault(place, right)
+    return tuple(needed.values())
 
 
 def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterator[Right]:
@@ -77,6 +83,30 @@ def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterat
             yield Right("", "events", verb, "tell of changes and refusals", namespace)
         for verb in ("list", "watch"):
             yield Right("", "events", verb, "measure how long images take", namespace)
+
+
+def _pools(slots: str) -> Iterator[Right]:
+    watched = (
+        ("headroom.dev", "warmpools", "read warm pools"),
+        ("scheduling.k8s.io", "priorityclasses", "see whether slots give way"),
+        ("", "pods", "see what is on nodes"),
+        ("", "nodes", "see what nodes have"),
+        ("", "events", "hear that capacity is missing"),
+        ("karpenter.sh", "nodeclaims", "follow nodes from their order on"),
+        ("karpenter.sh", "nodepools", "see what tiers may launch"),
+    )
+    for group, resource, why in watched:
+        for verb in ("list", "watch"):
+            yield Right(group, resource, verb, why)
+    yield Right("headroom.dev", "warmpools/status", "patch", "write conditions of warm pools")
+    for verb in ("create", "patch"):
+        yield Right("", "events", verb, "tell of warm pools")
+        yield Right("karpenter.sh", "nodepools", verb, "keep NodePools of managed warm pools")
+    yield Right("karpenter.sh", "nodeclaims", "delete", "give up nodes whose GPUs never come")
+    for verb in ("create", "patch", "delete"):
+        yield Right("", "pods", verb, "make, mark and give up slots", slots)
+    for verb in ("list", "watch"):
+        yield Right("", "events", verb, "see on which node a slot will be", slots)
 
 
 def _own(own: Own) -> Iterator[Right]:

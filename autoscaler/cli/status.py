@@ -13,9 +13,21 @@ from autoscaler.errors import HeadroomError
 
 if TYPE_CHECKING:
     from autoscaler.adapters.web.asked import Replica, Status
+    from autoscaler.record.pool_status import PoolLine
     from autoscaler.record.status import WorkloadStatus
 
 _NAMES: Final = ("WORKLOAD", "MODE", "LOAD/S", "NEEDS", "HAS", "GETTING", "WAIT", "AGE", "STATE", "LAST DECISION")
+_POOL_NAMES: Final = (
+    "WARMPOOL",
+    "BACKEND",
+    "WARM",
+    "WANTED",
+    "STARTING",
+    "FOUND WARM",
+    "REFILL",
+    "STATE",
+    "LAST DECISION",
+)
 _RIGHT: Final = frozenset({"LOAD/S", "NEEDS", "HAS", "GETTING", "WAIT", "AGE"})
 
 
@@ -76,8 +88,30 @@ def _print(told: "Status") -> None:
             for cell, width, name in zip(row, widths, _NAMES, strict=True)
         ]
         typer.echo("   ".join(padded).rstrip()[:most])
-    for line in (*_troubles(told.workloads), *_in_vain(told)):
+    for line in (*_pools(told.pools), *_troubles(told.workloads), *_in_vain(told)):
         typer.echo(line)
+
+
+def _pools(pools: "tuple[PoolLine, ...]") -> Iterator[str]:
+    """The warm pools, as a table of their own."""
+    from autoscaler.record.explain import duration
+
+    def shown(value: float | None, words: Any = str) -> str:
+        return "?" if value is None else str(words(value))
+
+    rows = [_POOL_NAMES] + [
+        (
+            row.pool, row.backend or "?", shown(row.warm), shown(row.target), shown(row.starting),
+            shown(row.hit_ratio, "{:.1%}".format), shown(row.refill_s, duration), row.state, row.text,
+        )
+        for row in pools
+    ]  # fmt: skip
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_POOL_NAMES))]
+    yield from (
+        "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+        if pools
+    )
 
 
 def _head(replica: "Replica", total: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ readings' own, shown as a date when they count from 1970 and as hours since thei
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final
 
 from autoscaler.core.reasons import Reason
@@ -134,5 +135,6 @@ def _number(age: Value) -> float:
     return float("inf") if age is None or isinstance(age, str) else float(age)
 
 
-def _fields(piece: str) -> set[str]:
-    return set(re.findall(r"\{(\w+)\}", piece))
+@cache
+def _fields(piece: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\{(\w+)\}", piece))

@@ -7,7 +7,7 @@ verdict and reason and for each outcome that occurred, and behind KEDA one more 
 Dashboards and alerts read the names: renaming one is a breaking change.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -16,6 +16,8 @@ from autoscaler.core.scale.overload import Overload
 from autoscaler.record.families import OWNER, Family, Kind, Labels, Metric, owner
 from autoscaler.record.keda_metrics import KEDA, KedaFigures, keda_families
 from autoscaler.record.past_metrics import METRICS, past_families
+from autoscaler.record.pool_metrics import POOLS, pool_families
+from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import WorkloadFrame
 from autoscaler.record.tally import Counts
@@ -169,14 +171,21 @@ _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a ha
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
-    *KEDA, _BUILD, _CONFIG, *METRICS,
+    *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
 )  # fmt: skip
 """Every metric there is."""
 
 
-def families(frames: Mapping[str, WorkloadFrame], counts: Counts, process: Process, now_s: float) -> Iterator[Family]:
+def families(
+    frames: Mapping[str, WorkloadFrame],
+    counts: Counts,
+    process: Process,
+    now_s: float,
+    pools: Sequence[PoolStatus] = (),
+) -> Iterator[Family]:
     """All metrics that have a value at `now_s` (the time of the frames), one family at a time."""
-    made = chain(_of_frames(frames, now_s), past_families(frames), _counted(counts), _of_process(process, len(frames)))
+    of_process = _of_process(process, len(frames))
+    made = chain(_of_frames(frames, now_s), past_families(frames), _counted(counts), of_process, pool_families(pools))
     return (family for family in made if family.values)
 
 

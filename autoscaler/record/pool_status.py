@@ -6,6 +6,7 @@ one `PoolStatus`. None means not known; a pool whose WarmPool cannot be used has
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from autoscaler.core.pool.circuits import Position
@@ -22,6 +23,22 @@ STARTS: Final = ("launch", "join", "GPUs", "images", "weights")
 
 MOST_KINDS: Final = 8
 """Kinds of start that are told of one by one."""
+
+
+WORST_FIRST: Final = MappingProxyType(
+    {
+        "Accepted": "invalid",
+        "Acting": "not acting",
+        "PriorityUsable": "no priority class",
+        "SignalsFresh": "not read",
+        "NodePoolsUsable": "NodePool faulty",
+        "ContentWarms": "content fails",
+        "GpusUsable": "GPUs faulty",
+        "CapacityAvailable": "no capacity",
+        "WithinLimits": "at its limits",
+    }
+)
+"""Conditions that a person should hear of, and how a table says that one is false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +86,40 @@ class PoolStatus:
     breakers: tuple[BreakerStatus, ...] = ()
     conditions: tuple[Condition, ...] = ()
     counts: PoolCounts = PoolCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """One pool as a row of a table."""
+
+    pool: str
+    backend: str
+    warm: int | None
+    target: int | None
+    starting: int | None
+    hit_ratio: float | None
+    refill_s: float | None
+    state: str
+    """How it does, in a word or two: the worst of what is true of it."""
+    text: str
+
+
+def pool_line(pool: PoolStatus) -> PoolLine:
+    """The row of a pool."""
+    return PoolLine(
+        pool.pool, pool.backend, pool.warm, pool.target, pool.starting, pool.hit_ratio, pool.refill_s, _state(pool),
+        pool.text,
+    )  # fmt: skip
+
+
+def _state(pool: PoolStatus) -> str:
+    false = {c.type for c in pool.conditions if c.status == "False"}
+    for aspect, words in WORST_FIRST.items():
+        if aspect in false:
+            return words
+    if pool.breakers:
+        return "no capacity"
+    return "filling" if "Ready" in false else "warm"
 
 
 def pool_status(

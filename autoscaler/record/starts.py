@@ -20,7 +20,7 @@ VERSION: Final = 1
 """Raised when a key changes its meaning or goes; a new key does not raise it."""
 
 
-class Start(msgspec.Struct, frozen=True):
+class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     """A start line as it is read; `msgspec.json.Decoder(Start)` raises msgspec.DecodeError for any other."""
 
     kind: str
@@ -31,11 +31,15 @@ class Start(msgspec.Struct, frozen=True):
     """When a model was asked for last, for a workload of a crowd may be later than now; None where never."""
     checkpoint: dict[str, Any] | None
     """What `core.state.restore` takes, at most 4 KiB; None where the workload began afresh."""
+    models: bool = False
+    """Every model that the workload gets from here on has a fit line; a replay fits none. Left out where not so."""
 
 
-def start_line(workload: str, now_s: float, checkpoint: Mapping[str, Any] | None, fit_asked_s: float) -> bytes:
+def start_line(
+    workload: str, now_s: float, checkpoint: Mapping[str, Any] | None, fit_asked_s: float, *, models: bool = False
+) -> bytes:
     """The beginning of `workload` as one line of JSON, without the line end."""
     asked_s = fit_asked_s if math.isfinite(fit_asked_s) else None
     return msgspec.json.encode(
-        Start("start", VERSION, now_s, workload, asked_s, None if checkpoint is None else dict(checkpoint))
+        Start("start", VERSION, now_s, workload, asked_s, None if checkpoint is None else dict(checkpoint), models)
     )

@@ -195,6 +195,17 @@ def test_the_optional_role_grants_exactly_what_marking_pods_takes() -> None:
     )
 
 
+def test_the_roles_of_warm_pools_grant_exactly_what_they_take_besides() -> None:
+    own, slots = Own("headroom-system", "headroom", "headroom-freeze"), "headroom-slots"
+    with_it, without = (rights([], [], own, slots=given) for given in (slots, None))
+    pools = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in with_it}
+    others = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in without}
+    granting = granted(ROOT / "config" / "rbac" / "warm-pools")
+    assert pools - others <= granting <= pools
+    assert not {right for right in granting if right[3] not in {None, slots}}, "nothing elsewhere"
+    assert {right[2] for right in granting if right[1] == "pods" and right[3] is None} == {"list", "watch"}
+
+
 TOLERANT = HpaPreview(
     "h", 21, 20, 20, None, ("TOLERANCE",), "HPA h: …", ("HPA's tolerance of 10 % …",), '{"scaleUp":{}}'
 )

@@ -1,6 +1,7 @@
 """The controller's own metrics: every one has a value somewhere, unknown is no value, and series are bounded."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from autoscaler.core.scale.overload import Overload
 from autoscaler.record.families import Family, Kind, owner
 from autoscaler.record.keda_metrics import KedaFigures
 from autoscaler.record.metrics import CATALOGUE, Process, families
+from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import SignalFrame, WorkloadFrame
 from autoscaler.record.tally import BOUNDS_S, Lags, Tally
+from tests.record.pool_statuses import short_pool
 from tests.web.builders import estimate, quality, signals, workload
 
 SHORT = Overload(
@@ -28,11 +31,15 @@ PROCESS = Process(
 
 
 def made(
-    *frames: WorkloadFrame, tally: Tally | None = None, process: Process | None = None, now_s: float = 0.0
+    *frames: WorkloadFrame,
+    tally: Tally | None = None,
+    process: Process | None = None,
+    now_s: float = 0.0,
+    pools: Sequence[PoolStatus] = (),
 ) -> dict[str, Family]:
     by_name = {frame.workload: frame for frame in frames}
     counts = (tally or Tally()).counts()
-    return {f.metric.name: f for f in families(by_name, counts, process or Process(), now_s)}
+    return {f.metric.name: f for f in families(by_name, counts, process or Process(), now_s, pools)}
 
 
 def full_tally(*names: str) -> Tally:
@@ -47,7 +54,7 @@ def full_tally(*names: str) -> Tally:
 def test_every_metric_of_the_catalogue_has_a_value_when_everything_is_known() -> None:
     known = workload(overload=SHORT, gpus_per_replica=2, shadow=estimate(), quality=quality(drift="MISSES"))
     unsure = workload(workload="demo/code", shadow=estimate(doubt="TOO_SHORT", saved_hours=None, avoided=None))
-    told = made(known, unsure, tally=full_tally("demo/chat"), process=PROCESS, now_s=1.0)
+    told = made(known, unsure, tally=full_tally("demo/chat"), process=PROCESS, now_s=1.0, pools=[short_pool()])
     assert set(told) == {metric.name for metric in CATALOGUE}
     assert all(family.values for family in told.values())
 
@@ -147,6 +154,7 @@ def test_no_label_names_a_pod_or_anything_else_without_bound() -> None:
     closed = {
         "namespace", "workload", "mode", "signal", "verdict", "reason", "outcome", "event", "resource", "state",
         "method", "answer", "code", "stream", "limit", "version", "hash", "account", "model", "side",
+        "pool", "stage", "sku", "zone", "capacity_type", "type", "status",
     }  # fmt: skip
     assert {label for metric in CATALOGUE for label in metric.labels} == closed
 

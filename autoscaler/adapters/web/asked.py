@@ -13,6 +13,7 @@ from autoscaler.errors import HeadroomError
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board, Explanation
 from autoscaler.record.metrics import Process
+from autoscaler.record.pool_status import PoolLine, PoolStatus, pool_line
 from autoscaler.record.status import (
     About,
     OverloadStatus,
@@ -74,6 +75,8 @@ class Status:
     rejected_total: int
     rejected: tuple[Rejected, ...]
     """Who asks to be scaled in vain, as many as fit."""
+    pools: tuple[PoolLine, ...] = ()
+    """The warm pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Asked:
         workloads: Callable[[], Mapping[str, About]],
         not_ready: Callable[[], tuple[str, ...]],
         rejected: Callable[[], Sequence[Rejected]],
+        pools: Callable[[], Sequence[PoolStatus]] = tuple,
     ) -> None:
         self._clock = clock
         self._board = board
@@ -111,6 +115,7 @@ class Asked:
         self._workloads = workloads
         self._not_ready = not_ready
         self._rejected = rejected
+        self._pools = pools
 
     def status(self, query: Mapping[str, str]) -> Status:
         """What every workload needs, has and is getting; `limit`, `after` and `namespace` may narrow it."""
@@ -131,7 +136,8 @@ class Asked:
         )
         rejected = self._rejected()
         told = tuple(rejected[:MOST_REJECTED])
-        return Status(now_s, replica, chosen.total, rows, chosen.next, len(rejected), told)
+        pools = tuple(pool_line(pool) for pool in self._pools())
+        return Status(now_s, replica, chosen.total, rows, chosen.next, len(rejected), told, pools)
 
     def explain(self, workload: str) -> Explanation:
         """Why a workload stands where it stands."""

@@ -26,6 +26,7 @@ from autoscaler.errors import InputError
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process, families
+from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import About, Rejected
 
 STUCK_S = 900.0
@@ -33,7 +34,7 @@ STUCK_S = 900.0
 
 _PROBES = frozenset({"/healthz", "/readyz"})
 _SERVED = (
-    "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/past, "
+    "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/past, /api/pools, /api/pools/NAME, "
     "/api/overload, /api/overload/NAMESPACE/NAME and /api/snapshot"
 )
 
@@ -57,6 +58,8 @@ class LiveFacts:
     """Who asks to be scaled in vain."""
     past: Callable[[], Sequence[object]] = tuple
     """What shadow mode counted, a value per workload that writes itself as JSON."""
+    pools: Callable[[], Sequence[PoolStatus]] = tuple
+    """The warm pools, in the order of their names."""
 
 
 def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Application:
@@ -71,6 +74,7 @@ def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Applicatio
         workloads=facts.workloads,
         not_ready=facts.not_ready,
         rejected=facts.rejected,
+        pools=facts.pools,
     )
     app.router.add_get("/metrics", _metrics(facts))
     app.router.add_get("/healthz", _health(facts))
@@ -80,6 +84,8 @@ def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Applicatio
         "/api/status": lambda request: asked.status(request.query),
         "/api/explain/{namespace}/{name}": lambda request: asked.explain(_workload(request)),
         "/api/past": lambda _: asked.of_leader(facts.past),
+        "/api/pools": lambda _: asked.of_leader(facts.pools),
+        "/api/pools/{name}": lambda request: asked.of_leader(lambda: _pool(facts, request.match_info["name"])),
         "/api/overload": lambda request: asked.overloads(request.query),
         "/api/overload/{namespace}/{name}": lambda request: asked.overload(_workload(request)),
     }
@@ -156,10 +162,19 @@ def _workload(request: web.Request) -> str:
     return f"{request.match_info['namespace']}/{request.match_info['name']}"
 
 
+def _pool(facts: LiveFacts, name: str) -> PoolStatus:
+    """One warm pool. Raises RefusedError where there is none of that name."""
+    found = next((pool for pool in facts.pools() if pool.pool == name), None)
+    if found is None:
+        raise RefusedError(404, f"{name[:100]} is no WarmPool that is kept; /api/pools lists those that are")
+    return found
+
+
 def _metrics(facts: LiveFacts) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         # Frames and counts are frozen here; writing them takes long enough to be done beside the loop.
-        made = families(facts.board.frames(), facts.board.tally.counts(), facts.process(), facts.clock.now())
+        frames, counts = facts.board.frames(), facts.board.tally.counts()
+        made = families(frames, counts, facts.process(), facts.clock.now(), facts.pools())
         accept, zipped = request.headers.get("Accept", ""), "gzip" in request.headers.get("Accept-Encoding", "")
 
         def write() -> tuple[bytes, str]:
