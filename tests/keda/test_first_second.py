@@ -37,9 +37,11 @@ async def test_the_spec_is_told_from_the_first_second_and_no_number_before_the_c
     command: list[str | Path] = [sys.executable, "-m", "autoscaler", "run", "--config", settings]
     with Process(command, tmp_path / "log") as process:
         async with calling(keda) as client:
-            found = await client.GetMetricSpec(
-                ref({"value": "demand", "perReplica": "8"}), wait_for_ready=True, timeout=40
-            )
+            asked = ref({"value": "demand", "perReplica": "8"})
+            try:
+                found = await client.GetMetricSpec(asked, wait_for_ready=True, timeout=40)
+            except grpc.aio.AioRpcError as error:
+                pytest.fail(f"{error.code().name}; ended with {process.returncode}: {process.words()[-2000:]}")
             assert [(spec.metricName, spec.targetSizeFloat) for spec in found.metricSpecs] == [("headroom-demand", 8.0)]
             for call in (client.GetMetrics(query()), client.IsActive(ref())):
                 with pytest.raises(grpc.aio.AioRpcError, match="nobody leads") as refused:

@@ -65,6 +65,16 @@ def test_the_readme_shows_what_the_samples_say(name: str) -> None:
     assert msgspec.yaml.decode(shown) == {"triggers": found["spec"]["triggers"]}
 
 
+def test_the_settings_of_the_readme_are_read_as_they_stand() -> None:
+    blocks = (ROOT / "README.md").read_text().split("```yaml\n")[1:]
+    (shown,) = (b.partition("```")[0] for b in blocks if b.startswith("keda:"))
+    settings = Settings.model_validate(msgspec.yaml.decode(shown))
+    assert settings.keda.enabled
+    assert settings.keda.tls is not None
+    assert settings.keda.tls.client_ca_file is not None
+    assert settings.keda_addresses == OURS
+
+
 def test_the_service_in_front_is_the_one_that_triggers_name_and_the_leader_labels_itself_for() -> None:
     """The chart has the same; `targetPort` is the name that its Deployment gives to the container's port."""
     (service,) = documents(ROOT / "config/keda/service.yaml")
