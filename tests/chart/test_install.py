@@ -1,0 +1,223 @@
+"""The chart's life on a real API server: installed, at work under its own account and rights, upgraded, taken away."""
+
+import json
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.chart.generate import CHART
+from tests.chart.release import Pod, Release, files
+from tests.chart.rendering import NAMESPACE, objects
+from tests.cluster.engines import Engines
+from tests.cluster.plane import Plane
+from tests.cluster.processes import wait_for
+from tests.cluster.service import Service
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(300)]
+
+ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:headroom"
+FLOOD: Final = {"waiting": 300.0, "running": 8.0, "rps": 5.0}
+QUIET: Final = {"waiting": 0.0, "running": 1.0, "rps": 1.0}
+KEDA: Final[dict[str, Any]] = {"settings": {"keda": {"enabled": True}}}
+DEFINITIONS: Final = {"scalingpolicies.headroom.dev", "warmpools.headroom.dev"}
+OLD: Final = "headroom.dev/renew-after=1"
+NAME: Final = f"headroom-keda.{NAMESPACE}"
+
+AUTHENTICATION: Final = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clustertriggerauthentications.keda.sh"},
+    "spec": {
+        "group": "keda.sh", "scope": "Cluster",
+        "names": {"kind": "ClusterTriggerAuthentication", "plural": "clustertriggerauthentications"},
+        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}],
+    },
+}  # fmt: skip
+"""Stands for KEDA's own definition, whose controller is not needed here."""
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A control plane that has never heard of Headroom; KEDA has been there."""
+    with Plane(tmp_path_factory.mktemp("bare"), nodes=2) as plane:
+        plane.kubectl("create", "namespace", "keda")
+        plane.apply(AUTHENTICATION)
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{AUTHENTICATION['metadata']['name']}")  # type: ignore[index]
+        yield plane
+
+
+def test_it_is_installed_shadows_acts_is_upgraded_and_leaves_its_definitions_only(
+    bare: Plane, engines: Engines, tmp_path: Path
+) -> None:
+    before = everything(bare)
+    release = Release(bare)
+    notes = release.install(KEDA)
+    assert "in Shadow it decides and records, and touches nothing".lower() in notes.lower()
+    bare.kubectl("wait", "--for=condition=Established", "crd/scalingpolicies.headroom.dev", "--timeout=30s")
+    wait_for(lambda: len(release.pods()) == 2, 30, "the chart's pods")
+
+    bare.kubectl("create", "namespace", "prod")
+    service = Service(bare, engines, "prod", "chat", replicas=2, max_replicas="6")
+    engines.of_all(service.wait_ready(2), **QUIET)
+    leader, _ = release.pods()
+    with Pod(release, leader) as pod:
+        pod.wait_leading()
+        wait_for(lambda: "SignalsFresh=True" in told(pod), 30, "fresh signals")
+        engines.of_all(service.ips(), **FLOOD)
+        wait_for(lambda: "wanted" in told(pod) or "asked for" in told(pod), 30, "a decision")
+        time.sleep(5)
+        assert service.replicas() == 2, "in Shadow nothing is touched"
+        service.annotate(mode="Active")
+        wait_for(lambda: service.replicas() > 2, 30, "growth under the chart's rights")
+
+        wait_for(lambda: labelled(release) == [leader], 10, "the label by which KEDA's Service finds it")
+        said = doctor(bare)
+        assert {row["state"] for row in said if row["check"] == "rights"} == {"ok"}, said
+        assert {row["state"] for row in said if row["check"] == "lease"} == {"ok"}
+        passes_the_charts_test(release, pod)
+        greets(pod.keda_port, files(release.get("secret", "headroom-keda-tls"), tmp_path), None)
+        callers = bare.kubectl("-n", "keda", "get", "secret", "headroom-keda-client", "-o", "json")
+        greets(pod.keda_port, pod.server, files(json.loads(callers), tmp_path))
+        upgraded(release)
+        assert pod.stop() == 0
+    nothing_was_refused(bare)
+
+    release.uninstall()
+    bare.kubectl("delete", "namespace", "prod", "--wait=false")
+    left = everything(bare) - before
+    checkpoints = {one for one in left if re.match(r"configmap/headroom-(checkpoint|warmup|shadow)-", one)}
+    assert checkpoints
+    assert left - checkpoints == {f"customresourcedefinition.apiextensions.k8s.io/{one}" for one in DEFINITIONS}
+    for command in re.findall(r"^kubectl (.*?) *#", (CHART / "README.md").read_text(), re.MULTILINE):
+        bare.kubectl(*command.split())
+    assert everything(bare) == before, "what the chart's README says takes the rest away"
+    release.install({})
+    release.uninstall()
+
+
+def test_in_one_namespace_it_works_without_any_right_of_the_cluster(bare: Plane, engines: Engines) -> None:
+    bare.kubectl("apply", "--server-side", "-f", Path(__file__).parents[2] / "config" / "crd")
+    bare.kubectl("create", "namespace", "team-a")
+    release = Release(bare, "headroom-a", "headroom")
+    release.install({
+        "settings": {"watch_namespaces": ["team-a"], "default_mode": "Active"},
+        "rbac": {"nodes": False}, "priorityClass": {"create": False}, "crds": {"install": False},
+    })  # fmt: skip
+    service = Service(bare, engines, "team-a", "chat", replicas=2, max_replicas="4")
+    engines.of_all(service.wait_ready(2), **QUIET)
+    wait_for(lambda: len(release.pods()) == 2, 30, "the chart's pods")
+    with Pod(release, release.pods()[0]) as pod:
+        pod.wait_leading()
+        engines.of_all(service.ips(), **FLOOD)
+        wait_for(lambda: service.replicas() > 2, 60, "growth under rights of one namespace")
+        assert 'cannot list resource "nodes"' in pod.ask("explain", "team-a/chat")
+        assert pod.stop() == 0
+    release.uninstall()
+    assert not [one for one in everything(bare) if one.startswith("clusterrole") and "headroom" in one]
+
+
+def upgraded(release: Release) -> None:
+    """An upgrade keeps certificates that are young, renews old ones under the same authority, and rolls the pods."""
+
+    def data() -> tuple[dict[str, str], dict[str, str], str]:
+        server, authority = release.get("secret", "headroom-keda-tls"), release.get("secret", "headroom-keda-ca")
+        template = release.get("deployment", "headroom")["spec"]["template"]
+        return server["data"], authority["data"], template["metadata"]["annotations"]["checksum/settings"]
+
+    installed = data()
+    release.upgrade(KEDA | {"replicas": 3})
+    assert data() == installed
+    assert release.get("deployment", "headroom")["spec"]["replicas"] == 3
+    release.plane.kubectl("-n", release.namespace, "annotate", "--overwrite", "secret", "headroom-keda-tls", OLD)
+    changed = {"settings": {"keda": {"enabled": True}, "log_level": "debug"}}
+    release.upgrade(changed)
+    server, authority, checksum = data()
+    assert authority == installed[1]
+    assert server["ca.crt"] == installed[0]["ca.crt"]
+    assert server["tls.crt"] != installed[0]["tls.crt"]
+    assert checksum != installed[2]
+
+
+def passes_the_charts_test(release: Release, pod: Pod) -> None:
+    """What `helm test` runs in a pod, run here: fake pods run nothing."""
+    (test,) = objects(release.hooks())
+    (container,) = test["spec"]["containers"]
+    script, *addresses = container["args"]
+    assert addresses == [f"http://headroom.{NAMESPACE}:8080", f"{NAME}:8090"]
+    here = [pod.url, f"127.0.0.1:{pod.keda_port}"]
+    done = subprocess.run([sys.executable, "-c", script, *here], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "answers at" in done.stdout
+
+
+def greets(port: int, server: Path, caller: Path | None) -> None:
+    """Shake hands on the port for KEDA as `caller`, or without a certificate, which must be refused."""
+    context = ssl.create_default_context(cafile=str(server / "ca.crt"))
+    context.set_alpn_protocols(["h2"])
+    if caller is not None:
+        context.load_cert_chain(caller / "tls.crt", caller / "tls.key")
+    plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+    with context.wrap_socket(plain, server_hostname=NAME) as wrapped:
+        if caller is not None:
+            assert wrapped.recv(1), "HTTP/2 begins"
+            return
+        try:
+            heard = wrapped.recv(1)
+        except OSError:
+            heard = b""
+        assert heard == b"", "whoever shows no certificate is not let in"
+
+
+def told(pod: Pod) -> str:
+    """What is told of the workload; empty while it is not known."""
+    command = [sys.executable, "-m", "autoscaler", "explain", "prod/chat", "--server", pod.url]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def labelled(release: Release) -> list[str]:
+    """The pods that KEDA's Service selects."""
+    selector = release.get("service", "headroom-keda")["spec"]["selector"]
+    words = ",".join(f"{name}={value}" for name, value in selector.items())
+    return (
+        release.plane.kubectl("-n", release.namespace, "get", "pods", "-l", words, "-o", "name")
+        .replace("pod/", "")
+        .split()
+    )
+
+
+def doctor(plane: Plane) -> list[dict[str, Any]]:
+    """What `headroom doctor` finds."""
+    kubeconfig = str(plane.folder / "admin.kubeconfig")
+    command = [sys.executable, "-m", "autoscaler", "doctor", "--kubeconfig", kubeconfig, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return list(json.loads(done.stdout))
+
+
+def nothing_was_refused(plane: Plane) -> None:
+    """The audit log has no request of the controller's account that its roles do not grant."""
+    entries = [json.loads(line) for line in plane.audit.read_text().splitlines()]
+    own = [one for one in entries if one["user"]["username"] == ACCOUNT]
+    refused = {(one["verb"], one["requestURI"].partition("?")[0]) for one in own
+               if one.get("responseStatus", {}).get("code") == 403}  # fmt: skip
+    assert len(own) > 20
+    assert refused == set()
+
+
+def everything(plane: Plane) -> set[str]:
+    """Every object in the cluster that an installation could leave, by kind and name."""
+    kinds = ("customresourcedefinitions", "clusterroles", "clusterrolebindings", "priorityclasses",
+             "clustertriggerauthentications")  # fmt: skip
+    names = plane.kubectl("get", ",".join(kinds), "-o", "name").split()
+    inside = ("secrets", "configmaps", "services", "deployments", "roles", "rolebindings", "leases", "serviceaccounts",
+              "networkpolicies", "poddisruptionbudgets")  # fmt: skip
+    for namespace in (NAMESPACE, "keda"):
+        names += plane.kubectl("-n", namespace, "get", ",".join(inside), "-o", "name").split()
+    return {one for one in names if not one.endswith(("/kube-root-ca.crt", "serviceaccount/default"))}
