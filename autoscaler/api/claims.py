@@ -85,6 +85,8 @@ class Doubt:
     still: bool
     """Nothing is done; else nothing is taken away."""
     cause: str
+    remedy: str
+    """What to do so that it can be read again."""
 
     @property
     def words(self) -> str:

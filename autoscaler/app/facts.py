@@ -21,6 +21,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
+from autoscaler.app.problems import NOBODY, doubted, failed, lost, slow, unforetold, unread
 from autoscaler.app.remarks import remarks, short_grace
 from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched
@@ -29,7 +30,7 @@ from autoscaler.app.warmups import WarmUps
 from autoscaler.app.workloads import Workloads
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process
-from autoscaler.record.status import About, Rejected
+from autoscaler.record.status import About, Problem, Rejected
 from autoscaler.runtime.supervisor import Runtime
 from autoscaler.settings.model import Settings
 
@@ -149,37 +150,34 @@ class Facts:
             missing=missing,
             problems=(
                 *self._cluster.problems(claim.ref),
-                *(() if doubt is None else (doubt.words,)),
+                *doubted(doubt),
                 *problems,
-                *filter(None, [self._signals.problem(key), self._keda.answers.previews.problem(key)]),
+                *lost(claim, self._signals.problem(key)),
+                *unforetold(self._keda.answers.previews.problem(key)),
                 *self._failed_gpus(claim),
-                *self._warmups.stuck(self._cluster.members.pods(claim.ref)),
+                *slow(self._warmups.stuck(self._cluster.members.pods(claim.ref))),
             ),
         )
 
     def _denials(self) -> Iterator[str]:
         return (f"done without: {denial}" for denial in self._cluster.denials)
 
-    def _failed_gpus(self, claim: Claim) -> list[str]:
-        told = []
+    def _failed_gpus(self, claim: Claim) -> Iterator[Problem]:
         for pod in self._cluster.members.pods(claim.ref):
             health = self._gpus.failure(pod)
             if health is not None:
-                told.append(f"{pod} on {health.node}: GPU error {health.xid}, it serves nobody: drain the node")
-        return told
+                yield failed(pod, health)
 
-    def _pages(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    def _pages(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Problem, ...]]:
         """Names found and missing on the pages of a workload, and the pages that cannot be read."""
         if not self._elector.may_write() and not self._follower_scrapes:
             return (), (), ()
         try:
             report = self._scraper.found(key)
         except KeyError:
-            return (), (), ("no serving pod and no gateway to ask for metrics",)
+            return (), (), (NOBODY,)
         missing = tuple(" or ".join(names) for names in report.missing.values()) if report.answering else ()
-        silent = tuple(f"{one.pod}: {one.fault.value}: {one.message}" for one in report.silent[:5])
-        more = len(report.silent) - len(silent)
-        return tuple(report.names.values()), missing, silent + ((f"and {more} more",) if more > 0 else ())
+        return tuple(report.names.values()), missing, tuple(unread(report.silent))
 
 
 class _Lazily(Mapping[str, About]):

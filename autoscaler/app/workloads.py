@@ -7,7 +7,7 @@ policy says is translated here and nowhere else; what is right is the core's.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -196,7 +196,7 @@ class Workloads:
             return before is not None
         if met:
             self._met_in_doubt.add(key)
-        self._doubts[key] = Doubt(found.still or key in self._met_in_doubt, found.cause)
+        self._doubts[key] = replace(found, still=found.still or key in self._met_in_doubt)
         return before is None or before.still != self._doubts[key].still
 
     def mode(self, claim: Claim) -> Mode:

@@ -22,7 +22,7 @@ from autoscaler.cli.leader import AskError, ask_pod
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, rights
 from autoscaler.cli.status import state
-from autoscaler.ports import Clock
+from autoscaler.ports import Clock, Fault
 from autoscaler.record.explain import duration
 from autoscaler.record.hpa import WHERE
 from autoscaler.record.status import WorkloadStatus
@@ -72,9 +72,16 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
         try:
             found = [one async for one in check(patient)]
         except KubeError as error:
-            found = [Finding(check.__name__.lstrip("_").replace("_", " "), State.FAIL, str(error), "mend this first")]
+            found = [Finding(check.__name__.lstrip("_").replace("_", " "), State.FAIL, str(error), _unasked(error))]
         for one in found:
             yield one
+
+
+def _unasked(error: KubeError) -> str:
+    """What helps where the API server did not answer what was asked for a finding."""
+    if error.fault is Fault.DENIED:
+        return "have this right granted to you, or let somebody ask who has it"
+    return "see how the API server is: kubectl get --raw '/readyz?verbose'; then ask again"
 
 
 async def _api_server(patient: Patient) -> tuple[bool, Finding]:
@@ -94,7 +101,8 @@ async def _clock_skew(patient: Patient) -> AsyncIterator[Finding]:
         # The header has whole seconds and was written between the two readings of our clock.
         skew_s = parsedate_to_datetime(said).timestamp() + 0.5 - (before_s + patient.clock.now()) / 2
     except ValueError:
-        yield Finding("clock", State.WARN, f"the API server's answers carry no time ({said[:40]!r})")
+        words = f"the API server's answers carry no time ({said[:40]!r})"
+        yield Finding("clock", State.WARN, words, "something in between takes it away; compare the clocks by hand")
         return
     if abs(skew_s) <= SKEW_S:
         yield Finding("clock", State.OK, f"within {SKEW_S:g} s of the API server's")
@@ -190,10 +198,12 @@ async def _controller(patient: Patient) -> AsyncIterator[Finding]:
     try:
         told = msgspec.json.decode(await ask_pod(patient.api, patient.settings, "/api/status"), type=Status)
     except (AskError, msgspec.DecodeError) as error:
-        yield Finding("controller", State.FAIL, str(error), "look at its log: kubectl logs")
+        remedy = f"kubectl -n {patient.settings.namespace} get pods, then kubectl logs of the one that leads"
+        yield Finding("controller", State.FAIL, str(error), remedy)
         return
     for why in told.replica.not_ready:
-        yield Finding("controller", State.FAIL, f"{told.replica.identity} is not ready: {why}", "look at its log")
+        remedy = f"kubectl -n {patient.settings.namespace} logs {told.replica.identity.partition('_')[0]}"
+        yield Finding("controller", State.FAIL, f"{told.replica.identity} is not ready: {why}", remedy)
     if not told.replica.not_ready:
         yield Finding("controller", State.OK, f"{told.replica.identity} answers, version {told.replica.version}")
     if not told.total:
@@ -203,7 +213,7 @@ async def _controller(patient: Patient) -> AsyncIterator[Finding]:
         for finding in of_workload(row):
             yield finding
     for one in told.rejected:
-        remedy = "mend the object; its status and events say the same"
+        remedy = f"kubectl -n {one.namespace} edit {one.kind.lower()} {one.name}; its status and events say the same"
         yield Finding(f"{one.namespace}/{one.name}", State.FAIL, f"{one.kind} is not served: {one.message}", remedy)
     if told.next is not None:
         words = f"only {len(told.workloads)} of {told.total} were looked at"
@@ -216,8 +226,7 @@ def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
     well = True
     for problem in about.problems:
         well = False
-        remedy = "check the pods, their metrics port and path, and network policies"
-        yield Finding(row.workload, State.FAIL if blind else State.WARN, problem, remedy)
+        yield Finding(row.workload, State.FAIL if blind else State.WARN, problem.words, problem.remedy)
     if blind and not about.problems:
         well = False
         words = "there are no metrics: replicas stay as they are" if row.age_s is not None else "not decided on yet"

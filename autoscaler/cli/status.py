@@ -163,7 +163,7 @@ def _troubles(rows: "tuple[WorkloadStatus, ...]") -> Iterator[str]:
     """What a person should look at, a line each."""
     for row in rows:
         about = row.about
-        wrong = [*((about.obstacle,) if about.obstacle else ()), *about.problems, *about.remarks]
+        wrong = [*((about.obstacle,) if about.obstacle else ()), *(p.words for p in about.problems), *about.remarks]
         wrong += [f"metrics not found: {', '.join(about.missing)}"] if about.missing else []
         if row.act is not None and row.act.message is not None:
             wrong.append(f"last act {row.act.words}: {row.act.message}")

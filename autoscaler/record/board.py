@@ -200,7 +200,7 @@ def _standing(about: About | None, act: ActRecord | None) -> list[str]:
         lines.append(f"  last act: {clock(act.now_s)} {act.seen_replicas}→{act.replicas}: {act.words}{said}")
     if about is not None:
         lines += [f"  obstacle: {about.obstacle}"] if about.obstacle else []
-        lines += [f"  problem: {problem}" for problem in about.problems]
+        lines += [f"  problem: {problem.words}" for problem in about.problems]
         lines += [f"  {c.type}={c.status}: {c.reason}: {c.message}" for c in about.conditions]
         lines += [f"  remark: {remark}" for remark in about.remarks]
         lines += [] if about.hpa is None else hpa_lines(about.hpa)

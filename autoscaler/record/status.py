@@ -23,6 +23,14 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """What cannot be read or done now, and what a person can do about it."""
+
+    words: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """What a workload's owner asked for, and what stands in its way."""
 
@@ -46,7 +54,7 @@ class About:
     """Names of metrics that the pods' pages have."""
     missing: tuple[str, ...] = ()
     """Names that the engine's profile expects and no page has."""
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     """Why metrics or replicas cannot be read now."""
     hpa: HpaPreview | None = None
     """What the HPA by which KEDA acts makes of the last number; None for other ways in."""

@@ -61,9 +61,9 @@ def test_what_keeps_a_count_from_what_the_load_needs_is_a_limit(
 @pytest.mark.parametrize(
     ("doubt", "mode", "active", "paused"),
     [
-        (Doubt(True, "its mode may be another by now (why)"), Mode.PAUSED, "False", "True"),
-        (Doubt(False, "a limit may have come (why)"), Mode.PAUSED_SCALE_IN, "True", "True"),
-        (Doubt(False, "a limit may have come (why)"), Mode.SHADOW, None, "False"),
+        (Doubt(True, "its mode may be another by now (why)", "mend it"), Mode.PAUSED, "False", "True"),
+        (Doubt(False, "a limit may have come (why)", "mend it"), Mode.PAUSED_SCALE_IN, "True", "True"),
+        (Doubt(False, "a limit may have come (why)", "mend it"), Mode.SHADOW, None, "False"),
     ],
     ids=["nothing is done", "nothing is taken away", "nothing would be done anyway"],
 )

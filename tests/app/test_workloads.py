@@ -77,7 +77,7 @@ async def test_what_keda_asks_for_is_driven_in_its_mode_and_never_patched() -> N
     assert (scene.target.told, scene.target.mode) == (True, Mode.ACTIVE)
 
 
-KEPT, STILL = Doubt(False, "HPAs not heard"), Doubt(True, "policies not heard")
+KEPT, STILL = Doubt(False, "HPAs not heard", "mend it"), Doubt(True, "policies not heard", "mend it")
 LEFT = {
     "a rival may have come: nothing is taken away": ("Active", KEPT, Mode.PAUSED_SCALE_IN),
     "and nothing at all where nothing may be added": ("PausedScaleOut", KEPT, Mode.PAUSED),

@@ -17,7 +17,7 @@ from autoscaler.cli.checks import of_workload
 from autoscaler.cli.main import app
 from autoscaler.cli.rights import Own, Right, rights
 from autoscaler.record.hpa import WHERE, HpaPreview
-from autoscaler.record.status import About, Rejected, WorkloadStatus
+from autoscaler.record.status import About, Problem, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
 from autoscaler.settings.model import Settings
 from tests.cli.plane import FREEZE, LEASE, OWN, POD, Plane, config, lease, plane
@@ -210,6 +210,7 @@ TOLERANT = HpaPreview(
     "h", 21, 20, 20, None, ("TOLERANCE",), "HPA h: …", ("HPA's tolerance of 10 % …",), '{"scaleUp":{}}'
 )
 WELL = WorkloadStatus("prod/chat", CHAT, age_s=2.0, has=4, getting=0, overload="fits")
+SILENT = Problem("chat-0: timeout: no answer", "see its log")
 BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
 
 
@@ -221,10 +222,17 @@ BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
         (replace(WELL, about=replace(CHAT, found=("a", "b"))), [("ok", "2 metrics found, mode Active, fits")]),
         (replace(WELL, signals=BLIND), [("fail", "there are no metrics: replicas stay as they are")]),
         (
-            replace(WELL, signals=BLIND, about=replace(CHAT, problems=("chat-0: timeout: no answer",))),
+            replace(
+                WELL,
+                signals=BLIND,
+                about=replace(CHAT, problems=(SILENT,)),
+            ),
             [("fail", "chat-0: timeout: no answer")],
         ),
-        (replace(WELL, about=replace(CHAT, problems=("chat-0: timeout",))), [("warn", "chat-0: timeout")]),
+        (
+            replace(WELL, about=replace(CHAT, problems=(SILENT,))),
+            [("warn", "chat-0: timeout: no answer")],
+        ),
         (
             replace(WELL, about=replace(CHAT, engine="vllm", missing=("vllm:num_requests_waiting",))),
             [("warn", "the pages of engine 'vllm' lack vllm:num_requests_waiting")],
@@ -251,6 +259,11 @@ BLIND = (SignalFrame("queue", "unknown", 90.0, blocking=True),)
 )
 def test_what_is_wrong_with_a_workload_is_told(row: WorkloadStatus, told: list[tuple[str, str]]) -> None:
     assert [(finding.state.value, finding.words) for finding in of_workload(row)] == told
+
+
+def test_what_cannot_be_read_is_told_with_its_own_remedy() -> None:
+    (finding,) = of_workload(replace(WELL, about=replace(CHAT, problems=(SILENT,))))
+    assert finding.remedy == "see its log"
 
 
 def test_the_remedy_for_an_hpa_that_swallows_is_the_behavior_to_write() -> None:

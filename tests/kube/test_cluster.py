@@ -126,7 +126,7 @@ async def test_a_target_whose_pods_cannot_be_followed_says_why_and_since_when() 
         scene.refused[PODS] = 500
         scene.server.cut()
         told = "not heard for 0 s: GET /api/v1/pods: 500 Unwell: User headroom cannot list resource pods"
-        await until(lambda: scene.cluster.problems(claim.ref) == (told,))
+        await until(lambda: [p.words for p in scene.cluster.problems(claim.ref)] == [told])
 
 
 async def test_a_count_not_followed_for_long_is_not_read_and_the_reason_is_given(
@@ -139,7 +139,7 @@ async def test_a_count_not_followed_for_long_is_not_read_and_the_reason_is_given
         scene.server.cut()
         (claim,) = scene.cluster.claims
         why = "GET /apis/apps/v1/deployments: 500 Unwell"
-        await until(lambda: any(why in problem for problem in scene.cluster.problems(claim.ref)), 6.0)
+        await until(lambda: any(why in problem.words for problem in scene.cluster.problems(claim.ref)), 6.0)
         await until(lambda: scene.cluster.cut_off_s(claim.ref) > 0.1)
         with pytest.raises(PortError, match=rf"^prod/chat: not heard for \d s: {why}") as caught:
             await scene.scale.read("prod/chat")

@@ -59,6 +59,7 @@ async def test_lists_that_break_after_the_first_leave_what_they_told_only_for_a_
         await until(lambda: (None if (found := doubt(scene, claim)) is None else found.still) is degree, 6.0)
         found = doubt(scene, claim)
         assert found is None or path in found.cause
+        assert found is None or remedy(code, path) in found.remedy
         assert found is None or found.words.endswith("nothing is done" if found.still else "nothing is taken away")
         scene.refused.clear()
         await until(lambda: doubt(scene, claim) is None, 6.0)
@@ -80,6 +81,12 @@ async def test_what_the_server_never_served_leaves_no_doubt_when_an_outage_is_ov
         await until(lambda: objects.cut_off_s() > 0.3, 6.0)
         await until(lambda: doubt(scene, claim) is None, 6.0)
         assert objects.cut_off_s() > 0.3
+
+
+def remedy(code: int, path: str) -> str:
+    """What the remedy for a resource that is refused with `code` must say."""
+    plural = path.rsplit("/", 1)[-1]
+    return f"{plural}: kubectl apply -f config/rbac" if code == 403 else f"kubectl get --raw '{path}?limit=1'"
 
 
 def doubt(scene: Scene, claim: Claim) -> Doubt | None:
@@ -106,6 +113,7 @@ async def test_a_pod_that_cannot_be_read_is_there_and_takes_no_replica_away() ->
         assert found is not None
         assert found.still is False
         assert "prod/chat-1 cannot be read" in found.cause
+        assert found.remedy == "mend the object: kubectl -n prod get pods chat-1 -o yaml"
         assert (await scene.scale.read("prod/chat")).replicas.ready == 1, "its silence counts"
         scene.server.put("other-1", **cannot_be_read(ownerReferences=[]))
         await until(lambda: len(scene.cluster._followed.pods[0].unread) == 2, 6.0)

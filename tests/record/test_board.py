@@ -8,7 +8,7 @@ from autoscaler.core.reasons import Reason
 from autoscaler.core.types import Decision, GatewayReading, Readings, ReplicaReading, Step, Verdict
 from autoscaler.core.view import View
 from autoscaler.record.board import CHANGES, Board
-from autoscaler.record.status import About, ActRecord, Condition
+from autoscaler.record.status import About, ActRecord, Condition, Problem
 from autoscaler.record.stream import Aim, WorkloadFrame
 from autoscaler.runtime.actuator import Act, Outcome
 from autoscaler.runtime.records import Event, Stepped
@@ -20,7 +20,7 @@ ABOUT = About(
     kind="Deployment", way="ScalingPolicy", policy="chat", mode="Paused", mode_until_s=1764201600.0,
     conditions=(Condition("SignalsFresh", "False", "Held", "the queue is 40 s old"),),
     obstacle="HPA chat scales it too", remarks=("a VPA works on the same pods",),
-    problems=("metrics timeout: no answer within 2 s",),
+    problems=(Problem("metrics timeout: no answer within 2 s", "see the log"),),
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from autoscaler.errors import InputError
 from autoscaler.record.board import Board
 from autoscaler.record.estimate import Estimate
 from autoscaler.record.metrics import Process
-from autoscaler.record.status import About, Rejected
+from autoscaler.record.status import About, Problem, Rejected
 from tests.record.test_board import AIM, act, step
 from tests.web.builders import estimate, frame
 from tests.web.test_server import event
@@ -29,7 +29,12 @@ Client = TestClient[Any, Any]
 HOSTS = Hosts("headroom-system")
 
 CHAT = About(kind="Deployment", way="ScalingPolicy", policy="chat", mode="Active")
-CODE = About(kind="StatefulSet", way="annotation", mode="Shadow", problems=("metrics timeout: no answer within 2 s",))
+CODE = About(
+    kind="StatefulSet",
+    way="annotation",
+    mode="Shadow",
+    problems=(Problem("metrics timeout: no answer within 2 s", "see the log"),),
+)
 LEADING = Process(
     identity="headroom-0_1", holder="headroom-0_1", holder_address="10.0.0.7:8080", leading=True, version="0.1.0"
 )
@@ -116,7 +121,7 @@ async def test_the_status_tells_need_have_and_getting_of_all_that_is_to_be_scale
     assert (chat["workload"], chat["needs"], chat["has"], chat["getting"], chat["age_s"]) == ("prod/chat", 4, 4, 0, 2.0)
     assert (chat["about"]["mode"], chat["act"]["outcome"], chat["overload"]) == ("Active", "APPLIED", "fits")
     assert (code["workload"], code["has"], code["age_s"], code["overload"]) == ("prod/code", None, None, "unknown")
-    assert code["about"]["problems"] == ["metrics timeout: no answer within 2 s"]
+    assert code["about"]["problems"] == [{"words": "metrics timeout: no answer within 2 s", "remedy": "see the log"}]
 
 
 async def test_a_long_status_comes_in_parts_and_every_workload_in_one_of_them(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
-from autoscaler.adapters.kube.followed import Followed, silence
+from autoscaler.adapters.kube.followed import Followed, remedy, silence
 from autoscaler.adapters.kube.hpas import Hpas
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.limits import LimitRange, Quota
@@ -26,6 +26,7 @@ from autoscaler.adapters.kube.scope import GROUP, VERSION, Hooks, Scope, root_of
 from autoscaler.api.claims import Claim, Doubt, Kind, Rejection, TargetRef
 from autoscaler.core.types import ReplicaReading
 from autoscaler.ports import Clock
+from autoscaler.record.status import Problem
 
 LOOK_S: Final = 0.02
 """Between two looks whether everything is listed."""
@@ -128,9 +129,10 @@ class Cluster:
         """For how long the target or its pods could not be followed; 0 while they are."""
         return max(informer.cut_off_s() for informer in self._followed.behind(ref))
 
-    def problems(self, ref: TargetRef) -> tuple[str, ...]:
+    def problems(self, ref: TargetRef) -> tuple[Problem, ...]:
         """Why the target or its pods cannot be followed now; nothing while they are."""
-        return tuple(silence(informer) for informer in self._followed.behind(ref) if informer.cut_off_s() > 0)
+        behind = (informer for informer in self._followed.behind(ref) if informer.cut_off_s() > 0)
+        return tuple(Problem(silence(informer), remedy(informer)) for informer in behind)
 
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may be otherwise by now, and what is not done therefore; None while all is believed."""
@@ -147,8 +149,9 @@ class Cluster:
 
     @property
     def denials(self) -> tuple[str, ...]:
-        """What we may not read and go on without; it might change what is decided."""
-        return tuple(str(informer.error) for informer in self._followed.all() if self._followed.spared(informer))
+        """What we may not read and go on without, and what would help; it might change what is decided."""
+        spared = (informer for informer in self._followed.all() if self._followed.spared(informer))
+        return tuple(f"{informer.error}; {remedy(informer)}" for informer in spared)
 
     def workload_of(self, pod: str) -> str | None:
         """The claimed workload that ``namespace/name`` is a replica of."""

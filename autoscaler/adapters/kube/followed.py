@@ -116,15 +116,16 @@ class Followed:
         own, key = self._read_from(claim)
         for informer in _within(namespace, own):
             if informer.cut_off_s() > BELIEVED_S or key in informer.unread:
-                return Doubt(True, f"its mode may be another by now ({_why(informer, key)})")
+                cause = f"its mode may be another by now ({_why(informer, key)})"
+                return Doubt(True, cause, remedy(informer, key))
         rivals: list[Informer[Any]] = [*self.hpas, *self.scaled_objects, *self.quotas, *self.ranges]
         for informer in _within(namespace, rivals):
             if informer.cut_off_s() > BELIEVED_S and not (informer.denied or informer.absent):
-                return _kept(_why(informer, ""))
+                return _kept(informer, "")
         for informer in _within(namespace, (*rivals, *self.pods)):
             for unread in informer.unread:
                 if unread.startswith(f"{namespace}/"):
-                    return _kept(_why(informer, unread))
+                    return _kept(informer, unread)
         return None
 
     def unread_pods(self, ref: TargetRef) -> int:
@@ -153,12 +154,25 @@ def silence(informer: Informer[Any]) -> str:
     return f"{since}: {informer.error or informer.path}"
 
 
+def remedy(informer: Informer[Any], key: str = "") -> str:
+    """What to do so that a resource, or the object of it that is called `key`, can be read again."""
+    group, plural = informer.path.removeprefix("/apis/").split("/")[0], informer.path.rsplit("/", 1)[-1]
+    if key in informer.unread:
+        namespace, _, name = key.rpartition("/")
+        return f"mend the object: kubectl -n {namespace} get {plural} {name} -o yaml"
+    if informer.denied:
+        where = f"{group}/{plural}" if informer.path.startswith("/apis/") else plural
+        return f"let Headroom's service account list and watch {where}: kubectl apply -f config/rbac"
+    return f"see what the API server answers: kubectl get --raw '{informer.path}?limit=1'"
+
+
 def _why(informer: Informer[Any], key: str) -> str:
     return f"{key} cannot be read: {informer.unread[key].why}" if key in informer.unread else silence(informer)
 
 
-def _kept(why: str) -> Doubt:
-    return Doubt(False, f"a limit or another scaler may have come ({why})")
+def _kept(informer: Informer[Any], key: str) -> Doubt:
+    cause = f"a limit or another scaler may have come ({_why(informer, key)})"
+    return Doubt(False, cause, remedy(informer, key))
 
 
 def _within(namespace: str, informers: Iterable[Informer[Any]]) -> list[Informer[Any]]:

@@ -69,7 +69,7 @@ class ClusterScale:
             return self._sample(ref, seen.replicas)
         gone_s = self._cluster.cut_off_s(ref)
         if gone_s > CUT_OFF_S:
-            raise PortError(Fault.OUTDATED, f"{workload}: {'; '.join(self._cluster.problems(ref))}")
+            raise PortError(Fault.OUTDATED, f"{workload}: {'; '.join(p.words for p in self._cluster.problems(ref))}")
         target = self._cluster.target(ref)
         if target is None:
             raise PortError(Fault.UNAVAILABLE, f"there is no {ref.kind} {workload} any more")
