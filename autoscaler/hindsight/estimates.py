@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from autoscaler.core import engine
 from autoscaler.core.state import Table
+from autoscaler.core.types import Readings
 from autoscaler.core.view import view
 from autoscaler.errors import InputError
-from autoscaler.hindsight.recording import Begun, Recording
+from autoscaler.hindsight.recording import Fitted, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
 from autoscaler.hindsight.shadow import Look, Shadow
+from autoscaler.hindsight.turns import Turn, turns
 from autoscaler.record.estimate import Estimate
 from autoscaler.record.quality import Quality, quality_of
 
@@ -30,28 +32,39 @@ class Past:
 def estimates(recording: Recording, fit: Fit, workload: str | None = None) -> list[Past]:
     """The past of all workloads in a recording, or of one. Raises InputError where there is none."""
     rerun, shadow = Rerun(fit), Shadow(Table.empty())
-    for entry in recording.entries():
-        name = entry.start.workload if isinstance(entry, Begun) else entry.line.workload
-        if workload is not None and name != workload:
+    for entry in turns(recording.entries(), workload):
+        if isinstance(entry, tuple):
+            _step(rerun, shadow, recording, entry)
             continue
         try:
-            if isinstance(entry, Begun):
+            if isinstance(entry, Fitted):
+                rerun.fitted(entry)
+            else:
                 rerun.begin(entry)
-                continue
-            readings = rerun.readings(entry)
         except InputError as error:
             recording.bad_line(str(error))
-            continue
-        rerun.step(entry, readings)
-        batch = shadow.before(rerun.table, [Look(name, readings, rerun.params(name))])
-        if batch:
-            shadow.after(engine.step(shadow.twins, batch).decisions)
     if not rerun.steps:
         if workload is not None and not recording.faults and recording.lines:
             raise InputError(f"--workload {workload}: not in {recording.paths[0]}")
         first = f"; {recording.faults[0]}" if recording.faults else ""
         raise InputError(f"nothing to report on in {recording.paths[0]}{first}; give audit files of `headroom run`")
     return [_past(rerun, shadow, name) for name in sorted(rerun.table.rows)]
+
+
+def _step(rerun: Rerun, shadow: Shadow, recording: Recording, turn: Turn) -> None:
+    usable: list[tuple[Looked, Readings]] = []
+    for looked in turn:
+        try:
+            usable.append((looked, rerun.readings(looked)))
+        except InputError as error:
+            recording.bad_line(str(error))
+    if not usable:
+        return
+    rerun.step(usable)
+    seen = [Look(looked.workload, readings, rerun.params(looked.workload)) for looked, readings in usable]
+    batch = shadow.before(rerun.table, seen)
+    if batch:
+        shadow.after(engine.step(shadow.twins, batch).decisions)
 
 
 def _past(rerun: Rerun, shadow: Shadow, name: str) -> Past:

@@ -8,6 +8,7 @@ is missing is named.
 import gzip
 import math
 import re
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,13 @@ from typing import Final
 import msgspec
 
 from autoscaler.api.lines import Line, read_line
+from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.reasons import Reason
 from autoscaler.errors import InputError
-from autoscaler.record import inputs, starts
+from autoscaler.record import fits, inputs, starts
+from autoscaler.record.fits import Fit
 from autoscaler.record.starts import Start
+from autoscaler.runtime.fit_wire import unpack_answer
 
 MOST_TOLD: Final = 20
 """Bad lines told in full; of those beyond it the number is told."""
@@ -28,6 +32,7 @@ MOST_TOLD: Final = 20
 _ROTATED: Final = re.compile(r"(?P<name>.+)-(?P<number>\d{12})\.jsonl(\.gz)?")
 _INSTANT: Final = re.compile(rb'"now_s":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
 _START: Final = msgspec.json.Decoder(Start)
+_FIT: Final = msgspec.json.Decoder(Fit)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -51,6 +56,19 @@ class Begun:
     start: Start
     where: str
 
+    @property
+    def workload(self) -> str:
+        """Whose it is."""
+        return self.start.workload
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A model that a workload got here."""
+
+    workload: str
+    model: FittedModel
+
 
 @dataclass(frozen=True, slots=True)
 class Looked:
@@ -62,9 +80,14 @@ class Looked:
     """The decision's line as it was written, empty where there is none."""
     where: str
 
+    @property
+    def workload(self) -> str:
+        """Whose it is."""
+        return self.line.workload
 
-Entry = Begun | Looked
-_Part = Begun | Looked | tuple[Said, bytes, str]
+
+Entry = Begun | Fitted | Looked
+_Part = Entry | tuple[Said, bytes, str]
 
 
 @dataclass(slots=True)
@@ -95,7 +118,7 @@ class Recording:
         return recording
 
     def entries(self) -> Iterator[Entry]:
-        """Beginnings and looks in order. Raises InputError for a file that cannot be opened at all."""
+        """Beginnings, models and looks in order. Raises InputError for a file that cannot be opened at all."""
         waiting: Looked | None = None
         for read in self._parts():
             if isinstance(read, Looked):
@@ -103,7 +126,7 @@ class Recording:
                     yield waiting
                 waiting = read
                 continue
-            if isinstance(read, Begun):
+            if isinstance(read, Begun | Fitted):
                 if waiting is not None:
                     yield waiting
                 waiting = None
@@ -154,7 +177,21 @@ def _part(text: bytes, where: str) -> _Part:
         if start.version != starts.VERSION:
             raise InputError(f"version: {start.version} is not known; this build reads {starts.VERSION}")
         return Begun(start, where)
+    if text.startswith(fits.PREFIX):
+        return _fitted(_FIT.decode(text))
     return _SAID.decode(text), text.rstrip(b"\n"), where
+
+
+def _fitted(fit: Fit) -> Fitted:
+    if fit.version != fits.VERSION:
+        raise InputError(f"version: {fit.version} is not known; this build reads {fits.VERSION}")
+    try:
+        model = unpack_answer(fit.model)
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"model: {type(error).__name__}: {error}") from error
+    if isinstance(model, str):
+        raise InputError(f"model: it holds an error in place of one: {model}")
+    return Fitted(fit.workload, model)
 
 
 def _is_audit(path: Path) -> bool:

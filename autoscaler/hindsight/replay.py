@@ -4,15 +4,16 @@ Enters: a recording, settings that replace its own, the workload that is asked f
 there are other settings, and every gap and bad line in words. It prints nothing.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from autoscaler.core.types import Readings
 from autoscaler.errors import InputError
 from autoscaler.hindsight.history import Series, looks
 from autoscaler.hindsight.overlay import Overlay, SettingError
-from autoscaler.hindsight.recording import MOST_TOLD, Begun, Looked, Recording
+from autoscaler.hindsight.recording import MOST_TOLD, Fitted, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
+from autoscaler.hindsight.turns import Turn, turns
 from autoscaler.hindsight.whatif import WhatIf
 from autoscaler.record.explain import clock, duration
 
@@ -47,44 +48,32 @@ def replay(
     *,
     overlay: Overlay | None = None,
     workload: str | None = None,
-    heard: Callable[[int], None] = lambda _: None,
 ) -> Replayed:
-    """Replay all entries, or those of one workload; `heard` is told the steps so far, now and then.
+    """Replay all entries, or those of one workload.
 
     Raises InputError where nothing in the files can be replayed, naming what was wrong with them.
     """
     rerun = Rerun(fit)
     whatif = WhatIf(rerun, overlay) if overlay is not None and overlay.changes else None
     done = Replayed(recording, rerun, whatif, [])
-    for entry in recording.entries():
-        name = entry.start.workload if isinstance(entry, Begun) else entry.line.workload
-        if workload is not None and name != workload:
+    for entry in turns(recording.entries(), workload):
+        if isinstance(entry, tuple):
+            _step(done, entry)
             continue
         try:
-            if isinstance(entry, Begun):
-                (whatif or rerun).begin(entry)
+            if isinstance(entry, Fitted):
+                rerun.fitted(entry)
             else:
-                _look(done, entry, name)
-        except SettingError:
-            raise
+                (whatif or rerun).begin(entry)
         except InputError as error:
             recording.bad_line(str(error))
-        if rerun.steps % 256 == 0:
-            heard(rerun.steps)
     done.gaps[:0] = recording.gaps
     if not rerun.steps:
         raise InputError(_nothing(recording, workload))
     return done
 
 
-def replay_history(
-    series: Series,
-    fit: Fit,
-    *,
-    overlay: Overlay,
-    policy_json: bytes = b"{}",
-    heard: Callable[[int], None] = lambda _: None,
-) -> Replayed:
+def replay_history(series: Series, fit: Fit, *, overlay: Overlay, policy_json: bytes = b"{}") -> Replayed:
     """Let the core decide on a past that holds no decisions: by a policy, and with some of it changed.
 
     No models are fitted, which would cost more than all the rest. Raises InputError where nothing is known.
@@ -92,16 +81,29 @@ def replay_history(
     rerun = Rerun(fit, learned=False)
     done = Replayed(Recording(()), rerun, WhatIf(rerun, overlay, recorded=False), [])
     for looked in looks(series, policy_json):
-        _look(done, looked, series.workload)
-        if rerun.steps % 256 == 0:
-            heard(rerun.steps)
+        _step(done, (looked,))
     if not rerun.steps:
         raise InputError(f"{series.workload}: its replicas are not known at any time; nothing can be replayed")
     return done
 
 
-def _look(done: Replayed, looked: Looked, name: str) -> None:
-    readings = done.rerun.readings(looked)
+def _step(done: Replayed, turn: Turn) -> None:
+    """Decide on the looks of a turn; of one that cannot be used it is noted why."""
+    usable: list[tuple[Looked, Readings]] = []
+    for looked in turn:
+        try:
+            usable.append((looked, _readings(done, looked)))
+        except SettingError:
+            raise
+        except InputError as error:
+            done.recording.bad_line(str(error))
+    if usable:
+        (done.whatif or done.rerun).step(usable)
+
+
+def _readings(done: Replayed, looked: Looked) -> Readings:
+    """What was read, as the next look at its workload. Raises InputError for one that is not whole or out of order."""
+    name, readings = looked.workload, done.rerun.readings(looked)
     now_s, before_s = readings.now_s, done.to_s.get(name)
     if before_s is not None and now_s < before_s:
         raise InputError(f"{looked.where}: now_s {now_s:.15g} is before {before_s:.15g}; give the files of one run")
@@ -110,12 +112,9 @@ def _look(done: Replayed, looked: Looked, name: str) -> None:
             done.gaps.append(f"{name}: nothing for {duration(now_s - before_s)} from {clock(before_s)} on")
         else:
             done.more_gaps += 1
-    if done.whatif is not None:
-        done.whatif.step(looked, readings)
-    else:
-        done.rerun.step(looked, readings)
     done.from_s.setdefault(name, now_s)
     done.to_s[name] = now_s
+    return readings
 
 
 def _nothing(recording: Recording, workload: str | None) -> str:

@@ -4,7 +4,7 @@ Enters: entries of a recording. Leaves: decisions, each compared with the record
 without other settings is a fault, of the record or of this build: it is named, with what the record lacks before it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings, ReplicaReading
 from autoscaler.errors import InputError
 from autoscaler.hindsight.overlay import Compiled
-from autoscaler.hindsight.recording import Begun, Looked
+from autoscaler.hindsight.recording import Begun, Fitted, Looked
 from autoscaler.record.audit import audit_line
 
 Fit = Callable[[FitRequest], FittedModel]
@@ -56,10 +56,13 @@ class Rerun:
     unbegun: set[str] = field(default_factory=set)
     """Workloads whose beginning is not in the record: their first decisions rest on what is not known."""
     _compiled: Compiled = field(default_factory=Compiled)
+    _supplied: set[str] = field(default_factory=set)
+    """Workloads whose models are in the record."""
 
     def begin(self, begun: Begun) -> None:
         """Give a workload the memory that the record says it had. Raises InputError where that cannot be used."""
         start, table = begun.start, self.table
+        (self._supplied.add if start.models else self._supplied.discard)(start.workload)
         if start.workload in table.rows:
             table.remove(start.workload)
         row = table.put(start.workload, Params())
@@ -70,6 +73,12 @@ class Rerun:
                 raise InputError(f"{begun.where}: checkpoint: {type(error).__name__}: {error}") from error
         if start.fit_asked_s is not None:
             table.track(row).fit_asked_s = start.fit_asked_s
+
+    def fitted(self, fitted: Fitted) -> None:
+        """Hand over a model where the record says that the workload got it; one of an unknown workload is let go."""
+        self._supplied.add(fitted.workload)
+        if fitted.workload in self.table.rows:
+            engine.install(self.table, fitted.workload, fitted.model)
 
     def readings(self, looked: Looked) -> Readings:
         """The readings of a look, its policy put in force. Raises InputError for a line that is not whole."""
@@ -90,16 +99,21 @@ class Rerun:
         """The parameters in force."""
         return self.table.track(self.table.rows[workload]).params
 
-    def step(self, looked: Looked, readings: Readings) -> Decision:
-        """Decide again and compare."""
-        result = engine.step(self.table, [(looked.line.workload, readings)])
-        self.conclude(looked, result.decisions[0], result.fits)
-        return result.decisions[0]
+    def step(self, turn: Sequence[tuple[Looked, Readings]]) -> None:
+        """Decide again, on one look at each of some workloads, and compare."""
+        result = engine.step(self.table, [(looked.workload, readings) for looked, readings in turn])
+        self.made(result.fits)
+        for (looked, _), decision in zip(turn, result.decisions, strict=True):
+            self.conclude(looked, decision)
 
-    def conclude(self, looked: Looked, decision: Decision, fits: tuple[FitRequest, ...]) -> None:
-        """Compare a decision with the recorded one, and have models made that were asked for."""
-        for request in fits:
-            engine.install(self.table, request.workload, self.fit(request))
+    def made(self, asked: Iterable[FitRequest]) -> None:
+        """Have models made that were asked for and are not in the record."""
+        for request in asked:
+            if request.workload not in self._supplied:
+                engine.install(self.table, request.workload, self.fit(request))
+
+    def conclude(self, looked: Looked, decision: Decision) -> None:
+        """Compare a decision with the recorded one."""
         self.steps += 1
         if looked.said is None:
             return

@@ -7,6 +7,7 @@ believed is the model's error on what happened, which stands first.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -73,35 +74,42 @@ class WhatIf:
         if begun.start.checkpoint is not None:
             state.restore(table, name, begun.start.checkpoint)
 
-    def step(self, looked: Looked, readings: Readings) -> None:
-        """Decide on one look: as recorded, otherwise, and in both worlds."""
-        name, table = looked.line.workload, self._rerun.table
-        assert looked.line.policy_json is not None
-        params, other = self._rerun.params(name), self._compiled.params(looked.line.policy_json)
-        worlds = (
-            *self._as_is.before(table, [Look(name, readings, params)]),
-            *self._other.before(table, [Look(name, readings, other)]),
-        )
-        beside = self._beside(name, readings, other)
-        result = engine.step(table, [(name, readings), *beside, *worlds])
-        ours = result.decisions[1 + len(beside) :]
-        self._rerun.conclude(looked, result.decisions[0], result.fits)
+    def step(self, turn: Sequence[tuple[Looked, Readings]]) -> None:
+        """Decide on one look at each of some workloads: as recorded, otherwise, and in both worlds."""
+        table = self._rerun.table
+        first: list[Look] = []
+        second: list[Look] = []
+        for looked, readings in turn:
+            name = looked.workload
+            assert looked.line.policy_json is not None
+            first.append(Look(name, readings, self._rerun.params(name)))
+            second.append(Look(name, readings, self._compiled.params(looked.line.policy_json)))
+        worlds = (*self._as_is.before(table, first), *self._other.before(table, second))
+        beside = [pair for look in second for pair in self._beside(look)]
+        recorded = [(look.workload, look.readings) for look in first]
+        result = engine.step(table, [*recorded, *beside, *worlds])
+        self._rerun.made(result.fits)
+        ours = result.decisions[len(recorded) + len(beside) :]
         self._as_is.after([d for d in ours if d.workload.endswith(AS_IS)])
         self._other.after([d for d in ours if d.workload.endswith(OTHER)])
-        told = self.told.setdefault(name, Told())
-        for otherwise in result.decisions[1 : 1 + len(beside)]:
-            _compare(told, result.decisions[0], otherwise)
-        self._note(told, name, readings)
+        decided = {d.workload: d for d in result.decisions}
+        for looked, readings in turn:
+            name = looked.workload
+            self._rerun.conclude(looked, decided[name])
+            told = self.told.setdefault(name, Told())
+            if name + _OPEN in decided:
+                _compare(told, decided[name], decided[name + _OPEN])
+            self._note(told, name, readings)
 
-    def _beside(self, name: str, readings: Readings, other: Params) -> list[tuple[str, Readings]]:
+    def _beside(self, look: Look) -> list[tuple[str, Readings]]:
         """The other settings on the same readings, where there are decisions to compare with."""
         if not self._recorded:
             return []
-        table = self._rerun.table
-        table.put(name + _OPEN, unfitted(other))
+        name, table = look.workload, self._rerun.table
+        table.put(name + _OPEN, unfitted(look.params))
         if table.track(table.rows[name]).seen is not None:
             lend(table, name + _OPEN, table, name)
-        return [(name + _OPEN, readings)]
+        return [(name + _OPEN, look.readings)]
 
     def estimates(self, workload: str) -> tuple[Estimate, Estimate] | None:
         """The accounts of both worlds, as recorded and otherwise; None where no world could run."""

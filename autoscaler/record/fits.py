@@ -1,9 +1,9 @@
 """Fit lines: a model that was handed to the core, one line of versioned JSON where that happened.
 
 Enters: a workload and its model as packed bytes, which this module does not look into. Leaves: bytes without a line
-end. In an audit stream whose start lines say `models` a fit line stands wherever a workload got a model: whoever replays
-it installs that one there and fits none, so that a fit which came late, failed, or was made by another version of the
-fitting library changes nothing.
+end. In an audit stream whose start lines say `models` a fit line stands wherever a workload got a model: whoever
+replays it installs that one there and fits none, so that a fit which came late, failed, or was made by another version
+of the fitting library changes nothing.
 """
 
 from typing import Final

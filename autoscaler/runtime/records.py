@@ -1,8 +1,8 @@
 """What the live driver tells the world: steps, acts and notes, to whoever watches and to two sinks.
 
-The audit holds every decision, what it was made from and what a workload began with; the journal holds what was done
-about decisions and what went wrong around them. Recording never waits and never fails, so that nothing a reader or a
-disk does can delay a decision: a reader that falls behind loses the oldest entries and is told how many.
+The audit holds every decision, what it was made from, what a workload began with and its models; the journal holds what
+was done about decisions and what went wrong around them. Recording never waits and never fails, so that nothing a
+reader or a disk does can delay a decision: a reader that falls behind loses the oldest entries and is told how many.
 """
 
 import asyncio
@@ -15,13 +15,16 @@ from typing import Any
 
 import msgspec
 
+from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.core.view import View
 from autoscaler.ports import Clock, RecordSink
 from autoscaler.record.audit import step_lines
+from autoscaler.record.fits import fit_line
 from autoscaler.record.starts import start_line
 from autoscaler.runtime.actuator import Act
+from autoscaler.runtime.fit_wire import pack_answer
 from autoscaler.runtime.triggers import Cause
 from autoscaler.runtime.writer import Writer
 
@@ -131,8 +134,12 @@ class Recorder:
             self.journal.add(msgspec.json.encode({"kind": kind} | msgspec.to_builtins(entry)))
 
     def started(self, workload: str, checkpoint: Mapping[str, Any] | None, fit_asked_s: float) -> None:
-        """Record what a workload's row began with; its steps count from there."""
-        self.audit.add(start_line(workload, self._clock.now(), checkpoint, fit_asked_s))
+        """Record what a workload's row began with; its steps count from there, and its models are recorded."""
+        self.audit.add(start_line(workload, self._clock.now(), checkpoint, fit_asked_s, models=True))
+
+    def fitted(self, workload: str, model: FittedModel) -> None:
+        """Record a model that was just handed to the core."""
+        self.audit.add(fit_line(workload, self._clock.now(), pack_answer(model)))
 
     def note(self, event: Event, message: str, workload: str | None = None) -> None:
         """Record a note of this moment."""

@@ -87,6 +87,7 @@ class Refit:
         if request.workload not in self._table.rows:
             return
         engine.install(self._table, request.workload, model)
+        self._recorder.fitted(request.workload, model)
         late_s = self._clock.now() - request.in_force_at_s
         if late_s > 0:
             self._recorder.note(Event.FIT_LATE, f"{late_s:.1f} s after its time", request.workload)

@@ -96,8 +96,14 @@ def test_without_its_beginning_a_workload_is_named(tmp_path: Path) -> None:
         (b'{"kind":"start","version":1,"now_s":0.0,"workload":"a/b","fit_asked_s":null,"checkpoint":{"version":7}}',
          "line 8: checkpoint: ValueError"),
         (b'{"kind":"inputs","version":1,"now_s":5,"workload":"a/b","replicas":{"desired":1,"ready":1}}', "no policy"),
+        (b'{"kind":"fit","version":9,"now_s":0.0,"workload":"a/b","model":""}', "line 8: version: 9 is not known"),
+        (b'{"kind":"fit","version":1,"now_s":0.0,"workload":"a/b","model":"AAAA"}', "line 8: model: "),
+        (b'{"kind":"fit","version":1,"now_s":0.0,"workload":"a/b","model":"UEsDBAAA"}', "line 8: model: "),
     ],
-    ids=["torn", "no text", "an illegal count", "another version", "another checkpoint", "no policy"],
+    ids=[
+        "torn", "no text", "an illegal count", "another version", "another checkpoint", "no policy", "a model of later",
+        "no model", "a model cut off",
+    ],
 )  # fmt: skip
 def test_a_bad_line_is_named_and_the_rest_is_replayed(tmp_path: Path, line: bytes, words: str) -> None:
     given = [*lines()[:7], line, *lines()[7:]]

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from autoscaler.app.demo import demo_session
+from autoscaler.core.forecast.models import FittedModel
+from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight.recording import Recording
 from autoscaler.hindsight.replay import replay
+from autoscaler.record.fits import PREFIX
 from autoscaler.runtime.refit import InlineFitter
 from autoscaler.sim.plant import Plant
 from tests.app.test_demo_session import SPEED, workload
@@ -43,3 +46,35 @@ async def test_two_drivers_after_each_other_are_replayed_to_the_same_bytes(tmp_p
     done = replay(Recording.of([write(tmp_path / "audit.jsonl", list(embedded.audit.lines))]), fit)
     assert (done.rerun.different, done.rerun.unbegun) == (0, set())
     assert done.rerun.compared > 90
+
+
+def refused(_: FitRequest) -> FittedModel:
+    raise AssertionError("the record has the models")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late_s", [0.0, 90.0], ids=["models in time", "models after the instant they were due"])
+async def test_models_are_taken_from_the_record_as_they_came(tmp_path: Path, late_s: float) -> None:
+    """Two hours; the first model is asked for after an hour and three quarters, and due a minute later."""
+
+    class Slow(InlineFitter):
+        async def fit(self, request: FitRequest) -> FittedModel:
+            await asyncio.sleep(late_s)
+            return await super().fit(request)
+
+    embedded = Embedded.make(
+        {NAME: Plant(spec(capacity_rps=2.0), burst(onset_s=3000, length_s=7200))},
+        Params(max_replicas=100, tick_s=30.0, warmup_prior_s=180.0),
+    )
+    embedded.fitter = Slow(fit)
+    await embedded.drive(7000.0)
+    recorded = list(embedded.audit.lines)
+    models = [line for line in recorded if line.startswith(PREFIX)]
+    assert models
+    assert all(len(line) < 40_000 for line in models), "beside an hour of inputs, of a megabyte at eight pods, nothing"
+    done = replay(Recording.of([write(tmp_path / "audit.jsonl", recorded)]), refused)
+    assert (done.rerun.different, done.rerun.unbegun) == (0, set())
+    assert len(done.rerun.table.fitted) == 1
+    without = [line for line in recorded if line not in models]
+    other = replay(Recording.of([write(tmp_path / "audit.jsonl", without)]), refused)
+    assert other.rerun.table.fitted == {}, "none is made anew where the record has them"

@@ -13,6 +13,7 @@ from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.fitting.fit import fit
 from autoscaler.ports import Watch
+from autoscaler.record.fits import PREFIX as FITS
 from autoscaler.record.inputs import PREFIX
 from autoscaler.record.starts import start_line
 from autoscaler.runtime.clock import ScaledClock
@@ -113,7 +114,9 @@ def _oldest_s(line: bytes) -> float:
 @pytest.mark.parametrize("events", [False, True], ids=["stepped at ticks", "stepped by events too"])
 async def test_live_and_simulated_runs_leave_the_same_bytes(events: bool) -> None:
     (started, *live), journal, runtime = await live_lines(events=events)
-    assert started == start_line(WORKLOAD, 0.0, None, float("-inf")), "only a live driver can begin with a checkpoint"
+    assert started == start_line(WORKLOAD, 0.0, None, float("-inf"), models=True), "only a live driver has these"
+    assert any(line.startswith(FITS) for line in live), "and only it records its models"
+    live = [line for line in live if not line.startswith(FITS)]
     simulated, policy = simulated_lines(events=events)
     for mine, theirs in zip(live, simulated, strict=False):
         assert mine == theirs

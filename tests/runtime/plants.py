@@ -10,6 +10,7 @@ from autoscaler.api.modes import Tier
 from autoscaler.core.params import Params
 from autoscaler.core.scale.sharing import Budgets
 from autoscaler.fitting.fit import fit
+from autoscaler.ports import ModelFitter
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Entry, Stepped
 from autoscaler.runtime.refit import InlineFitter
@@ -48,6 +49,7 @@ class Embedded:
     entries: list[Entry] = field(default_factory=list)
     budgets: Budgets = field(default_factory=Budgets)
     tiers: dict[str, Tier] = field(default_factory=dict)
+    fitter: ModelFitter = field(default_factory=lambda: InlineFitter(fit))
 
     @classmethod
     def make(
@@ -66,7 +68,7 @@ class Embedded:
             self.audit,
             Lines(),
             self.store,
-            InlineFitter(fit),
+            self.fitter,
         )
         runtime, stop = Runtime(ports, budgets=self.budgets), asyncio.Event()
         for name in names or (NAME,):

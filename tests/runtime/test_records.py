@@ -99,7 +99,7 @@ async def test_the_audit_reads_back_as_the_decisions_that_were_made() -> None:
         await bench.until(11.0)
     decisions = [entry.decision for entry in bench.stepped()]
     written = [step_lines(entry.decision, entry.params, entry.readings) for entry in bench.stepped()]
-    assert bench.audit.lines[0] == start_line(A, 0.0, None, float("-inf"))
+    assert bench.audit.lines[0] == start_line(A, 0.0, None, float("-inf"), models=True)
     assert bench.audit.lines[1:] == [line for lines in written for line in lines]
     assert list(read_lines((line + b"\n" for line in bench.audit.lines), "audit")) == decisions
     assert [d.verdict for d in decisions] == [Verdict.SCALE, Verdict.HOLD, Verdict.HOLD]

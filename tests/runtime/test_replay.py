@@ -11,7 +11,7 @@ from autoscaler.cli.stream import DecideStream
 from autoscaler.core import engine, state
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
-from autoscaler.record import inputs, starts
+from autoscaler.record import fits, inputs, starts
 from autoscaler.sim.plant import Plant
 from tests.runtime.bench import A, running, target
 from tests.runtime.plants import NAME, Embedded, burst, spec
@@ -49,7 +49,7 @@ def raising(*_: object) -> None:
 
 
 def decided(lines: Iterable[bytes]) -> Lines:
-    return [json.loads(line) for line in lines if not line.startswith((inputs.PREFIX, starts.PREFIX))]
+    return [json.loads(line) for line in lines if not line.startswith((inputs.PREFIX, starts.PREFIX, fits.PREFIX))]
 
 
 def assert_same(recorded: Lines, again: Lines) -> None:

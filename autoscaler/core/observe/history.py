@@ -72,7 +72,8 @@ def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:
     measured = cover_s.sum(axis=1)
     known = measured >= 0.5 * minute_s
     scaled = np.where(cover_s > 0, count / np.maximum(cover_s, 1e-9) * BIN_S, 0.0)
-    total = np.cumsum(np.pad(scaled, ((0, 0), (1, 0))), axis=1)
+    total = np.zeros((len(scaled), scaled.shape[1] + 1))
+    np.cumsum(scaled, axis=1, out=total[:, 1:])
     best = count.sum(axis=1) / np.maximum(measured, 1e-9)
     for width in (1, 2, 3):
         window_s = width * BIN_S
