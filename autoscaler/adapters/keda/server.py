@@ -31,7 +31,10 @@ MESSAGE_BYTES: Final = 64 * 1024
 
 HEADER_BYTES: Final = 16 * 1024
 CALLS: Final = 512
-"""Calls at once beside the streams; each takes less than a millisecond."""
+"""Calls at once on a connection beside the streams; each takes less than a millisecond."""
+
+CALLERS: Final = 2
+"""Connections' worth of calls at once: a caller that begins them and never sends what it asks leaves KEDA as many."""
 
 HANDSHAKE_S: Final = 10.0
 KEEPALIVE_S: Final = 30.0
@@ -63,7 +66,8 @@ async def serving_keda(
     listen: Listen, answers: Answers, bells: Bells, clock: Clock, counts: Counts
 ) -> AsyncIterator[int]:
     """Serve for the length of the block and yield the port, which is a free one for port 0. Raises InputError."""
-    server = grpc.aio.server(options=_options(listen), maximum_concurrent_rpcs=listen.most_streams + CALLS)
+    calls = CALLERS * (listen.most_streams + CALLS)
+    server = grpc.aio.server(options=_options(listen), maximum_concurrent_rpcs=calls)
     names = frozenset[str]() if listen.tls is None else listen.tls.client_names
     scaler = ExternalScaler(answers, bells, clock, counts, client_names=names, most_streams=listen.most_streams)
     add_ExternalScalerServicer_to_server(scaler, server)
