@@ -19,14 +19,11 @@ from autoscaler.core.pool.params import Domain
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.shapes import misfit
 from autoscaler.core.pool.state import PoolState
-from autoscaler.core.pool.view import NOWHERE, View
+from autoscaler.core.pool.view import NOWHERE, UNLISTED_S, View
 from autoscaler.core.pool.world import ClaimSeen
 
 UNUSABLE_S: Final = 600.0
 """How long a node may be unready or gated before its slots are given up: AWS repairs accelerators after 10 minutes."""
-
-UNLISTED_S: Final = 60.0
-"""A pod's node may be listed this much later than the pod's binding: two watches are two clocks."""
 
 _LATE: Final = {
     Stage.REQUESTED: PoolReason.LATE_LAUNCH,

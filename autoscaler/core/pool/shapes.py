@@ -29,10 +29,14 @@ def has_gpus(node: NodeSeen) -> bool:
     return bool(node.units) and node.validated is not False and not node.gating_taints
 
 
-def usable(form: SlotForm, node: NodeSeen) -> bool:
-    """Whether a slot on the node can be handed over now."""
-    can = node.ready and not node.interrupted and not node.cordoned
-    return can and has_gpus(node) and misfit(form, node) is None
+def staying(form: SlotForm, node: NodeSeen) -> bool:
+    """Whether nobody takes the node, and slots fit it as far as it is known."""
+    return not node.interrupted and not node.cordoned and misfit(form, node) is None
+
+
+def works(node: NodeSeen) -> bool:
+    """Whether the node runs pods, and its GPUs are there."""
+    return node.ready and has_gpus(node)
 
 
 def short_of_gpus(node: NodeSeen) -> bool:

@@ -14,10 +14,13 @@ import numpy as np
 from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.pool.clock import Stage, StartKind
 from autoscaler.core.pool.params import PoolParams
-from autoscaler.core.pool.shapes import has_gpus, usable
+from autoscaler.core.pool.shapes import has_gpus, staying, works
 from autoscaler.core.pool.world import ClaimSeen, NodeSeen, SlotSeen, World
 
 NOWHERE: Final = -1
+
+UNLISTED_S: Final = 60.0
+"""What a node shows may be read this much later than a pod's binding to it: two watches are two clocks."""
 
 _TIMES = attrgetter("created_s", "scheduled_s", "images_s", "weights_s", "ready_s", "deadline_s")
 _MARKS = attrgetter("node", "claim", "tier", "zone", "deleting_s", "failed", "lease", "content")
@@ -31,6 +34,8 @@ class Nodes:
     index: Mapping[str, int]
     usable: Bools
     """A slot on it can be handed over now."""
+    staying: Bools
+    """Nobody takes it, and slots fit it as far as it is known."""
     tier: I64
     """The tier's place, `NOWHERE` where its NodePool is no tier's."""
     room: I64
@@ -103,12 +108,14 @@ def look(params: PoolParams, world: World, now_s: float) -> View:
 def _nodes(params: PoolParams, seen: Sequence[NodeSeen]) -> Nodes:
     place = {tier.node_pool: at for at, tier in enumerate(params.tiers)}
     count = params.slot.count
-    can = [usable(params.slot, node) for node in seen]
+    stays = [staying(params.slot, node) for node in seen]
+    can = [ok and works(node) for node, ok in zip(seen, stays, strict=True)]
     room = [node.free_units // count if ok and node.free_units > 0 else 0 for node, ok in zip(seen, can, strict=True)]
     return Nodes(
         seen=seen,
         index={node.name: at for at, node in enumerate(seen)},
         usable=np.array(can, dtype=np.bool_),
+        staying=np.array(stays, dtype=np.bool_),
         tier=_whole(place.get(node.node_pool, NOWHERE) for node in seen),
         room=_whole(room),
     )
@@ -133,11 +140,13 @@ def _slots(
     stage = 5 - np.argmax(reached[:, ::-1], axis=1)
     since_s = np.fmax.reduce(np.where(reached, instants_s, -np.inf), axis=1, initial=-np.inf)
     ended = _ended(deleting, failed, lease, times[:, 5] <= now_s, stage)
-    lost = bound & (node == NOWHERE)
+    listed = ~bound | (node != NOWHERE)
     tier = _whole(place.get(name, NOWHERE) for name in tier_of)
     standing = np.ones(size, dtype=np.bool_)
     on_node = node != NOWHERE
     standing[on_node] = nodes.usable[node[on_node]]
+    just_bound = bound & (now_s - times[:, 1] < UNLISTED_S) & (stage < Stage.WEIGHTS_WARM)
+    just_bound[on_node] &= nodes.staying[node[on_node]]
     return Slots(
         seen=seen,
         instants_s=instants_s,
@@ -147,7 +156,7 @@ def _slots(
         bound=bound,
         tier=tier,
         current=np.array([each == params.content for each in content], dtype=np.bool_),
-        counts=(ended == NOWHERE) & ~lost & standing & (tier != NOWHERE),
+        counts=(ended == NOWHERE) & ((listed & standing) | just_bound) & (tier != NOWHERE),
     )
 
 
