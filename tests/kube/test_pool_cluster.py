@@ -1,0 +1,181 @@
+"""The world of a pool as it is followed: whole, without Karpenter, while it cannot be read, and after a doubt."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.pool_cluster import PoolCluster, PoolScope
+from autoscaler.adapters.kube.writing import rfc3339
+from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.world import Sign, Trouble, World
+from autoscaler.runtime.clock import WallClock
+from tests.kube.clients import client, until
+from tests.kube.fakeserver import FakeServer, status
+from tests.kube.pools import FORM, T0, TIER, at
+
+PODS: Final = "/api/v1/pods"
+NODES: Final = "/api/v1/nodes"
+POOLS: Final = "/apis/headroom.dev/v1alpha1/warmpools"
+CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
+NODE_POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
+CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+EVENTS: Final = "/api/v1/events"
+SLOT_EVENTS: Final = "/api/v1/namespaces/prod/events"
+PLAIN: Final = (PODS, NODES, POOLS, CLASSES, EVENTS, SLOT_EVENTS)
+
+LABELS: Final = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat", "headroom.dev/tier": "first"}
+OWNER: Final = [{"kind": "WarmPool", "name": "chat", "uid": "pool-uid", "controller": True}]
+ON_GPU: Final = {"karpenter.sh/nodepool": "gpu"}
+SCOPE: Final = PoolScope("prod", "karpenter.sh/nodepool", "headroom-slot")
+PARAMS: Final = PoolParams(name="chat", tiers=(TIER,), models=("chat",), content="c1", slot=FORM)
+
+
+@dataclass
+class Scene:
+    server: FakeServer
+    cluster: PoolCluster
+    heard: list[int] = field(default_factory=list)
+
+    def world(self) -> World:
+        return self.cluster.world(PARAMS, "pool-uid", demand=(), serving_priority=0, now_s=T0 + 30)
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Signs are of the wall clock's now."""
+        now_s = WallClock().now()
+        return self.cluster.world(PARAMS, "pool-uid", demand=(), serving_priority=0, now_s=now_s).troubles
+
+    def slot(self, name: str = "chat-0", **parts: Any) -> None:
+        """A slot; the fake server's one namespace is where slots are."""
+        metadata = {"labels": LABELS, "ownerReferences": OWNER, "creationTimestamp": at(0)}
+        self.server.put(name, path=PODS, metadata=metadata, **parts)
+
+    def node(self, name: str = "n0", **parts: Any) -> None:
+        metadata = {"namespace": "", "labels": ON_GPU, "creationTimestamp": at(0)} | parts.pop("metadata", {})
+        ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "4"}}
+        self.server.put(name, path=NODES, metadata=metadata, status=ready, **parts)
+
+
+@asynccontextmanager
+async def scene(*, karpenter: bool = True) -> AsyncIterator[Scene]:
+    """A followed cluster with a priority class and nothing else."""
+    async with FakeServer() as server, client(server.url, connections=20) as api:
+        server.objects |= {path: {} for path in (*PLAIN, *((CLAIMS, NODE_POOLS) if karpenter else ()))}
+        server.put("headroom-slot", path=CLASSES, metadata={"namespace": ""}, value=-10)
+        async with following(server, api) as made:
+            yield made
+
+
+@asynccontextmanager
+async def following(server: FakeServer, api: KubeApi) -> AsyncIterator[Scene]:
+    heard: list[int] = []
+    cluster = PoolCluster(api, WallClock(), SCOPE, lambda: heard.append(1))
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(cluster.run())
+        await cluster.wait_synced()
+        yield Scene(server, cluster, heard)
+        task.cancel()
+
+
+async def test_the_world_is_put_together_from_all_that_is_followed() -> None:
+    async with scene() as it:
+        it.server.put("chat", path=POOLS, metadata={"namespace": ""}, spec={})
+        it.node()
+        it.slot(spec={"nodeName": "n0", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]})
+        it.slot("chat-1")
+        it.server.put("gpu-abcde", path=CLAIMS, metadata={"namespace": "", "labels": ON_GPU}, status={"nodeName": "n0"})
+        it.server.put("gpu", path=NODE_POOLS, metadata={"namespace": ""}, spec={"limits": {"nodes": "3"}})
+        await until(lambda: it.cluster.pools and len(it.world().slots or ()) == 2 and it.world().node_pools)
+        world = it.world()
+        assert {slot.name: slot.node for slot in world.slots or ()} == {"chat-0": "n0", "chat-1": None}
+        ((node,), (claim,), (pool,)) = world.nodes or (), world.claims or (), world.node_pools or ()
+        assert (node.name, node.units, node.free_units, node.claim) == ("n0", 4, 2, "gpu-abcde")
+        assert (claim.node, pool.limit_nodes, world.slot_priority) == ("n0", 3, -10)
+        assert it.cluster.node_of("gpu-abcde") == "n0"
+
+
+async def test_without_karpenter_slots_and_nodes_are_known_and_node_pools_are_not() -> None:
+    async with scene(karpenter=False) as it:
+        it.node()
+        it.slot()
+        await until(lambda: it.world().slots)
+        world = it.world()
+        assert (world.claims, world.node_pools) == (None, None), "unknown, which is not none"
+        assert len(world.nodes or ()) == 1
+
+
+async def test_a_nomination_and_a_shortage_are_heard() -> None:
+    async with scene() as it:
+        it.slot()
+        await until(lambda: it.world().slots)
+        uid = (it.world().slots or ())[0].uid
+        slot, now_s = {"name": "chat-0", "uid": uid}, WallClock().now()
+        words = "Pod should schedule on: nodeclaim/gpu-abcde"
+        it.server.put("e1", path=SLOT_EVENTS, message=words, involvedObject=slot)
+        it.server.put("e2", path=EVENTS, involvedObject={"name": "gpu-abcde"}, lastTimestamp=rfc3339(now_s))
+        await until(it.troubles)
+        assert [(t.sign, t.claim) for t in it.troubles()] == [(Sign.INSUFFICIENT, "gpu-abcde")]
+        it.slot(status={"phase": "Pending"})
+        await until(lambda: (it.world().slots or ())[0].claim == "gpu-abcde")
+
+
+async def test_a_claim_that_came_and_went_between_two_looks_is_a_sign_all_the_same() -> None:
+    async with scene() as it:
+        it.server.put("gpu-abcde", path=CLAIMS, metadata={"namespace": "", "labels": ON_GPU})
+        await until(lambda: it.world().claims)
+        it.server.delete("gpu-abcde", path=CLAIMS)
+        await until(lambda: not it.world().claims)
+        assert [(t.sign, t.claim) for t in it.troubles()] == [(Sign.CLAIM_GONE, "gpu-abcde")]
+
+
+async def test_what_was_never_read_is_unknown_and_not_empty() -> None:
+    async with FakeServer() as server, client(server.url, connections=20) as api:
+        server.objects |= {path: {} for path in PLAIN if path != PODS}
+        server.always = status(503, "ServiceUnavailable", "later")
+        cluster = PoolCluster(
+            api, WallClock(), PoolScope("prod", "karpenter.sh/nodepool", "headroom-slot"), lambda: None
+        )
+        world = cluster.world(PARAMS, "pool-uid", demand=None, serving_priority=0, now_s=T0)
+        assert (world.slots, world.nodes, world.claims, world.node_pools) == (None, None, None, None)
+
+
+async def test_a_missing_priority_class_is_none_and_the_default_one_counts_for_pods_without() -> None:
+    async with scene() as it:
+        assert it.cluster.class_value("") == 0
+        it.server.delete("headroom-slot", path=CLASSES)
+        it.server.put("usual", path=CLASSES, metadata={"namespace": ""}, value=100, globalDefault=True)
+        await until(lambda: it.world().slot_priority is None)
+        assert it.cluster.class_value("") == 100
+        assert it.cluster.class_value("unheard-of") is None
+
+
+async def test_after_a_doubt_a_pool_is_read_only_when_everything_was_listed_anew() -> None:
+    async with scene() as it:
+        asked = it.cluster.reread()
+        assert not it.cluster.is_read(asked)
+        await until(lambda: it.cluster.is_read(asked))
+        assert not it.cluster.is_read(it.cluster.reread())
+
+
+async def test_slots_and_pods_on_pool_nodes_are_news_and_other_pods_are_none() -> None:
+    async with scene() as it:
+        it.node()
+        await until(lambda: it.heard and it.world().nodes)
+        it.heard.clear()
+        it.server.put("elsewhere", path=PODS, spec={"nodeName": "another"})
+        it.server.put("theirs", path=PODS, spec={"nodeName": "n0"})
+        await until(lambda: (it.world().nodes or ())[0].foreign_pods == 1)
+        assert len(it.heard) == 1
+
+
+async def test_the_taints_of_a_node_pool_are_those_of_its_template() -> None:
+    async with scene() as it:
+        assert it.cluster.taints_of("gpu") == ()
+        template = {"spec": {"taints": [{"key": "team"}], "startupTaints": [{"key": "starting"}]}}
+        it.server.put("gpu", path=NODE_POOLS, metadata={"namespace": ""}, spec={"template": template})
+        it.node(spec={"taints": [{"key": "starting"}]})
+        await until(lambda: it.cluster.taints_of("gpu") and it.world().nodes)
+        assert [taint.key for taint in it.cluster.taints_of("gpu")] == ["team", "starting"]
+        assert (it.world().nodes or ())[0].gating_taints == ("starting",)
