@@ -1,6 +1,7 @@
 """Clients of a fake API server, without a kubeconfig and without kubernetes-asyncio."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -27,7 +28,10 @@ async def client(
 
 
 async def until(holds: Callable[[], object], within_s: float = 2.0) -> None:
-    """Return as soon as `holds()`, looked at between turns of the loop."""
-    async with asyncio.timeout(within_s):
-        while not holds():  # noqa: ASYNC110 # any state may be waited for, and none knows that
-            await asyncio.sleep(0.001)
+    """Return as soon as `holds()`, looked at between turns of the loop. AssertionError that shows it otherwise."""
+    try:
+        async with asyncio.timeout(within_s):
+            while not holds():  # noqa: ASYNC110 # any state may be waited for, and none knows that
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise AssertionError(f"waited {within_s:g} s in vain for {inspect.getsource(holds).strip()}") from None

@@ -214,3 +214,4 @@ async def test_what_fails_in_another_namespace_is_no_problem_here() -> None:
         scene.server.cut()
         await until(lambda: any("namespaces/test/pods: 500" in words for words in scene.cluster.silent(0.0)))
         await until(lambda: scene.cluster.problems(claim.ref) == (), 6.0)
+        assert any("namespaces/test/pods" in words for words in scene.cluster.silent(0.0)), "it fails all the while"

@@ -210,6 +210,8 @@ async def test_a_watch_that_expires_while_it_is_open_costs_a_list() -> None:
         await until(lambda: seen.pods.lists == 2)
         server.put("a")
         await until(seen.current)
+        assert seen.told() == ["+a"]
+        assert server.count(watches=False) == 2, "one list for what was missed, and no more"
 
 
 async def test_an_object_made_again_within_a_watch_is_a_deletion_and_an_addition() -> None:
@@ -389,6 +391,8 @@ async def test_an_old_version_costs_a_list_but_no_wait(end: Callable[[FakeServer
         server.forget()
         end(server)
         await until(lambda: seen.pods.lists == 2)
+        assert seen.pods.error is None
+        assert seen.pods.staleness_s() < 2.0, "and not the half a minute that a failure would have to wait"
 
 
 async def test_after_a_good_watch_waits_begin_at_the_floor_again() -> None:
@@ -409,6 +413,7 @@ async def test_a_list_that_is_asked_for_is_tried_until_it_succeeds() -> None:
         server.script.extend([status(503, "ServiceUnavailable", "starting")] * 3)
         seen.pods.relist()
         await until(lambda: seen.pods.lists == 2)
+        assert server.count(watches=False) == 1 + 3 + 1, "the first, three that were refused, and the one that counts"
 
 
 async def test_what_the_server_asks_for_is_waited_for() -> None:
@@ -559,6 +564,8 @@ async def test_a_list_that_is_asked_for_does_not_wait_for_the_end_of_the_watch()
         await until(lambda: server.count(watches=True) == 1)
         seen.pods.relist()
         await until(lambda: seen.pods.lists == 2)
+        await until(lambda: server.count(watches=True) == 2)
+        assert [request.watches for request in server.requests] == [False, True, False, True]
 
 
 async def test_a_list_that_is_asked_for_begins_after_it_was_asked_for() -> None:
@@ -611,6 +618,8 @@ async def test_a_list_that_is_asked_for_does_not_wait_for_the_back_off() -> None
             server.always = None
             seen.pods.relist()
             await until(lambda: seen.pods.lists == 1)
+            assert seen.pods.error is None
+            assert server.count(watches=False) == 2, "asked at once, and not again and again"
 
 
 async def test_a_listener_that_fails_is_not_taken_for_the_server() -> None:
