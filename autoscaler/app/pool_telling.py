@@ -81,6 +81,8 @@ class PoolTelling:
         self._clock = clock
         self._told: dict[str, PoolStatus] = {}
         self._gists: dict[str, object] = {}
+        self._failed: dict[str, Outcome | None] = {}
+        """Pool -> what went wrong when something was last written for it."""
 
     @property
     def pools(self) -> tuple[PoolStatus, ...]:
@@ -95,6 +97,7 @@ class PoolTelling:
         """The WarmPool is gone."""
         self._told.pop(name, None)
         self._gists.pop(name, None)
+        self._failed.pop(name, None)
         self._statuses.forget("", name)
 
     def fault(self, name: str, found: WarmPoolObject, faulty: Faulty) -> None:
@@ -116,7 +119,10 @@ class PoolTelling:
         """A pool was looked at, and this was done."""
         spec, name = compiled.spec, compiled.params.name
         accepted = Condition(ACCEPTED, "True", "Accepted", "the WarmPool can be used as it stands")
-        told = (accepted, _acting(compiled, done, frozen), *map(_condition, outcome.conditions))
+        failed = next((each.outcome for each in done if each.outcome.became is not Became.DONE), None)
+        if done:
+            self._failed[name] = failed
+        told = (accepted, self._acting(compiled, failed, frozen), *map(_condition, outcome.conditions))
         status = pool_status(outcome.decision, outcome.state, told, counts, spec.backend.value)
         self._tell(status, compiled.uid, compiled.generation)
         ref = _ref(name, compiled.uid)
@@ -125,6 +131,19 @@ class PoolTelling:
         for each in done:
             if each.outcome.became is not Became.DONE:
                 self._events.note(ref, "Warning", "WriteFailed", f"{each.outcome.became.value}: {each.outcome.words}")
+
+    def _acting(self, compiled: Compiled, failed: Outcome | None, frozen: str | None) -> Condition:
+        """Whether decisions come true: a refusal counts until something was written, a doubt until it was read."""
+        if compiled.params.observe:
+            return Condition(ACTING, "False", "Observe", "spec.backend is observe: decided and told only")
+        if frozen is not None:
+            return Condition(ACTING, "False", "Frozen", f"the whole cluster is frozen: {frozen}")
+        if failed is not None and failed.became is Became.UNKNOWN:
+            return Condition(ACTING, "Unknown", "OutcomeUnknown", f"nothing more until it is read: {failed.words}")
+        last = self._failed.get(compiled.params.name)
+        if last is not None and last.became is Became.REFUSED:
+            return Condition(ACTING, "False", "Refused", last.words)
+        return Condition(ACTING, "True", "Acting", "what is decided is carried out")
 
     def _tell(self, status: PoolStatus, uid: str, generation: int) -> None:
         name = status.pool
@@ -142,19 +161,6 @@ class PoolTelling:
         self._gists[name] = gist
         seen = msgspec.json.decode(found.status, type=dict[str, Any])
         self._statuses.put("", name, custom_resource(_written(status, generation, self._clock.now())), seen=seen)
-
-
-def _acting(compiled: Compiled, done: Sequence[Done], frozen: str | None) -> Condition:
-    if compiled.params.observe:
-        return Condition(ACTING, "False", "Observe", "spec.backend is observe: decided and told, and not carried out")
-    if frozen is not None:
-        return Condition(ACTING, "False", "Frozen", f"the whole cluster is frozen: {frozen}")
-    failed = next((each.outcome for each in done if each.outcome.became is not Became.DONE), None)
-    if failed is None:
-        return Condition(ACTING, "True", "Acting", "what is decided is carried out")
-    if failed.became is Became.UNKNOWN:
-        return Condition(ACTING, "Unknown", "OutcomeUnknown", f"nothing more until it is read: {failed.words}")
-    return Condition(ACTING, "False", "Refused", failed.words)
 
 
 def _condition(one: core.Condition) -> Condition:

@@ -1,0 +1,320 @@
+"""Warm pools as the leader keeps them: a plant of nodes and slots behind fakes of what follows and writes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import pytest
+
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_cluster import PoolCluster
+from autoscaler.adapters.kube.pool_objects import WarmPoolObject
+from autoscaler.adapters.kube.pool_slot_pod import Errand
+from autoscaler.adapters.kube.pool_writer import Became, Outcome, PoolWriter
+from autoscaler.api.claims import TargetRef
+from autoscaler.api.shapes import Shape
+from autoscaler.app.guard import Guard
+from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_specs import PoolSpecs
+from autoscaler.app.pool_telling import PoolTelling
+from autoscaler.app.pools import GATHER_S, Pools
+from autoscaler.core.pool.intents import CreateSlot, Intent
+from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.world import ModelDemand, World
+from autoscaler.runtime.clock import ScaledClock
+from autoscaler.settings.warm_pools import WarmPools
+from autoscaler.sim.warm.demand import ReplicaDemand
+from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
+from tests.runtime.fakes import Store
+
+pytestmark = pytest.mark.looptime(noop_cycles=1)
+
+START_S = 1_700_000_000.0
+IMAGE = "registry.example.com/vllm:v1"
+QUICK = Stages(launch_s=50.0, register_s=5.0, gpu_s=20.0, image_s=15.0, weights_s=10.0, spread=0.05)
+NOTHING = ReplicaDemand(("chat",), 60.0, np.zeros((1, 1), dtype=np.int64))
+
+
+def warm_pool(generation: int = 1, uid: str = "u1", **fields: Any) -> WarmPoolObject:
+    spec = {
+        "tiers": [{"name": "gpu", "shape": "h100", "nodePoolRef": "gpu"}], "minSlots": 2,
+        "models": [{"name": "chat", "image": IMAGE}], **fields,
+    }  # fmt: skip
+    return WarmPoolObject(Meta("chat", uid=uid, generation=generation), msgspec.Raw(msgspec.json.encode(spec)))
+
+
+class Seen:
+    """A followed cluster whose worlds are a plant's."""
+
+    def __init__(self, clock: ScaledClock) -> None:
+        self.clock = clock
+        self.plant = Plant((PlantTier("gpu", "h100"),), QUICK, np.random.default_rng(5), now_s=clock.now())
+        self.pools: dict[str, WarmPoolObject] = {}
+        self.class_value = lambda _: 0
+        self.relists = 0
+        self.rereads = 0
+        self.answered = True
+        self.breaks: set[str] = set()
+
+    async def wait_synced(self) -> None:
+        """At once."""
+
+    async def relist(self) -> None:
+        self.relists += 1
+
+    def world(self, params: PoolParams, uid: str, **given: Any) -> World:
+        if params.name in self.breaks:
+            raise ZeroDivisionError("a bug of ours")
+        self.plant.advance(self.clock.now(), NOTHING)
+        return self.plant.world()
+
+    def reread(self) -> str:
+        self.rereads += 1
+        return "asked"
+
+    def is_read(self, asked: str) -> bool:
+        return self.answered
+
+
+class Written:
+    """A writer that changes the plant; `answers` are what the next intents get instead."""
+
+    def __init__(self, plant: Plant) -> None:
+        self.plant = plant
+        self.intents: list[Intent] = []
+        self.answers: list[Outcome] = []
+
+    async def carry_out(self, intent: Intent, errand: Errand) -> Outcome:
+        self.intents.append(intent)
+        if self.answers:
+            return self.answers.pop(0)
+        self.plant.apply([intent])
+        return Outcome(Became.DONE)
+
+    @property
+    def created(self) -> list[str]:
+        return [intent.name for intent in self.intents if isinstance(intent, CreateSlot)]
+
+
+class Wants:
+    """Workloads of the pool's models."""
+
+    def __init__(self) -> None:
+        self.replicas: float | None = 0.0
+
+    def of(self, *_: object) -> tuple[ModelDemand, ...]:
+        return (ModelDemand("prod/chat", "chat", self.replicas),)
+
+    def priority(self, *_: object) -> int:
+        return 0
+
+
+class Told:
+    """Events and statuses that were told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+        self.statuses: list[Mapping[str, Any]] = []
+        self.forgotten: list[str] = []
+
+    def note(self, ref: TargetRef, kind_type: str, reason: str, message: str) -> None:
+        assert (ref.kind, ref.name) == ("WarmPool", "chat")
+        self.events.append((kind_type, reason, message))
+
+    def put(self, namespace: str, name: str, status: Mapping[str, Any], *, seen: object = None) -> None:
+        self.statuses.append(status)
+
+    def forget(self, namespace: str, name: str) -> None:
+        self.forgotten.append(name)
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        found = next(c for c in self.statuses[-1]["conditions"] if c["type"] == kind)
+        return found["status"], found["message"]
+
+
+class Scene:
+    def __init__(self, store: Store | None = None) -> None:
+        self.clock = ScaledClock(1.0, START_S)
+        self.seen, self.wants, self.told = Seen(self.clock), Wants(), Told()
+        self.written = Written(self.seen.plant)
+        self.store = store or Store()
+        self.frozen: str | None = None
+        allowed = WarmPools(enabled=True, registries=("registry.example.com",))
+        self.telling = PoolTelling(statuses=self.told, events=self.told, objects=self.seen.pools, clock=self.clock)
+        self.pools = Pools(
+            cluster=cast("PoolCluster", self.seen), writer=cast("PoolWriter", self.written),
+            specs=PoolSpecs({"h100": Shape(sku="h100")}, allowed), demands=cast("Demands", self.wants),
+            telling=self.telling, store=self.store, clock=self.clock, guard=Guard(self.clock),
+            frozen=lambda: self.frozen,
+        )  # fmt: skip
+
+    async def wait(self, seconds: float) -> None:
+        await self.clock.sleep_until(self.clock.monotonic() + seconds)
+
+    @property
+    def warm(self) -> int | None:
+        found = self.telling.pool("chat")
+        return None if found is None else found.warm
+
+
+@asynccontextmanager
+async def keeping(*pools: WarmPoolObject, store: Store | None = None) -> AsyncIterator[Scene]:
+    """Pools that are kept for the length of the block."""
+    scene = Scene(store)
+    scene.seen.pools |= {pool.metadata.name: pool for pool in pools}
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(scene.pools.run())
+        yield scene
+        task.cancel()
+
+
+async def test_a_pool_is_filled_to_its_minimum_and_told_of_as_it_warms() -> None:
+    async with keeping(warm_pool()) as scene:
+        await scene.wait(1.0)
+        assert scene.written.created == ["chat-0", "chat-1"]
+        assert scene.seen.relists == 1, "what was followed before may be behind what the last leader wrote"
+        assert scene.warm == 0
+        await scene.wait(180.0)
+        assert scene.warm == 2
+        assert scene.written.created == ["chat-0", "chat-1"], "once is enough"
+        assert scene.told.condition("Ready")[0] == scene.told.condition("Acting")[0] == "True"
+        assert scene.told.statuses[-1]["warmSlots"] == 2
+        assert ("Normal", "SlotsOrdered", "2 ordered in tier gpu: refill") in scene.told.events
+        assert len(scene.told.statuses) < 30, "written on change, not at every look"
+
+
+async def test_a_change_is_looked_at_without_waiting_for_the_next_turn() -> None:
+    async with keeping() as scene:
+        await scene.wait(1.0)
+        scene.seen.pools["chat"] = warm_pool()
+        scene.pools.changed()
+        await scene.wait(2 * GATHER_S)
+        assert scene.written.created == ["chat-0", "chat-1"]
+
+
+async def test_an_outcome_that_is_unknown_stops_the_pool_until_the_cluster_was_read() -> None:
+    async with keeping() as scene:
+        scene.seen.answered = False
+        scene.written.answers = [Outcome(Became.UNKNOWN, "POST: no answer within 10 s")] * 2
+        scene.seen.pools["chat"] = warm_pool()
+        await scene.wait(120.0)
+        assert scene.written.created == ["chat-0", "chat-1"]
+        assert scene.seen.rereads == 1
+        assert scene.told.condition("Acting") == (
+            "Unknown",
+            "nothing more until it is read: POST: no answer within 10 s",
+        )
+        scene.seen.answered = True
+        await scene.wait(120.0)
+        assert scene.written.created == ["chat-0", "chat-1"] * 2, "ordered again under the same names"
+        assert scene.told.condition("Acting")[0] == "True"
+
+
+async def test_a_refusal_is_told_and_tried_again_once_a_minute() -> None:
+    async with keeping() as scene:
+        scene.written.answers = [Outcome(Became.REFUSED, "403: exceeded quota")] * 1000
+        scene.seen.pools["chat"] = warm_pool()
+        await scene.wait(300.0)
+        assert 8 <= len(scene.written.created) <= 12
+        assert scene.told.condition("Acting") == ("False", "403: exceeded quota")
+        assert len(scene.told.statuses) < 5, "a refusal stands until something was written"
+        assert ("Warning", "WriteFailed", "refused: 403: exceeded quota") in scene.told.events
+        pool = scene.telling.pool("chat")
+        assert pool is not None
+        assert pool.counts.refused == len(scene.written.created)
+        assert pool.counts.ordered == 0
+
+
+async def test_a_frozen_cluster_is_decided_on_and_left_alone() -> None:
+    async with keeping(warm_pool()) as scene:
+        scene.frozen = "change of racks"
+        await scene.wait(60.0)
+        assert scene.written.intents == []
+        assert scene.told.statuses[-1]["targetSlots"] == 2
+        assert scene.told.condition("Acting") == ("False", "the whole cluster is frozen: change of racks")
+        scene.frozen = None
+        await scene.wait(10.0)
+        assert len(scene.written.created) == 2
+
+
+async def test_the_backend_observe_writes_nothing_but_its_status() -> None:
+    async with keeping(warm_pool(backend="observe")) as scene:
+        await scene.wait(60.0)
+        assert scene.written.intents == []
+        assert scene.told.statuses[-1]["targetSlots"] == 2
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a shape that nobody knows": (
+        {"tiers": [{"name": "gpu", "shape": "b200", "nodePoolRef": "gpu"}]}, "spec.tiers[0].shape: 'b200'"),
+    "a registry that is not allowed": (
+        {"models": [{"name": "chat", "image": "evil.example.com/vllm"}]}, "spec.models[0].image"),
+    "an image of Docker Hub by its short name": ({"models": [{"name": "chat", "image": "vllm/vllm"}]}, "registries"),
+    "a minimum above the maximum": ({"minSlots": 9, "maxSlots": 3}, "spec.minSlots: 9 is above maxSlots 3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "words"), FAULTS.values(), ids=FAULTS)
+async def test_a_faulty_pool_is_told_and_what_it_had_stays(fields: dict[str, Any], words: str) -> None:
+    async with keeping(warm_pool()) as scene:
+        await scene.wait(10.0)
+        scene.seen.pools["chat"] = warm_pool(2, **fields)
+        await scene.wait(60.0)
+        assert scene.told.condition("Accepted")[0] == "False"
+        assert words in scene.told.condition("Accepted")[1]
+        assert scene.told.statuses[-1]["observedGeneration"] == 2
+        assert len(scene.written.intents) == 2
+
+
+async def test_a_bug_met_by_one_pool_stops_no_other() -> None:
+    async with keeping(warm_pool()) as scene:
+        scene.seen.pools["bad"] = WarmPoolObject(Meta("bad", uid="u2", generation=1), warm_pool().spec)
+        scene.seen.breaks.add("bad")
+        await scene.wait(30.0)
+        assert scene.written.created == ["chat-0", "chat-1"]
+
+
+async def test_what_was_learnt_is_kept_and_a_new_leader_begins_with_it() -> None:
+    store = Store()
+    async with keeping(warm_pool(), store=store) as scene:
+        await scene.wait(240.0)
+    assert "chat" in store.kept
+    async with keeping(warm_pool(), store=store) as scene:
+        await scene.wait(1.0)
+        pool = scene.telling.pool("chat")
+        assert pool is not None
+        assert "a slot on a new node, h100 on-demand" in pool.explained, "starts that the last leader measured"
+
+
+async def test_a_checkpoint_of_another_kind_is_left_and_said() -> None:
+    store = Store()
+    store.kept = {"chat": {"version": 99}}
+    async with keeping(warm_pool(), store=store) as scene:
+        await scene.wait(1.0)
+        assert len(scene.written.created) == 2
+
+
+async def test_a_pool_that_is_deleted_is_forgotten_and_one_of_its_name_begins_afresh() -> None:
+    async with keeping(warm_pool()) as scene:
+        await scene.wait(10.0)
+        del scene.seen.pools["chat"]
+        await scene.wait(10.0)
+        assert scene.told.forgotten == ["chat"]
+        assert scene.telling.pools == ()
+        scene.seen.pools["chat"] = warm_pool(uid="u9")
+        await scene.wait(10.0)
+        assert scene.telling.pool("chat") is not None
+
+
+async def test_idle_warm_slots_are_counted_in_slot_seconds() -> None:
+    async with keeping(warm_pool()) as scene:
+        await scene.wait(180.0)
+        before = scene.telling.pool("chat")
+        await scene.wait(200.0)
+        after = scene.telling.pool("chat")
+        assert before is not None
+        assert after is not None
+        assert after.counts.idle_warm_s - before.counts.idle_warm_s == pytest.approx(400.0, rel=0.1)
