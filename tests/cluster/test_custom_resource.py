@@ -113,4 +113,7 @@ def test_kubectl_explains_every_field(plane: Plane, of: str, words: str) -> None
 
 @pytest.mark.parametrize("name", ["deployment.yaml", "scalingpolicy.yaml"])
 def test_a_sample_is_taken_as_it_is(plane: Plane, name: str) -> None:
-    plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", ROOT / "config/samples" / name)
+    told = plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", ROOT / "config/samples" / name)
+    lines = told.splitlines()
+    assert lines
+    assert all(line.endswith(" created (server dry run)") for line in lines), told

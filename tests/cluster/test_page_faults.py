@@ -149,6 +149,7 @@ def test_prometheus_that_is_down_is_told(harmed: Harmed) -> None:
     scene, service = harmed.scene, harmed.services[OUTAGE]
     wait_for(lambda: "problem: prometheus main: " in scene.explained(service), 60, "a word about Prometheus")
     wait_for(lambda: harmed.fresh(OUTAGE, "False"), 60, "a word about missing signals")
+    assert harmed.services[OUTAGE].shrinks() == [], "told, and nothing taken away"
 
 
 def test_counters_that_begin_anew_are_neither_a_burst_nor_its_end(harmed: Harmed) -> None:

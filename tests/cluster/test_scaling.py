@@ -46,12 +46,19 @@ def test_what_nobody_asked_for_is_left_alone(plane: Plane, namespace: str, engin
     assert unasked.counts() == []
 
 
+def _orders(controller: Controller) -> list[float]:
+    """When it decided to scale."""
+    return [line["now_s"] for line in controller.decisions() if line["verdict"] == "SCALE"]
+
+
 def test_shadow_decides_and_records_and_never_writes(plane: Plane, namespace: str, engines: Engines) -> None:
     service = Service(plane, engines, namespace, "chat", mode="Shadow")
     engines.of_all(service.wait_ready(1), **QUEUE)
     with Controller(plane, "shadow", watch_namespaces=[namespace]) as controller:
         controller.wait_leading()
-        wait_for(lambda: any(d["verdict"] == "SCALE" for d in controller.decisions()), 20, "a decision to scale")
+        wait_for(lambda: len(_orders(controller)) > 1, 40, "decisions to scale, one after another")
+        assert service.answers() == [], "the API server was asked for nothing, not even in vain"
+        assert service.replicas() == 1
         service.annotate(mode="Active")
         wait_for(lambda: service.replicas() > 1, 10, "growth once the mode is Active")
 
