@@ -1,6 +1,6 @@
 """What of the chart is generated, from where; ``python3 dev.py chart`` writes it, a test compares.
 
-Enters: config/crd, the controller's settings, comments in values.yaml. Leaves: files of charts/headroom by name.
+Enters: config/crd and config/rbac, the controller's settings, comments in values.yaml. Leaves: files of the chart by name.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.settings.model import Settings
+from autoscaler.settings.warm_pools import WarmPools
 from tests.chart.docstrings import said_of
 from tests.chart.schema import OF_THE_CHART, settings_form, values_schema
 
@@ -27,6 +28,7 @@ def generated() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "config/crd").glob("*.yaml")):
         plural = path.stem.partition("_")[2]
         yield f"templates/crd-{plural}.yaml", _definition(path.read_text())
+    yield "templates/warm-pools.yaml", _slots()
     known = _known(Settings().effective(), "")
     defaults = msgspec.yaml.encode(known).decode()
     yield "files/defaults.yaml", f"# {BY}\n{defaults}"
@@ -34,6 +36,21 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "docs/settings.md", _settings()
     before, _, rest = (CHART / "README.md").read_text().partition(BEGIN)
     yield "README.md", f"{before}{BEGIN}\n\n{_values()}\n{END}{rest.partition(END)[2]}"
+
+
+def _slots() -> str:
+    """Where slots live, what they may be and how important they are, under the names of the settings."""
+    pools = WarmPools()
+    parts = []
+    for name in ("0-namespace", "priority-class", "admission-policy"):
+        text = (ROOT / f"config/rbac/warm-pools/{name}.yaml").read_text()
+        text = re.sub(rf"\b{pools.namespace}\b", "{{ $pools.namespace }}", text)
+        parts.append(re.sub(rf"\b{pools.priority_class}\b", "{{ $pools.priority_class }}", text))
+    text = "---\n".join(parts)
+    labels = '  labels: {{- include "headroom.labels" $ | nindent 4 }}\n'
+    text = re.sub(r"^(metadata:\n  name: .*\n)(  labels:\n)?", rf"\1{labels}", text, flags=re.MULTILINE)
+    guard = '{{- $settings := include "headroom.settings" . | fromYaml -}}\n{{- $pools := $settings.warm_pools -}}\n'
+    return f"{guard}{{{{- if $pools.enabled }}}}\n# {BY}\n{text}{{{{- end }}}}\n"
 
 
 def _known(values: dict[str, Any], path: str) -> dict[str, Any]:

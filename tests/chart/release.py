@@ -7,6 +7,7 @@ its account's token, the settings out of the release's ConfigMap and the certifi
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.chart.generate import CHART
+from tests.chart.image import inside
 from tests.chart.rendering import HELM, NAMESPACE
 from tests.cluster.plane import Plane
 from tests.cluster.processes import Process, free_port, wait_for
@@ -65,21 +67,22 @@ class Release:
 
 
 class Pod(Process):
-    """`headroom run` in the place of one of the release's pods; a context manager."""
+    """`headroom run` in the place of one of the release's pods, out of `image` if it is given; a context manager."""
 
-    def __init__(self, release: Release, name: str, account: str = "headroom") -> None:
+    def __init__(self, release: Release, name: str, image: Path | None = None) -> None:
         self.port, self.keda_port = free_port(), free_port()
-        folder = release.plane.folder / f"pod-{name}"
+        folder = (image.parent if image else release.plane.folder) / f"pod-{name}"
         folder.mkdir()
         settings = release.get("configmap", "headroom")["data"]["settings.yaml"]
         (folder / "settings.yaml").write_text(settings)
-        token = release.plane.token(release.namespace, account)
+        token = release.plane.token(release.namespace, "headroom")
+        kubeconfig = shutil.copy(release.plane.kubeconfig(name, token), folder)
         env = {
             "HEADROOM_IDENTITY": name,
             "HEADROOM_HTTP__HOST": "127.0.0.1",
             "HEADROOM_HTTP__PORT": str(self.port),
             "HEADROOM_HTTP__ADVERTISED_HOST": "127.0.0.1",
-            "HEADROOM_KUBE__KUBECONFIG": str(release.plane.kubeconfig(name, token)),
+            "HEADROOM_KUBE__KUBECONFIG": str(kubeconfig),
             "HEADROOM_ALLOW_LOOPBACK_TARGETS": "true",
             "OMP_NUM_THREADS": "1",
         }
@@ -92,12 +95,12 @@ class Pod(Process):
                 "HEADROOM_KEDA__TLS__KEY_FILE": str(self.server / "tls.key"),
                 "HEADROOM_KEDA__TLS__CLIENT_CA_FILE": str(self.server / "ca.crt"),
             }
+        command = ["run", "--config", str(folder / "settings.yaml")]
+        if image is not None:
+            super().__init__(inside(image, "headroom", *command, env=env), folder / "output.log")
+            return
         own = {key: value for key, value in os.environ.items() if not key.startswith("HEADROOM_")}
-        super().__init__(
-            [sys.executable, "-m", "autoscaler", "run", "--config", folder / "settings.yaml"],
-            folder / "output.log",
-            {**own, **env},
-        )
+        super().__init__([sys.executable, "-m", "autoscaler", *command], folder / "output.log", {**own, **env})
 
     @property
     def url(self) -> str:

@@ -23,8 +23,6 @@ OF_THE_CHART: Final = {
     "keda.host": "all addresses of the pod",
     "keda.tls": "values certificates",
     "audit.directory": "values audit",
-    "shapes": "goes with warm pools",
-    "warm_pools": "the chart gives no rights for them",
 }
 """Setting -> what it is in the chart."""
 

@@ -7,7 +7,6 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,39 +18,16 @@ from tests.chart.rendering import NAMESPACE, objects
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.scene import FLOOD, QUIET
 from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(300)]
 
 ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:headroom"
-FLOOD: Final = {"waiting": 300.0, "running": 8.0, "rps": 5.0}
-QUIET: Final = {"waiting": 0.0, "running": 1.0, "rps": 1.0}
 KEDA: Final[dict[str, Any]] = {"settings": {"keda": {"enabled": True}}}
 DEFINITIONS: Final = {"scalingpolicies.headroom.dev", "warmpools.headroom.dev"}
 OLD: Final = "headroom.dev/renew-after=1"
 NAME: Final = f"headroom-keda.{NAMESPACE}"
-
-AUTHENTICATION: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clustertriggerauthentications.keda.sh"},
-    "spec": {
-        "group": "keda.sh", "scope": "Cluster",
-        "names": {"kind": "ClusterTriggerAuthentication", "plural": "clustertriggerauthentications"},
-        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {
-            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}],
-    },
-}  # fmt: skip
-"""Stands for KEDA's own definition, whose controller is not needed here."""
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """A control plane that has never heard of Headroom; KEDA has been there."""
-    with Plane(tmp_path_factory.mktemp("bare"), nodes=2) as plane:
-        plane.kubectl("create", "namespace", "keda")
-        plane.apply(AUTHENTICATION)
-        plane.kubectl("wait", "--for=condition=Established", f"crd/{AUTHENTICATION['metadata']['name']}")  # type: ignore[index]
-        yield plane
 
 
 def test_it_is_installed_shadows_acts_is_upgraded_and_leaves_its_definitions_only(
@@ -101,27 +77,6 @@ def test_it_is_installed_shadows_acts_is_upgraded_and_leaves_its_definitions_onl
     assert everything(bare) == before, "what the chart's README says takes the rest away"
     release.install({})
     release.uninstall()
-
-
-def test_in_one_namespace_it_works_without_any_right_of_the_cluster(bare: Plane, engines: Engines) -> None:
-    bare.kubectl("apply", "--server-side", "-f", Path(__file__).parents[2] / "config" / "crd")
-    bare.kubectl("create", "namespace", "team-a")
-    release = Release(bare, "headroom-a", "headroom")
-    release.install({
-        "settings": {"watch_namespaces": ["team-a"], "default_mode": "Active"},
-        "rbac": {"nodes": False}, "priorityClass": {"create": False}, "crds": {"install": False},
-    })  # fmt: skip
-    service = Service(bare, engines, "team-a", "chat", replicas=2, max_replicas="4")
-    engines.of_all(service.wait_ready(2), **QUIET)
-    wait_for(lambda: len(release.pods()) == 2, 30, "the chart's pods")
-    with Pod(release, release.pods()[0]) as pod:
-        pod.wait_leading()
-        engines.of_all(service.ips(), **FLOOD)
-        wait_for(lambda: service.replicas() > 2, 60, "growth under rights of one namespace")
-        assert 'cannot list resource "nodes"' in pod.ask("explain", "team-a/chat")
-        assert pod.stop() == 0
-    release.uninstall()
-    assert not [one for one in everything(bare) if one.startswith("clusterrole") and "headroom" in one]
 
 
 def upgraded(release: Release) -> None:

@@ -57,6 +57,7 @@ def test_without_values_it_decides_in_shadow_on_two_replicas_that_avoid_each_oth
     assert of_kind(found, "NetworkPolicy")
     assert only(found, "Lease")["metadata"]["name"] == Settings().lease.name
     assert not of_kind(found, "Secret")
+    assert not of_kind(found, "Namespace"), "slots need warm pools to be enabled"
 
 
 @pytest.mark.parametrize("name", RENDERINGS)
@@ -159,6 +160,20 @@ def test_certificates_are_for_the_names_that_keda_dials_and_signed_by_one_author
     mounted = only(found, "Deployment")["spec"]["template"]["spec"]["volumes"]
     secrets = {volume["secret"]["secretName"] for volume in mounted if "secret" in volume}
     assert secrets == {"headroom-keda-tls", "prometheus-token"}, "the authority's key is mounted nowhere"
+
+
+def test_slots_live_where_the_settings_say_under_the_rules_of_the_projects_manifests() -> None:
+    named = {"enabled": True, "namespace": "gpu-slots", "priority_class": "gpu-slot"}
+    found = render({"settings": {"warm_pools": named}})
+    assert "pod-security.kubernetes.io/enforce" in only(found, "Namespace", "gpu-slots")["metadata"]["labels"]
+    assert only(found, "PriorityClass", "gpu-slot")["value"] == -10
+    policy = only(found, "ValidatingAdmissionPolicy", "gpu-slots")["spec"]
+    assert only(found, "ValidatingAdmissionPolicyBinding")["spec"]["policyName"] == "gpu-slots"
+    original, _ = objects((CHART.parents[1] / "config/rbac/warm-pools/admission-policy.yaml").read_text())
+    assert policy["validations"] == original["spec"]["validations"]
+    assert policy["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "gpu-slots"
+    }
 
 
 def test_an_audit_volume_holds_all_files_that_the_settings_keep(rendered: dict[str, list[dict[str, Any]]]) -> None:

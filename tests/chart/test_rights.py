@@ -45,7 +45,8 @@ def asked(**given: Any) -> set[Granted]:
     settings = Settings(namespace=NAMESPACE, **given)
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
-    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost)
+    slots = settings.warm_pools.namespace if settings.warm_pools.enabled else None
+    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots)
     return {(one.group, one.resource, one.verb, one.namespace, one.name) for one in needed}
 
 
@@ -56,9 +57,17 @@ def asked(**given: Any) -> set[Granted]:
         {"deletion_cost": True},
         {"watch_namespaces": ["team-a", "team-b"]},
         {"watch_namespaces": [NAMESPACE], "deletion_cost": True},
+        {"warm_pools": {"enabled": True, "namespace": "slots"}, "watch_namespaces": ["team-a"]},
         {"kinds": [OTHER], "lease": {"name": "other"}, "freeze_config_map": "stop"},
     ],
-    ids=["everywhere", "with marks on pods", "in two namespaces", "in its own", "other kinds and names"],
+    ids=[
+        "everywhere",
+        "with marks on pods",
+        "in two namespaces",
+        "in its own",
+        "with warm pools",
+        "other kinds and names",
+    ],
 )
 def test_the_chart_grants_what_the_controller_needs(settings: dict[str, Any]) -> None:
     assert granted(render({"settings": settings | {"keda": KEDA}})) == asked(**settings)
@@ -69,9 +78,13 @@ def test_the_leaders_label_is_a_right_only_where_keda_asks() -> None:
 
 
 def test_it_grants_what_the_projects_own_manifests_grant() -> None:
-    files = sorted((ROOT / "config/rbac").glob("*.yaml"))
-    manifests = [one for path in files for one in objects(path.read_text())]
-    assert granted(render({"settings": {"keda": KEDA}})) == granted(manifests)
+    def applied(*folders: str) -> set[Granted]:
+        files = [path for folder in folders for path in sorted((ROOT / "config/rbac" / folder).glob("*.yaml"))]
+        return granted([one for path in files for one in objects(path.read_text())])
+
+    assert granted(render({"settings": {"keda": KEDA}})) == applied(".")
+    settings = {"keda": KEDA, "deletion_cost": True, "warm_pools": {"enabled": True}}
+    assert granted(render({"settings": settings})) == applied(".", "optional", "warm-pools")
 
 
 def test_without_scaling_no_count_can_be_changed() -> None:

@@ -53,6 +53,13 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
         {"rbac": {"nodes": False}, "settings": {"watch_namespaces": ["a"], "budgets": {"cluster_gpus": 0}}},
         "set rbac.nodes to true, or leave the budget out",
     ),
+    "warm pools without nodes": (
+        {"rbac": {"nodes": False}, "settings": {"watch_namespaces": ["a"], "warm_pools": {"enabled": True}}},
+        "set rbac.nodes to true, or leave warm pools out",
+    ),
+    "slots beside the controller": (
+        {"settings": {"warm_pools": {"enabled": True, "namespace": "headroom-system"}}}, "name another",
+    ),
     "nobody's account": ({"serviceAccount": {"create": False}}, "name an account, or let the chart make one"),
     "KEDA without a certificate": (
         {"settings": KEDA, "certificates": {"source": "none"}}, "or set settings.keda.plaintext to true",

@@ -96,3 +96,38 @@
   verbs: [list, patch]
 {{- end }}
 {{- end -}}
+
+{{- define "headroom.rights.pools" -}}
+- apiGroups: [headroom.dev]
+  resources: [warmpools]
+  verbs: [list, watch]
+- apiGroups: [headroom.dev]
+  resources: [warmpools/status]
+  verbs: [patch]
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
+  verbs: [list, watch]
+# Pods and nodes everywhere: what is on a node is what room it has, and whom its deletion would hit.
+- apiGroups: [""]
+  resources: [pods, nodes]
+  verbs: [list, watch]
+# Karpenter's word that there is no capacity stands in the namespace default, as do events about WarmPools.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch, list, watch]
+- apiGroups: [karpenter.sh]
+  resources: [nodeclaims]
+  verbs: [list, watch, delete]
+- apiGroups: [karpenter.sh]
+  resources: [nodepools]
+  verbs: [list, watch, create, patch]
+{{- end -}}
+
+{{- define "headroom.rights.slots" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, patch, delete]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list, watch]
+{{- end -}}

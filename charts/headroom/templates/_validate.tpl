@@ -17,6 +17,12 @@
 {{- if and (not .Values.rbac.nodes) (hasKey ($given.budgets | default dict) "cluster_gpus") -}}
 {{- fail "settings.budgets.cluster_gpus is given, but rbac.nodes is false: the cluster's GPUs cannot be counted; set rbac.nodes to true, or leave the budget out" -}}
 {{- end -}}
+{{- if and $settings.warm_pools.enabled (not .Values.rbac.nodes) -}}
+{{- fail "settings.warm_pools.enabled is true, but rbac.nodes is false: warm pools are about nodes; set rbac.nodes to true, or leave warm pools out" -}}
+{{- end -}}
+{{- if and $settings.warm_pools.enabled (eq $settings.warm_pools.namespace .Release.Namespace) -}}
+{{- fail (printf "settings.warm_pools.namespace is %s, where the controller is: slots need a namespace of their own; name another" .Release.Namespace) -}}
+{{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.create is false and serviceAccount.name is empty: rights would be given to the namespace's default account; name an account, or let the chart make one" -}}
 {{- end -}}
