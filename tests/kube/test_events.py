@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.events import BURST, MOST_WAITING, EventWriter
 from autoscaler.api.claims import TargetRef
+from autoscaler.ports import Fault
 from tests.kube.apis import Apis, Direct, Ill
 from tests.kube.machines import Contest
 
@@ -22,9 +25,9 @@ def ref(name: str = "llama", uid: str = "u-1") -> TargetRef:
 
 
 @asynccontextmanager
-async def writing(apis: Apis) -> AsyncIterator[EventWriter]:
+async def writing(apis: Apis, server: Direct | None = None) -> AsyncIterator[EventWriter]:
     """A writer at work until the block ends."""
-    writer = EventWriter(Direct(apis), Contest(1).machines[0], "headroom", "headroom-0")
+    writer = EventWriter(server or Direct(apis), Contest(1).machines[0], "headroom", "headroom-0")
     async with asyncio.TaskGroup() as group:
         task = group.create_task(writer.run())
         yield writer
@@ -143,6 +146,50 @@ async def test_an_event_survives_a_server_that_fails_for_a_while_and_is_there_on
         await asyncio.sleep(60.0)
     assert told(apis) == [("Scaled", "2 to 5 replicas", 1)]
     assert (writer.lost, writer.error) == (0, None)
+
+
+class OneNamespaceSick(Direct):
+    """Events of the namespace ``sick`` are answered with an error of somebody's webhook."""
+
+    async def request(self, method: str, path: str, **given: Any) -> Answer:
+        if "/namespaces/sick/" in path:
+            raise KubeError(
+                Fault.UNAVAILABLE, f"{method} {path}: 500 InternalError: failed calling webhook", status=500
+            )
+        return await super().request(method, path, **given)
+
+
+async def test_a_namespace_that_takes_no_events_keeps_nobody_elses_from_being_told() -> None:
+    apis = Apis()
+    async with writing(apis, OneNamespaceSick(apis)) as writer:
+        for number in range(20):
+            writer.note(replace(ref(f"lost-{number}"), namespace="sick"), "Normal", "Scaled", "2 to 5 replicas")
+        writer.note(ref(), "Normal", "Scaled", "2 to 5 replicas")
+        await asyncio.sleep(600.0)
+        assert told(apis) == [("Scaled", "2 to 5 replicas", 1)]
+        for _ in range(3):
+            writer.note(ref("mistral"), "Normal", "Scaled", "2 to 6 replicas")
+            await asyncio.sleep(60.0)
+        assert told(apis)[1:] == [("Scaled", "2 to 6 replicas", 3)]
+
+
+async def test_what_is_noted_while_it_is_being_written_is_written_again() -> None:
+    apis = Apis()
+    async with writing(apis, Slow(apis)) as writer:
+        for count in range(3):
+            writer.note(ref(), "Normal", "Scaled", f"2 to {count} replicas")
+            await asyncio.sleep(0.4)
+        await asyncio.sleep(5.0)
+    assert told(apis) == [("Scaled", "2 to 2 replicas", 3)]
+
+
+class Slow(Direct):
+    """Every answer takes a second."""
+
+    async def request(self, method: str, path: str, **given: Any) -> Answer:
+        answer = await super().request(method, path, **given)
+        await asyncio.sleep(1.0)
+        return answer
 
 
 async def test_an_event_that_expired_on_the_server_is_made_again() -> None:

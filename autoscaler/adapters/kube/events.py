@@ -105,12 +105,21 @@ class EventWriter:
             self.lost += 1
 
     async def run(self) -> None:
-        """Write what is noted until cancelled."""
+        """Write what is noted until cancelled. What fails for a while goes to the end of the line: one namespace whose
+        Events nobody takes must not keep those of all others from being told."""
+        backoff = Backoff(self._rng, BackoffBounds())
         while True:
             await self._bell.wait()
             self._bell.clear()
             while self._waiting:
-                await self._tell(self._waiting.pop(next(iter(self._waiting))))
+                key = next(iter(self._waiting))
+                event = self._waiting.pop(key)
+                failed = await self._tell(event)
+                if failed is None:
+                    backoff.reset()
+                    continue
+                self._waiting.setdefault(key, event)
+                await self._clock.sleep_until(self._clock.monotonic() + backoff.next_s(failed.retry_after_s))
 
     def _event(self, key: _Key, ref: TargetRef, kind_type: str, reason: str) -> _Event:
         """The Event that counts what has this key."""
@@ -135,23 +144,24 @@ class EventWriter:
             self._tokens.popitem(last=False)
         return allowed
 
-    async def _tell(self, event: _Event) -> None:
-        backoff = Backoff(self._rng, BackoffBounds())
-        while self._clock.monotonic() <= event.heard_s + SAME_S:
-            try:
-                await self._write(event)
-            except KubeError as error:
-                self.error = error
-                # There already, from a request whose answer was lost; or no more, for Events expire.
-                made = {409: True, 404: False}.get(error.status or 0, event.made)
-                if error.status in LASTING and made == event.made:
-                    break
-                event.made = made
-                await self._clock.sleep_until(self._clock.monotonic() + backoff.next_s(error.retry_after_s))
-            else:
-                self.error, event.made = None, True
-                return
-        self.lost += 1
+    async def _tell(self, event: _Event) -> KubeError | None:
+        """Write an Event, or give it up where that is of no use; why it shall be tried again, else None."""
+        if self._clock.monotonic() > event.heard_s + SAME_S:
+            self.lost += 1
+            return None
+        try:
+            await self._write(event)
+        except KubeError as error:
+            self.error = error
+            # There already, from a request whose answer was lost; or no more, for Events expire.
+            made = {409: True, 404: False}.get(error.status or 0, event.made)
+            if error.status in LASTING and made == event.made:
+                self.lost += 1
+                return None
+            event.made = made
+            return error
+        self.error, event.made = None, True
+        return None
 
     async def _write(self, event: _Event) -> None:
         path = f"/api/v1/namespaces/{event.ref.namespace or OF_CLUSTER}/events"
