@@ -35,6 +35,9 @@ EVERY_S: Final = 5.0
 GATHER_S: Final = 0.2
 """Changes are gathered for this long: a burst of a hundred pods is one look."""
 
+CALM: Final = 10.0
+"""The event loop is left to others for so many times what a round of looks took: some 50 ms at 5,000 slots."""
+
 KEEP_EVERY_S: Final = 60.0
 AT_ONCE: Final = 8
 """Writes on their way at the same time."""
@@ -80,6 +83,8 @@ class Pools:
         self._guard = guard
         self._frozen = frozen
         self._bell = asyncio.Event()
+        self._spent_s = 0.0
+        """What the deciding of one round took."""
         self._kept: dict[str, _Kept] = {}
         self._saved: Mapping[str, Any] = {}
         self._stored: Mapping[str, Any] = {}
@@ -96,11 +101,12 @@ class Pools:
         kept_s = self._clock.monotonic()
         while True:
             self._bell.clear()
+            self._spent_s = 0.0
             await self._look_at_all()
             if self._clock.monotonic() >= kept_s + KEEP_EVERY_S:
                 await self.keep()
                 kept_s = self._clock.monotonic()
-            await self._clock.sleep_until(self._clock.monotonic() + GATHER_S)
+            await self._clock.sleep_until(self._clock.monotonic() + max(GATHER_S, CALM * self._spent_s))
             await self._clock.sleep_until(self._clock.monotonic() + EVERY_S, self._bell)
 
     async def keep(self) -> None:
@@ -146,7 +152,7 @@ class Pools:
         self._guard.run(f"WarmPool {name}", tell)
 
     def _decide(self, compiled: Compiled, kept: _Kept, outcome: list[Reconciled]) -> None:
-        now_s = self._clock.now()
+        now_s, begun_s = self._clock.now(), self._clock.monotonic()
         params = compiled.params
         if self._frozen() is not None:
             params = replace(params, observe=True)
@@ -163,6 +169,7 @@ class Pools:
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
         kept.state, kept.looked_s = result.state, now_s
         outcome.append(result)
+        self._spent_s += self._clock.monotonic() - begun_s
 
     async def _carry_out(self, intents: Sequence[Intent], compiled: Compiled) -> list[Done]:
         """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""

@@ -8,7 +8,7 @@ NodePools to know, and slots work all the same. It decides nothing and writes no
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -26,12 +26,13 @@ from autoscaler.adapters.kube.pool_objects import (
     WarmPoolObject,
 )
 from autoscaler.adapters.kube.pool_places import Places
+from autoscaler.adapters.kube.pool_readings import Readings
 from autoscaler.adapters.kube.pool_signs import NO_CAPACITY, NOMINATED, Signs
 from autoscaler.adapters.kube.pool_slots import pool_of, slot_seen
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scope import GROUP, VERSION
-from autoscaler.core.pool.params import PoolParams
-from autoscaler.core.pool.world import ModelDemand, SlotSeen, World
+from autoscaler.core.pool.params import PoolParams, PoolTier
+from autoscaler.core.pool.world import ClaimSeen, ModelDemand, NodeSeen, SlotSeen, World
 from autoscaler.ports import Clock
 
 KARPENTER: Final = "/apis/karpenter.sh/v1"
@@ -71,7 +72,7 @@ class PoolCluster:
         self._changed = changed
         self._places = Places(scope.namespace)
         self._signs = Signs()
-        self._slots: dict[str, tuple[PlacedPod, str | None, SlotSeen]] = {}
+        self._slot_readings, self._node_readings, self._claim_readings = Readings(), Readings(), Readings()
         self._nodes_of: dict[str, set[str]] = defaultdict(set)
         self._claim_of: dict[str, str] = {}
         """Node -> its NodeClaim."""
@@ -171,7 +172,7 @@ class PoolCluster:
         claims = node_pools = None
         if karpenter:
             claims = tuple(
-                claim_seen(claim, tiers[pool], form)
+                self._claim(claim, tiers[pool], params)
                 for claim in self._claims.items.values()
                 if (pool := claim.metadata.labels.get(NODE_POOL, "")) in tiers
             )
@@ -183,7 +184,7 @@ class PoolCluster:
         priority = self.class_value(self._scope.priority_class) if _believed(self._classes) else -10
         return World(
             slots=None if slots is None else tuple(slots),
-            nodes=self._nodes_seen(params, now_s) if known else None,
+            nodes=tuple(self._nodes_seen(params, now_s)) if known else None,
             claims=claims,
             node_pools=node_pools,
             demand=demand,
@@ -192,44 +193,46 @@ class PoolCluster:
             serving_priority=serving_priority,
         )
 
-    def _nodes_seen(self, params: PoolParams, now_s: float) -> tuple[Any, ...]:
-        found = []
+    def _nodes_seen(self, params: PoolParams, now_s: float) -> Iterator[NodeSeen]:
         for tier in params.tiers:
-            starting = {taint.key for taint in self._startup_taints(tier.node_pool)}
             for name in self._nodes_of.get(tier.node_pool, ()):
                 node = self._nodes.items.get(name)
                 if node is None:
                     continue
-                claim = self._claims.items.get(self._claim_of.get(name, ""))
-                seen = node_seen(
-                    node, tier, params.slot, claim=claim, startup_taints=starting,
-                    there=self._places.on_node(name, params.slot.resource), gated_since_s=self._gated_s.get(name),
-                )  # fmt: skip
+                seen = self._node(node, tier, params)
                 if seen.gating_taints:
                     self._gated_s.setdefault(name, now_s)
                 else:
                     self._gated_s.pop(name, None)
-                found.append(seen)
-        return tuple(found)
+                yield seen
 
-    def _startup_taints(self, node_pool: str) -> tuple[Taint, ...]:
-        found = self._node_pools.items.get(node_pool)
-        return () if found is None else found.spec.template.spec.startup_taints
+    def _node(self, node: Node, tier: PoolTier, params: PoolParams) -> NodeSeen:
+        name, form = node.metadata.name, params.slot
+        claim = self._claims.items.get(self._claim_of.get(name, ""))
+        pool, there = self._node_pools.items.get(tier.node_pool), self._places.on_node(name, form.resource)
+        gated_s = self._gated_s.get(name)
+
+        def read() -> NodeSeen:
+            starting = () if pool is None else pool.spec.template.spec.startup_taints
+            keys = {taint.key for taint in starting}
+            return node_seen(node, tier, form, claim=claim, startup_taints=keys, there=there, gated_since_s=gated_s)
+
+        return self._node_readings.of(name, params.name, (node, claim, pool, there, gated_s, tier, form), read)
+
+    def _claim(self, claim: NodeClaim, tier: PoolTier, params: PoolParams) -> ClaimSeen:
+        form = params.slot
+        read = partial(claim_seen, claim, tier, form)
+        return self._claim_readings.of(claim.metadata.name, params.name, (claim, tier, form), read)
 
     def _slot(self, pod: PlacedPod) -> SlotSeen:
-        claim, key = self._signs.nominated(pod.metadata.uid), pod.metadata.key
-        kept = self._slots.get(key)
-        if kept is not None and kept[0] is pod and kept[1] == claim:
-            return kept[2]
-        seen = slot_seen(pod, claim)
-        self._slots[key] = (pod, claim, seen)
-        return seen
+        claim = self._signs.nominated(pod.metadata.uid)
+        return self._slot_readings.of(pod.metadata.key, "", (pod, claim), partial(slot_seen, pod, claim))
 
     def _on_pod(self, change: Change[PlacedPod]) -> None:
         self._places.note(change)
         if change.new is None and change.old is not None:
             self._signs.on_gone(change.old.metadata.uid)
-            self._slots.pop(change.key, None)
+            self._slot_readings.forget(change.key)
         if any(pod is not None and self._matters(pod) for pod in (change.old, change.new)):
             self._changed()
 
@@ -246,13 +249,17 @@ class PoolCluster:
             self._nodes_of[change.new.metadata.labels.get(label, "")].add(change.key)
         else:
             self._gated_s.pop(change.key, None)
-        self._changed()
+            self._node_readings.forget(change.key)
+        if any(node is not None and label in node.metadata.labels for node in (change.old, change.new)):
+            self._changed()
 
     def _on_claim(self, change: Change[NodeClaim]) -> None:
         self._signs.on_claim(change, self._clock.now())
         if change.old is not None and self._claim_of.get(change.old.status.node_name) == change.key:
             del self._claim_of[change.old.status.node_name]
-        if change.new is not None and change.new.status.node_name:
+        if change.new is None:
+            self._claim_readings.forget(change.key)
+        elif change.new.status.node_name:
             self._claim_of[change.new.status.node_name] = change.key
         self._changed()
 

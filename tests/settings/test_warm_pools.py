@@ -1,0 +1,53 @@
+"""What administrators say of warm pools: whose images slots pull, and shapes by name."""
+
+import pytest
+from pydantic import ValidationError
+
+from autoscaler.core.pool.params import CapacityType, Sharing
+from autoscaler.settings.model import Settings
+from autoscaler.settings.warm_pools import WarmPools
+
+ALLOWED = WarmPools(registries=("registry.example.com/team", "quay.io", "docker.io/vllm", "localhost:5000"))
+
+IMAGES = {
+    "registry.example.com/team/vllm:v1": True,
+    "registry.example.com/teammate/vllm:v1": False,
+    "registry.example.com/other/vllm:v1": False,
+    "quay.io/any/thing@sha256:00": True,
+    "quay.io.evil.example.com/any/thing": False,
+    "vllm/vllm-openai:v0.11.0": True,
+    "docker.io/vllm/vllm-openai": True,
+    "vllm": False,
+    "localhost:5000/vllm": True,
+}
+
+
+@pytest.mark.parametrize(("image", "expected"), IMAGES.items(), ids=IMAGES)
+def test_an_image_is_admitted_by_the_whole_part_of_its_registry(image: str, expected: bool) -> None:
+    assert ALLOWED.admits(image) is expected
+
+
+def test_without_a_registry_nothing_is_pulled() -> None:
+    assert not WarmPools().admits("registry.example.com/team/vllm:v1")
+
+
+def test_warm_pools_are_off_by_default_and_have_a_namespace_of_their_own() -> None:
+    settings = Settings()
+    assert not settings.warm_pools.enabled
+    assert settings.warm_pools.namespace not in {settings.namespace, "default"}
+
+
+def test_a_shape_is_named_once_with_its_price() -> None:
+    quarter = {"sku": "a100", "capacity_type": "spot", "sharing": "time-slicing", "parts": 4, "gpu_hour_price": 1.5}
+    settings = Settings.model_validate({"shapes": {"a100-quarter": quarter, "h100": {"sku": "h100"}}})
+    shape = settings.shapes["a100-quarter"]
+    assert (shape.capacity_type, shape.sharing, shape.parts) == (CapacityType.SPOT, Sharing.TIME_SLICING, 4)
+    assert settings.effective()["shapes"]["a100-quarter"]["gpu_hour_price"] == 1.5
+    with pytest.raises(ValidationError, match="whole GPUs have 1 part, shared ones more"):
+        Settings.model_validate({"shapes": {"odd": {"sku": "h100", "parts": 2}}})
+
+
+@pytest.mark.parametrize("registry", ["https://registry.example.com", "registry.example.com/", "*", ""])
+def test_a_registry_is_a_host_and_a_path_and_no_url(registry: str) -> None:
+    with pytest.raises(ValidationError):
+        WarmPools(registries=(registry,))
