@@ -92,6 +92,9 @@ TROUBLES: Final = {
     "HeadroomKedaCertificatesRefused": Trouble(
         {**LEADS, f"headroom_keda_certificates_refused{{{POD}}}": "0 1x30"}, 10, 12
     ),
+    "HeadroomKedaCertificateEnds": Trouble(
+        {**LEADS, f"headroom_keda_certificate_not_after_timestamp_seconds{{{POD}}}": f"{2 * 86_400 + 1200}x60"}, 30, 32
+    ),
     "HeadroomHpaHolds": Trouble({**LEADS, f'headroom_hpa_limit{{{CHAT},limit="tolerance"}}': "1x60"}, 29, 31),
 }
 
