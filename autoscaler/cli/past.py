@@ -9,7 +9,7 @@ import msgspec
 from autoscaler.errors import InputError
 from autoscaler.hindsight.estimates import Past
 from autoscaler.hindsight.page import Curve, Plot, Section, past_page
-from autoscaler.record.estimate import Account
+from autoscaler.record.estimate import Account, HourRow
 from autoscaler.record.explain import clock, duration, number
 from autoscaler.record.quality import Quality
 
@@ -82,17 +82,23 @@ def _quality(quality: Quality | None) -> list[str]:
     return [f"forecast: {q.text}", f"bounds that held: {100 * (q.coverage_ratio or 0):.1f} %{asked}{band}"]
 
 
+def _mean(held_hours: float, hour: HourRow) -> float:
+    """Replicas over the part of an hour that was counted."""
+    return held_hours * HOUR_S / hour.counted_s
+
+
 def _section(past: Past) -> Section:
     hours = past.estimate.hours if past.estimate is not None else ()
-    # A step is drawn forward from its instant: an hour begins where it began, and the last one ends with the count.
-    at_s = [(math.ceil(h.to_s / HOUR_S) - 1) * HOUR_S for h in hours]
+    # A step is drawn forward from its instant: an hour begins where it began, the first and last where the count did.
+    begun_s = -math.inf if past.estimate is None or past.estimate.from_s is None else past.estimate.from_s
+    at_s = [max(begun_s, (math.ceil(h.to_s / HOUR_S) - 1) * HOUR_S) for h in hours]
     drawn = (*hours, *hours[-1:])
     plots = (
-        Plot("held", "Replica-hours per hour", (
-            Curve("as it happened", "--order", [h.held_observed for h in drawn], step=True),
-            Curve("with Headroom's", "--ready", [h.held_ours for h in drawn], step=True, fill="--ready-fill"),
+        Plot("held", "Replicas held, mean of the hour", (
+            Curve("as it happened", "--order", [_mean(h.held_observed, h) for h in drawn], step=True),
+            Curve("with Headroom's", "--ready", [_mean(h.held_ours, h) for h in drawn], step=True, fill="--ready-fill"),
         )),
-        Plot("late", "Late requests per hour", (
+        Plot("late", "Late requests in the hour", (
             Curve("as it happened", "--order", [h.late_observed for h in drawn], step=True),
             Curve("by the model", "--faint", [h.late_modelled for h in drawn], step=True, dashed=True),
             Curve("with Headroom's", "--ready", [h.late_ours for h in drawn], step=True),

@@ -139,5 +139,7 @@ def _text(view: View, models: tuple[ModelScore, ...], drift: Drift | None) -> st
         why = f"its loss is {number(ratio)} of last value's"
     off = [f"{m.words} ({number(m.loss_ratio)})" for m in models if m.state == "off" and m.loss_ratio is not None]
     said = f"{leads[0].upper()}{leads[1:]} leads: {why}"
+    if drift is Drift.LOSING:
+        return f"{said}, and all others are switched off{': ' if off else ''}{', '.join(off)}"
     said += f"; switched off: {', '.join(off)}" if off else ""
     return said if drift is None else f"{said}. {drift.value[0].upper()}{drift.value[1:]}"

@@ -8,9 +8,12 @@ from typer.testing import CliRunner
 
 from autoscaler.api.policy import Policy, Slo
 from autoscaler.cli.main import app
-from autoscaler.cli.past import read_answer
+from autoscaler.cli.past import page, read_answer
+from autoscaler.hindsight.estimates import Past
+from autoscaler.record.estimate import HourRow
 from autoscaler.sim.headroom import WORKLOAD
 from tests.hindsight.recorded import lines, write
+from tests.web.builders import estimate
 
 run = CliRunner().invoke
 
@@ -146,6 +149,17 @@ def test_a_report_on_a_workload_that_is_not_there_is_refused(tmp_path: Path) -> 
     done = run(app, ["report", str(audit), "--workload", "prod/other"])
     assert done.exit_code == 2
     assert "--workload prod/other: not in" in done.stderr
+
+
+def test_an_hour_that_was_counted_in_part_is_drawn_where_it_was_and_by_what_was_held_in_it() -> None:
+    """Eleven replicas from 00:50 on: 1.8 replica-hours in the first hour, which are eleven all the same."""
+    first = HourRow(3600.0, 600.0, 60.0, 11 / 6, 0.5, 0.0, 0.0, 0.0)
+    second = HourRow(7200.0, 3600.0, 360.0, 11.0, 3.0, 0.0, 0.0, 0.0)
+    told = estimate(from_s=3000.0, to_s=7200.0, hours=(first, second))
+    html = page([Past("prod/chat", told, None)])
+    (drawn,) = json.loads(html.split('id="content">')[1].split("</script>")[0])
+    assert drawn["x"] == [3000.0, 3600.0, 7200.0]
+    assert [series["values"][0] for series in drawn["plots"][0]["series"]] == [11.0, 3.0]
 
 
 def test_a_workload_of_which_nothing_was_counted_yet_is_told_with_the_reason(tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ def test_when_all_others_are_off_last_value_leads_and_that_is_an_alarm() -> None
     view = replace(VIEW, forecast_model="last", switched_off=("holt", "ridge"))
     told = quality_of(replace(view, skill_ratio=(("last", 1.0), ("holt", 1.1), ("ridge", 1.08))), 100.0)
     assert told.drift == Drift.LOSING.name
-    assert told.text.startswith("Last value leads: no other model beats it; switched off: damped trend (1.1)")
+    assert told.text.startswith(
+        "Last value leads: no other model beats it, and all others are switched off: damped trend (1.1)"
+    )
 
 
 def test_before_anything_is_scored_nothing_is_called_good_or_bad() -> None:
