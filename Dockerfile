@@ -17,8 +17,9 @@ RUN uv sync --quiet --locked --no-dev --no-editable --compile-bytecode
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/headroom /opt/headroom
+# A user without a name has no home either, and libraries ask for one.
 # One thread of BLAS and OpenMP: on CPUs that others use as well, two threads make a fit twenty times slower.
-ENV PATH=/opt/headroom/bin:$PATH OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/headroom/bin:$PATH HOME=/tmp OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["headroom"]

@@ -1,6 +1,6 @@
 """What of the chart is generated, from where; ``python3 dev.py chart`` writes it, a test compares.
 
-Enters: config/crd and config/rbac, the controller's settings, comments in values.yaml. Leaves: files of the chart by name.
+Enters: config/crd, config/rbac, the controller's settings, comments in values.yaml. Leaves: files of the chart by name.
 """
 
 import json

@@ -61,6 +61,7 @@ def built(folder: Path) -> Path:
     for step, words in re.findall(r"^(ENV|COPY|RUN) (.*)$", first, re.MULTILINE):
         if step == "ENV":
             env |= dict(pair.replace(FOLDER, str(result)).split("=", 1) for pair in words.split())
+            env["UV_LINK_MODE"] = "hardlink"  # out of uv's cache on this machine: the same files, sooner
         elif step == "COPY":
             *names, _ = words.split()
             for name in names:
