@@ -20,7 +20,7 @@ from autoscaler.app.pool_specs import PoolSpecs
 from autoscaler.app.pool_telling import PoolTelling
 from autoscaler.app.pools import Pools
 from autoscaler.app.publishing import Events
-from autoscaler.record.pool_status import PoolStatus
+from autoscaler.record.pool_status import PoolLine, PoolStatus
 from autoscaler.settings.model import Settings
 
 CHECKPOINTS: Final = "headroom-pools"
@@ -39,6 +39,7 @@ class PoolSide:
         guard: Guard,
         may_write: Callable[[], bool],
         frozen: Callable[[], str | None],
+        shown: Callable[[tuple[PoolLine, ...]], None],
     ) -> None:
         given, api, clock = settings.warm_pools, outside.api, outside.clock
         self.enabled = given.enabled
@@ -62,6 +63,7 @@ class PoolSide:
             clock=clock,
             guard=guard,
             frozen=frozen,
+            shown=shown,
         )
 
     def _changed(self) -> None:

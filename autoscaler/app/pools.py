@@ -26,7 +26,7 @@ from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
 from autoscaler.ports import Clock, PortError, StateStore
-from autoscaler.record.pool_status import PoolCounts
+from autoscaler.record.pool_status import PoolCounts, PoolLine, pool_line
 from autoscaler.runtime.clock import breathe
 
 EVERY_S: Final = 5.0
@@ -72,6 +72,7 @@ class Pools:
         clock: Clock,
         guard: Guard,
         frozen: Callable[[], str | None],
+        shown: Callable[[tuple[PoolLine, ...]], None],
     ) -> None:
         self._cluster = cluster
         self._writer = writer
@@ -82,6 +83,7 @@ class Pools:
         self._clock = clock
         self._guard = guard
         self._frozen = frozen
+        self._shown = shown
         self._bell = asyncio.Event()
         self._spent_s = 0.0
         """What the deciding of one round took."""
@@ -133,6 +135,7 @@ class Pools:
             else:
                 await self._look(name, compiled)
             await breathe(self._clock)
+        self._shown(tuple(pool_line(pool) for pool in self._telling.pools))
 
     async def _look(self, name: str, compiled: Compiled) -> None:
         kept = self._kept.get(name)

@@ -133,7 +133,7 @@ class Live:
         )  # fmt: skip
         self._pools = PoolSide(
             settings, outside, demands=demands, events=self._events, guard=self._guard, may_write=may_write,
-            frozen=lambda: self._cluster.frozen,
+            frozen=lambda: self._cluster.frozen, shown=self.hub.publish_pools,
         )  # fmt: skip
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)

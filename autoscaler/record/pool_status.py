@@ -102,13 +102,17 @@ class PoolLine:
     state: str
     """How it does, in a word or two: the worst of what is true of it."""
     text: str
+    stages: tuple[tuple[str, int], ...]
+    breakers: tuple[BreakerStatus, ...]
+    idle_warm_h: float
+    """Slot-hours of warm slots that nobody used, since the process began."""
 
 
 def pool_line(pool: PoolStatus) -> PoolLine:
     """The row of a pool."""
     return PoolLine(
         pool.pool, pool.backend, pool.warm, pool.target, pool.starting, pool.hit_ratio, pool.refill_s, _state(pool),
-        pool.text,
+        pool.text, pool.stages, pool.breakers, round(pool.counts.idle_warm_s / 3600.0, 2),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from autoscaler.app.pools import GATHER_S, Pools
 from autoscaler.core.pool.intents import CreateSlot, Intent
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.world import ModelDemand, World
+from autoscaler.record.pool_status import PoolLine
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.settings.warm_pools import WarmPools
 from autoscaler.sim.warm.demand import ReplicaDemand
@@ -142,13 +143,14 @@ class Scene:
         self.written = Written(self.seen.plant)
         self.store = store or Store()
         self.frozen: str | None = None
+        self.shown: list[tuple[PoolLine, ...]] = []
         allowed = WarmPools(enabled=True, registries=("registry.example.com",))
         self.telling = PoolTelling(statuses=self.told, events=self.told, objects=self.seen.pools, clock=self.clock)
         self.pools = Pools(
             cluster=cast("PoolCluster", self.seen), writer=cast("PoolWriter", self.written),
             specs=PoolSpecs({"h100": Shape(sku="h100")}, allowed), demands=cast("Demands", self.wants),
             telling=self.telling, store=self.store, clock=self.clock, guard=Guard(self.clock),
-            frozen=lambda: self.frozen,
+            frozen=lambda: self.frozen, shown=self.shown.append,
         )  # fmt: skip
 
     async def wait(self, seconds: float) -> None:
@@ -180,6 +182,7 @@ async def test_a_pool_is_filled_to_its_minimum_and_told_of_as_it_warms() -> None
         await scene.wait(180.0)
         assert scene.warm == 2
         assert scene.written.created == ["chat-0", "chat-1"], "once is enough"
+        assert [(line.pool, line.warm, line.state) for line in scene.shown[-1]] == [("chat", 2, "warm")]
         assert scene.told.condition("Ready")[0] == scene.told.condition("Acting")[0] == "True"
         assert scene.told.statuses[-1]["warmSlots"] == 2
         assert ("Normal", "SlotsOrdered", "2 ordered in tier gpu: refill") in scene.told.events

@@ -19,6 +19,8 @@ _PARTS = {
     "page.css": "page.css",
     "page.js": "page.js",
     "panels.js": "panels.js",
+    "pools.css": "pools.css",
+    "pools.js": "pools.js",
     "page.html": "page.html",
     "preflight.css": "preflight.css",
     "preflight.js": "preflight.js",

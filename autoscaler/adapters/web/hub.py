@@ -18,6 +18,7 @@ from autoscaler.adapters.web.history import History, share_of
 from autoscaler.adapters.web.history import Row as PointRow
 from autoscaler.adapters.web.overview import TableRow, table_row
 from autoscaler.adapters.web.reader import Focus, Reader
+from autoscaler.record.pool_status import PoolLine
 from autoscaler.record.stream import Frame, Results, WorkloadFrame
 
 INTERVAL_S = 0.125
@@ -54,6 +55,7 @@ class Hub:
         self._history: dict[str, History] = {}
         self._changed: set[str] = set()
         self._results: list[Results] = []
+        self._pools: tuple[PoolLine, ...] = ()
         self._standing = Standing()
         self._now_s = 0.0
         self._heard_s = 0.0
@@ -101,6 +103,12 @@ class Hub:
             self._standing = standing
             self._tell("standing", _encode(standing))
 
+    def publish_pools(self, pools: tuple[PoolLine, ...]) -> None:
+        """Take all warm pools as they are now; readers are told when one changed."""
+        if pools != self._pools:
+            self._pools = pools
+            self._tell("pools", _encode(pools))
+
     def publish_results(self, results: Results) -> None:
         """Take the table of one workload; it stays on the page."""
         self._results.append(results)
@@ -144,6 +152,7 @@ class Hub:
             "decisions": {name: list(self._history[name].decisions) for name in shown},
             "standing": self._standing,
             "results": self._results,
+            "pools": self._pools,
             "ended": self._ended,
         }
         return self._event("snapshot", _encode(content))
