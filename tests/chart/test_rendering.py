@@ -11,6 +11,7 @@ from autoscaler.adapters.web.live import live_application
 from autoscaler.settings.model import Settings
 from tests.chart.generate import CHART, generated
 from tests.chart.rendering import EVERYTHING, NAMESPACE, RENDERINGS, helm, objects, of_kind, only, render
+from tests.conftest import ROOT
 
 KUBERNETES: Final = "1.37"
 FOREIGN: Final = {
@@ -106,6 +107,9 @@ def test_services_find_the_pods_and_kedas_only_the_one_that_leads(rendered: dict
     assert http["spec"]["selector"].items() <= labels.items()
     assert keda["spec"]["selector"].items() - labels.items() == {(LABEL, "true")}
     assert ports[keda["spec"]["ports"][0]["targetPort"]] == keda["spec"]["ports"][0]["port"]
+    (written,) = objects((ROOT / "config/keda/service.yaml").read_text())
+    assert written["spec"]["ports"] == keda["spec"]["ports"]
+    assert written["spec"]["selector"].items() <= keda["spec"]["selector"].items()
     settings = settings_of(found)
     assert f"{keda['metadata']['name']}.{NAMESPACE}:{keda['spec']['ports'][0]['port']}" in settings.keda_addresses
 
