@@ -8,6 +8,7 @@ import pytest
 
 from autoscaler import __version__
 from tests.chart.generate import CHART
+from tests.chart.rendering import helm
 from tests.conftest import ROOT
 
 WORKFLOWS: Final = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -45,6 +46,19 @@ def test_workflows_run_what_the_project_runs_with_the_rights_to_read(path: Any) 
     assert any(".ci/run" in run for run in runs)
     for run in runs:
         assert re.match(r"(sudo .*)?\.ci/run$|python3 dev\.py |docker ", run)
+
+
+def test_installations_that_are_shown_can_be_rendered() -> None:
+    shown = [path.read_text() for path in (ROOT / "README.md", CHART / "README.md")]
+    given = {
+        pair
+        for text in shown
+        for pair in re.findall(r"^helm .*--set ([\w.]+=[\w./-]+)|`--set ([\w.]+=\w+)`", text, re.MULTILINE)
+    }
+    assert len(given) == 2
+    for one, other in given:
+        done = helm("template", "headroom", CHART, "--set", (one or other).replace("REGISTRY", "registry.example.com"))
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_map_of_rooms_names_rooms_that_are_there() -> None:
