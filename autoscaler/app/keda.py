@@ -19,6 +19,7 @@ from autoscaler.app.hpa import HpaPreviews
 from autoscaler.app.keda_step import Step, step_of
 from autoscaler.ports import Clock
 from autoscaler.runtime.actuator import Act, Outcome
+from autoscaler.runtime.isolation import Bug
 from autoscaler.runtime.records import Entry, Feed, Stepped
 
 LATE_TICKS: Final = 3.0
@@ -160,7 +161,14 @@ class KedaAnswers:
             self.previews.told(claim, metric, value)
 
     def served(self, namespace: str, name: str) -> Served | Refused:
-        """The number for a ScaledObject."""
+        """The number for a ScaledObject; a bug on the way to it is a refusal of this one, with its words."""
+        concerned = f"{namespace}/{name}"
+        told = self._guard.attempt(f"the answer for {concerned}", partial(self._served, namespace, name))
+        if isinstance(told, Bug):
+            return Refused(Refusal.NOT_READY, f"{concerned} cannot be answered for, which is a bug: {told.message}")
+        return told
+
+    def _served(self, namespace: str, name: str) -> Served | Refused:
         if not self._books.leading:
             return Refused(Refusal.NOT_LEADING, f"{self._books.leader or 'nobody'} leads; this replica does not answer")
         if not self._synced:

@@ -425,3 +425,12 @@ def test_a_preview_that_fails_at_once_costs_keda_no_answer(capsys: pytest.Captur
     bench.answers.told(*KEY, "headroom-replicas", 5)
     assert bench.number() == 5
     assert "the preview of the HPA of prod/chat-so" in capsys.readouterr().out
+
+
+def test_a_bug_on_the_way_to_an_answer_refuses_that_one_in_words() -> None:
+    bench = Bench()
+    bench.step(5)
+    bench.known.in_mode = None  # type: ignore[assignment] # a bug, whatever it was that let this come so far
+    refusal, words = bench.refusal()
+    assert refusal is Refusal.NOT_READY
+    assert words.startswith("prod/chat-so cannot be answered for, which is a bug: AttributeError")
