@@ -98,6 +98,8 @@ class Ledger:
         self.reservations: dict[str, Reservation] = {}
         self.on_node: list[dict[str, int]] = []
         """Units by gang, for each node."""
+        self._planned: dict[int, dict[str, Reservation]] = {}
+        """Reservations by node of their plan."""
 
     def see(self, nodes: Sequence[NodeSeen], pods: Sequence[PodSeen]) -> tuple[str, ...]:
         """Take in what was observed. Returns the gangs that lost units they held, now without any: gangs are whole.
@@ -147,7 +149,7 @@ class Ledger:
     def reserve(self, reservation: Reservation) -> None:
         """Keep units for a gang; what is free is held at once. An older one of the gang ends."""
         self.unreserve(reservation.gang)
-        self.reservations[reservation.gang] = reservation
+        self._keep(reservation)
         for node in reservation.plan:
             self._settle(node)
 
@@ -155,7 +157,15 @@ class Ledger:
         """End a gang's reservation; what it held passes on."""
         ended = self.reservations.pop(gang, None)
         for node in ended.plan if ended is not None else ():
+            del self._planned[node][gang]
             self._settle(node)
+
+    def promised(self, node: int) -> int:
+        """Units of a node that somebody's leaving is to give to those who preempt, and that they do not hold yet."""
+        kept = self._planned.get(node)
+        if not kept:
+            return 0
+        return sum(r.plan[node] - r.held.get(node, 0) for r in kept.values() if r.kind is Kind.PREEMPTION)
 
     def widen(self, extra: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """Let the estate offer more units for a moment; `narrow` takes the answer."""
@@ -219,11 +229,12 @@ class Ledger:
         away = min(rest, node.failing_units) if node.usable else rest
         rest -= away
         reserved = 0
-        for reservation in self.reservations.values():
-            if at in reservation.plan:
-                held = min(reservation.plan[at], rest - reserved)
-                reservation.held[at] = held
-                reserved += held
+        for reservation in sorted(self._planned.get(at, {}).values(), key=lambda each: each.kind):
+            held = min(reservation.plan[at], rest - reserved)
+            reservation.held[at] = held
+            reserved += held
+        if reserved > row[Owner.RESERVED]:
+            self.estate.version += 1
         self.owned[at, Owner.RESERVED] = reserved
         self.owned[at, Owner.UNAVAILABLE] = away
         self.estate.set_free(at, rest - reserved)
@@ -286,7 +297,7 @@ class Ledger:
         self.estate.version = old.version + 1
         self.owned = np.zeros((len(nodes), len(Owner)), dtype=np.int64)
         self.on_node = [{} for _ in nodes]
-        self.holdings, self.reservations = {}, {}
+        self.holdings, self.reservations, self._planned = {}, {}, {}
         now_at = {at: self.estate.index.get((node.name, node.shape), -1) for at, node in enumerate(old.nodes)}
         lost = []
         for gang, holding in holdings.items():
@@ -298,8 +309,13 @@ class Ledger:
             plan = {now_at[at]: units for at, units in kept.plan.items() if now_at[at] >= 0}
             # A plan that lost a node is found again; what is left of it is kept meanwhile.
             spots = tuple(_moved(kept.spots, now_at)) if len(plan) == len(kept.plan) else ()
-            self.reservations[gang] = Reservation(gang, kept.kind, plan, kept.made_s, kept.start_s, {}, spots)
+            self._keep(Reservation(gang, kept.kind, plan, kept.made_s, kept.start_s, {}, spots))
         return lost
+
+    def _keep(self, reservation: Reservation) -> None:
+        self.reservations[reservation.gang] = reservation
+        for node in reservation.plan:
+            self._planned.setdefault(node, {})[reservation.gang] = reservation
 
 
 def _moved(spots: Sequence[Spot], now_at: Mapping[int, int]) -> Iterator[Spot]:

@@ -13,7 +13,7 @@ import numpy as np
 from autoscaler.core.batch import chain
 from autoscaler.core.batch.estate import WHOLE, Estate
 from autoscaler.core.batch.gangs import Form
-from autoscaler.core.columns import I64
+from autoscaler.core.columns import I64, Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,32 @@ class Placer:
 
     def take(self, wanted: Ask) -> tuple[Spot, ...] | None:
         """Take room for a whole gang; None, and nothing changed, where there is none."""
+        version = self.estate.version
         for level in wanted.levels:
             for mask in self.candidates(wanted, level):
                 spots = self._fill(wanted, mask)
                 if spots is not None:
                     return spots
+        self.estate.version = version
         return None
+
+    def counts(self, wanted: Ask, free: I64) -> bool:
+        """Whether the count admits a form, if nodes had these free units. Nothing is taken."""
+        estate, level = self.estate, wanted.levels[-1]
+        if level > len(self.levels):
+            shapes = list(wanted.units)
+            mine = free[estate.shape == shapes[0]]
+            return len(shapes) == 1 and bool((mine >= wanted.units[shapes[0]]).any())
+        able: Bools = np.ones(len(estate.masks[level]), dtype=np.bool_)
+        for shape, need in wanted.need.items():
+            offered = chain.slots(free * (estate.shape == shape), estate.sizes)
+            if level == WHOLE:
+                able &= (offered.sum(axis=0) >= need).all()
+            else:
+                by_domain = np.zeros((len(able), len(estate.sizes)), dtype=np.int64)
+                np.add.at(by_domain, estate.domain[level], offered)
+                able &= (by_domain >= need).all(axis=1)
+        return bool(able.any())
 
     def give(self, spots: tuple[Spot, ...], wanted: Ask) -> None:
         """Give back what `take` took."""

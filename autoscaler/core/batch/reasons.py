@@ -16,6 +16,7 @@ class BatchReason(Enum):
     # waits
     LIMIT = "a queue's limit"
     QUOTA = "others use what could be borrowed"
+    UNLENT = "more than others ever lend"
     ROOM = "not enough free units"
     FRAGMENTED = "enough free units, in pieces too small"
     TOPOLOGY = "no domain of the required level has the room"

@@ -1,0 +1,254 @@
+"""Who waits, in which order: a tournament over the tree whose winner is the next gang to try.
+
+Within a queue: priority, then age. Between siblings, at each level: who stays within what is guaranteed comes first,
+then the lower weighted dominant share with the gang added, then who used less lately, then priority and age. Each inner
+queue has a heap of its children, and only the path of a queue that changed is compared anew. Equal gangs of a queue
+stand in one bucket: when the first does not fit the whole bucket steps aside, and comes back once when room is gained.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.core.batch.gangs import Form, Gang
+from autoscaler.core.batch.params import Order
+from autoscaler.core.batch.reasons import Verdict
+from autoscaler.core.batch.tree import ROOT, Load, QueueTree
+
+NOBODY: Final = -1
+Rank = tuple[int, float, int]
+"""Priority (negative), time of creation, order of arrival: smaller goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brand:
+    """All that decides whether a gang may start; gangs of one brand in one queue are equal but for their rank."""
+
+    form: Form
+    lendable: bool
+    expected_s: float
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One gang that waits."""
+
+    gang: Gang
+    queue: int
+    brand: int
+    rank: Rank
+
+
+@dataclass(slots=True)
+class _Queue:
+    """The buckets of one queue."""
+
+    buckets: dict[int, list[tuple[Rank, str]]] = field(default_factory=dict)
+    ready: list[tuple[Rank, int]] = field(default_factory=list)
+    """The first of each bucket that may be tried; entries that do not hold any more are passed over."""
+    aside: dict[int, Verdict] = field(default_factory=dict)
+    """Buckets whose first did not fit, and why."""
+    used_log: float = -math.inf
+
+
+class Backlog:
+    """All waiting gangs. `expected_s` says how long a gang that does not say so is taken to run."""
+
+    def __init__(self, tree: QueueTree, half_life_s: float) -> None:
+        self.tree, self._half_life_s = tree, half_life_s
+        self.waiting: dict[str, Waiting] = {}
+        self.brands: list[Brand] = []
+        self.loads: list[Load] = []
+        """By brand."""
+        self._brand_of: dict[Brand, int] = {}
+        self._queues = [_Queue() for _ in tree.specs]
+        self._heaps: list[list[tuple[tuple[int, int, float, Rank], int, int]]] = [[] for _ in tree.specs]
+        self._version = [0] * len(tree.specs)
+        self._winner = [NOBODY] * len(tree.specs)
+        self._heads: list[Waiting | None] = [None for _ in tree.specs]
+        """Of each queue, as of its last comparison: the gang to try first."""
+        self._touched: dict[int, None] = {}
+        self._arrivals = 0
+        self.population: dict[int, int] = {}
+        """Gangs that wait, by brand."""
+        self._aside: dict[int, None] = {}
+        """Queues with buckets that stepped aside."""
+
+    def brand(self, form: Form, *, lendable: bool, expected_s: float) -> int:
+        """The number of a brand."""
+        brand = Brand(form, lendable, expected_s)
+        known = self._brand_of.get(brand)
+        if known is None:
+            known = self._brand_of[brand] = len(self.brands)
+            self.brands.append(brand)
+            self.loads.append(self.tree.load(form))
+        return known
+
+    def add(self, gang: Gang, queue: int, brand: int) -> Waiting:
+        """A gang begins to wait."""
+        self._arrivals += 1
+        waiting = Waiting(gang, queue, brand, (-gang.priority, gang.created_s, self._arrivals))
+        self.put(waiting)
+        return waiting
+
+    def put(self, waiting: Waiting) -> None:
+        """A gang waits (again), at the rank it has."""
+        brand = waiting.brand
+        self.waiting[waiting.gang.name] = waiting
+        self.population[brand] = self.population.get(brand, 0) + 1
+        queue = self._queues[waiting.queue]
+        bucket = queue.buckets.setdefault(brand, [])
+        heapq.heappush(bucket, (waiting.rank, waiting.gang.name))
+        if brand not in queue.aside and bucket[0][0] == waiting.rank:
+            heapq.heappush(queue.ready, (waiting.rank, brand))
+            self.touch(waiting.queue)
+
+    def drop(self, name: str) -> Waiting | None:
+        """A gang does not wait any more."""
+        waiting = self.waiting.pop(name, None)
+        if waiting is not None:
+            brand, queue = waiting.brand, self._queues[waiting.queue]
+            left = self.population[brand] - 1
+            if left:
+                self.population[brand] = left
+            else:
+                del self.population[brand]
+            self._renew(queue, brand)
+            self.touch(waiting.queue)
+        return waiting
+
+    def best(self) -> Waiting | None:
+        """The gang to try next."""
+        for leaf in self._touched:
+            self._compare(leaf)
+        self._touched.clear()
+        winner = self._winner[ROOT]
+        return None if winner == NOBODY else self._heads[winner]
+
+    def step_aside(self, waiting: Waiting, verdict: Verdict) -> None:
+        """The first of a bucket did not fit: all of the bucket wait, and in a strict queue all of the queue."""
+        queue = self._queues[waiting.queue]
+        queue.aside[waiting.brand] = verdict
+        if self.tree.spec(waiting.queue).order is Order.STRICT:
+            for brand in queue.buckets:
+                queue.aside.setdefault(brand, verdict)
+        self._aside[waiting.queue] = None
+        self.touch(waiting.queue)
+
+    def come_back(self, plausible: Callable[[int], bool]) -> None:
+        """Room was gained: buckets of brands that may fit now are tried again."""
+        for at in list(self._aside):
+            queue = self._queues[at]
+            strict = self.tree.spec(at).order is Order.STRICT
+            back = [brand for brand in queue.aside if strict or plausible(brand)]
+            for brand in back:
+                del queue.aside[brand]
+                self._renew(queue, brand)
+            if not queue.aside:
+                del self._aside[at]
+            if back:
+                self.touch(at)
+
+    def heads(self) -> Iterator[Waiting]:
+        """The first gang of each queue, tried or not; unless it is strict, also the first that its guarantee covers."""
+        tree = self.tree
+        for at in tree.leaves.values():
+            queue = self._queues[at]
+            first: Waiting | None = None
+            covered: Waiting | None = None
+            for brand in list(queue.buckets):
+                name = self._first(queue, brand)
+                if name is None:
+                    continue
+                each = self.waiting[name]
+                if first is None or each.rank < first.rank:
+                    first = each
+                if (covered is None or each.rank < covered.rank) and tree.within(at, self.loads[brand]):
+                    covered = each
+            if first is not None:
+                yield first
+            if covered is not None and covered is not first and tree.spec(at).order is Order.FAIR:
+                yield covered
+
+    def verdict(self, name: str) -> Verdict | None:
+        """Why the bucket of a gang stepped aside; None where it did not."""
+        waiting = self.waiting[name]
+        return self._queues[waiting.queue].aside.get(waiting.brand)
+
+    def in_queue(self, queue: int) -> list[Waiting]:
+        """The gangs of one queue, by rank."""
+        names = (name for bucket in self._queues[queue].buckets.values() for _, name in bucket)
+        mine = {name: self.waiting[name] for name in names if name in self.waiting}
+        return sorted((each for each in mine.values() if each.queue == queue), key=lambda each: each.rank)
+
+    def used(self, queue: int, gpu_s: float, at_s: float) -> None:
+        """How much a queue used up to a time, decayed to that time; serving's use of the tenant included.
+
+        Kept as a logarithm that moves with the half life, so that values of different instants compare.
+        """
+        log = math.log2(gpu_s) + at_s / self._half_life_s if gpu_s > 0 else -math.inf
+        self._queues[queue].used_log = log
+
+    def touch(self, leaf: int) -> None:
+        """What a queue holds, or who is first in it, has changed: it is compared again when somebody asks."""
+        self._touched[leaf] = None
+
+    def touch_all(self) -> None:
+        """What shares are measured against has changed."""
+        self._touched.update(dict.fromkeys(self.tree.leaves.values()))
+
+    def _compare(self, leaf: int) -> None:
+        """Compare a queue with its siblings again, and so on up the tree."""
+        self._heads[leaf] = head = self._head(leaf)
+        self._winner[leaf] = NOBODY if head is None else leaf
+        tree = self.tree
+        for at in tree.paths[leaf]:
+            parent = tree.parent[at]
+            heap = self._heaps[parent]
+            self._version[at] += 1
+            winner = self._winner[at]
+            if winner != NOBODY:
+                heapq.heappush(heap, (self._key(at, winner), self._version[at], at))
+            while heap and heap[0][1] != self._version[heap[0][2]]:
+                heapq.heappop(heap)
+            if len(heap) > 4 * len(tree.children[parent]) + 64:
+                heap[:] = [entry for entry in heap if entry[1] == self._version[entry[2]]]
+                heapq.heapify(heap)
+            self._winner[parent] = self._winner[heap[0][2]] if heap else NOBODY
+
+    def _key(self, at: int, leaf: int) -> tuple[int, int, float, Rank]:
+        head = self._heads[leaf]
+        assert head is not None
+        load = self.loads[head.brand]
+        within = self.tree.within(at, load)
+        return (0 if within else 1, self.tree.near(at, load), self._queues[at].used_log, head.rank)
+
+    def _head(self, leaf: int) -> Waiting | None:
+        """The first gang of a queue that may be tried."""
+        queue = self._queues[leaf]
+        while queue.ready:
+            rank, brand = queue.ready[0]
+            name = None if brand in queue.aside else self._first(queue, brand)
+            if name is not None and self.waiting[name].rank == rank:
+                return self.waiting[name]
+            heapq.heappop(queue.ready)
+        return None
+
+    def _renew(self, queue: _Queue, brand: int) -> None:
+        """Put the first of a bucket up again, and let go of entries that hold no more."""
+        name = self._first(queue, brand)
+        if name is not None and brand not in queue.aside:
+            heapq.heappush(queue.ready, (self.waiting[name].rank, brand))
+
+    def _first(self, queue: _Queue, brand: int) -> str | None:
+        bucket = queue.buckets.get(brand)
+        while bucket:
+            rank, name = bucket[0]
+            waiting = self.waiting.get(name)
+            if waiting is not None and waiting.rank == rank:
+                return name
+            heapq.heappop(bucket)
+        queue.buckets.pop(brand, None)
+        return None

@@ -1,0 +1,397 @@
+"""One cycle of admission: who starts, who leaves for whom, and for whom room is kept. Deterministic; bounded work.
+
+In order: gangs whose reservation is whole start. Then the tournament's winner is tried again and again, each one whole
+or not at all; who does not fit steps aside, so that others pass, unless the queue is strict. Then the longest-waiting
+heads look for victims. Last, the oldest head that waits for room gets a reservation at its expected start (EASY), one
+for each shape; from then on others pass it only where they do not delay it.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.core.batch import victims
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.loans import worth
+from autoscaler.core.batch.outcome import Admitted, Cycle, Evicted, Spots
+from autoscaler.core.batch.placement import Spot
+from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
+from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.starts import Ending, Start, arrivals, could_ever, first_start
+from autoscaler.core.batch.tree import MILLIONTHS
+from autoscaler.core.batch.victims import Books
+
+FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
+"""Reasons that an end of others cures."""
+
+SEARCH_AGAIN_S: Final = 2.0
+"""After a search for victims in vain, for a gang within what its queue is guaranteed."""
+
+SEARCH_SHARE_AGAIN_S: Final = 20.0
+"""The same for one that only has a fair share to claim (both a guess: leases and shares move slowly)."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What cycles found out and need not find out again, until what they depend on has changed."""
+
+    no_room: dict[int, int] = field(default_factory=dict)
+    """By brand: the version of the estate in which it had no room."""
+    no_wide: dict[int, int] = field(default_factory=dict)
+    """The same, beside reservations and loans."""
+    ever: dict[int, bool] = field(default_factory=dict)
+    """By brand: whether it fits an empty cluster."""
+    epoch: int = -1
+    closed: set[int] = field(default_factory=set)
+    """Brands without room, as long as no room is gained."""
+    version: int = -1
+    """Of the estate, for which that holds."""
+    searched: dict[str, float] = field(default_factory=dict)
+    """By gang that searched for victims in vain: when to search again."""
+
+
+class Cycles:
+    """Runs cycles over a room."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._memory = Memory()
+        self._admitted: list[Admitted] = []
+        self._evicted: list[Evicted] = []
+
+    def cycle(self, now_s: float) -> Cycle:
+        """What is to be done now."""
+        room, memory = self.room, self._memory
+        self._admitted, self._evicted = [], []
+        if memory.epoch != room.epoch:
+            self._memory = memory = Memory(epoch=room.epoch, searched=memory.searched)
+            room.expect()
+        self._reservations(now_s)
+        self._ask_back()
+        more = self._admissions(now_s)
+        if not more:
+            self._searches(now_s)
+            self._keep_starts(now_s)
+        return Cycle(tuple(self._admitted), tuple(self._evicted), more)
+
+    def _ask_back(self) -> None:
+        """Those aside whose obstacle may be gone are tried again; equal ones are asked about once."""
+        room, memory = self.room, self._memory
+        estate = room.ledger.estate
+
+        def plausible(brand: int) -> bool:
+            return memory.no_wide.get(brand) != estate.version
+
+        room.backlog.come_back(plausible)
+
+    def _admissions(self, now_s: float) -> bool:
+        """Admit one after another; True where the bound ended it."""
+        room = self.room
+        while len(self._admitted) < room.params.max_admissions:
+            waiting = None if self._all_closed() else room.backlog.best()
+            if waiting is None:
+                return False
+            verdict = self._try(waiting, now_s)
+            if verdict is not None:
+                room.backlog.step_aside(waiting, verdict)
+        return not self._all_closed() and room.backlog.best() is not None
+
+    def _all_closed(self) -> bool:
+        """Whether nobody who waits can have room, so that nobody need be asked."""
+        memory, population = self._memory, self.room.backlog.population
+        if memory.version != self.room.ledger.estate.version:
+            memory.version = self.room.ledger.estate.version
+            memory.closed.clear()
+        return len(memory.closed) >= len(population) and population.keys() <= memory.closed
+
+    def _try(self, waiting: Waiting, now_s: float) -> Verdict | None:
+        """Admit a gang, or say why not."""
+        room, memory, brand = self.room, self._memory, waiting.brand
+        load, estate = room.backlog.loads[brand], room.ledger.estate
+        change = room.tree.verdict(waiting.queue, load)
+        if change is not None:
+            return Verdict(change.reason, (change,))
+        if memory.no_room.get(brand) != estate.version:
+            spots = room.placer.take(room.ask(brand))
+            if spots is not None:
+                self._admit(waiting, spots, {}, BatchReason.FITS, now_s)
+                return None
+            memory.no_room[brand] = estate.version
+        own = room.ledger.reservations.get(waiting.gang.name)
+        if own is not None or memory.no_wide.get(brand) != estate.version:
+            if self._widely(waiting, own, now_s):
+                return None
+            memory.no_wide[brand] = estate.version
+        if own is None and memory.version == estate.version:
+            memory.closed.add(brand)
+        return self._no_room(brand)
+
+    def _widely(self, waiting: Waiting, own: Reservation | None, now_s: float) -> bool:
+        """Admit a gang on what is kept for it, on what it would give back in time, or on what serving lends."""
+        room = self.room
+        if own is not None and self._with(waiting, own, BatchReason.RESERVED, now_s):
+            return True
+        brand = room.backlog.brands[waiting.brand]
+        end_s = now_s + brand.expected_s * room.runs.ratios(waiting.queue)[1]
+        for kept in list(room.ledger.reservations.values()):
+            passes = kept.kind is Kind.START and kept is not own and end_s <= kept.start_s
+            if passes and self._with(waiting, kept, BatchReason.BACKFILL, now_s):
+                return True
+        return brand.lendable and self._borrow(waiting, now_s)
+
+    def _with(self, waiting: Waiting, kept: Reservation, reason: BatchReason, now_s: float) -> bool:
+        """Try with what a reservation holds; what is used of it comes back to it when the gang ends."""
+        ledger = self.room.ledger
+        extra = {node: units for node, units in kept.held.items() if units}
+        if not extra:
+            return False
+        opened = ledger.widen(extra)
+        spots = self.room.placer.take(self.room.ask(waiting.brand))
+        used = ledger.narrow(opened, extra)
+        if spots is None:
+            return False
+        ledger.use_held(kept, used)
+        self._admit(waiting, spots, {}, reason, now_s)
+        return True
+
+    def _borrow(self, waiting: Waiting, now_s: float) -> bool:
+        """Try with what serving lends of the gang's one shape."""
+        room = self.room
+        units = room.backlog.loads[waiting.brand].units
+        shape = room.params.shapes[units[0][0]].name
+        bound = room.bounds.get(shape)
+        restart_s = room.params.restart_s if waiting.gang.restart_s is None else waiting.gang.restart_s
+        if bound is None or len(units) > 1 or not worth(waiting.gang, bound, restart_s):
+            return False
+        ledger = room.ledger
+        lent = sum(
+            number
+            for holding in ledger.holdings.values()
+            for node, number in holding.lent.items()
+            if ledger.estate.nodes[node].shape == shape
+        )
+        idle = {at: n for at, n in ledger.lendable().items() if ledger.estate.nodes[at].shape == shape}
+        opened = ledger.widen(idle)
+        spots = room.placer.take(room.ask(waiting.brand))
+        if spots is not None:
+            free = opened[1]
+            used = {spot.node: 0 for spot in spots}
+            for spot in spots:
+                used[spot.node] += spot.units
+            borrowed = sum(max(0, units - free.get(node, units)) for node, units in used.items())
+            if lent + borrowed > bound.units:
+                room.placer.give(spots, room.ask(waiting.brand))
+                spots = None
+        taken = ledger.narrow(opened, idle)
+        if spots is None:
+            return False
+        self._admit(waiting, spots, taken, BatchReason.LOAN, now_s)
+        return True
+
+    def _admit(
+        self, waiting: Waiting, spots: tuple[Spot, ...], lent: dict[int, int], reason: BatchReason, now_s: float
+    ) -> None:
+        room = self.room
+        name = waiting.gang.name
+        room.ledger.book(name, spots, lent)
+        if name in room.ledger.reservations:
+            room.ledger.unreserve(name)
+        counts = room.kept_for.pop(name, None) is None
+        room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
+        self._memory.searched.pop(name, None)
+        nodes = room.ledger.estate.nodes
+        where = tuple(Spots(nodes[s.node].name, nodes[s.node].shape, s.pod_set, s.pods) for s in spots)
+        self._admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values())))
+
+    def _no_room(self, brand: int) -> Verdict:
+        """Why a brand that its quota allows has no room, and what would have to change."""
+        room, memory = self.room, self._memory
+        wanted, estate = room.ask(brand), room.ledger.estate
+        if brand not in memory.ever:
+            memory.ever[brand] = could_ever(room.ledger, room.placer, wanted)
+        names = estate.shape_names
+        if not memory.ever[brand]:
+            short = tuple(Change(BatchReason.TOO_LARGE, names[shape], n) for shape, n in wanted.units.items())
+            return Verdict(BatchReason.TOO_LARGE, short)
+        missing = tuple(
+            Change(BatchReason.ROOM, names[shape], units - estate.free_units(shape))
+            for shape, units in wanted.units.items()
+            if units > estate.free_units(shape)
+        )
+        if missing:
+            return Verdict(BatchReason.ROOM, missing)
+        required = wanted.form.topology.required
+        largest = wanted.pods[0][0]
+        if required is not None:
+            total = sum(wanted.units.values())
+            return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, total),))
+        return Verdict(BatchReason.FRAGMENTED, (Change(BatchReason.FRAGMENTED, names[wanted.pods[0][2]], largest),))
+
+    def _reservations(self, now_s: float) -> None:
+        """Start gangs whose reservation is whole; let go of what cannot become whole."""
+        room = self.room
+        for name, kept in list(room.ledger.reservations.items()):
+            waiting = room.kept_for.get(name)
+            if waiting is not None:
+                if kept.whole and kept.plan:
+                    self._start_kept(waiting, kept, now_s)
+                elif not self._coming(kept, now_s):
+                    room.keep_no_more(name, now_s)
+            elif name not in room.backlog.waiting:
+                room.ledger.unreserve(name)  # its gang was not seen again
+            elif kept.whole and kept.plan:
+                waiting = room.backlog.waiting[name]
+                load = room.backlog.loads[waiting.brand]
+                if room.tree.verdict(waiting.queue, load) is not None or not self._with(
+                    waiting, kept, BatchReason.RESERVED, now_s
+                ):
+                    room.ledger.unreserve(name)
+
+    def _start_kept(self, waiting: Waiting, kept: Reservation, now_s: float) -> None:
+        ledger = self.room.ledger
+        if kept.spots:
+            ledger.use_held(kept, kept.plan)
+            for spot in kept.spots:
+                if spot.cpu or spot.memory_gib:
+                    ledger.estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
+            self._admit(waiting, kept.spots, {}, BatchReason.RESERVED, now_s)
+        elif not self._with(waiting, kept, BatchReason.RESERVED, now_s):
+            self.room.keep_no_more(waiting.gang.name, now_s)
+
+    def _coming(self, kept: Reservation, now_s: float) -> bool:
+        """Whether all that a reservation lacks is held by gangs that leave, and not for too long already."""
+        room = self.room
+        if not kept.plan:
+            return False
+        for node, units in kept.plan.items():
+            if kept.held.get(node, 0) >= units:
+                continue
+            here = room.ledger.on_node[node]
+            leaving = 0
+            for name, number in here.items():
+                run = room.runs.all.get(name)
+                if run is not None and run.leaving_s is not None and now_s - run.leaving_s <= room.params.stuck_s:
+                    leaving += number
+            if not room.ledger.estate.nodes[node].usable or kept.held.get(node, 0) + leaving < units:
+                return False
+        return True
+
+    def _searches(self, now_s: float) -> None:
+        """Heads that may make others leave look for victims, the longest-waiting first."""
+        room, memory = self.room, self._memory
+        searches = 0
+        for waiting in self._oldest_heads():
+            if searches >= room.params.max_searches:
+                return
+            if now_s < memory.searched.get(waiting.gang.name, -math.inf):
+                continue
+            if self._why(waiting).reason is BatchReason.TOO_LARGE:
+                continue
+            searches += 1
+            self._search(waiting, now_s)
+
+    def _oldest_heads(self) -> list[Waiting]:
+        """The first gang of each queue, the longest-waiting first."""
+        return sorted(self.room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank))
+
+    def _why(self, waiting: Waiting) -> Verdict:
+        """Why a gang that does not start waits."""
+        change = self.room.tree.verdict(waiting.queue, self.room.backlog.loads[waiting.brand])
+        return self._no_room(waiting.brand) if change is None else Verdict(change.reason, (change,))
+
+    def _search(self, waiting: Waiting, now_s: float) -> None:
+        room, name = self.room, waiting.gang.name
+        load = room.backlog.loads[waiting.brand]
+        books = Books(room.tree, room.ledger, room.placer, room.runs)
+        spec = room.tree.spec(waiting.queue)
+        if room.tree.within(waiting.queue, load) and self._unkept(name) and self._try(waiting, now_s) is None:
+            return
+        found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
+        waited_s = max(0.0, now_s - waiting.gang.created_s)
+        owed = waited_s >= spec.grace_s
+        if found is None or not found.victims or not (owed or self._pays(waiting, found, now_s)):
+            within = room.tree.within(waiting.queue, load)
+            self._memory.searched[name] = now_s + (SEARCH_AGAIN_S if within else SEARCH_SHARE_AGAIN_S)
+            return
+        room.ledger.unreserve(name)
+        plan: dict[int, int] = {}
+        for spot in found.spots:
+            plan[spot.node] = plan.get(spot.node, 0) + spot.units
+        last_s = now_s + max(victim.run.gang.notice_s for victim in found.victims)
+        room.ledger.reserve(Reservation(name, Kind.PREEMPTION, plan, now_s, last_s, {}, found.spots))
+        for victim in found.victims:
+            self._evicted.append(room.evict(victim.run, victim.reason, name, now_s))
+        room.keep_for(waiting, now_s)
+
+    def _unkept(self, name: str) -> bool:
+        """Let go of starts that are kept for gangs beyond their guarantee: one within its own goes before."""
+        room = self.room
+        kept = [each.gang for each in room.ledger.reservations.values() if each.kind is Kind.START]
+        beyond = []
+        for other in kept:
+            waiting = room.backlog.waiting.get(other)
+            load = None if waiting is None else room.backlog.loads[waiting.brand]
+            if waiting is None or load is None or other == name or room.tree.within(waiting.queue, load):
+                continue
+            beyond.append(other)
+            room.ledger.unreserve(other)
+        return bool(beyond)
+
+    def _pays(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
+        """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
+        load = self.room.backlog.loads[waiting.brand]
+        start = self.expected_start(waiting, now_s, level=0)
+        if start is None:
+            return True
+        return found.cost_gpu_s < load.amounts[0] / MILLIONTHS * (start.at_s - now_s)
+
+    def expected_start(self, waiting: Waiting, now_s: float, *, level: int) -> Start | None:
+        """When a gang has room if all ends as expected; level 0 takes medians, level 1 ninth deciles."""
+        room = self.room
+        kept = room.ledger.reservations.get(waiting.gang.name)
+        wanted = room.ask(waiting.brand)
+        endings = self.endings(now_s, level)
+        own = {} if kept is None else kept.held
+        return first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=own)
+
+    def endings(self, now_s: float, level: int) -> list[Ending]:
+        """When gangs are expected to leave what they hold, and nodes to come."""
+        room = self.room
+        out = arrivals(room.ledger.estate)
+        for run in room.runs.all.values():
+            holding = room.ledger.holdings[run.name]
+            at_s = run.end_s(room.runs.ratios(run.queue)[level], now_s)
+            if run.leaving_s is not None:
+                at_s = max(now_s, run.leaving_s + run.gang.notice_s)
+            units = tuple((spot.node, spot.units) for spot in holding.spots if spot.node not in holding.lent)
+            out.append(Ending(at_s, units))
+        return out
+
+    def _keep_starts(self, now_s: float) -> None:
+        """Keep, or find, one reservation at the expected start for each shape."""
+        room = self.room
+        covered: set[int] = set()
+        shapes = len(room.params.shapes)
+        for name, kept in list(room.ledger.reservations.items()):
+            if kept.kind is not Kind.START or name not in room.backlog.waiting:
+                continue
+            waiting = room.backlog.waiting[name]
+            covered.update(shape for shape, _ in room.backlog.loads[waiting.brand].units)
+            if now_s >= kept.start_s or not kept.plan:
+                self._keep_start(waiting, now_s, kept.made_s)
+        for waiting in self._oldest_heads():
+            if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
+                return
+            mine = {shape for shape, _ in room.backlog.loads[waiting.brand].units}
+            if mine.isdisjoint(covered) and self._why(waiting).reason in FOR_ROOM:
+                covered |= mine
+                self._keep_start(waiting, now_s, now_s)
+
+    def _keep_start(self, waiting: Waiting, now_s: float, made_s: float) -> None:
+        room = self.room
+        start = self.expected_start(waiting, now_s, level=0)
+        room.ledger.unreserve(waiting.gang.name)
+        if start is not None:
+            kept = Reservation(waiting.gang.name, Kind.START, start.plan, made_s, start.at_s)
+            room.ledger.reserve(kept)

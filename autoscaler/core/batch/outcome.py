@@ -1,0 +1,70 @@
+"""What one cycle orders, and what is told of a gang that waits: the whole interface to whoever carries it out.
+
+Nodes are names. An admission is carried out as one patch; an eviction is a notice to the whole gang; a reservation is
+written down before its victims are told.
+"""
+
+from dataclasses import dataclass
+
+from autoscaler.core.batch.reasons import BatchReason, Change
+
+
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """Pods of one pod set on one node."""
+
+    node: str
+    shape: str
+    pod_set: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A whole gang starts now, there."""
+
+    gang: str
+    queue: str
+    spots: tuple[Spots, ...]
+    reason: BatchReason
+    lent_units: int = 0
+    """Of its units, those that serving may recall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A whole gang leaves."""
+
+    gang: str
+    queue: str
+    reason: BatchReason
+    beneficiary: str
+    """The gang that gets its place; empty for serving, and where units were lost."""
+    cost_gpu_s: float
+    """Work lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle orders."""
+
+    admitted: tuple[Admitted, ...]
+    evicted: tuple[Evicted, ...]
+    more: bool
+    """Whether the next cycle has work at once, because this one stopped at its bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is told of a gang that waits."""
+
+    gang: str
+    queue: str
+    position: int
+    """Its place in its queue; 1 is the first."""
+    reason: BatchReason
+    changes: tuple[Change, ...]
+    """What would let it start now; the first one named is what it waits for."""
+    p50_s: float | None
+    """When it is expected to start; None where nothing that is known lets it."""
+    p90_s: float | None

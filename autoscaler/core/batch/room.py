@@ -1,0 +1,277 @@
+"""The state of batch admission, and the events that change it. `cycle` decides; this keeps the books straight.
+
+Enters: gangs, their ends and checkpoints, what a cluster shows, what serving lends. A gang waits, is kept for (others
+leave for it: it counts for quota already), runs, or leaves (it counts no more and holds its GPUs still). Each event
+changes every book it touches at once, so that nothing has to be summed up again.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from autoscaler.core.batch.backlog import Backlog, Waiting
+from autoscaler.core.batch.estate import NodeSeen
+from autoscaler.core.batch.gangs import Gang, Refusal, refusal
+from autoscaler.core.batch.ledger import Kind, Ledger, Owner, PodSeen
+from autoscaler.core.batch.loans import Bill, LoanBound, bill, recall
+from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.params import BatchParams
+from autoscaler.core.batch.placement import Ask, Placer
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.running import Running, Runs
+from autoscaler.core.batch.tree import MILLIONTHS, Load, QueueTree
+
+
+class Room:
+    """Batch admission of one cluster."""
+
+    def __init__(self, params: BatchParams) -> None:
+        self.params = params
+        self.tree = QueueTree(params)
+        self.ledger = Ledger([shape.name for shape in params.shapes], len(params.levels))
+        self.placer = Placer(self.ledger.estate, params.levels)
+        self.backlog = Backlog(self.tree, params.half_life_s)
+        self.runs = Runs(params, self.tree)
+        self.kept_for: dict[str, Waiting] = {}
+        """Gangs that others leave for; they count for quota."""
+        self.bounds: dict[str, LoanBound] = {}
+        """What serving lends, by shape."""
+        self.changes = 0
+        """Grows with every change of the books, so that a search in vain is repeated only after one."""
+        self.epoch = 0
+        """Grows when nodes change."""
+        self._mix: dict[int, float] = {}
+        self._evictions: dict[str, int] = {}
+
+    def submit(self, gang: Gang, now_s: float) -> Refusal | None:
+        """A gang wants to start. One that waits already is replaced; one that holds GPUs is left as it is."""
+        refused = refusal(gang, self.params, self.tree.leaves)
+        if refused is not None:
+            self.cancel(gang.name, now_s)
+            return refused
+        if gang.name in self.runs.all:
+            return None
+        kept = self.ledger.reservations.get(gang.name)
+        if gang.name in self.kept_for:
+            kept = None
+        self.cancel(gang.name, now_s)
+        queue = self.tree.leaves[gang.queue]
+        waiting = self.backlog.add(gang, queue, self.brand(gang))
+        for each in gang.form.pod_sets:
+            self._mix[each.units] = self._mix.get(each.units, 0.0) + each.total_units
+        if kept is not None and kept.kind is Kind.PREEMPTION:
+            # After a restart: what was freed for it then is its own still.
+            self.ledger.reserve(kept)
+            self.keep_for(waiting, now_s)
+        self.changes += 1
+        return None
+
+    def brand(self, gang: Gang) -> int:
+        """The number of the brand of a gang."""
+        expected_s = self.params.expected_s if gang.expected_s is None else gang.expected_s
+        return self.backlog.brand(gang.form, lendable=gang.lendable, expected_s=expected_s)
+
+    def cancel(self, name: str, now_s: float) -> None:
+        """A gang wants nothing any more: it was deleted, or ended. What it held, or was kept for it, passes on."""
+        kept = self.kept_for.pop(name, None)
+        if kept is not None:
+            self.count(kept.queue, self.backlog.loads[kept.brand], -1, now_s)
+        self.backlog.drop(name)
+        if name in self.runs.all:
+            self._ended(name, now_s)
+        self.ledger.unreserve(name)
+        self._evictions.pop(name, None)
+        self.changes += 1
+
+    def finish(self, name: str, now_s: float) -> None:
+        """A gang ended by itself."""
+        run = self.runs.all.get(name)
+        if run is not None and run.leaving_s is None:
+            self.runs.ran(run, now_s)
+        self.cancel(name, now_s)
+
+    def left(self, name: str, now_s: float) -> None:
+        """A gang that was asked to leave has left its GPUs; it waits again, at its old rank."""
+        run = self.runs.all.get(name)
+        if run is not None and run.leaving_s is not None:
+            self._ended(name, now_s)
+            self._wait_again(run)
+
+    def checkpointed(self, name: str, at_s: float) -> None:
+        """A gang wrote a checkpoint."""
+        self.runs.checkpointed(name, at_s)
+        self.changes += 1
+
+    def see(self, nodes: Sequence[NodeSeen], pods: Sequence[PodSeen], now_s: float) -> tuple[Evicted, ...]:
+        """What the cluster shows. Gangs that lost units leave whole; what they did not lose is free at once."""
+        there = {pod.gang for pod in pods}
+        for name in [name for name in self.ledger.holdings if name not in self.runs.all and name not in there]:
+            self.ledger.release(name)  # pods that outlived their gang are gone
+        before = self.ledger.estate
+        lost = self.ledger.see(nodes, pods)
+        if self.ledger.estate is not before:
+            self.placer = Placer(self.ledger.estate, self.params.levels, self._mix)
+        self.epoch += 1
+        self.changes += 1
+        evicted = tuple(self._lost(name, now_s) for name in lost if name in self.runs.all)
+        self._capacity()
+        return evicted
+
+    def adopt(self, gang: Gang, started_s: float, now_s: float) -> Refusal | None:
+        """A gang that runs already, met after a restart: its pods were seen, this says what they are."""
+        refused = refusal(gang, self.params, self.tree.leaves)
+        if refused is None and gang.name in self.ledger.holdings and gang.name not in self.runs.all:
+            waiting = self.backlog.add(gang, self.tree.leaves[gang.queue], self.brand(gang))
+            self.started(waiting, started_s, now_s, on_loan=False)
+        return refused
+
+    def lend(self, bounds: Mapping[str, LoanBound]) -> None:
+        """What serving lends from now on, by shape; a lower bound recalls nothing by itself."""
+        self.bounds = dict(bounds)
+        self.changes += 1
+        self.ledger.estate.version += 1
+        self._capacity()
+
+    def recall(
+        self, shape: str, units: int, now_s: float, nodes: Sequence[str] | None = None
+    ) -> tuple[tuple[Evicted, ...], tuple[Bill, ...]]:
+        """Serving takes units back: whole gangs on loan, the cheapest first; loans that leave already count."""
+        index = self.ledger.estate.index
+        at = None if nodes is None else [index[name, shape] for name in nodes if (name, shape) in index]
+        wanted = self.tree.shapes[shape]
+        on_loan = [run for run in self.runs.all.values() if run.on_loan and run.load.units[0][0] == wanted]
+        lent = {run.name: self.ledger.holdings[run.name].lent for run in on_loan}
+        leaving = sum(
+            number
+            for run in on_loan
+            if run.leaving_s is not None
+            for node, number in lent[run.name].items()
+            if at is None or node in at
+        )
+        stay = [run for run in on_loan if run.leaving_s is None]
+        bound = self.bounds.get(shape, LoanBound(0))
+        evicted, bills = [], []
+        for run in recall(stay, lent, units - leaving, now_s, at):
+            bills.append(bill(run, sum(lent[run.name].values()), bound, now_s))
+            evicted.append(self.evict(run, BatchReason.RECALLED, "", now_s))
+        return tuple(evicted), tuple(bills)
+
+    def serving_uses(self, queue: str, gpus: float, now_s: float) -> None:
+        """A tenant's serving uses more (or less) reference GPUs: it counts in what breaks ties, not in quota."""
+        for at in self.tree.paths[self.tree.index[queue]]:
+            self.backlog.used(at, self.runs.use(at, gpus, now_s), now_s)
+
+    def ask(self, brand: int) -> Ask:
+        """What a brand asks of the estate."""
+        return self.placer.ask(self.backlog.brands[brand].form)
+
+    def expect(self) -> None:
+        """Score placements from now on by what was asked for so far."""
+        self.placer.expect(self._mix)
+
+    def count(self, queue: int, load: Load, sign: int, now_s: float) -> None:
+        """A load begins or ends to count, for quota, shares and what was used."""
+        if sign > 0:
+            self.tree.add(queue, load)
+        else:
+            self.tree.remove(queue, load)
+        gpus = sign * load.amounts[0] / MILLIONTHS
+        for at in self.tree.paths[queue]:
+            self.backlog.used(at, self.runs.use(at, gpus, now_s), now_s)
+        self.changes += 1
+
+    def started(self, waiting: Waiting, started_s: float, now_s: float, *, on_loan: bool, counts: bool = True) -> None:
+        """A gang holds GPUs from now on; `counts` says whether it is to be counted still."""
+        gang, params = waiting.gang, self.params
+        load = self.backlog.loads[waiting.brand]
+        if counts:
+            self.count(waiting.queue, load, 1, now_s)
+        self.backlog.drop(gang.name)
+        evictions = self._evictions.get(gang.name, 0)
+        lease_s = max(gang.min_runtime_s, self.tree.spec(waiting.queue).min_runtime_s)
+        self.runs.start(
+            Running(
+                gang, waiting.queue, waiting.brand, load, started_s, waiting.rank,
+                self.backlog.brands[waiting.brand].expected_s, started_s + lease_s,
+                max(started_s, gang.checkpoint_s if gang.checkpoint_s is not None else started_s),
+                params.restart_s if gang.restart_s is None else gang.restart_s, on_loan, evictions=evictions,
+            )
+        )  # fmt: skip
+        self.backlog.touch(waiting.queue)
+
+    def keep_for(self, waiting: Waiting, now_s: float) -> None:
+        """Others leave for a gang: it counts from now on."""
+        self.kept_for[waiting.gang.name] = waiting
+        self.count(waiting.queue, self.backlog.loads[waiting.brand], 1, now_s)
+        self.backlog.drop(waiting.gang.name)
+        self.backlog.touch(waiting.queue)
+
+    def keep_no_more(self, name: str, now_s: float) -> None:
+        """What was to be freed for a gang is not to be had: it waits again, at its old rank."""
+        waiting = self.kept_for.pop(name)
+        self.count(waiting.queue, self.backlog.loads[waiting.brand], -1, now_s)
+        self.ledger.unreserve(name)
+        self.backlog.put(waiting)
+
+    def evict(self, run: Running, reason: BatchReason, beneficiary: str, now_s: float) -> Evicted:
+        """Ask a gang to leave: it counts no more, and holds its GPUs until it has left."""
+        cost = run.cost_gpu_s(now_s)
+        self.runs.leave(run, now_s)
+        self.count(run.queue, run.load, -1, now_s)
+        self.backlog.touch(run.queue)
+        self._evictions[run.name] = run.evictions + 1
+        return Evicted(run.name, run.gang.queue, reason, beneficiary, cost)
+
+    def contradictions(self) -> list[str]:
+        """Faults of the books; empty unless there is a fault in this room."""
+        counted = {name: (run.queue, run.load) for name, run in self.runs.all.items() if run.leaving_s is None}
+        for name, waiting in self.kept_for.items():
+            counted[f"kept for {name}"] = (waiting.queue, self.backlog.loads[waiting.brand])
+        out = [*self.ledger.contradictions(), *self.tree.contradictions(counted)]
+        for name, run in self.runs.all.items():
+            holding = self.ledger.holdings.get(name)
+            held = 0 if holding is None else sum(spot.units for spot in holding.spots)
+            if held != sum(units for _, units in run.load.units):
+                out.append(f"{name} holds {held}")
+        both = set(self.runs.all) & (set(self.backlog.waiting) | set(self.kept_for))
+        return [*out, *(f"{name} waits and runs" for name in sorted(both))]
+
+    def _ended(self, name: str, now_s: float) -> Running | None:
+        run = self.runs.end(name)
+        if run is not None:
+            if run.leaving_s is None:
+                self.count(run.queue, run.load, -1, now_s)
+                self.backlog.touch(run.queue)
+            self.ledger.release(name)
+            self.changes += 1
+        return run
+
+    def _lost(self, name: str, now_s: float) -> Evicted:
+        run = self.runs.all[name]
+        cost = run.cost_gpu_s(now_s)
+        self._evictions[name] = run.evictions + 1
+        self._ended(name, now_s)
+        self._wait_again(run)
+        return Evicted(name, run.gang.queue, BatchReason.LOST, "", cost)
+
+    def _wait_again(self, run: Running) -> None:
+        self.backlog.put(Waiting(run.gang, run.queue, run.brand, run.rank))
+
+    def _capacity(self) -> None:
+        """What batch may use in all: every unit that is neither serving's own, standby, foreign nor unavailable."""
+        ledger = self.ledger
+        away = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN, Owner.UNAVAILABLE)].sum(axis=1)
+        units = [0] * len(self.params.shapes)
+        for at, (shape, total) in enumerate(
+            zip(ledger.estate.shape.tolist(), ledger.estate.units.tolist(), strict=True)
+        ):
+            units[shape] += total - int(away[at])
+        lent = [0] * len(units)
+        for holding in ledger.holdings.values():
+            for node, number in holding.lent.items():
+                lent[int(ledger.estate.shape[node])] += number
+        for name, bound in self.bounds.items():
+            units[self.tree.shapes[name]] += max(0, bound.units - lent[self.tree.shapes[name]])
+        spare = ledger.estate.spare.sum(axis=0)
+        held = [[spot.cpu, spot.memory_gib] for h in ledger.holdings.values() for spot in h.spots]
+        cpu, memory_gib = (float(spare[at]) + sum(each[at] for each in held) for at in (0, 1))
+        if self.tree.capacity(units, cpu, memory_gib):
+            self.backlog.touch_all()

@@ -1,0 +1,143 @@
+"""Gangs that run or leave: what their eviction costs, in which order they give way, and when they are expected to end.
+
+Enters: admissions, ends, checkpoints. Leaves: costs in GPU-seconds of the reference GPU, the one currency in which
+evictions, waiting and replicas are compared; and ends at two levels of confidence, from what a gang says times how the
+gangs of its queue kept to what they said.
+"""
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.core.batch.gangs import Gang
+from autoscaler.core.batch.params import BatchParams
+from autoscaler.core.batch.tree import MILLIONTHS, Load, QueueTree
+from autoscaler.core.spread import spread
+
+KEPT_RATIOS: Final = 32
+"""Of run time over expected run time, for each queue."""
+
+PRIOR: Final = (1.0, 1.5)
+"""Median and ninth decile of that ratio before a queue has eight of its own (a guess)."""
+
+
+@dataclass(slots=True)
+class Running:
+    """One gang that was admitted."""
+
+    gang: Gang
+    queue: int
+    brand: int
+    load: Load
+    started_s: float
+    rank: tuple[int, float, int]
+    """Its rank while it waited, which it gets back when it is evicted."""
+    expected_s: float
+    lease_until_s: float
+    checkpoint_s: float
+    restart_s: float
+    on_loan: bool = False
+    leaving_s: float | None = None
+    """Since when it was asked to leave; it holds its GPUs still and counts for no quota."""
+    evictions: int = 0
+
+    @property
+    def name(self) -> str:
+        """The gang's name."""
+        return self.gang.name
+
+    def cost_gpu_s(self, now_s: float) -> float:
+        """Work that is lost when it leaves now: since the last checkpoint, and until it works again."""
+        lost_s = max(0.0, now_s - self.checkpoint_s) + self.restart_s
+        return self.load.amounts[0] / MILLIONTHS * lost_s
+
+    def key(self) -> tuple[int, float, str]:
+        """Order in which gangs of a queue give way: the unimportant first, then who loses the least time."""
+        return self.gang.priority, self.restart_s - self.checkpoint_s, self.gang.name
+
+    def end_s(self, ratio: float, now_s: float) -> float:
+        """When it is expected to end; one that is over its time is taken to need another tenth of it."""
+        expected = self.started_s + self.expected_s * ratio
+        return expected if expected > now_s else now_s + 0.1 * (now_s - self.started_s) + 1.0
+
+
+@dataclass(slots=True)
+class _Past:
+    ratios: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_RATIOS))
+    gpu_s: float = 0.0
+    """Decayed use up to `at_s`."""
+    rate: float = 0.0
+    at_s: float = 0.0
+
+
+class Runs:
+    """All gangs that hold GPUs, by name and by queue in order of giving way."""
+
+    def __init__(self, params: BatchParams, tree: QueueTree) -> None:
+        self._params, self._tree = params, tree
+        self.all: dict[str, Running] = {}
+        self._in_order: list[list[tuple[int, float, str]]] = [[] for _ in tree.specs]
+        self._past = [_Past() for _ in tree.specs]
+
+    def start(self, run: Running) -> None:
+        """A gang holds GPUs and counts."""
+        self.all[run.name] = run
+        insort(self._in_order[run.queue], run.key())
+
+    def leave(self, run: Running, now_s: float) -> None:
+        """A gang was asked to leave: it gives way no more."""
+        run.leaving_s = now_s
+        self._out_of_order(run)
+
+    def end(self, name: str) -> Running | None:
+        """A gang holds nothing any more."""
+        run = self.all.pop(name, None)
+        if run is not None and run.leaving_s is None:
+            self._out_of_order(run)
+        return run
+
+    def checkpointed(self, name: str, at_s: float) -> None:
+        """A gang wrote a checkpoint."""
+        run = self.all.get(name)
+        if run is not None and run.leaving_s is None:
+            self._out_of_order(run)
+            run.checkpoint_s = max(run.checkpoint_s, at_s)
+            insort(self._in_order[run.queue], run.key())
+
+    def in_order(self, queue: int) -> Iterator[Running]:
+        """The gangs of a queue that may be asked to leave, the first to give way first."""
+        for _, _, name in self._in_order[queue]:
+            yield self.all[name]
+
+    def count(self, queue: int) -> int:
+        """Gangs of a queue that hold GPUs and were not asked to leave."""
+        return len(self._in_order[queue])
+
+    def ran(self, run: Running, now_s: float) -> None:
+        """A gang ended by itself: how long it ran beside what was expected is learnt."""
+        if run.expected_s > 0:
+            self._past[run.queue].ratios.append(max(0.0, now_s - run.started_s) / run.expected_s)
+
+    def ratios(self, queue: int) -> tuple[float, float]:
+        """Run time over expected run time of the queue's gangs, median and ninth decile."""
+        ratios = self._past[queue].ratios
+        if len(ratios) < 8:
+            return PRIOR
+        quantiles = spread(ratios)
+        return max(quantiles.p50_s, 0.01), max(quantiles.p90_s, 0.01)
+
+    def use(self, queue: int, gpus: float, now_s: float) -> float:
+        """Change what a queue uses, serving's use of the tenant included. Returns its decayed GPU-seconds up to now."""
+        past, half_life_s = self._past[queue], self._params.half_life_s
+        left = 0.5 ** (max(0.0, now_s - past.at_s) / half_life_s)
+        past.gpu_s = past.gpu_s * left + past.rate * half_life_s / math.log(2) * (1 - left)
+        past.rate, past.at_s = max(0.0, past.rate + gpus), max(now_s, past.at_s)
+        return past.gpu_s
+
+    def _out_of_order(self, run: Running) -> None:
+        mine = self._in_order[run.queue]
+        at = bisect_left(mine, run.key())
+        del mine[at]

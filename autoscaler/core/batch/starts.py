@@ -1,0 +1,135 @@
+"""When a gang that does not fit now is expected to start, and on which nodes.
+
+Enters: the ledger, gangs that run with their expected ends, nodes on their way. Leaves: the first instant at which the
+whole gang has room if everything ends as expected, with the nodes; None where it has room never. More room never hurts,
+so the instant is found by halving over the expected ends.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.batch.estate import Estate
+from autoscaler.core.batch.ledger import Ledger, Owner
+from autoscaler.core.batch.placement import Ask, Placer
+from autoscaler.core.columns import I64
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Units that are expected to be left."""
+
+    at_s: float
+    units: tuple[tuple[int, int], ...]
+    """(node, units)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The expected start of a gang."""
+
+    at_s: float
+    plan: dict[int, int]
+    """Units by node."""
+
+
+def arrivals(estate: Estate) -> list[Ending]:
+    """What nodes on their way bring."""
+    return [
+        Ending(node.due_s, ((at, node.units),)) for at, node in enumerate(estate.nodes) if node.due_s is not None
+    ]  # fmt: skip
+
+
+def first_start(
+    ledger: Ledger,
+    placer: Placer,
+    wanted: Ask,
+    *,
+    endings: Iterable[Ending],
+    now_s: float,
+    own: Mapping[int, int] | None = None,
+) -> Start | None:
+    """The first start, from now on, of a gang that may use `own` units beside those that are free."""
+    estate = ledger.estate
+    base = estate.free.copy()
+    for node, units in (own or {}).items():
+        base[node] += units
+    ordered = sorted(endings, key=lambda each: each.at_s)
+    upto = np.cumsum([0, *(len(each.units) for each in ordered)])
+    nodes = np.array([node for each in ordered for node, _ in each.units], dtype=np.int64)
+    left = np.array([units for each in ordered for _, units in each.units], dtype=np.float64)
+
+    def room(count: int) -> I64:
+        ended = int(upto[count])
+        gained = np.bincount(nodes[:ended], weights=left[:ended], minlength=len(base)).astype(np.int64)
+        return np.asarray(np.minimum(base + gained, estate.units), dtype=np.int64)
+
+    low, high = 0, len(ordered)
+    if not placer.counts(wanted, room(high)):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if placer.counts(wanted, room(middle)):
+            high = middle
+        else:
+            low = middle + 1
+    step = 1
+    while (plan := _planned(ledger, placer, wanted, room(low))) is None:
+        # The count admits, cores, memory or odd sizes do not: later, in growing steps.
+        if low == len(ordered):
+            return None
+        low, step = min(len(ordered), low + step), 2 * step
+    return Start(max(now_s, ordered[low - 1].at_s) if low else now_s, plan)
+
+
+def could_ever(ledger: Ledger, placer: Placer, wanted: Ask) -> bool:
+    """Whether the gang fit if gangs, loans and reservations were gone and nodes on their way had come."""
+    estate = ledger.estate
+    occupied = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN)].sum(axis=1)
+    there = np.array([node.usable or node.due_s is not None for node in estate.nodes], dtype=np.bool_)
+    failing = np.array([node.failing_units for node in estate.nodes], dtype=np.int64)
+    room = np.where(there, np.maximum(0, estate.units - occupied - failing), 0)
+    if wanted.exact and not wanted.vector:
+        return placer.counts(wanted, room)
+    return placer.counts(wanted, room) and _planned(ledger, placer, wanted, room) is not None
+
+
+def _planned(ledger: Ledger, placer: Placer, wanted: Ask, room: I64) -> dict[int, int] | None:
+    """Units by node of a placement, if this were the room; nothing is changed."""
+    estate = ledger.estate
+    kept, version = estate.free.copy(), estate.version
+    estate.set_all_free(room)
+    spots = placer.take(wanted)
+    if spots is not None:
+        placer.give(spots, wanted)
+    estate.set_all_free(kept)
+    estate.version = version
+    if spots is None:
+        return None
+    plan: dict[int, int] = {}
+    for spot in spots:
+        plan[spot.node] = plan.get(spot.node, 0) + spot.units
+    return plan
+
+
+def fluid(
+    ahead_units: Sequence[float], ends_s: Sequence[tuple[float, int]], free: int, flow: float, now_s: float
+) -> list[float]:
+    """Expected starts of gangs in the order they are taken, `ahead_units` being each one's own and all before it.
+
+    Room is counted only, not placed: the free units, those that running gangs leave, and beyond them a steady flow in
+    units a second, at which all that is admitted meanwhile ends.
+    """
+    ordered = sorted(ends_s)
+    times = np.array([now_s, *(at_s for at_s, _ in ordered)])
+    gained = free + np.concatenate([np.zeros(1), np.cumsum([units for _, units in ordered])])
+    out = []
+    for units in ahead_units:
+        at = int(np.searchsorted(gained, units - 1e-9))
+        if at < len(times):
+            out.append(max(now_s, float(times[at])))
+        else:
+            out.append(float(times[-1]) + (units - float(gained[-1])) / flow if flow > 0 else math.inf)
+    return out

@@ -1,0 +1,271 @@
+"""The tree of queues: what each holds, what it may still take, and how its share compares.
+
+Enters: parameters, capacity, and loads that begin or end. Leaves: quota verdicts and shares. All is kept up to date
+along the one path from a queue to the root, in whole numbers, so that a thousand admissions leave no rounding behind;
+plain lists, because each admission touches a few entries only. What of a guarantee may be lent flows to the parent;
+what a queue uses beyond what it keeps flows there as well (the rule of Kueue's cohorts, which users know).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.core.batch.gangs import Form
+from autoscaler.core.batch.params import UNLIMITED, BatchParams, QueueSpec, Quota
+from autoscaler.core.batch.reasons import BatchReason, Change
+
+ROOT: Final = 0
+"""The whole cluster; queues without parent are its children."""
+
+MILLIONTHS: Final = 1_000_000
+NEAR: Final = 1.0 / math.log(1.05)
+"""Shares within five percent count as equal; older use decides among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a form counts for quota and shares."""
+
+    units: tuple[tuple[int, int], ...]
+    """(shape, units)."""
+    amounts: tuple[int, int, int]
+    """Millionths of reference GPUs, thousandths of cores, MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """Numbers of one queue by shape; plain lists."""
+
+    guaranteed: list[int]
+    most: list[int]
+    """The smaller of its limit, and what is guaranteed and borrowable together."""
+    total: list[int]
+    """What it has to give away or use, children's kept parts aside."""
+    kept: list[int]
+    """The part of `total` that nobody else may use."""
+
+
+class QueueTree:
+    """Queues by place: 0 is the cluster, then the queues, parents before children."""
+
+    def __init__(self, params: BatchParams) -> None:
+        self.shapes = {shape.name: at for at, shape in enumerate(params.shapes)}
+        self._weights = [round(shape.weight * MILLIONTHS) for shape in params.shapes]
+        queues = _parents_first(params.queues)
+        self.specs: list[QueueSpec | None] = [None, *queues]
+        self.index = {queue.name: at + 1 for at, queue in enumerate(queues)}
+        self.parent = [-1, *(ROOT if queue.parent is None else self.index[queue.parent] for queue in queues)]
+        self.children: list[list[int]] = [[] for _ in self.specs]
+        for at, parent in enumerate(self.parent[1:], 1):
+            self.children[parent].append(at)
+        self.weight = [1.0, *(queue.weight for queue in queues)]
+        self.leaves = {queue.name: at for queue in queues if not self.children[at := self.index[queue.name]]}
+        self.paths = [tuple(self._path(at)) for at in range(len(self.specs))]
+        """From each queue up to, not including, the root."""
+        count = len(params.shapes)
+        self.used = [[0] * count for _ in self.specs]
+        self._flow = [[0] * count for _ in self.specs]
+        self.amounts = [[0, 0, 0] for _ in self.specs]
+        self.capacity_amounts = [1, 0, 0]
+        self.over: list[list[dict[int, None]]] = [[{} for _ in self.specs] for _ in range(count)]
+        """By shape and parent: the children that hold more than they are guaranteed."""
+        self.quotas = self._quotas()
+        self.capacity([0] * count, 0.0, 0.0)
+
+    def load(self, form: Form) -> Load:
+        """What a form counts for."""
+        units = sorted((self.shapes[name], total) for name, total in form.units().items())
+        gpus = sum(total * self._weights[shape] for shape, total in units)
+        cpu = sum(each.pods * each.cpu for each in form.pod_sets)
+        memory_gib = sum(each.pods * each.memory_gib for each in form.pod_sets)
+        return Load(tuple(units), (gpus, round(cpu * 1000), round(memory_gib * 1024)))
+
+    def capacity(self, units: list[int], cpu: float, memory_gib: float) -> bool:
+        """Say what batch may use in all, by shape. True where that changes how shares compare."""
+        root = self.quotas[ROOT]
+        for shape, total in enumerate(units):
+            away = sum(self._withheld(child, shape) for child in self.children[ROOT])
+            root.total[shape] = max(0, total - away)
+        gpus = sum(total * self._weights[shape] for shape, total in enumerate(units))
+        amounts = [
+            max(1, gpus),
+            *(round(n * f) if math.isfinite(n) else 0 for n, f in ((cpu, 1000), (memory_gib, 1024))),
+        ]
+        changed, self.capacity_amounts = amounts != self.capacity_amounts, amounts
+        return changed
+
+    def add(self, queue: int, load: Load) -> None:
+        """A gang begins to count."""
+        for shape, units in load.units:
+            rest, flowing = units, True
+            for at in self.paths[queue]:
+                self._use(at, shape, units)
+                if flowing:
+                    room = max(0, self.quotas[at].kept[shape] - self._flow[at][shape])
+                    self._flow[at][shape] += rest
+                    rest -= room
+                    flowing = rest > 0
+            self.used[ROOT][shape] += units
+            if flowing:
+                self._flow[ROOT][shape] += rest
+        self._amount(queue, load, 1)
+
+    def remove(self, queue: int, load: Load) -> None:
+        """A gang that counted counts no more."""
+        for shape, units in load.units:
+            rest, flowing = units, True
+            for at in self.paths[queue]:
+                self._use(at, shape, -units)
+                if flowing:
+                    above = self._flow[at][shape] - self.quotas[at].kept[shape]
+                    self._flow[at][shape] -= rest
+                    rest = min(rest, above)
+                    flowing = rest > 0
+            self.used[ROOT][shape] -= units
+            if flowing:
+                self._flow[ROOT][shape] -= rest
+        self._amount(queue, load, -1)
+
+    def verdict(self, queue: int, load: Load) -> Change | None:
+        """Which quota a load exceeds, by how much; None where it may begin."""
+        for shape, units in load.units:
+            for at in self.paths[queue]:
+                beyond = self.used[at][shape] + units - self.quotas[at].most[shape]
+                if beyond > 0:
+                    return Change(BatchReason.LIMIT, self.name(at), beyond)
+            missing = units - self.available(queue, shape)
+            if missing > 0:
+                never = units - self._at_most(queue, shape)
+                if never > 0:
+                    return Change(BatchReason.UNLENT, self.name(queue), never)
+                return Change(BatchReason.QUOTA, self.name(queue), missing)
+        return None
+
+    def available(self, queue: int, shape: int) -> int:
+        """Units that the queue may take now, its own and what others lend."""
+        total = 0
+        for at in self.paths[queue]:
+            total += max(0, self.quotas[at].kept[shape] - self._flow[at][shape])
+        return total + max(0, self.quotas[ROOT].total[shape] - self._flow[ROOT][shape])
+
+    def _at_most(self, queue: int, shape: int) -> int:
+        """Units that the queue could take if nobody held any."""
+        return self.quotas[ROOT].total[shape] + sum(self.quotas[at].kept[shape] for at in self.paths[queue])
+
+    def within(self, at: int, load: Load) -> bool:
+        """Whether a queue with this load added holds no more than it is guaranteed."""
+        used, guaranteed = self.used[at], self.quotas[at].guaranteed
+        return all(used[shape] + units <= guaranteed[shape] for shape, units in load.units)
+
+    def exceeds(self, at: int, load: Load) -> bool:
+        """Whether a queue holds more than it is guaranteed of a shape that the load wants."""
+        used, guaranteed = self.used[at], self.quotas[at].guaranteed
+        return any(used[shape] > guaranteed[shape] for shape, _ in load.units)
+
+    def share(self, at: int, load: Load | None = None, sign: int = 1) -> float:
+        """The dominant share by weight, with a load added (or, with sign -1, taken away)."""
+        most = 0.0
+        for at_amount, (used, capacity) in enumerate(zip(self.amounts[at], self.capacity_amounts, strict=True)):
+            if capacity:
+                amount = used if load is None else used + sign * load.amounts[at_amount]
+                most = max(most, amount / capacity)
+        return most / self.weight[at]
+
+    def near(self, at: int, load: Load) -> int:
+        """The share with a load added as a step of five percent, for comparisons."""
+        used, capacity, added = self.amounts[at], self.capacity_amounts, load.amounts
+        share = (used[0] + added[0]) / capacity[0]
+        if capacity[1]:
+            share = max(share, (used[1] + added[1]) / capacity[1])
+        if capacity[2]:
+            share = max(share, (used[2] + added[2]) / capacity[2])
+        return math.floor(math.log(share / self.weight[at]) * NEAR) if share > 0 else -(2**40)
+
+    def name(self, at: int) -> str:
+        """A queue's name; the cluster's is empty."""
+        spec = self.specs[at]
+        return "" if spec is None else spec.name
+
+    def spec(self, at: int) -> QueueSpec:
+        """A queue's own words. Raises ValueError for the root, which has none."""
+        spec = self.specs[at]
+        if spec is None:
+            raise ValueError("batch: the cluster is no queue")
+        return spec
+
+    def contradictions(self, loads: Mapping[str, tuple[int, Load]]) -> list[str]:
+        """What the sums say that the loads of running gangs do not; empty unless there is a fault in this room."""
+        used = [[0] * len(self.shapes) for _ in self.specs]
+        for queue, load in loads.values():
+            for at in (*self.paths[queue], ROOT):
+                for shape, units in load.units:
+                    used[at][shape] += units
+        return [
+            f"{self.name(at)}: {have}, not {want}"
+            for at, (have, want) in enumerate(zip(self.used, used, strict=True))
+            if have != want
+        ]
+
+    def _use(self, at: int, shape: int, units: int) -> None:
+        used = self.used[at]
+        used[shape] += units
+        siblings = self.over[shape][self.parent[at]]
+        if used[shape] > self.quotas[at].guaranteed[shape]:
+            siblings[at] = None
+        elif at in siblings:
+            del siblings[at]
+
+    def _amount(self, queue: int, load: Load, sign: int) -> None:
+        gpus, cpu, memory = load.amounts
+        for at in self.paths[queue]:
+            amounts = self.amounts[at]
+            amounts[0] += sign * gpus
+            if cpu or memory:
+                amounts[1] += sign * cpu
+                amounts[2] += sign * memory
+
+    def _path(self, at: int) -> Iterator[int]:
+        while at != ROOT:
+            yield at
+            at = self.parent[at]
+
+    def _withheld(self, at: int, shape: int) -> int:
+        """What a subtree is guaranteed and does not lend to its parent."""
+        quotas = self.quotas[at]
+        return quotas.guaranteed[shape] - (quotas.total[shape] - quotas.kept[shape])
+
+    def _quotas(self) -> list[Quotas]:
+        """From the leaves up: what is guaranteed, kept and lent."""
+        count = len(self.shapes)
+        out = [Quotas([0] * count, [UNLIMITED] * count, [0] * count, [0] * count) for _ in self.specs]
+        for at in range(len(self.specs) - 1, 0, -1):
+            spec, mine = self.spec(at), out[at]
+            for name, shape in self.shapes.items():
+                stated = spec.quotas.get(name)
+                promised = sum(out[child].guaranteed[shape] for child in self.children[at])
+                quota = stated or Quota(promised)
+                guaranteed = max(quota.guaranteed, promised)
+                withheld = sum(
+                    out[child].guaranteed[shape] - out[child].total[shape] + out[child].kept[shape]
+                    for child in self.children[at]
+                )
+                mine.guaranteed[shape] = guaranteed
+                mine.most[shape] = min(quota.limit, guaranteed + quota.borrowable, UNLIMITED)
+                mine.total[shape] = guaranteed - withheld
+                mine.kept[shape] = max(0, mine.total[shape] - quota.lendable)
+        return out
+
+
+def _parents_first(queues: tuple[QueueSpec, ...]) -> list[QueueSpec]:
+    """Queues by depth, then as given. There is no circle."""
+    parents = {queue.name: queue.parent for queue in queues}
+
+    def depth(name: str | None) -> int:
+        steps = 0
+        while name is not None:
+            name = parents[name]
+            steps += 1
+        return steps
+
+    return sorted(queues, key=lambda queue: depth(queue.name))

@@ -1,0 +1,306 @@
+"""Which gangs make room for another: a small set, of whole gangs, at the least work lost.
+
+Enters: who waits and the books. Leaves: a plan whose placement was tried out with the victims gone, or None. Nothing is
+changed. Three rights, and no other: a queue's own gangs of lower priority; what others hold beyond their guarantee, for
+a gang within its queue's; and what lies above a fair split, for one whose queue stays at or below the victim's share
+after the exchange (so the ascending list of shares only ever grows, and no exchange undoes another), never below the
+victim's guarantee. Near relatives in the tree give first. A victim is left out again where the others are enough.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import Ledger
+from autoscaler.core.batch.placement import Ask, Placer, Spot
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.running import Running, Runs
+from autoscaler.core.batch.tree import Load, QueueTree
+
+FIRST_LOOK: Final = 64
+"""Candidates of the first try; each further try looks at four times as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """All that a search reads, and changes only to try."""
+
+    tree: QueueTree
+    ledger: Ledger
+    placer: Placer
+    runs: Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A gang that may be asked to leave for another."""
+
+    run: Running
+    reason: BatchReason
+    own: int
+    """The waiting gang's side below the queue at which the two paths meet; 0 within one queue."""
+    other: int
+    """The victim's side."""
+    cost_gpu_s: float
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who leaves, and where the waiting gang goes then."""
+
+    victims: tuple[Candidate, ...]
+    spots: tuple[Spot, ...]
+
+    @property
+    def cost_gpu_s(self) -> float:
+        """Work lost, in GPU-seconds."""
+        return sum(victim.cost_gpu_s for victim in self.victims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A queue that may have to give, and by which right."""
+
+    leaf: int
+    reason: BatchReason
+    own: int
+    other: int
+
+
+def plan(books: Books, waiting: Waiting, load: Load, wanted: Ask, now_s: float) -> Plan | None:
+    """The victims for one gang; None where no set of them lets it start."""
+    sources: list[_Source] = []
+    for more in _sources(books.tree, waiting, load):
+        if not more:
+            continue
+        sources += more
+        number = FIRST_LOOK
+        while True:
+            streams = [_of_queue(books, source, waiting, load, now_s) for source in sources]
+            ranked = heapq.merge(*streams, key=lambda each: (each.cost_gpu_s / each.units, each.run.name))
+            few = list(islice(ranked, number + 1))
+            if _enough(books, few, wanted):
+                found = _Search(books, waiting, load, wanted, few[:number]).run()
+                if found is not None:
+                    return found
+            if len(few) <= number:
+                break
+            number *= 4
+    return None
+
+
+def _enough(books: Books, few: list[Candidate], wanted: Ask) -> bool:
+    """Whether free units and all that the candidates hold could be enough at all."""
+    free = sum(books.ledger.estate.free_units(shape) for shape in wanted.units)
+    return bool(few) and free + sum(each.units for each in few) >= sum(wanted.units.values())
+
+
+def _sources(tree: QueueTree, waiting: Waiting, load: Load) -> Iterator[list[_Source]]:
+    """Queues that may have to give, nearest relatives first."""
+    spec = tree.spec(waiting.queue)
+    if spec.preempts_own:
+        yield [_Source(waiting.queue, BatchReason.OUTRANKED, 0, 0)]
+    if not spec.reclaims:
+        return
+    for own in tree.paths[waiting.queue]:
+        reason = BatchReason.RECLAIMED if tree.within(own, load) else BatchReason.FAIR_SHARE
+        parent = tree.parent[own]
+        siblings = dict.fromkeys(at for shape, _ in load.units for at in tree.over[shape][parent] if at != own)
+        if reason is BatchReason.FAIR_SHARE:
+            mine = tree.share(own, load)
+            siblings = {at: None for at in siblings if tree.share(at) > mine}
+        yield [_Source(leaf, reason, own, other) for other in siblings for leaf in _leaves_over(tree, other, load)]
+
+
+def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterator[int]:
+    """Queues of a subtree that hold more than they are guaranteed, at every level."""
+    if not tree.children[at]:
+        yield at
+        return
+    for child in dict.fromkeys(child for shape, _ in load.units for child in tree.over[shape][at]):
+        yield from _leaves_over(tree, child, load)
+
+
+def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s: float) -> Iterator[Candidate]:
+    shapes, tree = {shape for shape, _ in load.units}, books.tree
+    mine = tree.share(source.own, load) if source.reason is BatchReason.FAIR_SHARE else 0.0
+    for run in books.runs.in_order(source.leaf):
+        if source.reason is BatchReason.OUTRANKED and run.gang.priority >= waiting.gang.priority:
+            return
+        if run.lease_until_s > now_s or run.on_loan:
+            continue
+        if mine and tree.share(source.other, run.load, -1) < mine:
+            continue
+        units = sum(number for shape, number in run.load.units if shape in shapes)
+        if units:
+            yield Candidate(run, source.reason, source.own, source.other, run.cost_gpu_s(now_s), units)
+
+
+@dataclass(slots=True)
+class _Search:
+    """One try with the candidates at hand; all that it changes it changes back."""
+
+    books: Books
+    waiting: Waiting
+    load: Load
+    wanted: Ask
+    candidates: list[Candidate]
+    chosen: list[Candidate] = field(default_factory=list)
+    by_node: dict[int, list[int]] = field(default_factory=dict)
+    """Candidates on each node, cheapest first."""
+    gone: set[int] = field(default_factory=set)
+
+    def run(self) -> Plan | None:
+        estate = self.books.ledger.estate
+        version = estate.version
+        owed: dict[int, bool] = {}
+        for at, candidate in enumerate(self.candidates):
+            nodes = dict.fromkeys(spot.node for spot in self.books.ledger.holdings[candidate.run.name].spots)
+            for node in nodes:
+                if node not in owed:
+                    owed[node] = self._owed(node)
+            if any(owed[node] for node in nodes):
+                self.gone.add(at)
+                continue
+            for node in nodes:
+                self.by_node.setdefault(node, []).append(at)
+        found = self._found()
+        for candidate in reversed(self.chosen):
+            self._back(candidate)
+        estate.version = version
+        return found
+
+    def _owed(self, node: int) -> bool:
+        """Whether what somebody leaves on a node would go to another who waits for it."""
+        ledger, runs = self.books.ledger, self.books.runs.all
+        missing = ledger.promised(node)
+        if missing:
+            here = ledger.on_node[node].items()
+            missing -= sum(units for name, units in here if name in runs and runs[name].leaving_s is not None)
+        return missing > 0
+
+    def _found(self) -> Plan | None:
+        if not self._quota() or not self._room():
+            return None
+        self._trim()
+        spots = self.books.placer.take(self.wanted)
+        assert spots is not None
+        self.books.placer.give(spots, self.wanted)
+        return Plan(tuple(self.chosen), spots)
+
+    def _quota(self) -> bool:
+        """Choose the cheapest until the quota allows the gang."""
+        at = 0
+        while self.books.tree.verdict(self.waiting.queue, self.load) is not None:
+            while at < len(self.candidates) and not self._may(at):
+                at += 1
+            if at == len(self.candidates):
+                return False
+            self._choose(at)
+        return True
+
+    def _room(self) -> bool:
+        """Choose where a slot of the size that is short costs least, until the gang has room."""
+        placer = self.books.placer
+        while True:
+            spots = placer.take(self.wanted)
+            if spots is not None:
+                placer.give(spots, self.wanted)
+                return True
+            option = self._cheapest()
+            if option is None:
+                return False
+            for at in option:
+                self._choose(at)
+
+    def _cheapest(self) -> list[int] | None:
+        """The candidates on one node that gain a slot at the least cost; every option is looked at again."""
+        size, shape, pods = self._short()
+        estate = self.books.ledger.estate
+        best: tuple[float, int, list[int]] | None = None
+        for node, here in self.by_node.items():
+            if int(estate.shape[node]) != shape:
+                continue
+            free, group, cost = int(estate.free[node]), [], 0.0
+            slots = free // size
+            for at in here:
+                if not self._may(at):
+                    continue
+                group.append(at)
+                cost += self.candidates[at].cost_gpu_s
+                holding = self.books.ledger.on_node[node]
+                free += holding[self.candidates[at].run.name]
+                gained = min(pods, free // size - slots)
+                if gained > 0:
+                    if best is None or (cost / gained, node) < best[:2]:
+                        best = (cost / gained, node, group)
+                    break
+        return None if best is None else best[2]
+
+    def _short(self) -> tuple[int, int, int]:
+        """(units, shape, pods) of the pods there is too little room for: the largest that the count refutes."""
+        estate, wanted = self.books.ledger.estate, self.wanted
+        if wanted.levels[-1] > len(self.books.placer.levels):
+            ((shape, units),) = wanted.units.items()
+            return units, shape, 1
+        for units, pods, shape, _ in wanted.pods:
+            short = wanted.need[shape] > estate.slots[0][0, shape]
+            if any(short[at] and size <= units for at, size in enumerate(estate.sizes)):
+                return units, shape, pods
+        units, pods, shape, _ = wanted.pods[0]
+        return units, shape, pods
+
+    def _may(self, at: int) -> bool:
+        """Whether a candidate may be chosen, those chosen already taken off its queue."""
+        if at in self.gone:
+            return False
+        candidate, tree = self.candidates[at], self.books.tree
+        leaf, taken = candidate.run.queue, candidate.run.load
+        match candidate.reason:
+            case BatchReason.OUTRANKED:
+                return True
+            case BatchReason.RECLAIMED:
+                return tree.exceeds(candidate.other, self.load) and tree.exceeds(leaf, self.load)
+            case _:
+                after = tree.share(candidate.other, taken, -1)
+                return tree.share(candidate.own, self.load) <= after and all(
+                    tree.used[at][shape] - units >= tree.quotas[at].guaranteed[shape]
+                    for at in tree.paths[leaf]
+                    for shape, units in taken.units
+                )
+
+    def _choose(self, at: int) -> None:
+        candidate = self.candidates[at]
+        self.gone.add(at)
+        self.chosen.append(candidate)
+        self.books.tree.remove(candidate.run.queue, candidate.run.load)
+        self._move(candidate, 1)
+
+    def _back(self, candidate: Candidate) -> None:
+        self._move(candidate, -1)
+        self.books.tree.add(candidate.run.queue, candidate.run.load)
+
+    def _move(self, candidate: Candidate, sign: int) -> None:
+        estate = self.books.ledger.estate
+        for spot in self.books.ledger.holdings[candidate.run.name].spots:
+            if estate.nodes[spot.node].usable:
+                estate.set_free(spot.node, int(estate.free[spot.node]) + sign * spot.units)
+                if spot.cpu or spot.memory_gib:
+                    estate.spare[spot.node] += (sign * spot.cpu, sign * spot.memory_gib)
+
+    def _trim(self) -> None:
+        """Leave out again, dearest first, whom the gang does not need."""
+        placer, tree = self.books.placer, self.books.tree
+        for candidate in sorted(self.chosen, key=lambda each: (-each.cost_gpu_s, each.run.name)):
+            self._back(candidate)
+            spots = placer.take(self.wanted) if tree.verdict(self.waiting.queue, self.load) is None else None
+            if spots is not None:
+                placer.give(spots, self.wanted)
+                self.chosen.remove(candidate)
+            else:
+                tree.remove(candidate.run.queue, candidate.run.load)
+                self._move(candidate, 1)

@@ -1,0 +1,99 @@
+"""Idle GPUs of serving are lent within the bound, and come back whole and cheapest first."""
+
+from typing import Any
+
+import pytest
+
+from autoscaler.core.batch.loans import LoanBound, may_lend, worth
+from autoscaler.core.batch.reasons import BatchReason
+from tests.batch.builders import H100, gang, node, params, queue
+from tests.batch.story import Story
+
+WARM = [node("warm0", warm_units=8), node("warm1", warm_units=8)]
+BOUND = LoanBound(units=12, reclaim_s=60.0, engine_start_s=30.0, expected_s=7200.0)
+
+
+def lending(bound: LoanBound = BOUND) -> Story:
+    story = Story(params(queue("a"), queue("b")), WARM, takes_s=lambda gang: 1e7)
+    story.room.lend({H100: bound})
+    return story
+
+
+@pytest.mark.parametrize(("idle", "growth", "units"), [(10, 3.2, 6), (4, 4.0, 0), (2, 9.0, 0), (5, 4.5, 0)], ids=str)
+def test_what_may_be_lent_leaves_room_for_the_growth_of_demand(idle: int, growth: float, units: int) -> None:
+    assert may_lend(idle, growth) == units
+
+
+def test_only_gangs_that_offer_it_borrow_and_only_up_to_the_bound() -> None:
+    story = lending()
+    story.submit(gang("owned", units=4), gang("one", units=8, lendable=True), gang("two", units=8, lendable=True))
+    story.settle()
+    assert story.order() == ["one"]
+    started = story.admitted[0][1]
+    assert (started.reason, started.lent_units) == (BatchReason.LOAN, 8)
+    owners = [story.room.ledger.owners(each.name, H100) for each in WARM]
+    assert {"loan": 8, "free": 0} in owners
+    assert {"serving": 8, "free": 0} in owners
+
+
+@pytest.mark.parametrize(
+    ("more", "bound", "wanted"),
+    [
+        pytest.param({}, BOUND, True, id="worth it"),
+        pytest.param({"notice_s": 90.0}, BOUND, False, id="cannot be gone in time"),
+        pytest.param({"expected_s": 60.0}, BOUND, False, id="its start costs more than it does"),
+        pytest.param({"expected_s": 3600.0}, BOUND, True, id="ends before the loan"),
+        pytest.param({}, LoanBound(8, expected_s=300.0), False, id="the loan is too short"),
+    ],
+)
+def test_a_loan_is_made_only_where_both_sides_gain(more: dict[str, Any], bound: LoanBound, wanted: bool) -> None:
+    assert worth(gang("g", lendable=True, **more), bound, 120.0) is wanted
+
+
+def test_case_50_a_burst_takes_loans_back_whole_and_the_cheapest_first() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0, engine_start_s=30.0))
+    story.submit(*(gang(f"g{at}", units=4, lendable=True) for at in range(4)))
+    story.settle()
+    story.room.checkpointed("g2", 900.0)
+    story.now_s = 1000.0
+    evicted, bills = story.room.recall(H100, 3, story.now_s)
+    assert [(each.gang, each.reason) for each in evicted] == [("g2", BatchReason.RECALLED)]
+    assert bills[0].return_gpu_s == 4 * (60.0 + 30.0)
+    assert bills[0].lost_gpu_s == 4 * (100.0 + 120.0)
+    again, _ = story.room.recall(H100, 3, story.now_s)
+    assert again == (), "what leaves already counts"
+    story.room.lend({H100: LoanBound(12, expected_s=7200.0)})
+    story.room.left("g2", story.now_s + 30.0)
+    story.settle()
+    assert story.room.contradictions() == []
+    assert story.order().count("g2") == 1, "the bound was lowered: it does not come back at once"
+
+
+def test_case_52_a_forecast_wrong_by_five_times_takes_back_all_that_is_lent() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(*(gang(f"g{at}", units=2, lendable=True) for at in range(8)))
+    story.settle()
+    evicted, _ = story.room.recall(H100, 80, 100.0)
+    assert len(evicted) == 8
+    assert max(story.room.runs.all[each.gang].gang.notice_s for each in evicted) <= BOUND.reclaim_s
+
+
+def test_units_are_recalled_where_serving_needs_them() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(*(gang(f"g{at}", units=8, lendable=True) for at in range(2)))
+    story.settle()
+    where = {each.gang: each.spots[0].node for _, each in story.admitted}
+    evicted, _ = story.room.recall(H100, 1, 100.0, nodes=["warm1"])
+    assert [where[each.gang] for each in evicted] == ["warm1"]
+
+
+def test_a_loan_is_no_victim_of_other_gangs_because_its_gpus_go_to_serving() -> None:
+    story = Story(params(queue("a", 8), queue("b")), [node("warm0", warm_units=8)], takes_s=lambda gang: 1e7)
+    story.room.lend({H100: LoanBound(8, expected_s=7200.0)})
+    story.submit(gang("loan", "b", units=8, lendable=True))
+    story.settle()
+    story.submit(gang("mine", "a", units=8))
+    story.now_s = 100.0
+    story.settle()
+    assert story.order() == ["loan"]
+    assert story.victims() == []

@@ -1,0 +1,194 @@
+"""Who leaves for whom: whole gangs, few of them, only when it helps, and never in circles."""
+
+import pytest
+
+from autoscaler.core.batch import durable
+from autoscaler.core.batch.params import QueueSpec
+from autoscaler.core.batch.reasons import BatchReason
+from tests.batch.builders import gang, node, params, queue, racks
+from tests.batch.story import Story
+
+
+def filled(story: Story, *gangs: object) -> Story:
+    """Gangs that start at once."""
+    for each in gangs:
+        story.submit(each)  # type: ignore[arg-type]
+    story.settle()
+    return story
+
+
+def test_a_guarantee_is_taken_back_from_who_borrowed_with_as_few_as_needed() -> None:
+    story = Story(params(queue("a", 4), queue("b", 4)), racks(1, 1))
+    filled(story, *(gang(f"b{at}", "b", units=2, created_s=float(at)) for at in range(4)))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=2, created_s=100.0))
+    story.run(200.0)
+    assert len(story.victims()) == 1
+    assert story.evicted[0][1].reason is BatchReason.RECLAIMED
+    assert story.evicted[0][1].beneficiary == "mine"
+    assert (story.holds("a"), story.holds("b")) == (2, 6)
+
+
+def test_who_wrote_a_checkpoint_last_leaves_first_and_the_cost_says_what_is_lost() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 1))
+    filled(story, gang("old", "b", units=4), gang("fresh", "b", units=4, restart_s=20.0))
+    story.room.checkpointed("fresh", 950.0)
+    story.now_s = 1000.0
+    story.submit(gang("mine", "a", units=4, created_s=1000.0))
+    story.settle()
+    assert story.victims() == ["fresh"]
+    assert story.evicted[0][1].cost_gpu_s == pytest.approx(4 * (50.0 + 20.0))
+
+
+def test_case_36_whole_gangs_leave_and_only_those_that_are_needed() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 3))
+    filled(story, gang("wide", "b", pods=2, units=8), *(gang(f"s{at}", "b", units=1) for at in range(8)))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.run(200.0)
+    assert story.order()[-1] == "mine"
+    assert set(story.victims()) in ({"wide"}, {f"s{at}" for at in range(8)})
+    assert story.room.contradictions() == []
+
+
+def test_case_37_nobody_leaves_where_the_placement_would_fail_all_the_same() -> None:
+    nodes = [node("a0", rack="r0"), node("a1", rack="r0"), node("b0", rack="r1")]
+    story = Story(params(queue("a", 24), queue("b")), nodes)
+    filled(story, gang("x", "b", units=8), gang("y", "b", units=8), gang("z", "b", units=8))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", pods=3, units=8, required="rack", created_s=100.0))
+    story.settle()
+    assert story.victims() == []
+    assert story.cycles.cycle(story.now_s).evicted == ()
+
+
+def test_an_eviction_that_costs_more_than_waiting_waits_until_the_grace_is_over() -> None:
+    story = Story(params(queue("a", 8, grace_s=600.0), queue("b")), racks(1, 1))
+    filled(story, gang("borrower", "b", units=8, expected_s=1050.0))
+    story.now_s = 1000.0
+    story.submit(gang("mine", "a", units=8, created_s=1000.0))
+    story.settle()
+    assert story.victims() == [], "in 50 s it is over; 1,120 s of work would be lost"
+    story.run(1100.0)
+    assert story.order()[-1] == "mine"
+    late = Story(params(queue("a", 8, grace_s=600.0), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(late, gang("borrower", "b", units=8, expected_s=1050.0))
+    late.now_s = 1000.0
+    late.submit(gang("mine", "a", units=8, created_s=1000.0))
+    late.settle()
+    late.to(1700.0)
+    assert late.victims() == ["borrower"]
+
+
+def test_a_gang_is_left_alone_until_its_lease_ends() -> None:
+    story = Story(params(queue("a", 8), queue("b", min_runtime_s=300.0)), racks(1, 1))
+    filled(story, gang("borrower", "b", units=8))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.victims() == []
+    story.to(310.0)
+    assert story.victims() == ["borrower"]
+
+
+def test_priority_counts_within_a_queue_and_not_between_queues() -> None:
+    story = Story(params(queue("a"), queue("b")), racks(1, 1))
+    filled(story, gang("low", "a", units=4, priority=-9), gang("other", "b", units=4, priority=-9))
+    story.now_s = 100.0
+    story.submit(gang("high", "a", units=4, priority=-1, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["low"]
+    assert story.evicted[0][1].reason is BatchReason.OUTRANKED
+
+
+@pytest.mark.parametrize("more", [{"reclaims": False}, {"preempts_own": False}], ids=str)
+def test_a_queue_may_renounce_its_rights(more: dict[str, bool]) -> None:
+    spec = QueueSpec("a", grace_s=0.0, **more)  # type: ignore[arg-type]
+    story = Story(params(spec, queue("b")), racks(1, 1))
+    first = "b" if "reclaims" in more else "a"
+    filled(story, *(gang(f"{first}{at}", first, units=1, priority=-9) for at in range(8)))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=1, created_s=100.0))
+    story.settle()
+    assert story.victims() == []
+
+
+def test_case_05_a_fair_split_is_reached_and_goes_no_further() -> None:
+    story = Story(params(queue("a"), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, *(gang(f"b{at}", "b", units=1) for at in range(8)))
+    story.submit(*(gang(f"a{at}", "a", units=1, created_s=1.0) for at in range(8)))
+    story.run(1000.0)
+    assert (story.holds("a"), story.holds("b")) == (4, 4)
+    assert len(story.victims()) == 4
+
+
+def test_case_01_freed_units_wait_for_the_one_they_were_freed_for_though_victims_leave_apart() -> None:
+    story = Story(params(queue("a", 16), queue("b"), queue("c")), racks(1, 2), takes_s=lambda gang: 1e7)
+    filled(story, gang("quick", "b", units=8, notice_s=5.0), gang("slow", "b", units=8, notice_s=60.0))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", pods=2, units=8, created_s=100.0))
+    story.settle()
+    story.submit(gang("thief", "c", units=1, created_s=90.0))
+    story.run(110.0)
+    assert (
+        story.room.ledger.owners("n0", "h100").get("reserved", 0)
+        + story.room.ledger.owners("n1", "h100").get("reserved", 0)
+        == 8
+    )
+    assert "quick" in story.room.backlog.waiting
+    story.run(300.0)
+    assert story.order()[-1] == "mine"
+    assert story.order().count("quick") == 1
+
+
+def test_case_09_a_preemptor_that_is_deleted_frees_what_was_kept_for_it() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, gang("borrower", "b", units=8))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert "mine" in story.room.kept_for
+    story.room.cancel("mine", story.now_s)
+    assert story.room.ledger.reservations == {}
+    assert story.holds("a") == 0
+    story.run(200.0)
+    assert story.order() == ["borrower", "borrower"]
+
+
+def test_case_10_what_was_freed_before_a_restart_is_still_kept_after_it() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 2), takes_s=lambda gang: 1e7)
+    filled(story, gang("borrower", "b", pods=2, units=8))
+    story.now_s = 100.0
+    mine = gang("mine", "a", units=8, created_s=100.0)
+    story.submit(mine)
+    story.settle()
+    saved = durable.pack(story.room.ledger)
+    again = Story(story.params, racks(1, 2), now_s=105.0)
+    assert durable.unpack(again.room.ledger, saved) == ()
+    again.submit(gang("thief", "b", pods=2, units=8, created_s=0.0), mine)
+    again.settle()
+    assert again.order() == ["mine"]
+    assert again.room.contradictions() == []
+
+
+def test_case_40_a_victim_that_does_not_leave_is_counted_on_no_longer() -> None:
+    story = Story(params(queue("a", 8), queue("b"), stuck_s=120.0), racks(1, 2), takes_s=lambda gang: 1e7)
+    filled(story, gang("stuck", "b", units=8, notice_s=1e6), gang("other", "b", units=8, restart_s=500.0))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["stuck"]
+    story.to(230.0)
+    assert story.victims() == ["stuck", "other"]
+    story.to(300.0)
+    assert story.order()[-1] == "mine"
+
+
+def test_a_gang_that_lost_a_gpu_leaves_whole_and_waits_at_its_old_rank() -> None:
+    story = Story(params(), racks(1, 3))
+    filled(story, gang("g", pods=2, units=8))
+    lost = story.admitted[0][1].spots[0].node
+    story.look([each for each in racks(1, 3) if each.name != lost])
+    assert [(each.gang, each.reason) for _, each in story.evicted] == [("g", BatchReason.LOST)]
+    story.settle()
+    assert story.order() == ["g", "g"]
