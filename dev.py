@@ -10,6 +10,7 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   loadtests ARGS        python -m loadtests ARGS
   bench NAME            python -m loadtests.bench NAME
   guards [NAME...]      take each guard against a fault away and see its test fail (an hour; needs what parts builds)
+  cases [NUMBER...]     the edge cases of warm pools: the tests that show each, or why none does
   chart                 write what of charts/headroom is generated: definitions, schema, tables (a test compares)
   parts [NAME...]       build the real components that tests/cluster starts (Go; minutes, once)
   check                 lint, format, types and import contracts; all of them run, the exit code tells
@@ -33,6 +34,9 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parent
 TOOLS, VENV = ROOT / ".tools", ROOT / ".venv"
 UV_PIN = "uv==0.13.9"
+COMMANDS = frozenset((
+    "run", "test", "headroom", "loadtests", "bench", "guards", "cases", "chart", "parts", "check", "format",
+))  # fmt: skip
 FAST_SUITE = ("-q", "-n", "2", "-m", "not slow and not real")
 CHECKS = {
     "ruff check": ("ruff", "check", "."),
@@ -155,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     if name in {"-h", "--help", "help"}:
         print(__doc__.strip())
         return 0
-    if name not in {"run", "test", "headroom", "loadtests", "bench", "chart", "guards", "parts", "check", "format"}:
+    if name not in COMMANDS:
         fail(f"unknown command {name!r}; `python3 dev.py --help` lists them")
     prepare()
     if name == "check":
@@ -169,6 +173,8 @@ def main(arguments: Sequence[str]) -> int:
         replace_by("python", "-m", "tests.chart.generate", *rest, cwd=ROOT)
     if name == "guards":
         replace_by("python", "-m", "tests.cluster.guards", *rest, cwd=ROOT)
+    if name == "cases":
+        replace_by("python", "-m", "tests.capacity.cases", *rest, cwd=ROOT)
     if name == "parts":
         replace_by("python", str(ROOT / "tests/real/parts.py"), *rest)
     if name in {"run", "headroom"}:

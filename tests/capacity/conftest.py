@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.capacity.karpenter import CLAIMS, POOLS, STAGES, Karpenter
+from tests.capacity.karpenter import CLAIMS, NODE_POOLS, STAGES, Karpenter
 from tests.cluster.conftest import install
 from tests.cluster.plane import Plane
 
@@ -31,7 +31,7 @@ def karpenter(shared_karpenter: Karpenter) -> Iterator[Karpenter]:
     """Karpenter without faults. NodePools and nodes go afterwards, in their own time: each test names its own."""
     shared_karpenter.fail()
     yield shared_karpenter
-    for path in (POOLS, CLAIMS):
+    for path in (NODE_POOLS, CLAIMS):
         shared_karpenter.plane.call("DELETE", path)
 
 

@@ -28,7 +28,7 @@ TYPES: Final = {"h100-8x": (8, 40.0), "h100-1x": (1, 6.0), "a100-8x": (8, 24.0),
 """Instance type -> (GPUs, dollars per hour on demand), each in all zones and by all capacity types."""
 
 CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
-POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
+NODE_POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 
 
 class Karpenter:
@@ -101,14 +101,14 @@ class Karpenter:
         self.plane.call("DELETE", f"{CLAIMS}/{claim}")
 
     def created(self, *node_pools: str) -> list[float]:
-        """When NodeClaims of these NodePools were created, gone ones included, by the audit log; oldest first."""
-        prefixes = tuple(f"{pool}-" for pool in node_pools)
-        entries = self.plane.audited(verb="create", resource="nodeclaims", user=NAMESPACE)
-        return [
-            _instant_s(entry["stageTimestamp"])
-            for entry in entries
-            if entry["responseStatus"]["code"] == 201 and str(entry["objectRef"].get("name", "")).startswith(prefixes)
-        ]
+        """When it created NodeClaims for these NodePools, gone ones included, by its log; oldest first."""
+        found = []
+        for line in self.process.words().splitlines():
+            if '"created nodeclaim"' in line:
+                said = json.loads(line)
+                if said["NodePool"]["name"] in node_pools:
+                    found.append(datetime.fromisoformat(said["time"]).timestamp())
+        return found
 
     def _ready(self) -> bool:
         if self.process.returncode is not None:
@@ -146,6 +146,7 @@ def node_pool(
     zones: Sequence[str] = ZONES,
     stages: dict[str, str] | None = None,
     startup_taints: Sequence[str] = (),
+    budgets: Sequence[dict[str, Any]] = ({"nodes": "100%"},),
     **spec: Any,
 ) -> dict[str, Any]:
     """A NodePool for GPU nodes that go a few seconds after they are empty; `stages` go on its nodes (stages.yaml)."""
@@ -167,7 +168,7 @@ def node_pool(
             "startupTaints": [{"key": key, "effect": "NoSchedule"} for key in startup_taints],
         },
     }
-    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5s", "budgets": [{"nodes": "100%"}]}
+    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5s", "budgets": list(budgets)}
     return {
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {"template": template, "disruption": disruption, **spec},
@@ -218,7 +219,3 @@ def _instance_type(name: str) -> dict[str, Any]:
 def _pool_of(held: dict[str, Any]) -> str | None:
     found: str | None = held["metadata"].get("labels", {}).get("karpenter.sh/nodepool")
     return found
-
-
-def _instant_s(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

@@ -9,7 +9,7 @@ from tests.cluster.processes import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("karpenter"), pytest.mark.timeout(240)]
 
-SLACK_S: Final = 60.0
+SLACK_S: Final = 120.0
 """How long anything may take on a loaded machine."""
 
 
@@ -58,8 +58,6 @@ def test_a_claim_without_capacity_is_deleted_with_an_event_and_asked_for_again(k
     )
     assert first["involvedObject"]["name"] != second["involvedObject"]["name"], "each claim is another object"
     assert not [c for c in karpenter.claims("out") if condition(c, "Launched").get("status") == "True"]
-    karpenter.fail()
-    wait_running(karpenter, pods, "chat")
 
 
 def test_a_provider_that_hides_what_it_lacks_makes_no_claim_and_tells_of_the_nodepool(

@@ -1,6 +1,5 @@
-"""Every edge case of warm pools has a test, or a reason why it is decided elsewhere; and the rare ones themselves."""
+"""Edge cases of warm pools that belong to no other subject; tests/capacity/cases.toml lists all of them."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -11,28 +10,9 @@ from autoscaler.core.pool.intents import CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import Sharing
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState, pack, unpack
-from tests.conftest import ROOT
+from autoscaler.core.pool.view import UNLISTED_S
+from autoscaler.core.pool.world import NodeSeen
 from tests.core.pool.builders import NOW_S, fleet, node, of, pool, slot, taken, warm, world
-from tests.core.pool.edge_cases import ADAPTERS, BACKEND, BATCH, CASES
-
-WRITTEN = {
-    name
-    for folder in ("tests/core/pool", "tests/api")
-    for path in (ROOT / folder).glob("test_*.py")
-    for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
-}
-
-
-def test_there_are_48_cases() -> None:
-    assert list(CASES) == list(range(1, 49))
-
-
-@pytest.mark.parametrize(("words", "where"), CASES.values(), ids=[f"{at} {words}" for at, (words, _) in CASES.items()])
-def test_a_case_is_tested_or_says_where_it_is(words: str, where: tuple[str, ...] | str) -> None:
-    if isinstance(where, str):
-        assert where in {ADAPTERS, BATCH, BACKEND}
-    else:
-        assert set(where) <= WRITTEN
 
 
 def test_a_slot_that_vanishes_under_way_is_ordered_again() -> None:
@@ -42,6 +22,24 @@ def test_a_slot_that_vanishes_under_way_is_ordered_again() -> None:
     after = taken(params, world([warm("p-0")]), first.state, NOW_S + 5.0)
     assert [order.name for order in of(CreateSlot, after)] == ["p-1"]
     assert after.state.clock.outcomes.count(False) == 0, "it was taken, it did not fail"
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [(), (node("n", units=None),), (node("n", gating_taints=("readiness.k8s.io/gpu",)),), (node("n", ready=False),)],
+    ids=["not listed", "without its GPUs", "gated", "not ready"],
+)
+def test_a_slot_that_was_just_bound_counts_while_its_node_is_read_as_it_was_before(nodes: tuple[NodeSeen, ...]) -> None:
+    bound = slot("p-0", node="n", scheduled_s=NOW_S - 1.0)
+    assert of(CreateSlot, taken(pool(min_slots=1), world([bound], nodes=nodes))) == []
+    later = taken(pool(min_slots=1), world([bound], nodes=nodes), PoolState(), NOW_S + UNLISTED_S)
+    assert len(of(CreateSlot, later)) == 1
+
+
+def test_a_slot_that_was_just_bound_to_a_node_that_is_taken_is_replaced_at_once() -> None:
+    bound = slot("p-0", node="n", scheduled_s=NOW_S - 1.0)
+    done = taken(pool(min_slots=1), world([bound], nodes=(node("n", interrupted=True),)))
+    assert len(of(CreateSlot, done)) == 1
 
 
 def test_after_hours_without_a_controller_ended_slots_are_replaced() -> None:

@@ -1,0 +1,175 @@
+"""Warm pools on real Karpenter and the real scheduler: filled, used, moved, left alone, given up.
+
+Nodes, pulls and weights are KWOK's: how long they take is an input. What is real is who does what, in which order.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.capacity.karpenter import NODE_POOLS, Karpenter, condition, gpu_pod, node_pool
+from tests.capacity.pools import MERGE, SETTINGS, SLOTS, Pool
+from tests.cluster.conftest import CONFIG
+from tests.cluster.controller import Controller
+from tests.cluster.processes import wait_for
+from tests.cluster.scene import apply_file
+
+pytestmark = [pytest.mark.real, pytest.mark.needs("karpenter"), pytest.mark.timeout(400)]
+
+SLACK_S: Final = 120.0
+"""How long anything may take on a loaded machine."""
+
+HOLD_DRIFT: Final = ({"nodes": "0", "reasons": ["Drifted"]}, {"nodes": "100%", "reasons": ["Empty"]})
+"""Drift replaces nothing, empty nodes go."""
+
+
+@pytest.fixture(scope="module")
+def shared_controller(shared_karpenter: Karpenter) -> Iterator[Controller]:
+    apply_file(shared_karpenter.plane, CONFIG / "rbac" / "warm-pools")
+    with Controller(shared_karpenter.plane, **SETTINGS) as made:
+        yield made
+
+
+@pytest.fixture
+def controller(shared_controller: Controller) -> Controller:
+    """A controller that leads; one that has ended is started again, as a cluster would."""
+    if shared_controller.returncode is not None:
+        shared_controller.start()
+    shared_controller.wait_leading(SLACK_S)
+    return shared_controller
+
+
+def wait_warm(pool: Pool, slots: int = 2) -> None:
+    wait_for(lambda: pool.warm == slots, SLACK_S, f"{slots} warm slots of {pool.name}", every_s=0.2)
+
+
+def is_running(karpenter: Karpenter, namespace: str, name: str) -> bool:
+    found = karpenter.plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    return bool(found["status"].get("phase") == "Running")
+
+
+def node_of(karpenter: Karpenter, namespace: str, name: str) -> str:
+    found = karpenter.plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    return str(found["spec"]["nodeName"])
+
+
+def test_a_burst_lands_on_a_warm_node_and_only_the_refill_asks_for_another(
+    karpenter: Karpenter, pods: str, controller: Controller
+) -> None:
+    karpenter.plane.apply(node_pool("burst", stages={"gpus-after": "2s"}, startup_taints=["readiness.k8s.io/gpu"]))
+    pool = Pool(karpenter.plane, "burst", ("h100", "burst"))
+    wait_warm(pool)
+    warm = {slot["spec"]["nodeName"] for slot in pool.slots}
+    assert len(warm) == len(karpenter.claims("burst")) == 2
+    karpenter.plane.apply(gpu_pod("chat", pods, "burst", gpus=8))
+    wait_for(lambda: is_running(karpenter, pods, "chat"), SLACK_S, "the replica to run")
+    assert node_of(karpenter, pods, "chat") in warm
+    wait_for(lambda: len(karpenter.created("burst")) == 3, SLACK_S, "a node for the refill")
+    wait_for(lambda: len(karpenter.nodes("burst")) == 3, SLACK_S, "its node")
+    wait_warm(pool)
+    assert len(pool.ordered()) == len(karpenter.created("burst")) == 3, "none for the replica itself"
+    pool.delete()
+
+
+def test_without_capacity_a_pool_moves_to_the_next_tier_and_without_any_it_stops_asking(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    karpenter.fail({"instanceType": "h100-8x"})
+    karpenter.plane.apply(node_pool("first", zones=["zone-a"]))
+    karpenter.plane.apply(node_pool("second", ["a100-8x"], zones=["zone-a"]))
+    pool = Pool(karpenter.plane, "moved", ("h100", "first"), ("a100", "second"))
+    wait_warm(pool)
+    assert {slot["spec"]["nodeSelector"]["karpenter.sh/nodepool"] for slot in pool.slots} == {"second"}
+    assert "no capacity: h100 on-demand in zone-a" in pool.told("CapacityAvailable")[1]
+    karpenter.fail({})
+    for claim in karpenter.claims("second"):
+        karpenter.reclaim(claim["metadata"]["name"])
+    wait_for(lambda: "in every tier" in pool.told("CapacityAvailable")[1], SLACK_S, "word of it", every_s=0.2)
+    wait_for(lambda: not pool.slots, SLACK_S, "slots that wait in vain to go")
+    begin = time.time()
+    time.sleep(60.0)
+    assert [at - begin for at in pool.ordered() if at > begin] == [], "less than one slot a minute"
+    assert [at - begin for at in karpenter.created("first", "second") if at > begin] == []
+    pool.delete()
+
+
+def test_without_a_controller_slots_end_and_empty_nodes_go_until_there_is_one_again(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    karpenter.plane.apply(node_pool("alone"))
+    pool = Pool(karpenter.plane, "alone", ("h100", "alone"), slotLifeS=1800)
+    wait_warm(pool)
+    controller.kill()
+    try:
+        for slot in pool.slots:
+            assert 0.8 * 1800 <= slot["spec"]["activeDeadlineSeconds"] <= 1800
+            where = f"{SLOTS}/{slot['metadata']['name']}"
+            overdue = {"metadata": {"annotations": {"stage.headroom.dev/overdue": "true"}}}
+            karpenter.plane.call("PATCH", where, overdue, MERGE)
+        wait_for(lambda: not karpenter.nodes("alone"), SLACK_S, "the empty nodes to go", every_s=0.2)
+        assert len(karpenter.created("alone")) == 2, "nothing grows"
+    finally:
+        controller.start()
+    controller.wait_leading(SLACK_S)
+    wait_for(lambda: len(karpenter.nodes("alone")) == 2, SLACK_S, "new nodes", every_s=0.2)
+    wait_warm(pool)
+    pool.delete()
+
+
+def test_a_restart_of_karpenter_delays_a_refill_and_loses_none(karpenter: Karpenter, controller: Controller) -> None:
+    karpenter.process.kill()
+    karpenter.plane.apply(node_pool("restart"))
+    pool = Pool(karpenter.plane, "restart", ("h100", "restart"))
+    wait_for(lambda: len(pool.slots) == 2, SLACK_S, "two slots that wait")
+    karpenter.start()
+    wait_warm(pool)
+    assert (len(pool.ordered()), len(karpenter.created("restart"))) == (2, 2)
+    pool.delete()
+
+
+def test_a_nodepool_that_somebody_edits_or_deletes_is_told_with_field_and_remedy(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    karpenter.plane.apply(node_pool("edited", budgets=HOLD_DRIFT))
+    pool = Pool(karpenter.plane, "edited", ("h100", "edited"), minSlots=1)
+    wait_warm(pool, 1)
+    before = [node["metadata"]["name"] for node in karpenter.nodes("edited")]
+    label = {"spec": {"template": {"metadata": {"labels": {"example.com/edited": "true"}}}}}
+    karpenter.plane.call("PATCH", f"{NODE_POOLS}/edited", label, MERGE)
+
+    def drifted() -> bool:
+        return any(condition(claim, "Drifted").get("status") == "True" for claim in karpenter.claims("edited"))
+
+    wait_for(drifted, SLACK_S, "Karpenter to see the drift", every_s=0.2)
+    wait_for(
+        lambda: "1 nodes have drifted and are kept" in pool.told("DriftHeld")[1], SLACK_S, "word of it", every_s=0.2
+    )
+    assert [node["metadata"]["name"] for node in karpenter.nodes("edited")] == before
+    karpenter.plane.call("DELETE", f"{NODE_POOLS}/edited")
+    wait_for(lambda: pool.told("NodePoolsUsable")[0] == "False", SLACK_S, "word of it", every_s=0.2)
+    assert "spec.tiers[0].nodePoolRef: there is no NodePool 'edited'; create it" in pool.told("NodePoolsUsable")[1]
+    pool.delete()
+
+
+def test_a_managed_nodepool_is_made_mended_and_never_deleted_under_others(
+    karpenter: Karpenter, pods: str, controller: Controller
+) -> None:
+    ref = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+    tier = {"name": "first", "shape": "h100", "nodeClassRef": ref, "instanceTypes": ["h100-8x"], "limits": {"gpus": 16}}
+    pool = Pool(karpenter.plane, "managed", tiers=[tier], managed=True, minSlots=1)
+    wait_warm(pool, 1)
+    path = f"{NODE_POOLS}/managed-first"
+    karpenter.plane.call("PATCH", path, {"spec": {"limits": {"nvidia.com/gpu": "800"}}}, MERGE)
+
+    def limit() -> str:
+        return str(karpenter.plane.call("GET", path)["spec"]["limits"]["nvidia.com/gpu"])
+
+    wait_for(lambda: limit() == "16", SLACK_S, "the limit as the tier has it", every_s=0.2)
+    karpenter.plane.apply(gpu_pod("other", pods, "managed-first", gpus=8))
+    wait_for(lambda: is_running(karpenter, pods, "other"), SLACK_S, "somebody else's pod")
+    pool.delete()
+    wait_for(lambda: not pool.slots, SLACK_S, "the slots to go with their WarmPool")
+    assert "deletionTimestamp" not in karpenter.plane.call("GET", path)["metadata"]
+    assert is_running(karpenter, pods, "other")
