@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from autoscaler.cli.main import app
 from autoscaler.record.status import About, Rejected
 from tests.cli.plane import LEASE, OWN, POD, Plane, lease, plane
+from tests.record.pool_statuses import short_pool, young_pool
 from tests.record.test_board import AIM, act, step
 from tests.web.test_live import CHAT, FOLLOWING, Controller
 
@@ -274,3 +275,18 @@ def test_help_is_quick_because_it_imports_little() -> None:
     modules = set(done.stdout.splitlines()[-1].split())
     assert {"autoscaler.cli.run", "autoscaler.cli.doctor"} <= modules
     assert not {"kubernetes_asyncio", "aiohttp", "pydantic_settings", "numpy"} & modules
+
+
+def test_warm_pools_are_a_table_of_their_own_and_explained_by_name(cluster: Plane) -> None:
+    cluster.controller.pools = (short_pool(), young_pool())
+    lines = asked("status", "--server", cluster.url)[1].splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("WARMPOOL"))
+    assert lines[at].split()[:7] == ["WARMPOOL", "BACKEND", "WARM", "WANTED", "STARTING", "FOUND", "WARM"]
+    assert lines[at + 1].startswith(
+        "chat       slots     2      4        1          99.0%        10.7 min   no capacity"
+    )
+    assert "    ?    " in lines[at + 2], "no growth was seen yet"
+    assert "found warm: 99 of 100" in asked("explain", "warmpool/chat", "--server", cluster.url)[1]
+    assert asked("explain", "warmpool/none", "--server", cluster.url)[2] == (
+        "error: none is no WarmPool that is kept; /api/pools lists those that are\n"
+    )

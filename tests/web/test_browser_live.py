@@ -9,7 +9,9 @@ import pytest
 from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.server import serving
 from autoscaler.core.scale.overload import Overload
+from autoscaler.record.pool_status import pool_line
 from autoscaler.record.stream import Frame, WorkloadFrame
+from tests.record.pool_statuses import short_pool, young_pool
 from tests.web.browser import Page, browser
 from tests.web.builders import decision, signals, workload
 from tests.web.test_browser import NO_SCROLL
@@ -164,3 +166,31 @@ async def test_a_step_of_five_seconds_is_no_silence(page: Page) -> None:
         await page.ask("new Promise((done) => setTimeout(done, 4500))")
         assert await page.ask("document.getElementById('link-text').innerText") == "live"
         await page.until("document.getElementById('link-text').innerText.includes('no new record')")
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+async def test_a_warm_pool_is_a_card_with_a_cell_for_every_slot(page: Page, width: int) -> None:
+    hub = Hub()
+    tell(hub, EVENING_S, 1)
+    async with serving(hub) as url:
+        await page.open(url, width=width)
+        await page.until("!document.querySelector('.service')?.hidden && document.getElementById('pools').hidden")
+        hub.publish_pools((pool_line(short_pool()),))
+        await page.until("!document.getElementById('pools').hidden")
+        assert await page.ask("document.querySelectorAll('.pool-cells i').length") == 3
+        assert await page.ask("document.querySelectorAll('.pool-cells i[data-tone=warm]').length") == 2
+        told = await page.ask(text(".pool"))
+        for words in (
+            "no capacity: h100 on-demand a, open",
+            "99.0 %",
+            "1 ordered, 2 warm",
+            "not 0: the pool's minimum",
+        ):
+            assert words in told
+        assert await page.ask(NO_SCROLL)
+        hub.publish_pools((pool_line(young_pool()),))
+        await page.until("document.querySelector('.pool-state').innerText === 'warm'")
+        assert await page.ask("document.querySelectorAll('.pool ul li').length") == 0
+        hub.publish_pools(())
+        await page.until("document.getElementById('pools').hidden")
+    assert page.complaints == []

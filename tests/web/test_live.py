@@ -19,7 +19,9 @@ from autoscaler.errors import InputError
 from autoscaler.record.board import Board
 from autoscaler.record.estimate import Estimate
 from autoscaler.record.metrics import Process
+from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import About, Problem, Rejected
+from tests.record.pool_statuses import short_pool
 from tests.record.test_board import AIM, act, step
 from tests.web.builders import estimate, frame
 from tests.web.test_server import event
@@ -70,6 +72,7 @@ class Controller:
     snapshot: bytes | None = b"\x00learnt"
     rejected: tuple[Rejected, ...] = ()
     past: tuple[Estimate, ...] = ()
+    pools: tuple[PoolStatus, ...] = ()
 
     def facts(self) -> LiveFacts:
         return LiveFacts(
@@ -81,6 +84,7 @@ class Controller:
             snapshot=lambda: self.snapshot,
             rejected=lambda: self.rejected,
             past=lambda: self.past,
+            pools=lambda: self.pools,
         )
 
 
@@ -358,3 +362,25 @@ async def test_it_listens_where_it_is_told_and_says_why_it_cannot(controller: Co
     with pytest.raises(InputError, match="this machine has no such address"):
         async with serving_live(controller.facts(), Hub(), HOSTS, "192.0.2.1", 0):
             pytest.fail("no such address")
+
+
+async def test_warm_pools_are_told_whole_and_as_rows_of_the_status(controller: Controller, client: Client) -> None:
+    assert await asked(client, "/api/pools") == []
+    controller.pools = (short_pool(),)
+    (told,) = await asked(client, "/api/pools")
+    assert told == await asked(client, "/api/pools/chat")
+    assert (told["warm"], told["target"], dict(told["stages"])) == (2, 4, {"requested": 1, "weights_warm": 2})
+    assert "found warm: 99 of 100" in told["explained"]
+    (row,) = (await asked(client, "/api/status"))["pools"]
+    assert (row["pool"], row["state"], row["idle_warm_h"]) == ("chat", "no capacity", 1.0)
+    assert 'headroom_pool_warm_slots{pool="chat"} 2.0' in await (await client.get("/metrics")).text()
+
+
+async def test_a_pool_that_is_not_kept_and_a_replica_that_does_not_lead_say_so(
+    controller: Controller, client: Client
+) -> None:
+    told = await refused(client, "/api/pools/code", 404)
+    assert told["error"] == "code is no WarmPool that is kept; /api/pools lists those that are"
+    controller.process = FOLLOWING
+    for path in ("/api/pools", "/api/pools/chat"):
+        assert "does not lead" in (await refused(client, path, 503))["error"]
