@@ -174,7 +174,7 @@ async def test_a_warm_pool_is_a_card_with_a_cell_for_every_slot(page: Page, widt
     tell(hub, EVENING_S, 1)
     async with serving(hub) as url:
         await page.open(url, width=width)
-        await page.until("!document.querySelector('.service')?.hidden && document.getElementById('pools').hidden")
+        await page.until("document.querySelector('.service') && document.getElementById('pools')?.hidden")
         hub.publish_pools((pool_line(short_pool()),))
         await page.until("!document.getElementById('pools').hidden")
         assert await page.ask("document.querySelectorAll('.pool-cells i').length") == 3
