@@ -12,32 +12,21 @@ from dataclasses import dataclass
 from operator import add, floordiv, mul, sub
 from typing import Any, Final
 
+from autoscaler.core.hpa import spec
 from autoscaler.core.hpa.counts import Seen
 from autoscaler.core.hpa.memory import Memory, Recommendation, Scaling
-from autoscaler.core.hpa.spec import (
-    DEFAULT_DOWN,
-    DEFAULT_UP,
-    Autoscaler,
-    Basis,
-    Behavior,
-    Controller,
-    Metric,
-    Policy,
-    Rules,
-    Select,
-    Unit,
-)
 from tests.real import parts
 
 FILES: Final = ("replica_calculator_test.go", "horizontal_test.go")
 
-TESTED: Final = Controller(up_factor=8.0)
+TESTED: Final = spec.Controller(up_factor=8.0)
 """The tests raise the factor to 8 in an init function; the rest are the defaults."""
 
 _KNOWN: Final = {
     "Second": 1, "Minute": 60, "Hour": 3600, "MaxInt32": 2**31 - 1, "MinInt32": -(2**31), "MaxInt64": 2**63 - 1,
-    "MaxChangePolicySelect": Select.MAX, "MinChangePolicySelect": Select.MIN, "DisabledPolicySelect": Select.DISABLED,
-    "PodsScalingPolicy": Unit.PODS, "PercentScalingPolicy": Unit.PERCENT,
+    "MaxChangePolicySelect": spec.Select.MAX, "MinChangePolicySelect": spec.Select.MIN,
+    "DisabledPolicySelect": spec.Select.DISABLED,
+    "PodsScalingPolicy": spec.Unit.PODS, "PercentScalingPolicy": spec.Unit.PERCENT,
 }  # fmt: skip
 
 
@@ -96,24 +85,26 @@ class Case:
                 return self.value(args[0])
 
     def _rules_of(self, pods: int, pods_s: int, percent: int, percent_s: int, window_s: int) -> dict[str, Any]:
-        policies = [(Unit.PODS, pods, pods_s), (Unit.PERCENT, percent, percent_s)]
+        policies = [(spec.Unit.PODS, pods, pods_s), (spec.Unit.PERCENT, percent, percent_s)]
         made = [{"Type": unit, "Value": value, "PeriodSeconds": s} for unit, value, s in policies if value]
-        return {"SelectPolicy": Select.MAX, "StabilizationWindowSeconds": window_s, "Policies": made}
+        return {"SelectPolicy": spec.Select.MAX, "StabilizationWindowSeconds": window_s, "Policies": made}
 
     def _spread(self, changes: Sequence[int], period_s: int) -> list[list[Any]]:
         """Changes in the middle of equal parts of a period, each at a whole second before now."""
         part_s = period_s / len(changes)
         return [[n, -float(int(period_s - part_s * (place + 1) + part_s / 2))] for place, n in enumerate(changes)]
 
-    def rules(self, field: str, default: Rules) -> Rules:
+    def rules(self, field: str, default: spec.Rules) -> spec.Rules:
         """The rules of one direction with the API's defaults."""
         return rules(self.get(field, None), default)
 
-    def behavior(self) -> Behavior | None:
+    def behavior(self) -> spec.Behavior | None:
         """Both directions, None where neither is given."""
         if self.get("scaleUpRules", None) is None and self.get("scaleDownRules", None) is None:
             return None
-        return Behavior(self.rules("scaleUpRules", DEFAULT_UP), self.rules("scaleDownRules", DEFAULT_DOWN))
+        return spec.Behavior(
+            self.rules("scaleUpRules", spec.DEFAULT_UP), self.rules("scaleDownRules", spec.DEFAULT_DOWN)
+        )
 
     def recommendations(self, field: str = "recommendations") -> tuple[Recommendation, ...] | None:
         """What was recommended before; None where nothing ever was."""
@@ -124,14 +115,14 @@ class Case:
         """What was scaled before."""
         return tuple(Scaling(one[1], one[0], *one[2:]) for one in self.get(field, None) or ())
 
-    def metric(self, given: Mapping[str, Any]) -> Metric | None:
+    def metric(self, given: Mapping[str, Any]) -> spec.Metric | None:
         """One of the metrics of a whole evaluation; None for another kind."""
         source = given.get("External") or given.get("Object")
         if not source:
             return None
         target = source["Target"]
-        basis = Basis.AVERAGE_VALUE if "AverageValue" in target else Basis.VALUE
-        return Metric(source["Metric"]["Name"], basis, target[basis.value])
+        basis = spec.Basis.AVERAGE_VALUE if "AverageValue" in target else spec.Basis.VALUE
+        return spec.Metric(source["Metric"]["Name"], basis, target[basis.value])
 
     def ready(self, pods: int, readiness: str, phases: str) -> int | None:
         """Pods that run and are ready; None without any pod."""
@@ -145,12 +136,12 @@ class Case:
         return whole if pods else None
 
 
-def rules(given: Mapping[str, Any] | None, default: Rules) -> Rules:
+def rules(given: Mapping[str, Any] | None, default: spec.Rules) -> spec.Rules:
     """Scaling rules with the API's defaults."""
     if given is None:
         return default
-    made = tuple(Policy(p["Type"], p["Value"], p["PeriodSeconds"]) for p in given.get("Policies", ()))
-    return Rules(
+    made = tuple(spec.Policy(p["Type"], p["Value"], p["PeriodSeconds"]) for p in given.get("Policies", ()))
+    return spec.Rules(
         made or default.policies,
         given.get("SelectPolicy", default.select),
         given.get("StabilizationWindowSeconds", default.window_s),
@@ -158,7 +149,7 @@ def rules(given: Mapping[str, Any] | None, default: Rules) -> Rules:
     )
 
 
-def evaluation(case: Case) -> tuple[Autoscaler, Seen, list[int | None], Memory]:
+def evaluation(case: Case) -> tuple[spec.Autoscaler, Seen, list[int | None], Memory]:
     """A whole evaluation, as the controller's tests set it up."""
     given, levels = case.get("metricsTarget", []), case.get("reportedLevels", [])
     made = [(case.metric(one), sum(levels) if "External" in one else next(iter(levels), 0)) for one in given]
@@ -166,7 +157,7 @@ def evaluation(case: Case) -> tuple[Autoscaler, Seen, list[int | None], Memory]:
         made.insert(0, (None, 0))
     metrics = tuple(metric for metric, _ in made)
     values = [None if metric is None else value for metric, value in made]
-    autoscaler = Autoscaler(case.get("minReplicas"), case.get("maxReplicas"), metrics, case.behavior(), TESTED)
+    autoscaler = spec.Autoscaler(case.get("minReplicas"), case.get("maxReplicas"), metrics, case.behavior(), TESTED)
     told = {c["Type"]: c["Status"] for c in case.get("initialConditions", [])}
     is_zeroed = told.get("ScaledToZero") == "ConditionTrue"
     status = case.get("statusReplicas")
