@@ -166,15 +166,16 @@ def test_law_the_same_story_ends_in_the_same_orders() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_no_preemption_loop_in_many_random_steps() -> None:
     evictions = admissions = 0
-    for seed in range(120):
-        story = story_of(20_000 + seed, steps=60)
+    for seed in range(40):
+        story = story_of(20_000 + seed, steps=40)
         evictions += len(story.evicted)
         admissions += len(story.admitted)
         per_gang: dict[str, int] = {}
         for _, each in story.evicted:
             per_gang[each.gang] = per_gang.get(each.gang, 0) + 1
         assert max(per_gang.values(), default=0) <= 12, (seed, per_gang)
-    assert admissions > 3000
-    assert evictions > 100
+    assert admissions > 1000
+    assert evictions > 40

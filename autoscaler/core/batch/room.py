@@ -7,6 +7,8 @@ changes every book it touches at once, so that nothing has to be summed up again
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from autoscaler.core.batch.backlog import Backlog, Waiting
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.gangs import Gang, Refusal, refusal
@@ -256,9 +258,11 @@ class Room:
         self.backlog.put(Waiting(run.gang, run.queue, run.brand, run.rank))
 
     def _capacity(self) -> None:
-        """What batch may use in all: every unit that is neither serving's own, standby, foreign nor unavailable."""
+        """What batch may use in all: what is neither serving's own, standby, foreign nor unavailable, or on its way."""
         ledger = self.ledger
-        away = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN, Owner.UNAVAILABLE)].sum(axis=1)
+        away = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN)].sum(axis=1)
+        coming = np.array([node.due_s is not None for node in ledger.estate.nodes], dtype=np.bool_)
+        away += np.where(coming, 0, ledger.owned[:, Owner.UNAVAILABLE])
         units = [0] * len(self.params.shapes)
         for at, (shape, total) in enumerate(
             zip(ledger.estate.shape.tolist(), ledger.estate.units.tolist(), strict=True)

@@ -1,0 +1,342 @@
+"""Edge cases of batch admission by number, and bad input; `cases.toml` says which test decides which case."""
+
+from typing import Any
+
+import pytest
+
+from autoscaler.core.batch.ledger import Owner, PodSeen
+from autoscaler.core.batch.loans import LoanBound
+from autoscaler.core.batch.params import UNLIMITED, BatchParams, Order, QueueSpec, Quota, Shape
+from autoscaler.core.batch.reasons import BatchReason
+from tests.batch.builders import H100, gang, node, params, queue, racks
+from tests.batch.story import Story
+
+
+def forever(*queues: QueueSpec, nodes: Any = None, **more: Any) -> Story:
+    return Story(params(*queues, **more), nodes or racks(1, 1), takes_s=lambda gang: 1e9)
+
+
+def test_case_02_a_small_borrower_and_a_head_that_can_never_start_do_not_chase_each_other() -> None:
+    story = forever(queue("a", 4), queue("b", 4))
+    story.submit(gang("huge", "a", pods=5, units=8), *(gang(f"b{at}", "b", units=1) for at in range(8)))
+    story.settle()
+    for _ in range(50):
+        story.to(story.now_s + 30.0)
+    assert story.victims() == []
+    verdict = story.room.backlog.verdict("huge")
+    assert verdict is not None
+    assert verdict.reason is BatchReason.UNLENT
+
+
+def test_case_03_a_heavy_weight_does_not_make_the_victim_win_again() -> None:
+    story = forever(queue("a", weight=1.0), queue("b", weight=10.0))
+    story.submit(*(gang(f"b{at}", "b", units=2) for at in range(4)))
+    story.settle()
+    story.submit(*(gang(f"a{at}", "a", units=2, created_s=1.0) for at in range(4)))
+    for _ in range(50):
+        story.to(story.now_s + 30.0)
+    assert len(story.victims()) <= 1
+    assert story.holds("b") >= 6
+
+
+def test_case_04_gangs_of_all_priorities_that_borrow_come_to_rest() -> None:
+    story = forever(queue("a", 2), queue("b", 2), queue("c", 2))
+    for at in range(12):
+        story.submit(gang(f"g{at}", "abc"[at % 3], units=2, priority=-1 - at % 4, created_s=story.now_s))
+        story.to(story.now_s + 60.0)
+    before = len(story.victims())
+    for _ in range(30):
+        story.to(story.now_s + 60.0)
+    assert len(story.victims()) == before
+
+
+def test_case_06_a_share_that_drops_to_zero_by_an_eviction_does_not_bring_the_victim_back_first() -> None:
+    story = forever(queue("a", 8), queue("b"))
+    story.submit(gang("only", "b", units=8))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.run(1000.0)
+    assert story.order() == ["only", "mine"]
+    assert story.victims() == ["only"]
+
+
+def test_case_07_and_08_single_pods_at_an_uneven_split_do_not_cycle() -> None:
+    story = forever(queue("a", weight=3.0), queue("b", weight=3.0), queue("c", weight=3.0))
+    story.submit(*(gang(f"{name}{at}", name, units=1) for name in "abc" for at in range(8)))
+    for _ in range(50):
+        story.to(story.now_s + 30.0)
+    assert story.victims() == []
+    assert sorted(story.holds(name) for name in "abc") == [2, 3, 3]
+
+
+def test_case_12_a_head_that_changes_its_priority_keeps_one_place() -> None:
+    story = forever(nodes=racks(1, 1))
+    story.submit(gang("running", units=8))
+    story.settle()
+    story.submit(gang("x", units=8, priority=-5), gang("y", units=8, priority=-3))
+    story.submit(gang("x", units=8, priority=-2))
+    assert [each.gang.name for each in story.room.backlog.in_queue(1)] == ["x", "y"]
+    story.room.finish("running", 1.0)
+    story.settle()
+    assert story.order() == ["running", "x"]
+
+
+def test_case_13_two_queues_never_get_the_same_rack_in_one_cycle() -> None:
+    story = forever(queue("a"), queue("b"), nodes=racks(2, 2))
+    story.submit(gang("one", "a", pods=2, units=8, required="rack"), gang("two", "b", pods=2, units=8, required="rack"))
+    done = story.cycles.cycle(0.0)
+    assert len(done.admitted) == 2
+    used = [spot.node for each in done.admitted for spot in each.spots]
+    assert len(used) == len(set(used)) == 4
+
+
+def test_case_16_a_strict_queue_that_waits_for_one_shape_blocks_no_other_queue() -> None:
+    story = Story(
+        params(queue("a", order=Order.STRICT), queue("b"), shapes=(Shape(H100), Shape("a10"))),
+        [node("h"), node("s", shape="a10")],
+    )
+    story.submit(gang("big", "a", pods=2, units=8), gang("behind", "a", shape="a10", created_s=1.0))
+    story.submit(gang("other", "b", units=8, shape="a10", created_s=2.0))
+    story.settle()
+    assert story.order() == ["other"]
+
+
+def test_case_17_among_many_queues_the_last_one_does_not_always_lose() -> None:
+    many = params(*(queue(f"q{at}") for at in range(64)), reserve_after_s=1e9)
+    story = Story(many, racks(1, 4), takes_s=lambda gang: 10.0, checks=False)
+    story.submit(*(gang(f"q{at}-{n}", f"q{at}", units=1) for at in range(64) for n in range(4)))
+    story.run(11.0)
+    assert {each.queue for _, each in story.admitted} == {f"q{at}" for at in range(64)}
+
+
+def test_case_18_a_quota_lowered_under_running_work_evicts_nobody_and_admits_nobody() -> None:
+    story = forever(queue("a"), nodes=racks(1, 2))
+    story.submit(gang("service", units=8))
+    story.settle()
+    lowered = Story(params(queue("a", quota={"limit": 4})), racks(1, 2), [PodSeen("n0", H100, 8, gang="service")])
+    assert lowered.room.adopt(gang("service", units=8), 0.0, 1.0) is None
+    lowered.submit(gang("next", units=1))
+    lowered.settle()
+    assert lowered.order() == []
+    verdict = lowered.room.backlog.verdict("next")
+    assert verdict is not None
+    assert (verdict.reason, verdict.changes[0].units) == (BatchReason.LIMIT, 5)
+
+
+BAD_TREES: dict[str, tuple[tuple[QueueSpec, ...], str]] = {
+    "a circle": ((QueueSpec("a", "b"), QueueSpec("b", "a")), r"queues\[a\].parent: the parents go in a circle"),
+    "its own parent": ((QueueSpec("a", "a"),), "circle: a -> a; leave one parent out"),
+    "weight 0": ((QueueSpec("a", weight=0.0),), r"queues\[a\].weight: 0.0; give more than 0"),
+    "a weight that is no number": ((QueueSpec("a", weight=float("nan")),), "weight: nan"),
+    "an unknown shape": (
+        (QueueSpec("a", quotas={"tpu": Quota(1)}),),
+        r"quotas\[tpu\]: unknown shape; name one of h100",
+    ),
+    "an unknown parent": ((QueueSpec("a", "x"),), "parent: 'x'; make that queue"),
+    "twice the same name": ((QueueSpec("a"), QueueSpec("a")), "'a' stands twice"),
+    "a negative quota": ((QueueSpec("a", quotas={H100: Quota(-1)}),), "guaranteed: -1; give 0 to"),
+    "a quota that overflows": ((QueueSpec("a", quotas={H100: Quota(limit=2**63)}),), "limit: 9223372036854775808"),
+    "a limit below the guarantee": ((QueueSpec("a", quotas={H100: Quota(4, limit=2)}),), "2 is below guaranteed 4"),
+    "children promised more": (
+        (QueueSpec("p", quotas={H100: Quota(2)}), QueueSpec("a", "p", quotas={H100: Quota(3)})),
+        "2 is less than the 3 of its children; raise it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("queues", "words"), BAD_TREES.values(), ids=BAD_TREES.keys())
+def test_case_19_a_tree_that_cannot_be_served_is_refused_with_field_and_remedy(
+    queues: tuple[QueueSpec, ...], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        BatchParams((Shape(H100),), queues)
+
+
+def test_case_19_quotas_without_bound_and_slices_of_a_gpu_add_up_without_rounding() -> None:
+    shapes = (Shape(H100, speed=1.0), Shape("mig-1g", speed=1.0, parts=7))
+    spec = QueueSpec("a", quotas={H100: Quota(UNLIMITED, lendable=UNLIMITED)}, grace_s=0.0)
+    story = Story(params(spec, shapes=shapes), [node("n", shape="mig-1g", units=56)], takes_s=lambda gang: 5.0)
+    story.submit(*(gang(f"g{at}", units=1, shape="mig-1g") for at in range(300)))
+    story.run()
+    assert len(story.finished) == 300
+    assert story.room.tree.amounts == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_case_20_gangs_of_one_second_start_in_the_order_in_which_they_came() -> None:
+    story = Story(params(), racks(1, 1), takes_s=lambda gang: 5.0)
+    names = [f"g{at}" for at in (3, 1, 2, 0)]
+    story.submit(*(gang(name, units=8, created_s=0.0) for name in names))
+    story.run()
+    assert story.order() == names
+
+
+BAD_GANGS: dict[str, tuple[dict[str, Any], BatchReason]] = {
+    "no pods": ({"pods": 0}, BatchReason.ABSURD),
+    "a negative number of GPUs": ({"units": -1}, BatchReason.ABSURD),
+    "no GPU": ({"units": 0}, BatchReason.ABSURD),
+    "more than anybody has": ({"pods": 16_384, "units": 1_000_000}, BatchReason.ABSURD),
+    "negative cores": ({"cpu": -1.0}, BatchReason.ABSURD),
+    "a run time that is no number": ({"expected_s": float("nan")}, BatchReason.ABSURD),
+    "an unknown shape": ({"shape": "tpu"}, BatchReason.UNKNOWN_SHAPE),
+    "an unknown level": ({"required": "planet"}, BatchReason.UNKNOWN_LEVEL),
+    "an unknown queue": ({"queue": "x"}, BatchReason.UNKNOWN_QUEUE),
+    "a queue with children": ({"queue": "top"}, BatchReason.UNKNOWN_QUEUE),
+    "serving's priority": ({"priority": 0}, BatchReason.PRIORITY),
+}
+
+
+@pytest.mark.parametrize(("asked", "reason"), BAD_GANGS.values(), ids=BAD_GANGS.keys())
+def test_case_22_a_gang_that_cannot_be_meant_is_refused_once_and_ends_no_cycle(
+    asked: dict[str, Any], reason: BatchReason
+) -> None:
+    story = Story(params(queue("top"), queue("a", parent="top")), racks(1, 1))
+    refused = story.submit(gang("g", **asked))
+    assert refused is not None
+    assert refused.reason is reason
+    assert refused.remedy
+    assert story.settle() == 0
+    assert story.submit(gang("good")) is None
+    story.settle()
+    assert story.order() == ["good"]
+
+
+def test_case_28_a_gang_that_lost_a_member_is_not_overtaken_by_a_fresh_one_of_lower_rank() -> None:
+    story = forever(nodes=racks(1, 2))
+    story.submit(gang("old", pods=2, units=8))
+    story.settle()
+    story.now_s = 10.0
+    story.submit(gang("fresh", units=8, created_s=10.0))
+    broken = [node("n0", ready=False), node("n1")]
+    story.look(broken, [PodSeen("n0", H100, 8, Owner.FOREIGN)])
+    story.settle()
+    story.look(racks(1, 2))
+    story.room.finish("fresh", 20.0)
+    story.settle()
+    assert story.order()[-1] == "old"
+
+
+def test_case_29_interleaved_gangs_never_hold_parts_of_each_others_room() -> None:
+    story = Story(params(queue("a"), queue("b")), racks(1, 2), takes_s=lambda gang: 50.0)
+    story.submit(gang("one", "a", pods=9, units=1), gang("two", "b", pods=9, units=1))
+    story.settle()
+    assert len(story.room.ledger.holdings) == 1
+    story.run()
+    assert sorted(story.finished) == ["one", "two"]
+
+
+def test_case_30_a_gang_whose_size_is_edited_while_it_waits_is_placed_at_its_new_size() -> None:
+    story = forever(nodes=racks(1, 1))
+    story.submit(gang("g", pods=9, units=1))
+    story.settle()
+    story.submit(gang("g", pods=3, units=1))
+    story.settle()
+    assert story.holds("a") == 3
+    story.submit(gang("g", pods=8, units=1))
+    story.settle()
+    assert story.holds("a") == 3, "what runs is left as it is"
+
+
+@pytest.mark.parametrize("end", ["finish", "cancel"])
+def test_case_34_a_gang_that_ends_in_flight_leaves_no_books_behind(end: str) -> None:
+    story = forever(queue("a", 8), queue("b"))
+    story.submit(gang("borrower", "b", units=8))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    getattr(story.room, end)("borrower", 101.0)
+    story.room.left("borrower", 102.0)
+    story.settle()
+    assert story.order() == ["borrower", "mine"]
+    getattr(story.room, end)("mine", 103.0)
+    getattr(story.room, end)("mine", 104.0)
+    assert story.room.contradictions() == []
+    assert story.room.ledger.owners("n0", H100) == {"free": 8}
+
+
+def test_case_39_a_queue_below_its_share_hides_no_victim_behind_it() -> None:
+    story = forever(queue("a", 4), queue("b"), queue("c"))
+    story.submit(gang("small", "b", units=1), gang("large", "c", units=7))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=4, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["large"]
+
+
+def test_case_41_a_gang_of_many_pods_counts_once_for_each_pod() -> None:
+    story = forever(nodes=racks(1, 2))
+    story.submit(gang("g", pods=12, units=1))
+    story.settle()
+    assert story.holds("a") == 12
+    assert story.room.ledger.owned[:, Owner.BATCH].sum() == 12
+
+
+def test_case_44_room_is_judged_on_nodes_that_are_on_their_way_too() -> None:
+    story = forever(nodes=[node("new", due_s=500.0)])
+    story.submit(gang("g", units=8), gang("huge", pods=2, units=8))
+    story.settle()
+    kept = story.room.ledger.reservations["g"]
+    assert kept.start_s == 500.0
+    story.now_s = 500.0
+    story.look([node("new")])
+    story.settle()
+    assert story.order() == ["g"]
+
+
+def test_case_51_units_lent_while_a_replica_sleeps_come_back_for_the_first_cold_request() -> None:
+    story = forever(nodes=[node("warm", warm_units=8)])
+    story.room.lend({H100: LoanBound(8, expected_s=7200.0)})
+    story.submit(gang("g", units=8, lendable=True))
+    story.settle()
+    evicted, _ = story.room.recall(H100, 1, 50.0)
+    story.room.lend({H100: LoanBound(0)})
+    story.room.left(evicted[0].gang, 80.0)
+    story.settle()
+    assert story.room.ledger.owners("warm", H100) == {"serving": 8, "free": 0}
+
+
+def test_case_53_a_tenant_that_swings_between_serving_and_training_pays_for_both() -> None:
+    story = Story(params(queue("a"), queue("b"), half_life_s=7200.0), racks(1, 1))
+    for at in range(10):
+        story.room.serving_uses("a", 8.0 if at % 2 == 0 else -8.0, 60.0 * at)
+    story.now_s = 700.0
+    story.submit(gang("swings", "a", units=8), gang("steady", "b", units=8))
+    story.settle()
+    assert story.order() == ["steady"]
+
+
+def test_case_54_only_units_of_the_wanted_shape_are_freed() -> None:
+    shapes = (Shape(H100), Shape("mig-1g", parts=7))
+    nodes = [node("n"), node("n", 56, shape="mig-1g")]
+    story = Story(params(queue("a", 8), queue("b"), shapes=shapes), nodes, takes_s=lambda gang: 1e9)
+    story.submit(gang("slices", "b", units=56, shape="mig-1g"), gang("whole", "b", units=8))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["whole"]
+
+
+def test_case_55_what_another_scheduler_binds_is_foreign_and_never_booked_twice() -> None:
+    story = forever(nodes=racks(1, 2))
+    story.look(pods=[PodSeen("n0", H100, 8), PodSeen("n1", H100, 3)])
+    story.submit(gang("g", pods=6, units=1))
+    story.settle()
+    assert story.order() == []
+    story.look(pods=[PodSeen("n1", H100, 2)])
+    story.settle()
+    assert story.order() == ["g"]
+
+
+def test_case_56_a_clock_that_jumps_back_breaks_nothing() -> None:
+    story = Story(params(reserve_after_s=30.0), racks(1, 1), takes_s=lambda gang: 10.0)
+    story.submit(gang("one", units=8, created_s=1e6), gang("two", units=8, created_s=2e6))
+    story.settle()
+    story.now_s = -500.0
+    story.settle()
+    story.room.finish("one", -490.0)
+    story.settle()
+    assert story.order() == ["one", "two"]
+    assert story.room.contradictions() == []
