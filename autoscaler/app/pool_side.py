@@ -85,7 +85,3 @@ class PoolSide:
     def pools(self) -> tuple[PoolStatus, ...]:
         """The newest status of every pool; none where pools are not kept."""
         return self._telling.pools
-
-    def problems(self) -> tuple[str, ...]:
-        """What of the cluster cannot be followed for pools, and why."""
-        return self._cluster.problems() if self.enabled else ()

@@ -42,6 +42,9 @@ ACCEPTED: Final = "Accepted"
 ACTING: Final = "Acting"
 """Whether what is decided is carried out."""
 
+FOLLOWED: Final = "Followed"
+"""Whether all that pools rest on can be read."""
+
 _BREAKERS: Final = {"open": BreakerState.OPEN, "half-open": BreakerState.HALF_OPEN}
 _TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
@@ -53,6 +56,14 @@ class Done:
 
     intent: Intent
     outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What concerns all pools: why everything is frozen, and what of the cluster cannot be read."""
+
+    frozen: str | None = None
+    problems: tuple[str, ...] = ()
 
 
 class PoolStatuses(Protocol):
@@ -114,7 +125,7 @@ class PoolTelling:
         outcome: Reconciled,
         counts: PoolCounts,
         done: Sequence[Done],
-        frozen: str | None,
+        around: Around,
     ) -> None:
         """A pool was looked at, and this was done."""
         spec, name = compiled.spec, compiled.params.name
@@ -122,7 +133,12 @@ class PoolTelling:
         failed = next((each.outcome for each in done if each.outcome.became is not Became.DONE), None)
         if done:
             self._failed[name] = failed
-        told = (accepted, self._acting(compiled, failed, frozen), *map(_condition, outcome.conditions))
+        told = (
+            accepted,
+            self._acting(compiled, failed, around.frozen),
+            _followed(around),
+            *map(_condition, outcome.conditions),
+        )
         status = pool_status(outcome.decision, outcome.state, told, counts, spec.backend.value)
         self._tell(status, compiled.uid, compiled.generation)
         ref = _ref(name, compiled.uid)
@@ -161,6 +177,12 @@ class PoolTelling:
         self._gists[name] = gist
         seen = msgspec.json.decode(found.status, type=dict[str, Any])
         self._statuses.put("", name, custom_resource(_written(status, generation, self._clock.now())), seen=seen)
+
+
+def _followed(around: Around) -> Condition:
+    if not around.problems:
+        return Condition(FOLLOWED, "True", "Followed", "everything that pools rest on is read")
+    return Condition(FOLLOWED, "False", "Unread", f"not read: {'; '.join(around.problems[:3])}")
 
 
 def _condition(one: core.Condition) -> Condition:

@@ -20,7 +20,7 @@ from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
 from autoscaler.app.guard import Guard
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
-from autoscaler.app.pool_telling import Done, PoolTelling
+from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
@@ -151,8 +151,11 @@ class Pools:
         if any(each.outcome.became is Became.UNKNOWN for each in done):
             kept.doubt = self._cluster.reread()
         kept.counts = _counted(kept.counts, done)
-        tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._frozen())
+        tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._around())
         self._guard.run(f"WarmPool {name}", tell)
+
+    def _around(self) -> Around:
+        return Around(self._frozen(), self._cluster.problems())
 
     def _decide(self, compiled: Compiled, kept: _Kept, outcome: list[Reconciled]) -> None:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()

@@ -58,6 +58,7 @@ class Seen:
         self.relists = 0
         self.rereads = 0
         self.answered = True
+        self.unread: tuple[str, ...] = ()
         self.breaks: set[str] = set()
 
     async def wait_synced(self) -> None:
@@ -65,6 +66,9 @@ class Seen:
 
     async def relist(self) -> None:
         self.relists += 1
+
+    def problems(self) -> tuple[str, ...]:
+        return self.unread
 
     def world(self, params: PoolParams, uid: str, **given: Any) -> World:
         if params.name in self.breaks:
@@ -321,3 +325,15 @@ async def test_idle_warm_slots_are_counted_in_slot_seconds() -> None:
         assert before is not None
         assert after is not None
         assert after.counts.idle_warm_s - before.counts.idle_warm_s == pytest.approx(400.0, rel=0.1)
+
+
+async def test_what_cannot_be_read_is_told_beside_what_is_decided() -> None:
+    async with keeping(warm_pool()) as scene:
+        await scene.wait(10.0)
+        assert scene.told.condition("Followed")[0] == "True"
+        scene.seen.unread = ("GET /apis/karpenter.sh/v1/nodeclaims: 403 Forbidden",)
+        await scene.wait(10.0)
+        assert scene.told.condition("Followed") == (
+            "False", "not read: GET /apis/karpenter.sh/v1/nodeclaims: 403 Forbidden",
+        )  # fmt: skip
+        assert ("Warning", "Unread", scene.told.condition("Followed")[1]) in scene.told.events
