@@ -2,7 +2,9 @@
 
 The week is one workload with a daily wave, bursts and noise, scaled by a rule as HPA's: replicas for 70 % of what they
 carry, every 15 s, five minutes of memory on the way down. It is kept every 30 s, as preflight reads it. The audit holds
-one decision every five seconds, with eight pods; what a week of it would take is the hour's time by 168.
+one decision every five seconds, with eight pods; what a week of it would take is the hour's time by 168, and what its
+336 models would take without a record of them is one's time by 336. Sixteen such workloads in one audit are replayed
+too, half an hour of each.
 """
 
 import argparse
@@ -15,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from autoscaler.core.forecast import features
+from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight.comparison import compare
@@ -38,6 +42,7 @@ WARMUP_S = 180.0
 TARGET_S = 20.0
 NAME = "prod/chat"
 OTHER = ("slo.wait_s=5",)
+WORKLOADS = 16
 
 
 def traffic(length_s: int, seed: int) -> Traffic:
@@ -83,6 +88,43 @@ def audit(folder: Path, length_s: int, seed: int) -> Path:
     return path
 
 
+def crowd(folder: Path, one: Path, workloads: int, lines: int) -> Path:
+    """The first lines of an audit for each of many workloads, recorded in turns as a controller does."""
+    first, *rest = one.read_bytes().splitlines(keepends=True)[: 1 + lines]
+    names = [f"prod/workload-{number}".encode() for number in range(workloads)]
+    steps = [rest[at : at + 2] for at in range(0, len(rest), 2)]
+    together = [first.replace(WORKLOAD.encode(), name) for name in names]
+    together += [line.replace(WORKLOAD.encode(), name) for step in steps for name in names for line in step]
+    path = folder / "audit-000000000002.jsonl"
+    path.write_bytes(b"".join(together))
+    return path
+
+
+def timed_crowd(path: Path) -> dict[str, object]:
+    """Many workloads of one audit, one look at each of them in a step of the core."""
+    begun_s = time.process_time()
+    done = replay(Recording.of([path]), fit)
+    cpu_s = time.process_time() - begun_s
+    return {
+        "workloads": len(done.workloads),
+        "decisions": done.rerun.compared,
+        "different": done.rerun.different,
+        "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
+    }
+
+
+def fit_cpu_s(rows: int = 700, rounds: int = 3) -> float:
+    """One model of six hours of history, as often fitted as given and averaged."""
+    rng = np.random.default_rng(0)
+    x = rng.random((rows, len(features.NAMES)))
+    request = FitRequest(NAME, 19, x, x[:, 0] + 0.1 * rng.random(rows), 0.0)
+    fit(request)
+    begun_s = time.process_time()
+    for _ in range(rounds):
+        fit(request)
+    return (time.process_time() - begun_s) / rounds
+
+
 def timed_history(series: Series) -> dict[str, object]:
     """The week under the default policy and under another objective, with the optimum."""
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
@@ -112,12 +154,14 @@ def timed_history(series: Series) -> dict[str, object]:
 
 
 def timed_audit(hours: float, seed: int) -> dict[str, object]:
-    """Some hours of an audit, compared byte for byte."""
+    """Some hours of an audit, compared byte for byte; and half an hour of many."""
     with tempfile.TemporaryDirectory() as folder:
-        recording = Recording.of([audit(Path(folder), int(hours * HOUR_S), seed)])
+        path = audit(Path(folder), int(hours * HOUR_S), seed)
         begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-        done = replay(recording, fit)
-    took_s, cpu_s = time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
+        done = replay(Recording.of([path]), fit)
+        took_s, cpu_s = time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
+        many = timed_crowd(crowd(Path(folder), path, WORKLOADS, 2 * 360))
+    models_s = fit_cpu_s() * 2 * 24 * 7
     return {
         "hours": hours,
         "decisions": done.rerun.compared,
@@ -126,6 +170,8 @@ def timed_audit(hours: float, seed: int) -> dict[str, object]:
         "cpu_s": round(cpu_s, 2),
         "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
         "a_week_would_take_s": round(cpu_s * 7 * 24 / hours, 1),
+        "its_models_would_take_s": round(models_s, 1),
+        "many": many,
     }
 
 
