@@ -26,9 +26,9 @@ async def test_the_collector_looks_at_everything_rarely_while_the_controller_run
     config.write_text(NOWHERE)
     settings = Settings(kube=Kube(kubeconfig=config), http=Http(host="127.0.0.1", port=free_port()))
     before = gc.get_threshold()
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(50), asyncio.TaskGroup() as group:
         running = group.create_task(live.run(settings))
-        for _ in range(1000):
+        for _ in range(3000):
             if gc.get_threshold() != before:
                 break
             await asyncio.sleep(0.01)

@@ -218,7 +218,7 @@ def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path:
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as reading:
         try:
-            assert reading.wait(20) == 1
+            assert reading.wait(45) == 1
             assert reading.stderr is not None
             assert "without a passphrase" in reading.stderr.read()
         finally:
