@@ -1,6 +1,5 @@
 """One workload of a test: its object, its pods' pages, and what the controller did to its count."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.controller import ACCOUNT
@@ -80,7 +79,7 @@ class Service:
     def counts(self) -> list[tuple[int, int]]:
         """(before, after) of every patch of its count that the API server took from the controller, oldest first."""
         found = []
-        for entry in self._patches():
+        for entry in self.patches():
             if entry["responseStatus"]["code"] == 200:
                 after = entry["responseObject"]["spec"].get("replicas", 0)
                 before = next(
@@ -91,14 +90,14 @@ class Service:
 
     def answers(self) -> list[int]:
         """What the API server answered to every such patch, taken or not."""
-        return [int(entry["responseStatus"]["code"]) for entry in self._patches()]
+        return [int(entry["responseStatus"]["code"]) for entry in self.patches()]
 
     def shrinks(self) -> list[tuple[int, int]]:
         """Those that took replicas away."""
         return [(before, after) for before, after in self.counts() if after < before]
 
-    def _patches(self) -> Iterator[dict[str, Any]]:
-        for entry in self.plane.audited(verb="patch", resource=f"{self.resource}/scale", user=ACCOUNT):
-            ref = entry["objectRef"]
-            if (ref["namespace"], ref["name"]) == (self.namespace, self.name):
-                yield entry
+    def patches(self) -> list[dict[str, Any]]:
+        """The controller's patches of its count in the API server's audit log, oldest first."""
+        audited = self.plane.audited(verb="patch", resource=f"{self.resource}/scale", user=ACCOUNT)
+        own = (self.namespace, self.name)
+        return [e for e in audited if (e["objectRef"]["namespace"], e["objectRef"]["name"]) == own]

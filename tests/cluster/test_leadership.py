@@ -1,14 +1,17 @@
 """Two replicas of the controller: one writes, whatever happens to it, and the other takes over warm."""
 
 import asyncio
+import math
+import re
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
-from tests.cluster.controller import Controller
+from tests.cluster.controller import ACCOUNT, Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
@@ -24,12 +27,14 @@ COLD_S = 15.0 + 5.0
 
 
 @contextmanager
-def pair(plane: Plane, namespace: str, server: str | None = None) -> Iterator[tuple[Controller, Controller]]:
-    """A leader, reached through `server` where given, and a follower that holds its snapshot."""
+def pair(
+    plane: Plane, namespace: str, server: str | None = None, **settings: Any
+) -> Iterator[tuple[Controller, Controller]]:
+    """A leader, reached through `server` where given, and a follower that has heard of its workloads."""
     with ExitStack() as stack:
-        first = stack.enter_context(Controller(plane, "first", server, watch_namespaces=[namespace]))
+        first = stack.enter_context(Controller(plane, "first", server, watch_namespaces=[namespace], **settings))
         first.wait_leading()
-        second = stack.enter_context(Controller(plane, "second", watch_namespaces=[namespace]))
+        second = stack.enter_context(Controller(plane, "second", watch_namespaces=[namespace], **settings))
         wait_for(lambda: _up(second), 30, "the follower")
         yield first, second
 
@@ -41,6 +46,7 @@ def test_the_follower_writes_nothing_and_takes_over_when_the_leader_stops(
     ips = service.wait_ready(2)
     with pair(plane, namespace) as (first, second):
         assert second.get("/api/status")["replica"]["leading"] is False
+        before = len(_lists(plane, namespace))
         assert first.stop() == 0
         stopped = time.monotonic()
         second.wait_leading(10)
@@ -49,6 +55,27 @@ def test_the_follower_writes_nothing_and_takes_over_when_the_leader_stops(
         wait_for(lambda: service.replicas() > 2, 20, "growth under the new leader")
         assert second.decisions()
     assert not service.shrinks()
+    anew = _lists(plane, namespace)[before:]
+    assert anew, "what was followed before may be behind what the last leader wrote"
+    assert anew[0]["stageTimestamp"] < service.patches()[0]["requestReceivedTimestamp"]
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["by the leader's snapshot alone", "and reads the pods itself"])
+def test_a_follower_is_warm_and_asks_the_pods_only_if_it_is_told_to(
+    plane: Plane, namespace: str, engines: Engines, reads: bool
+) -> None:
+    service = Service(plane, engines, namespace, "chat", replicas=2, max_replicas="8")
+    ips = service.wait_ready(2)
+    with pair(plane, namespace, scrape={"follower_scrapes": reads}) as (first, second):
+        wait_for(lambda: service.workload in str(first.get("/api/snapshot")), 40, "a snapshot that knows the workload")
+        wait_for(lambda: _snapshot_age_s(second) < 1.0, 30, "the follower to fetch one", every_s=0.3)
+        first.signal(signal.SIGSTOP)
+        time.sleep(1.5)  # what was on its way is answered
+        asked = sum(engines.asked[ip] for ip in ips)
+        time.sleep(3.0)
+        assert (sum(engines.asked[ip] for ip in ips) > asked) is reads
+        second.wait_leading(COLD_S)
+        wait_for(lambda: _restored(second, service.workload), 20, "what the leader had learnt, in the new one")
 
 
 def test_a_killed_leader_is_replaced(plane: Plane, namespace: str, engines: Engines) -> None:
@@ -119,6 +146,25 @@ def test_a_leader_whose_api_server_hangs_ends_by_itself(plane: Plane, namespace:
         proxy.hang()
         assert first.wait(15) == LOST
         second.wait_leading(COLD_S)
+
+
+def _lists(plane: Plane, namespace: str) -> list[dict[str, Any]]:
+    """Lists of the namespace's Deployments that were answered to controllers, oldest first."""
+    lists = plane.audited(verb="list", resource="deployments", user=ACCOUNT)
+    return [entry for entry in lists if entry["objectRef"].get("namespace") == namespace]
+
+
+def _restored(controller: Controller, workload: str) -> bool:
+    """Whether it began with what another had learnt of a workload."""
+    said = {(line.get("event"), line.get("workload")) for line in controller.journal()}
+    return ("restored from a checkpoint", workload) in said
+
+
+def _snapshot_age_s(follower: Controller) -> float:
+    """Of the leader's snapshot that it holds; infinite without one."""
+    text = str(follower.get("/metrics"))
+    found = re.search(r"^headroom_snapshot_age_seconds(?:\{.*\})? (\S+)$", text, re.MULTILINE)
+    return math.inf if found is None else float(found[1])
 
 
 def _up(controller: Controller) -> bool:
