@@ -18,6 +18,7 @@ from autoscaler.preflight.bursts import Bursts
 from autoscaler.preflight.chart import Chart, lines
 from autoscaler.preflight.document import Findings
 from autoscaler.preflight.figures import hours_figure, survival_figure, waits_figure
+from autoscaler.preflight.history import Fact
 from autoscaler.preflight.phrases import lasting, said, value_text
 from autoscaler.preflight.policies import policy
 from autoscaler.preflight.rows import inputs, plan, unknowns
@@ -145,7 +146,8 @@ def _cell(found: Answer) -> str:
 
 
 def _section(key: str, study: WorkloadStudy) -> str:
-    named = {**study.facts, **({"work": study.waiting.work} if isinstance(study.waiting.work, str) else {})}
+    told = {name: value for name, value in study.facts.items() if name != Fact.SLOTS}  # a row says which one counts
+    named = {**told, **({"work": study.waiting.work} if isinstance(study.waiting.work, str) else {})}
     facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in named.items())
     note = f"<small>{escape(facts)}</small>" if facts else ""
     bands = _leading_bands(study)
