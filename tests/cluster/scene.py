@@ -70,11 +70,18 @@ class Scene:
             wait_for(lambda: len(service.pods()) == replicas, 20, f"the pods of {name}")
             where = ("-n", service.namespace, "-l", f"app={name}")
             self.plane.kubectl("annotate", "pods", *where, "stage.headroom.dev/hold-")
+        # Before they are ready, hence before anyone reads them: an address may have been a busy pod's of another test.
+        wait_for(lambda: self._quieten(service) == replicas, 30, f"{replicas} addresses of pods of {name}")
         ips = service.wait_ready(replicas)
-        self.engines.of_all(ips, **QUIET)
         if read:
             wait_for(lambda: "SignalsFresh=True" in self.explained(service), 30, f"fresh signals of {name}")
         return service, ips
+
+    def _quieten(self, service: Service) -> int:
+        """Give its pods that have an address little to do; how many those are."""
+        ips = [pod["status"]["podIP"] for pod in service.pods() if "podIP" in pod["status"]]
+        self.engines.of_all(ips, **QUIET)
+        return len(ips)
 
     def decide_anew(self, service: Service) -> None:
         """Wait until pages as they are now have been read and decided on, whatever was on its way."""

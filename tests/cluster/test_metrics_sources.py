@@ -152,7 +152,9 @@ def test_a_request_that_waits_at_the_gateway_wakes_a_workload_from_zero(sources:
     assert service.replicas() == 0
     shows(12, 9)
     wait_for(lambda: service.replicas() > 0, 10, "the wake")
-    act = next(act for act in scene.acts(service) if act["outcome"] == "applied")
+    wait_for(lambda: scene.acts(service), 10, "the word that it was done")
+    act = scene.acts(service)[0]
+    assert act["outcome"] == "applied"
     assert act["now_s"] - act["decided_s"] < 1.0, "from the gateway's page to the patch"
     assert "WAKE" in {step["reason"] for line in scene.decided(service) for step in line["trace"]}
 
