@@ -18,6 +18,7 @@ from autoscaler.adapters.kube.lease_object import LeaseObject
 from autoscaler.adapters.kube.scope import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
+from autoscaler.cli.definitions import differences
 from autoscaler.cli.leader import AskError, ask_pod
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, rights
@@ -114,6 +115,8 @@ async def _clock_skew(patient: Patient) -> AsyncIterator[Finding]:
 
 async def _definition(patient: Patient) -> AsyncIterator[Finding]:
     if "scalingpolicies" in await served(patient.api, f"/apis/{GROUP}/{VERSION}"):
+        for old in await differences(patient.api):
+            yield Finding(old.kind, State.WARN, old.words, old.remedy)
         yield Finding("ScalingPolicy", State.OK, f"{GROUP}/{VERSION} is served")
     else:
         words = "the custom resource is not installed: policies cannot be written, annotations work"

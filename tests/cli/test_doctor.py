@@ -13,7 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.api.claims import Kind
+from autoscaler.api.crd import definition
 from autoscaler.cli.checks import of_workload
+from autoscaler.cli.definitions import DEFINITIONS
 from autoscaler.cli.main import app
 from autoscaler.cli.rights import Own, Right, rights
 from autoscaler.record.hpa import WHERE, HpaPreview
@@ -68,6 +70,23 @@ def test_a_cluster_that_is_well_is_all_ok_and_nothing_is_written(cluster: Plane)
     assert cluster.written == []
 
 
+def installed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """A definition in the cluster, whose spec has been changed."""
+    made = definition()
+    change(made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    return {f"{DEFINITIONS}/{made['metadata']['name']}": made}
+
+
+def test_a_definition_of_this_version_is_nothing_to_tell(cluster: Plane) -> None:
+    cluster.objects.update(installed(lambda spec: None))
+    _, found = examined(cluster)
+    assert rows(found, "warn", "fail") == []
+    cluster.objects.update(installed(lambda spec: spec["properties"].clear()))
+    cluster.forbidden.add(f"GET {DEFINITIONS}")
+    _, found = examined(cluster)
+    assert rows(found, "warn", "fail") == [], "who may not read definitions is not bothered with them"
+
+
 FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
     "a clock that is ahead": (
         lambda c: setattr(c, "date_s", lambda: time.time() - 90), 0, "clock", "ahead of the server's",
@@ -77,6 +96,17 @@ FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
     ),
     "no custom resource": (
         lambda c: c.objects.pop("/apis/headroom.dev/v1alpha1"), 0, "ScalingPolicy", "the custom resource is not insta",
+    ),
+    "a custom resource of an older version": (
+        lambda c: c.objects.update(installed(lambda spec: spec["properties"].pop("maxReplicas"))), 0, "ScalingPolicy",
+        "scalingpolicies.headroom.dev is older than this version: it drops spec.maxReplicas",
+    ),
+    "a custom resource of a newer version": (
+        lambda c: c.objects.update(installed(lambda spec: spec["properties"].update(sloP99={"type": "number"}))), 0,
+        "ScalingPolicy", "is newer than this version, which ignores spec.sloP99",
+    ),
+    "a custom resource of versions to come": (
+        lambda c: c.objects.update(installed(lambda spec: spec["properties"].clear())), 0, "ScalingPolicy", " more",
     ),
     "a kind without /scale": (
         lambda c: c.objects.update({"/apis/apps/v1": resources("deployments")}), 1, "Deployment", "serves no /scale",
