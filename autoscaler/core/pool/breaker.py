@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from autoscaler.core.pool.circuits import CAPACITY, Circuit, Position, best, succeeded, troubled, worst
+from autoscaler.core.pool.circuits import CAPACITY, OFFER, Circuit, Position, best, succeeded, troubled, worst
 from autoscaler.core.pool.params import Domain, PoolTier
 from autoscaler.core.pool.state import Circuits
 from autoscaler.core.pool.world import Sign, Trouble, World
@@ -26,7 +26,8 @@ def noted(circuits: Circuits, world: World, now_s: float) -> Circuits:
         if sign.claim not in told and now_s - sign.at_s < REMEMBER_S:
             told[sign.claim] = sign.at_s
             kept = capacity.get(sign.domain, Circuit())
-            capacity[sign.domain] = troubled(kept, sign.at_s, CAPACITY, "/".join(_named(sign.domain)))
+            rule = OFFER if sign.sign is Sign.NOT_OFFERED else CAPACITY
+            capacity[sign.domain] = troubled(kept, sign.at_s, rule, "/".join(_named(sign.domain)))
     for domain, launched_s in _launched(world).items():
         capacity[domain] = succeeded(capacity.get(domain, Circuit()), launched_s)
     unlaunched = circuits.unlaunched

@@ -27,6 +27,9 @@ class Rule:
 CAPACITY: Final = Rule(threshold=2, window_s=300.0, base_s=180.0, most_s=1800.0)
 """AWS hides an offering for 3 minutes after an insufficient-capacity error; more is a guess."""
 
+OFFER: Final = Rule(threshold=1, window_s=300.0, base_s=180.0, most_s=1800.0)
+"""A provider that offers nothing of a NodePool has failed to launch there already."""
+
 GPUS: Final = Rule(threshold=3, window_s=3600.0, base_s=1800.0, most_s=4 * 3600.0)
 """Three nodes whose GPUs never came within an hour are a bad image or driver (a guess)."""
 

@@ -103,7 +103,8 @@ def _pools(view: View) -> str:
     seen = {pool.name: pool for pool in view.world.node_pools}
     faults = []
     for at, tier in enumerate(view.params.tiers):
-        field, pool = f"spec.tiers[{at}].nodePoolRef", seen.get(tier.node_pool)
+        field = f"spec.tiers[{at}].{'name' if view.params.managed else 'nodePoolRef'}"
+        pool = seen.get(tier.node_pool)
         if pool is None:
             remedy = "it is being made" if view.params.managed else "create it or leave the tier out"
             faults.append(f"{field}: there is no NodePool {tier.node_pool!r}; {remedy}")

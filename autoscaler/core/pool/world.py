@@ -146,6 +146,8 @@ class Sign(Enum):
     INSUFFICIENT = "insufficient capacity"
     """A warning event on a NodeClaim: no capacity, no quota, no address."""
     CLAIM_GONE = "claim deleted before launch"
+    NOT_OFFERED = "nothing of the NodePool is offered"
+    """The provider hides what it failed to launch, and Karpenter makes no claim at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class Trouble:
 
     sign: Sign
     claim: str
+    """What it was said of: a claim, or a NodePool and when."""
     at_s: float
     domain: Domain
 

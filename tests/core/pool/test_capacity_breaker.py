@@ -89,6 +89,13 @@ def test_two_signs_of_one_claim_and_a_repeated_event_count_once() -> None:
     assert kept.capacity[domain()].position(NOW_S + 2.0) is Position.CLOSED
 
 
+def test_one_word_that_a_provider_offers_nothing_of_a_nodepool_moves_the_deficit_on() -> None:
+    said = Trouble(Sign.NOT_OFFERED, "np-first at 1", NOW_S, domain(""))
+    done = taken(pool(FIRST, SECOND), asked(2, troubles=(said,)), known())
+    assert orders(done) == ["second", "second"]
+    assert "asks again in" in told(done, Aspect.CAPACITY_AVAILABLE).message
+
+
 def test_claims_that_vanish_before_their_launch_are_signs_without_any_event() -> None:
     params = pool(max_slots=4)
     first = taken(params, asked(2, claims=(claim("c1"), claim("c2"), claim("c3", launched_s=NOW_S))))

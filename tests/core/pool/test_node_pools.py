@@ -1,0 +1,32 @@
+"""NodePools that are a pool's own: made where they are missing, mended where they differ, left alone where not ours."""
+
+from dataclasses import replace
+
+from autoscaler.core.pool.intents import Aspect, CreateNodePool, PatchNodePool
+from autoscaler.core.pool.params import CapacityType
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.world import NodePoolSeen
+from tests.core.pool.builders import FIRST, SECOND, of, pool, taken, told, world
+
+LIMITED = replace(FIRST, max_gpus=16, max_nodes=2)
+HELD = NodePoolSeen("np-first", ready=True, limit_gpus=16, limit_nodes=2, drifted_budget=0)
+
+
+def test_a_missing_node_pool_is_made_with_its_tiers_limits() -> None:
+    done = taken(pool(LIMITED, SECOND, managed=True), world(node_pools=(HELD,)))
+    kind, why = CapacityType.ON_DEMAND, PoolReason.NODE_POOL_MISSING
+    assert of(CreateNodePool, done) == [CreateNodePool("np-second", "second", kind, None, None, why)]
+
+
+def test_nothing_is_made_where_node_pools_were_not_read_or_are_others() -> None:
+    assert of(CreateNodePool, taken(pool(LIMITED, managed=True), world(node_pools=None))) == []
+    assert of(CreateNodePool, taken(pool(LIMITED), world(node_pools=()))) == []
+
+
+def test_a_node_pool_of_that_name_that_is_not_of_our_making_is_told_of_and_never_edited() -> None:
+    theirs = replace(HELD, ours=False, limit_gpus=99)
+    done = taken(pool(LIMITED, managed=True), world(node_pools=(theirs,)))
+    assert not of(PatchNodePool, done)
+    assert not of(CreateNodePool, done)
+    words = told(done, Aspect.NODE_POOLS_USABLE).message
+    assert words == "spec.tiers[0].name: NodePool 'np-first' is not of this pool's making; rename the tier"
