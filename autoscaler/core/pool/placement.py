@@ -220,7 +220,9 @@ def _usable(view: View, tier: PoolTier) -> bool:
     if view.world.node_pools is None:
         return True
     found = next((pool for pool in view.world.node_pools if pool.name == tier.node_pool), None)
-    return found is not None and not found.deleting and found.ready is not False
+    if found is None or found.deleting or found.ready is False:
+        return False
+    return found.ours or not view.params.managed
 
 
 def _names(view: View, state: PoolState) -> Iterator[str]:

@@ -91,9 +91,9 @@ def test_two_signs_of_one_claim_and_a_repeated_event_count_once() -> None:
 
 def test_one_word_that_a_provider_offers_nothing_of_a_nodepool_moves_the_deficit_on() -> None:
     said = Trouble(Sign.NOT_OFFERED, "np-first at 1", NOW_S, domain(""))
-    done = taken(pool(FIRST, SECOND), asked(2, troubles=(said,)), known())
-    assert orders(done) == ["second", "second"]
-    assert "asks again in" in told(done, Aspect.CAPACITY_AVAILABLE).message
+    done = taken(pool(FIRST, SECOND), asked(1, troubles=(said,)), known())
+    assert orders(done) == ["second"]
+    assert "h100 on-demand (asks again in" in told(done, Aspect.CAPACITY_AVAILABLE).message
 
 
 def test_claims_that_vanish_before_their_launch_are_signs_without_any_event() -> None:

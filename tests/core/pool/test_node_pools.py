@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autoscaler.core.pool.intents import Aspect, CreateNodePool, PatchNodePool
+from autoscaler.core.pool.intents import Aspect, CreateNodePool, CreateSlot, PatchNodePool
 from autoscaler.core.pool.params import CapacityType
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import NodePoolSeen
@@ -29,4 +29,6 @@ def test_a_node_pool_of_that_name_that_is_not_of_our_making_is_told_of_and_never
     assert not of(PatchNodePool, done)
     assert not of(CreateNodePool, done)
     words = told(done, Aspect.NODE_POOLS_USABLE).message
-    assert words == "spec.tiers[0].name: NodePool 'np-first' is not of this pool's making; rename the tier"
+    assert words == "spec.tiers[0].name: NodePool 'np-first' is not of this pool's making; rename the tier or delete it"
+    assert not of(CreateSlot, taken(pool(LIMITED, managed=True, min_slots=1), world(node_pools=(theirs,))))
+    assert of(CreateSlot, taken(pool(LIMITED, min_slots=1), world(node_pools=(theirs,))))
