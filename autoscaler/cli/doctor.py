@@ -21,6 +21,9 @@ def doctor(
     own: Annotated[
         bool, typer.Option("--own-rights", help="Look at your own rights in place of the service account's.")
     ] = False,
+    leftovers: Annotated[
+        bool, typer.Option("--leftovers", help="List only what is there of Headroom, and how each is removed.")
+    ] = False,
     *,
     config: Config = None, kubeconfig: Kubeconfig = None, context: Context = None, namespace: Namespace = None,
     as_json: AsJson = False,
@@ -29,7 +32,8 @@ def doctor(
 
     The exit code is 1 where something fails; warnings leave it 0.
     """
-    found = asyncio.run(_examine(Reach(None, config, kubeconfig, context, namespace), None if own else account))
+    reach = Reach(None, config, kubeconfig, context, namespace)
+    found = asyncio.run(_left(reach) if leftovers else _examine(reach, None if own else account))
     if as_json:
         import msgspec
 
@@ -50,6 +54,16 @@ async def _examine(reach: Reach, account: str | None) -> "list[Finding]":
         account = None  # in the controller's own pod, whoever asks is the controller
     async with cluster(settings) as api:
         return [finding async for finding in examine(Patient(api, settings, WallClock(), account))]
+
+
+async def _left(reach: Reach) -> "list[Finding]":
+    from autoscaler.cli.checks import Finding, State
+    from autoscaler.cli.leftovers import leftovers
+
+    settings = reach.settings()
+    async with cluster(settings) as api:
+        found = [Finding("left", State.WARN, one.what, one.command) async for one in leftovers(api, settings)]
+    return found or [Finding("left", State.OK, "nothing of Headroom is in the cluster")]
 
 
 def _print(found: "list[Finding]") -> None:

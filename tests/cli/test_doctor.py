@@ -312,3 +312,33 @@ def test_the_text_has_the_remedy_below_what_is_wrong_and_counts_at_the_end(clust
     assert lines[at].startswith("warn  prod/chat")
     assert lines[at + 1].strip() == "→ remove the other scaler, or pause Headroom on this workload"
     assert lines[-1] == "10 ok, 1 warn, 0 fail"
+
+
+def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes_it(cluster: Plane) -> None:
+    ours = {"metadata": {"name": "headroom-checkpoint-0-a"}}
+    cluster.objects |= installed(lambda spec: None) | {
+        "/apis/headroom.dev/v1alpha1/scalingpolicies": {"items": [{"metadata": {"name": "chat"}}]},
+        "/apis/karpenter.sh/v1/nodepools": {"items": [{"metadata": {"name": "chat-h100"}}]},
+        "/api/v1/namespaces/headroom-slots/pods": {"items": [ours, ours]},
+        f"/api/v1/namespaces/{OWN}/configmaps": {"items": [ours]},
+        FREEZE: {"data": {}},
+    }
+    code, found = examined(cluster, "--leftovers")
+    label = "app.kubernetes.io/managed-by=headroom"
+    assert code == 0
+    assert [(row["words"], row["remedy"]) for row in found] == [
+        ("the definition scalingpolicies.headroom.dev and 1 of its objects",
+         "kubectl delete crd scalingpolicies.headroom.dev"),
+        ("NodePools of warm pools, with their nodes: chat-h100", "kubectl delete nodepool chat-h100"),
+        ("2 slots in headroom-slots", f"kubectl -n headroom-slots delete pods -l {label}"),
+        (f"1 checkpoints in {OWN}", f"kubectl -n {OWN} delete configmap -l {label}"),
+        (f"the configmap {OWN}/headroom-freeze", f"kubectl -n {OWN} delete configmap headroom-freeze"),
+        (f"the lease {OWN}/headroom", f"kubectl -n {OWN} delete lease headroom"),
+    ]  # fmt: skip
+    assert cluster.written == []
+
+
+def test_where_nothing_is_left_that_is_told(cluster: Plane) -> None:
+    del cluster.objects[LEASE]
+    code, found = examined(cluster, "--leftovers")
+    assert (code, rows(found, "ok")) == (0, [("left", "nothing of Headroom is in the cluster")])
