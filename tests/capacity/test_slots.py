@@ -121,9 +121,9 @@ def test_a_replica_takes_the_place_of_one_slot_which_is_ordered_again(plane: Pla
     try:
         plane.apply(deployment(namespace, "chat", 8000, replicas=1, gpus=4))
         wait_for(lambda: _ready(plane, namespace, "chat"), 60, "the replica to run")
-        wait_for(lambda: len(uids(plane) & before) < 3, 10, "the scheduler to take a slot's place")
-        wait_for(lambda: len(slots(plane)) == 3, 30, "the slot to be ordered again")
-        wait_for(lambda: status(plane).get("warmSlots") == 2, 30, "a status of two warm slots")
+        wait_for(lambda: len(uids(plane) & before) < 3, 60, "the scheduler to take a slot's place")
+        wait_for(lambda: len(slots(plane)) == 3, 60, "the slot to be ordered again")
+        wait_for(lambda: status(plane).get("warmSlots") == 2, 60, "a status of two warm slots")
     finally:
         plane.kubectl("delete", "namespace", namespace, "--wait=false")
     wait_for(lambda: status(plane).get("warmSlots") == 3, 60, "three warm slots again")
@@ -151,7 +151,7 @@ def test_a_restart_finds_every_slot_again_and_makes_none_anew(plane: Plane, cont
     controller.stop()
     controller.start()
     controller.wait_leading()
-    wait_for(lambda: controller.get("/api/pools"), 30, "a look at the pools")
+    wait_for(lambda: controller.get("/api/pools"), 60, "a look at the pools")
     assert controller.get("/api/pools/chat")["warm"] == 3
     assert uids(plane) == before
 
@@ -160,21 +160,21 @@ def test_a_faulty_pool_says_field_value_and_remedy_and_its_slots_stay(plane: Pla
     before = uids(plane)
     tiers = [{"name": "first", "shape": "b200", "nodePoolRef": "gpu"}]
     plane.call("PATCH", f"{POOLS}/chat", {"spec": {"tiers": tiers}}, MERGE)
-    wait_for(lambda: condition(plane, "Accepted")[0] == "False", 20, "a word about the shape")
+    wait_for(lambda: condition(plane, "Accepted")[0] == "False", 60, "a word about the shape")
     assert (
         "spec.tiers[0].shape: 'b200' is not among the administrator's shapes (h100)" in condition(plane, "Accepted")[1]
     )
     plane.apply(warm_pool(models=[{"name": "chat", "image": "elsewhere.example.com/vllm:v1"}]))
-    wait_for(lambda: "no registry that slots may pull from" in condition(plane, "Accepted")[1], 20, "its registry")
+    wait_for(lambda: "no registry that slots may pull from" in condition(plane, "Accepted")[1], 60, "its registry")
     assert uids(plane) == before
 
 
 def test_without_its_priority_class_no_slot_is_ordered_and_the_remedy_is_told(plane: Plane, pool: str) -> None:
     plane.call("DELETE", CLASS)
-    wait_for(lambda: condition(plane, "PriorityUsable")[0] == "False", 20, "a word about the class")
+    wait_for(lambda: condition(plane, "PriorityUsable")[0] == "False", 60, "a word about the class")
     assert "does not exist; install it, its value is -10" in condition(plane, "PriorityUsable")[1]
     plane.call("PATCH", f"{POOLS}/chat", {"spec": {"minSlots": 4, "maxSlots": 4}}, MERGE)
-    wait_for(lambda: status(plane).get("targetSlots") == 4, 20, "the new target")
+    wait_for(lambda: status(plane).get("targetSlots") == 4, 60, "the new target")
     assert len(slots(plane)) == 3
     apply_file(plane, CONFIG / "rbac" / "warm-pools" / "priority-class.yaml")
     wait_for(lambda: status(plane).get("warmSlots") == 4, 60, "the fourth slot")
@@ -183,9 +183,9 @@ def test_without_its_priority_class_no_slot_is_ordered_and_the_remedy_is_told(pl
 def test_a_freeze_stops_orders_and_is_told(plane: Plane, pool: str) -> None:
     plane.kubectl("-n", NAMESPACE, "create", "configmap", "headroom-freeze", "--from-literal=freeze=change of racks")
     try:
-        wait_for(lambda: "change of racks" in condition(plane, "Acting")[1], 20, "a word about the freeze")
+        wait_for(lambda: "change of racks" in condition(plane, "Acting")[1], 60, "a word about the freeze")
         plane.call("PATCH", f"{POOLS}/chat", {"spec": {"minSlots": 4, "maxSlots": 4}}, MERGE)
-        wait_for(lambda: status(plane).get("targetSlots") == 4, 20, "the new target")
+        wait_for(lambda: status(plane).get("targetSlots") == 4, 60, "the new target")
         assert len(slots(plane)) == 3
     finally:
         plane.kubectl("-n", NAMESPACE, "delete", "configmap", "headroom-freeze")

@@ -1,7 +1,7 @@
 """The world of a pool as it is followed: whole, without Karpenter, while it cannot be read, and after a doubt."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,7 +12,8 @@ from autoscaler.adapters.kube.writing import rfc3339
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.world import Sign, Trouble, World
 from autoscaler.runtime.clock import WallClock
-from tests.kube.clients import client, until
+from tests.kube.clients import client
+from tests.kube.clients import until as once
 from tests.kube.fakeserver import FakeServer, status
 from tests.kube.pools import FORM, T0, TIER, at
 
@@ -29,8 +30,15 @@ PLAIN: Final = (PODS, NODES, POOLS, CLASSES, EVENTS, SLOT_EVENTS)
 LABELS: Final = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat", "headroom.dev/tier": "first"}
 OWNER: Final = [{"kind": "WarmPool", "name": "chat", "uid": "pool-uid", "controller": True}]
 ON_GPU: Final = {"karpenter.sh/nodepool": "gpu"}
+WITHIN_S: Final = 20.0
+"""Eight watches are opened first, and the machine may be busy."""
+
 SCOPE: Final = PoolScope("prod", "karpenter.sh/nodepool", "headroom-slot")
 PARAMS: Final = PoolParams(name="chat", tiers=(TIER,), models=("chat",), content="c1", slot=FORM)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    await once(holds, WITHIN_S)
 
 
 @dataclass

@@ -27,7 +27,7 @@ from autoscaler.adapters.kube.pool_objects import (
 )
 from autoscaler.adapters.kube.pool_places import Places
 from autoscaler.adapters.kube.pool_readings import Readings
-from autoscaler.adapters.kube.pool_signs import NO_CAPACITY, NOMINATED, Signs
+from autoscaler.adapters.kube.pool_signs import NO_CAPACITY, NOMINATED, NOT_OFFERED, Signs
 from autoscaler.adapters.kube.pool_slots import pool_of, slot_seen
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scope import GROUP, VERSION
@@ -87,6 +87,9 @@ class PoolCluster:
         self._shortages: Informer[ToldEvent] = follow(
             "/api/v1/events", ToldEvent, self._on_shortage, selector=NO_CAPACITY
         )
+        self._withdrawals: Informer[ToldEvent] = follow(
+            "/api/v1/events", ToldEvent, self._on_not_offered, selector=NOT_OFFERED
+        )
         self._nominations: Informer[ToldEvent] = follow(
             f"/api/v1/namespaces/{scope.namespace}/events", ToldEvent, self._on_nomination, selector=NOMINATED
         )
@@ -130,11 +133,6 @@ class PoolCluster:
     def problems(self) -> tuple[str, ...]:
         """What cannot be followed now, and why; what is not served is no problem."""
         return tuple(str(i.error) for i in self._all() if i.error is not None)
-
-    @property
-    def served(self) -> bool:
-        """Whether the API server knows WarmPools."""
-        return not self._pools.absent
 
     def class_value(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
@@ -268,6 +266,11 @@ class PoolCluster:
             self._signs.on_no_capacity(change.new, self._clock.now())
             self._changed()
 
+    def _on_not_offered(self, change: Change[ToldEvent]) -> None:
+        if change.new is not None:
+            self._signs.on_not_offered(change.new, self._clock.now())
+            self._changed()
+
     def _on_nomination(self, change: Change[ToldEvent]) -> None:
         if change.new is not None:
             self._signs.on_nominated(change.new)
@@ -275,7 +278,7 @@ class PoolCluster:
     def _all(self) -> tuple[Informer[Any], ...]:
         return (
             self._pools, self._pods, self._nodes, self._claims, self._node_pools, self._classes, self._shortages,
-            self._nominations,
+            self._withdrawals, self._nominations,
         )  # fmt: skip
 
     def _follow(
