@@ -76,13 +76,14 @@ def test_a_burst_lands_on_a_warm_node_and_only_the_refill_asks_for_another(
 def test_without_capacity_a_pool_moves_to_the_next_tier_and_without_any_it_stops_asking(
     karpenter: Karpenter, controller: Controller
 ) -> None:
-    karpenter.fail({"instanceType": "h100-8x"})
-    karpenter.plane.apply(node_pool("first", zones=["zone-a"]))
+    karpenter.fail({"instanceType": "h100-8x", "capacityType": "spot"}, hide_s=3600.0)
+    karpenter.plane.apply(node_pool("first", capacity_types=["spot"]))
     karpenter.plane.apply(node_pool("second", ["a100-8x"], zones=["zone-a"]))
-    pool = Pool(karpenter.plane, "moved", ("h100", "first"), ("a100", "second"))
-    wait_warm(pool)
+    pool = Pool(karpenter.plane, "moved", ("h100-spot", "first"), ("a100", "second"), minSlots=1, spotMaxRatio=1.0)
+    wait_warm(pool, 1)
     assert {slot["spec"]["nodeSelector"]["karpenter.sh/nodepool"] for slot in pool.slots} == {"second"}
-    assert "no capacity: h100 on-demand in zone-a" in pool.told("CapacityAvailable")[1]
+    assert "no capacity: h100 spot (asks again" in pool.told("CapacityAvailable")[1]
+    assert len(karpenter.created("first")) == 2, "one in each zone, and then the provider offers none"
     karpenter.fail({})
     for claim in karpenter.claims("second"):
         karpenter.reclaim(claim["metadata"]["name"])

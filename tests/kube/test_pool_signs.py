@@ -57,6 +57,16 @@ def test_a_repeated_event_is_one_sign_and_old_ones_are_forgotten() -> None:
     assert signs.troubles(TIERS, T0 + REMEMBER_S + 1) == (), "an event of long ago tells nothing of now"
 
 
+def test_a_node_pool_of_which_nothing_is_offered_is_a_sign_as_often_as_it_is_said() -> None:
+    signs = Signs()
+    signs.on_not_offered(event("gpu"), T0 + 6)
+    signs.on_not_offered(event("gpu"), T0 + 7)
+    signs.on_not_offered(event("gpu", second=30), T0 + 31)
+    signs.on_not_offered(event("other"), T0 + 31)
+    told = signs.troubles(TIERS, T0 + 32)
+    assert [(t.sign, t.at_s, t.domain) for t in told] == [(Sign.NOT_OFFERED, T0 + at_s, OPEN) for at_s in (5, 30)]
+
+
 def test_a_nomination_names_the_claim_that_a_slot_waits_for_until_its_pod_is_gone() -> None:
     signs = Signs()
     signs.on_nominated(event("chat-0", "Pod should schedule on: nodeclaim/gpu-abcde, node/n0", uid="u0"))

@@ -17,6 +17,7 @@ from autoscaler.core.pool.params import Domain, PoolTier
 from autoscaler.core.pool.world import Sign, Trouble
 
 NO_CAPACITY: Final = "reason=InsufficientCapacityError"
+NOT_OFFERED: Final = "reason=NoCompatibleInstanceTypes"
 NOMINATED: Final = "reason=Nominated,involvedObject.kind=Pod"
 """Field selectors of Karpenter's events (kubernetes-sigs/karpenter:pkg/events/reason.go)."""
 
@@ -65,6 +66,13 @@ class Signs:
             # A claim's name is its NodePool's and five letters; one that was never seen says no more than that.
             pool = name.rpartition("-")[0] if held is None else held.metadata.labels.get(NODE_POOL, "")
             self._note(Sign.INSUFFICIENT, name, pool, at_s)
+
+    def on_not_offered(self, event: ToldEvent, now_s: float) -> None:
+        """Karpenter said that a NodePool has nothing left to launch; it says so anew while that is so."""
+        at = event.last_timestamp or event.event_time or event.first_timestamp
+        at_s, pool = epoch_s(at) or now_s, event.involved_object.name
+        if pool and now_s - at_s < REMEMBER_S:
+            self._note(Sign.NOT_OFFERED, f"{pool} at {at_s:.0f}", pool, at_s)
 
     def on_nominated(self, event: ToldEvent) -> None:
         """Karpenter said on which claim it will place a pod."""
