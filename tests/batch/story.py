@@ -10,6 +10,7 @@ from autoscaler.core.batch.gangs import Gang, Refusal
 from autoscaler.core.batch.ledger import PodSeen
 from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.params import BatchParams
+from autoscaler.core.batch.reasons import Verdict
 from autoscaler.core.batch.room import Room
 
 
@@ -92,6 +93,10 @@ class Story:
     def victims(self) -> list[str]:
         """Names in the order of their evictions."""
         return [each.gang for _, each in self.evicted]
+
+    def why(self, name: str) -> Verdict:
+        """Why a gang that waits does so."""
+        return self.cycles.why(self.room.backlog.waiting[name])
 
     def holds(self, queue: str) -> int:
         """Units that a queue's gangs count for."""

@@ -84,7 +84,7 @@ def test_a_quota_says_what_a_queue_may_hold(quotas: dict[str, int], asked: int, 
     story = Story(params(mine, queue("b", 4, quota={"lendable": 2})), racks(1, 1))
     story.submit(gang("g", units=asked))
     story.settle()
-    verdict = story.room.backlog.verdict("g") if reason else None
+    verdict = story.why("g") if reason else None
     assert (story.order() == ["g"]) == (reason is None)
     assert (None if verdict is None else verdict.reason) is reason
 

@@ -22,7 +22,7 @@ def test_there_are_56_cases_each_with_tests_or_a_reason() -> None:
 
 
 def test_every_named_test_is_written() -> None:
-    assert NAMED - WRITTEN == set()
+    assert NAMED <= WRITTEN, NAMED - WRITTEN
 
 
 def test_every_numbered_test_stands_under_its_number() -> None:

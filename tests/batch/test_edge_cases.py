@@ -23,7 +23,7 @@ def test_case_02_a_small_borrower_and_a_head_that_can_never_start_do_not_chase_e
     for _ in range(50):
         story.to(story.now_s + 30.0)
     assert story.victims() == []
-    verdict = story.room.backlog.verdict("huge")
+    verdict = story.why("huge")
     assert verdict is not None
     assert verdict.reason is BatchReason.UNLENT
 
@@ -119,7 +119,7 @@ def test_case_18_a_quota_lowered_under_running_work_evicts_nobody_and_admits_nob
     lowered.submit(gang("next", units=1))
     lowered.settle()
     assert lowered.order() == []
-    verdict = lowered.room.backlog.verdict("next")
+    verdict = lowered.why("next")
     assert verdict is not None
     assert (verdict.reason, verdict.changes[0].units) == (BatchReason.LIMIT, 5)
 

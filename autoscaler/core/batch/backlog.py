@@ -14,7 +14,6 @@ from typing import Final
 
 from autoscaler.core.batch.gangs import Form, Gang
 from autoscaler.core.batch.params import Order
-from autoscaler.core.batch.reasons import Verdict
 from autoscaler.core.batch.tree import ROOT, Load, QueueTree
 
 NOBODY: Final = -1
@@ -48,8 +47,8 @@ class _Queue:
     buckets: dict[int, list[tuple[Rank, str]]] = field(default_factory=dict)
     ready: list[tuple[Rank, int]] = field(default_factory=list)
     """The first of each bucket that may be tried; entries that do not hold any more are passed over."""
-    aside: dict[int, Verdict] = field(default_factory=dict)
-    """Buckets whose first did not fit, and why."""
+    aside: dict[int, None] = field(default_factory=dict)
+    """Buckets whose first did not fit."""
     used_log: float = -math.inf
 
 
@@ -127,13 +126,13 @@ class Backlog:
         winner = self._winner[ROOT]
         return None if winner == NOBODY else self._heads[winner]
 
-    def step_aside(self, waiting: Waiting, verdict: Verdict) -> None:
+    def step_aside(self, waiting: Waiting) -> None:
         """The first of a bucket did not fit: all of the bucket wait, and in a strict queue all of the queue."""
         queue = self._queues[waiting.queue]
-        queue.aside[waiting.brand] = verdict
+        queue.aside[waiting.brand] = None
         if self.tree.spec(waiting.queue).order is Order.STRICT:
             for brand in queue.buckets:
-                queue.aside.setdefault(brand, verdict)
+                queue.aside[brand] = None
         self._aside[waiting.queue] = None
         self.touch(waiting.queue)
 
@@ -172,11 +171,6 @@ class Backlog:
             if covered is not None and covered is not first and tree.spec(at).order is Order.FAIR:
                 yield covered
 
-    def verdict(self, name: str) -> Verdict | None:
-        """Why the bucket of a gang stepped aside; None where it did not."""
-        waiting = self.waiting[name]
-        return self._queues[waiting.queue].aside.get(waiting.brand)
-
     def in_queue(self, queue: int) -> list[Waiting]:
         """The gangs of one queue, by rank."""
         names = (name for bucket in self._queues[queue].buckets.values() for _, name in bucket)
@@ -188,8 +182,7 @@ class Backlog:
 
         Kept as a logarithm that moves with the half life, so that values of different instants compare.
         """
-        log = math.log2(gpu_s) + at_s / self._half_life_s if gpu_s > 0 else -math.inf
-        self._queues[queue].used_log = log
+        self._queues[queue].used_log = math.log2(gpu_s) + at_s / self._half_life_s if gpu_s > 0 else -math.inf
 
     def touch(self, leaf: int) -> None:
         """What a queue holds, or who is first in it, has changed: it is compared again when somebody asks."""

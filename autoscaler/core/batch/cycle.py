@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoscaler.core.batch import victims
+from autoscaler.core.batch import kept, victims
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.loans import worth
@@ -18,8 +18,8 @@ from autoscaler.core.batch.outcome import Admitted, Cycle, Evicted, Spots
 from autoscaler.core.batch.placement import Spot
 from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
 from autoscaler.core.batch.room import Room
-from autoscaler.core.batch.starts import Ending, Start, arrivals, could_ever, first_start
-from autoscaler.core.batch.tree import MILLIONTHS
+from autoscaler.core.batch.starts import could_ever
+from autoscaler.core.batch.tree import MILLIONTHS, Load
 from autoscaler.core.batch.victims import Books
 
 FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
@@ -38,8 +38,12 @@ class Memory:
 
     no_room: dict[int, int] = field(default_factory=dict)
     """By brand: the version of the estate in which it had no room."""
-    no_wide: dict[int, int] = field(default_factory=dict)
-    """The same, beside reservations and loans."""
+    kept_units: list[int] = field(default_factory=list)
+    """By shape: units held for expected starts and units that serving would lend, for the same version."""
+    asked_back: tuple[int, int] = (-1, -1)
+    """The state of the books at which those aside were last asked back."""
+    verdicts: dict[int, tuple[int, Verdict]] = field(default_factory=dict)
+    """By brand: the version of the estate, and why it had no room in it."""
     ever: dict[int, bool] = field(default_factory=dict)
     """By brand: whether it fits an empty cluster."""
     epoch: int = -1
@@ -77,13 +81,10 @@ class Cycles:
 
     def _ask_back(self) -> None:
         """Those aside whose obstacle may be gone are tried again; equal ones are asked about once."""
-        room, memory = self.room, self._memory
-        estate = room.ledger.estate
-
-        def plausible(brand: int) -> bool:
-            return memory.no_wide.get(brand) != estate.version
-
-        room.backlog.come_back(plausible)
+        closed, loads = self._closed(), self.room.backlog.loads
+        if self._memory.asked_back != (self.room.changes, self._memory.version):
+            self.room.backlog.come_back(lambda brand: brand not in closed and not self._scarce(loads[brand]))
+            self._memory.asked_back = (self.room.changes, self._memory.version)
 
     def _admissions(self, now_s: float) -> bool:
         """Admit one after another; True where the bound ended it."""
@@ -92,40 +93,50 @@ class Cycles:
             waiting = None if self._all_closed() else room.backlog.best()
             if waiting is None:
                 return False
-            verdict = self._try(waiting, now_s)
-            if verdict is not None:
-                room.backlog.step_aside(waiting, verdict)
+            if not self._try(waiting, now_s):
+                room.backlog.step_aside(waiting)
         return not self._all_closed() and room.backlog.best() is not None
 
     def _all_closed(self) -> bool:
         """Whether nobody who waits can have room, so that nobody need be asked."""
-        memory, population = self._memory, self.room.backlog.population
-        if memory.version != self.room.ledger.estate.version:
-            memory.version = self.room.ledger.estate.version
-            memory.closed.clear()
-        return len(memory.closed) >= len(population) and population.keys() <= memory.closed
+        closed, population = self._closed(), self.room.backlog.population
+        return len(closed) >= len(population) and population.keys() <= closed
 
-    def _try(self, waiting: Waiting, now_s: float) -> Verdict | None:
-        """Admit a gang, or say why not."""
+    def _try(self, waiting: Waiting, now_s: float) -> bool:
+        """Admit a gang, if quota and room allow it."""
         room, memory, brand = self.room, self._memory, waiting.brand
         load, estate = room.backlog.loads[brand], room.ledger.estate
-        change = room.tree.verdict(waiting.queue, load)
-        if change is not None:
-            return Verdict(change.reason, (change,))
+        own = room.ledger.reservations.get(waiting.gang.name)
+        if own is None and (brand in self._closed() or self._scarce(load)):
+            # What no room can hold closes the brand for all queues; quota would speak of one.
+            self._closed().add(brand)
+            return False
+        if room.tree.verdict(waiting.queue, load) is not None:
+            return False
         if memory.no_room.get(brand) != estate.version:
             spots = room.placer.take(room.ask(brand))
             if spots is not None:
                 self._admit(waiting, spots, {}, BatchReason.FITS, now_s)
-                return None
+                return True
             memory.no_room[brand] = estate.version
-        own = room.ledger.reservations.get(waiting.gang.name)
-        if own is not None or memory.no_wide.get(brand) != estate.version:
-            if self._widely(waiting, own, now_s):
-                return None
-            memory.no_wide[brand] = estate.version
-        if own is None and memory.version == estate.version:
-            memory.closed.add(brand)
-        return self._no_room(brand)
+        if self._widely(waiting, own, now_s):
+            return True
+        if own is None:
+            self._closed().add(brand)
+        return False
+
+    def _closed(self) -> set[int]:
+        """Brands that were found to have no room since room was last gained."""
+        memory, version = self._memory, self.room.ledger.estate.version
+        if memory.version != version:
+            memory.version, memory.kept_units = version, kept.units_for_starts(self.room)
+            memory.closed.clear()
+        return memory.closed
+
+    def _scarce(self, load: Load) -> bool:
+        """Whether there are not even as many units, those included that could be used for a while."""
+        estate, more = self.room.ledger.estate, self._memory.kept_units
+        return any(estate.free_units(shape) + more[shape] < units for shape, units in load.units)
 
     def _widely(self, waiting: Waiting, own: Reservation | None, now_s: float) -> bool:
         """Admit a gang on what is kept for it, on what it would give back in time, or on what serving lends."""
@@ -133,17 +144,17 @@ class Cycles:
         if own is not None and self._with(waiting, own, BatchReason.RESERVED, now_s):
             return True
         brand = room.backlog.brands[waiting.brand]
-        end_s = now_s + brand.expected_s * room.runs.ratios(waiting.queue)[1]
-        for kept in list(room.ledger.reservations.values()):
-            passes = kept.kind is Kind.START and kept is not own and end_s <= kept.start_s
-            if passes and self._with(waiting, kept, BatchReason.BACKFILL, now_s):
+        starts = [each for each in room.ledger.reservations.values() if each.kind is Kind.START and each is not own]
+        end_s = now_s + brand.expected_s * room.runs.ratios(waiting.queue)[1] if starts else now_s
+        for other in starts:
+            if end_s <= other.start_s and self._with(waiting, other, BatchReason.BACKFILL, now_s):
                 return True
         return brand.lendable and self._borrow(waiting, now_s)
 
-    def _with(self, waiting: Waiting, kept: Reservation, reason: BatchReason, now_s: float) -> bool:
+    def _with(self, waiting: Waiting, reservation: Reservation, reason: BatchReason, now_s: float) -> bool:
         """Try with what a reservation holds; what is used of it comes back to it when the gang ends."""
         ledger = self.room.ledger
-        extra = {node: units for node, units in kept.held.items() if units}
+        extra = {node: units for node, units in reservation.held.items() if units}
         if not extra:
             return False
         opened = ledger.widen(extra)
@@ -151,7 +162,7 @@ class Cycles:
         used = ledger.narrow(opened, extra)
         if spots is None:
             return False
-        ledger.use_held(kept, used)
+        ledger.use_held(reservation, used)
         self._admit(waiting, spots, {}, reason, now_s)
         return True
 
@@ -205,7 +216,15 @@ class Cycles:
         self._admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values())))
 
     def _no_room(self, brand: int) -> Verdict:
-        """Why a brand that its quota allows has no room, and what would have to change."""
+        """Why a brand that its quota allows has no room; found out once for as long as no room is gained."""
+        version, memory = self.room.ledger.estate.version, self._memory
+        known = memory.verdicts.get(brand)
+        if known is None or known[0] != version:
+            known = memory.verdicts[brand] = (version, self._lacking(brand))
+        return known[1]
+
+    def _lacking(self, brand: int) -> Verdict:
+        """What a brand lacks that its quota allows, and what would have to change."""
         room, memory = self.room, self._memory
         wanted, estate = room.ask(brand), room.ledger.estate
         if brand not in memory.ever:
@@ -231,51 +250,33 @@ class Cycles:
     def _reservations(self, now_s: float) -> None:
         """Start gangs whose reservation is whole; let go of what cannot become whole."""
         room = self.room
-        for name, kept in list(room.ledger.reservations.items()):
+        for name, reservation in list(room.ledger.reservations.items()):
             waiting = room.kept_for.get(name)
             if waiting is not None:
-                if kept.whole and kept.plan:
-                    self._start_kept(waiting, kept, now_s)
-                elif not self._coming(kept, now_s):
+                if reservation.whole and reservation.plan:
+                    self._start_kept(waiting, reservation, now_s)
+                elif not kept.is_coming(room, reservation, now_s):
                     room.keep_no_more(name, now_s)
             elif name not in room.backlog.waiting:
                 room.ledger.unreserve(name)  # its gang was not seen again
-            elif kept.whole and kept.plan:
+            elif reservation.whole and reservation.plan:
                 waiting = room.backlog.waiting[name]
                 load = room.backlog.loads[waiting.brand]
                 if room.tree.verdict(waiting.queue, load) is not None or not self._with(
-                    waiting, kept, BatchReason.RESERVED, now_s
+                    waiting, reservation, BatchReason.RESERVED, now_s
                 ):
                     room.ledger.unreserve(name)
 
-    def _start_kept(self, waiting: Waiting, kept: Reservation, now_s: float) -> None:
+    def _start_kept(self, waiting: Waiting, reservation: Reservation, now_s: float) -> None:
         ledger = self.room.ledger
-        if kept.spots:
-            ledger.use_held(kept, kept.plan)
-            for spot in kept.spots:
+        if reservation.spots:
+            ledger.use_held(reservation, reservation.plan)
+            for spot in reservation.spots:
                 if spot.cpu or spot.memory_gib:
                     ledger.estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
-            self._admit(waiting, kept.spots, {}, BatchReason.RESERVED, now_s)
-        elif not self._with(waiting, kept, BatchReason.RESERVED, now_s):
+            self._admit(waiting, reservation.spots, {}, BatchReason.RESERVED, now_s)
+        elif not self._with(waiting, reservation, BatchReason.RESERVED, now_s):
             self.room.keep_no_more(waiting.gang.name, now_s)
-
-    def _coming(self, kept: Reservation, now_s: float) -> bool:
-        """Whether all that a reservation lacks is held by gangs that leave, and not for too long already."""
-        room = self.room
-        if not kept.plan:
-            return False
-        for node, units in kept.plan.items():
-            if kept.held.get(node, 0) >= units:
-                continue
-            here = room.ledger.on_node[node]
-            leaving = 0
-            for name, number in here.items():
-                run = room.runs.all.get(name)
-                if run is not None and run.leaving_s is not None and now_s - run.leaving_s <= room.params.stuck_s:
-                    leaving += number
-            if not room.ledger.estate.nodes[node].usable or kept.held.get(node, 0) + leaving < units:
-                return False
-        return True
 
     def _searches(self, now_s: float) -> None:
         """Heads that may make others leave look for victims, the longest-waiting first."""
@@ -286,7 +287,7 @@ class Cycles:
                 return
             if now_s < memory.searched.get(waiting.gang.name, -math.inf):
                 continue
-            if self._why(waiting).reason is BatchReason.TOO_LARGE:
+            if self.why(waiting).reason is BatchReason.TOO_LARGE:
                 continue
             searches += 1
             self._search(waiting, now_s)
@@ -295,7 +296,7 @@ class Cycles:
         """The first gang of each queue, the longest-waiting first."""
         return sorted(self.room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank))
 
-    def _why(self, waiting: Waiting) -> Verdict:
+    def why(self, waiting: Waiting) -> Verdict:
         """Why a gang that does not start waits."""
         change = self.room.tree.verdict(waiting.queue, self.room.backlog.loads[waiting.brand])
         return self._no_room(waiting.brand) if change is None else Verdict(change.reason, (change,))
@@ -305,7 +306,7 @@ class Cycles:
         load = room.backlog.loads[waiting.brand]
         books = Books(room.tree, room.ledger, room.placer, room.runs)
         spec = room.tree.spec(waiting.queue)
-        if room.tree.within(waiting.queue, load) and self._unkept(name) and self._try(waiting, now_s) is None:
+        if room.tree.within(waiting.queue, load) and self._unkept(name) and self._try(waiting, now_s):
             return
         found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
         waited_s = max(0.0, now_s - waiting.gang.created_s)
@@ -325,11 +326,11 @@ class Cycles:
         room.keep_for(waiting, now_s)
 
     def _unkept(self, name: str) -> bool:
-        """Let go of starts that are kept for gangs beyond their guarantee: one within its own goes before."""
+        """Let go of starts that are starts for gangs beyond their guarantee: one within its own goes before."""
         room = self.room
-        kept = [each.gang for each in room.ledger.reservations.values() if each.kind is Kind.START]
+        starts = [each.gang for each in room.ledger.reservations.values() if each.kind is Kind.START]
         beyond = []
-        for other in kept:
+        for other in starts:
             waiting = room.backlog.waiting.get(other)
             load = None if waiting is None else room.backlog.loads[waiting.brand]
             if waiting is None or load is None or other == name or room.tree.within(waiting.queue, load):
@@ -341,57 +342,35 @@ class Cycles:
     def _pays(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
         """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
         load = self.room.backlog.loads[waiting.brand]
-        start = self.expected_start(waiting, now_s, level=0)
+        start = kept.expected_start(self.room, waiting, now_s, level=0)
         if start is None:
             return True
         return found.cost_gpu_s < load.amounts[0] / MILLIONTHS * (start.at_s - now_s)
-
-    def expected_start(self, waiting: Waiting, now_s: float, *, level: int) -> Start | None:
-        """When a gang has room if all ends as expected; level 0 takes medians, level 1 ninth deciles."""
-        room = self.room
-        kept = room.ledger.reservations.get(waiting.gang.name)
-        wanted = room.ask(waiting.brand)
-        endings = self.endings(now_s, level)
-        own = {} if kept is None else kept.held
-        return first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=own)
-
-    def endings(self, now_s: float, level: int) -> list[Ending]:
-        """When gangs are expected to leave what they hold, and nodes to come."""
-        room = self.room
-        out = arrivals(room.ledger.estate)
-        for run in room.runs.all.values():
-            holding = room.ledger.holdings[run.name]
-            at_s = run.end_s(room.runs.ratios(run.queue)[level], now_s)
-            if run.leaving_s is not None:
-                at_s = max(now_s, run.leaving_s + run.gang.notice_s)
-            units = tuple((spot.node, spot.units) for spot in holding.spots if spot.node not in holding.lent)
-            out.append(Ending(at_s, units))
-        return out
 
     def _keep_starts(self, now_s: float) -> None:
         """Keep, or find, one reservation at the expected start for each shape."""
         room = self.room
         covered: set[int] = set()
         shapes = len(room.params.shapes)
-        for name, kept in list(room.ledger.reservations.items()):
-            if kept.kind is not Kind.START or name not in room.backlog.waiting:
+        for name, reservation in list(room.ledger.reservations.items()):
+            if reservation.kind is not Kind.START or name not in room.backlog.waiting:
                 continue
             waiting = room.backlog.waiting[name]
             covered.update(shape for shape, _ in room.backlog.loads[waiting.brand].units)
-            if now_s >= kept.start_s or not kept.plan:
-                self._keep_start(waiting, now_s, kept.made_s)
+            if now_s >= reservation.start_s or not reservation.plan:
+                self._keep_start(waiting, now_s, reservation.made_s)
         for waiting in self._oldest_heads():
             if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
                 return
             mine = {shape for shape, _ in room.backlog.loads[waiting.brand].units}
-            if mine.isdisjoint(covered) and self._why(waiting).reason in FOR_ROOM:
+            if mine.isdisjoint(covered) and self.why(waiting).reason in FOR_ROOM:
                 covered |= mine
                 self._keep_start(waiting, now_s, now_s)
 
     def _keep_start(self, waiting: Waiting, now_s: float, made_s: float) -> None:
         room = self.room
-        start = self.expected_start(waiting, now_s, level=0)
+        start = kept.expected_start(self.room, waiting, now_s, level=0)
         room.ledger.unreserve(waiting.gang.name)
         if start is not None:
-            kept = Reservation(waiting.gang.name, Kind.START, start.plan, made_s, start.at_s)
-            room.ledger.reserve(kept)
+            reservation = Reservation(waiting.gang.name, Kind.START, start.plan, made_s, start.at_s)
+            room.ledger.reserve(reservation)

@@ -72,6 +72,11 @@ class Estate:
         self.domain_names: list[list[str]] = []
         for level in range(levels + 1):
             self._level(level)
+        self._counted = [
+            [slots[domain[at], shape] for domain, slots in zip(self.domain, self.slots, strict=True)]
+            for at, shape in enumerate(self.shape.tolist())
+        ]
+        """For each node, its rows of `slots`, as views."""
         self._steps: dict[tuple[int, int], I64] = {}
         self.version = 0
         """Grows whenever room is gained, so that what did not fit is asked again only then."""
@@ -114,8 +119,8 @@ class Estate:
         if step is None:
             sizes = self.sizes
             step = self._steps[old, units] = np.array([units // s - old // s for s in sizes], dtype=np.int64)
-        for domain, slots in zip(self.domain, self.slots, strict=True):
-            slots[domain[node], shape] += step
+        for counted in self._counted[node]:
+            np.add(counted, step, out=counted)
         self.free[node] = units
         if units > old:
             self.version += 1

@@ -132,6 +132,9 @@ class Runs:
     def use(self, queue: int, gpus: float, now_s: float) -> float:
         """Change what a queue uses, serving's use of the tenant included. Returns its decayed GPU-seconds up to now."""
         past, half_life_s = self._past[queue], self._params.half_life_s
+        if now_s == past.at_s:
+            past.rate = max(0.0, past.rate + gpus)
+            return past.gpu_s
         left = 0.5 ** (max(0.0, now_s - past.at_s) / half_life_s)
         past.gpu_s = past.gpu_s * left + past.rate * half_life_s / math.log(2) * (1 - left)
         past.rate, past.at_s = max(0.0, past.rate + gpus), max(now_s, past.at_s)

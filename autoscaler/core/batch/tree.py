@@ -156,6 +156,9 @@ class QueueTree:
     def within(self, at: int, load: Load) -> bool:
         """Whether a queue with this load added holds no more than it is guaranteed."""
         used, guaranteed = self.used[at], self.quotas[at].guaranteed
+        if len(load.units) == 1:  # nearly always, and asked for at every comparison
+            ((shape, units),) = load.units
+            return used[shape] + units <= guaranteed[shape]
         return all(used[shape] + units <= guaranteed[shape] for shape, units in load.units)
 
     def exceeds(self, at: int, load: Load) -> bool:

@@ -80,14 +80,14 @@ def plan(books: Books, waiting: Waiting, load: Load, wanted: Ask, now_s: float) 
         sources += more
         number = FIRST_LOOK
         while True:
-            streams = [_of_queue(books, source, waiting, load, now_s) for source in sources]
+            streams = [_of_queue(books, source, waiting, load, now_s) for source in sources[: max(16, number // 4)]]
             ranked = heapq.merge(*streams, key=lambda each: (each.cost_gpu_s / each.units, each.run.name))
             few = list(islice(ranked, number + 1))
             if _enough(books, few, wanted):
                 found = _Search(books, waiting, load, wanted, few[:number]).run()
                 if found is not None:
                     return found
-            if len(few) <= number:
+            if len(few) <= number and number >= 4 * len(sources):
                 break
             number *= 4
     return None
@@ -113,7 +113,14 @@ def _sources(tree: QueueTree, waiting: Waiting, load: Load) -> Iterator[list[_So
         if reason is BatchReason.FAIR_SHARE:
             mine = tree.share(own, load)
             siblings = {at: None for at in siblings if tree.share(at) > mine}
-        yield [_Source(leaf, reason, own, other) for other in siblings for leaf in _leaves_over(tree, other, load)]
+        over = [_Source(leaf, reason, own, other) for other in siblings for leaf in _leaves_over(tree, other, load)]
+        over.sort(key=lambda each: -_excess(tree, each.leaf, load))
+        yield over
+
+
+def _excess(tree: QueueTree, at: int, load: Load) -> int:
+    """Units that a queue holds beyond its guarantee, of the shapes that the load wants."""
+    return sum(tree.used[at][shape] - tree.quotas[at].guaranteed[shape] for shape, _ in load.units)
 
 
 def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterator[int]:
@@ -205,41 +212,50 @@ class _Search:
 
     def _room(self) -> bool:
         """Choose where a slot of the size that is short costs least, until the gang has room."""
-        placer = self.books.placer
-        while True:
-            spots = placer.take(self.wanted)
-            if spots is not None:
-                placer.give(spots, self.wanted)
-                return True
-            option = self._cheapest()
-            if option is None:
-                return False
-            for at in option:
+        options: list[tuple[float, int, list[int]]] = []
+        touched: set[int] = set()
+        while not self._fits():
+            while options and (options[-1][1] in touched or not all(self._may(at) for at in options[-1][2])):
+                options.pop()
+            if not options:
+                options, touched = self._options(), set()
+                if not options:
+                    return False
+            _, _, group = options.pop()
+            for at in group:
                 self._choose(at)
+                holding = self.books.ledger.holdings[self.candidates[at].run.name]
+                touched.update(spot.node for spot in holding.spots)
+        return True
 
-    def _cheapest(self) -> list[int] | None:
-        """The candidates on one node that gain a slot at the least cost; every option is looked at again."""
+    def _fits(self) -> bool:
+        spots = self.books.placer.take(self.wanted)
+        if spots is None:
+            return False
+        self.books.placer.give(spots, self.wanted)
+        return True
+
+    def _options(self) -> list[tuple[float, int, list[int]]]:
+        """For each node, who gains a slot there at the least cost: (cost of a slot, node, who), the best last."""
         size, shape, pods = self._short()
         estate = self.books.ledger.estate
-        best: tuple[float, int, list[int]] | None = None
+        out = []
         for node, here in self.by_node.items():
             if int(estate.shape[node]) != shape:
                 continue
             free, group, cost = int(estate.free[node]), [], 0.0
-            slots = free // size
+            slots, holding = free // size, self.books.ledger.on_node[node]
             for at in here:
-                if not self._may(at):
-                    continue
-                group.append(at)
-                cost += self.candidates[at].cost_gpu_s
-                holding = self.books.ledger.on_node[node]
-                free += holding[self.candidates[at].run.name]
-                gained = min(pods, free // size - slots)
-                if gained > 0:
-                    if best is None or (cost / gained, node) < best[:2]:
-                        best = (cost / gained, node, group)
-                    break
-        return None if best is None else best[2]
+                if self._may(at):
+                    group.append(at)
+                    cost += self.candidates[at].cost_gpu_s
+                    free += holding[self.candidates[at].run.name]
+                    gained = min(pods, free // size - slots)
+                    if gained > 0:
+                        out.append((cost / gained, node, group))
+                        break
+        out.sort(key=lambda each: (-each[0], -each[1]))
+        return out
 
     def _short(self) -> tuple[int, int, int]:
         """(units, shape, pods) of the pods there is too little room for: the largest that the count refutes."""
