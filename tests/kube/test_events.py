@@ -263,3 +263,14 @@ async def test_a_long_name_and_a_long_message_make_a_valid_event() -> None:
     assert len(event["metadata"]["name"]) == 199 + 17
     assert "-." not in event["metadata"]["name"]
     assert len(event["message"]) == 1000
+
+
+async def test_an_event_about_an_object_of_no_namespace_stands_in_the_namespace_default() -> None:
+    apis = Apis()
+    async with writing(apis) as writer:
+        writer.note(replace(ref("chat"), kind="WarmPool", namespace=""), "Normal", "SlotsOrdered", "2 ordered")
+        await asyncio.sleep(1.0)
+    [(path, event)] = apis.objects.items()
+    assert path.startswith("/api/v1/namespaces/default/events/chat.")
+    assert event["metadata"]["namespace"] == "default"
+    assert event["involvedObject"]["namespace"] == ""

@@ -239,3 +239,16 @@ async def test_a_status_put_while_another_is_on_its_way_follows_it() -> None:
         writer.put("prod", "llama", wanting(4))
         await asyncio.sleep(20.0)
     assert shown(apis) == wanting(4)
+
+
+async def test_the_status_of_a_warm_pool_is_written_where_it_has_no_namespace() -> None:
+    apis, path = Apis(), "/apis/headroom.dev/v1alpha1/warmpools/chat"
+    apis.put(path, {"kind": "WarmPool", "spec": {}})
+    writer = StatusWriter(Direct(apis), Contest(1).machines[0], may_write=lambda: True, plural="warmpools")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(writer.run())
+        writer.put("", "chat", {"warmSlots": 2, "conditions": []})
+        await asyncio.sleep(0.1)
+        task.cancel()
+    assert apis.asked == [("PATCH", f"{path}/status")]
+    assert apis.objects[path]["status"] == {"warmSlots": 2, "conditions": []}
