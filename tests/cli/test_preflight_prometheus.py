@@ -158,3 +158,4 @@ def test_what_cannot_be_read_is_one_line_and_an_exit_code(
     done = CliRunner().invoke(main.app, ["preflight", "--out", str(tmp_path / "out"), *words])
     assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
     assert done.stderr.count("\n") == 1
+    assert (tmp_path / "out").exists() == (code == 1), "only what was cut leaves what it read"
