@@ -30,9 +30,9 @@ class Release:
     def __init__(self, plane: Plane, namespace: str = NAMESPACE, name: str = RELEASE) -> None:
         self.plane, self.namespace, self.name = plane, namespace, name
 
-    def install(self, values: Mapping[str, Any]) -> str:
+    def install(self, values: Mapping[str, Any], chart: Path = CHART) -> str:
         """Install it, and its namespace with it."""
-        return self._helm("install", self.name, CHART, "--create-namespace", "--values", "-", text=json.dumps(values))
+        return self._helm("install", self.name, chart, "--create-namespace", "--values", "-", text=json.dumps(values))
 
     def upgrade(self, values: Mapping[str, Any]) -> str:
         """Upgrade it to these values."""

@@ -3,6 +3,7 @@
 import base64
 from typing import Any, Final
 
+import jsonschema
 import kubernetes_validate
 import pytest
 
@@ -12,6 +13,7 @@ from autoscaler.settings.model import Settings
 from tests.chart.generate import CHART, generated
 from tests.chart.rendering import EVERYTHING, NAMESPACE, RENDERINGS, helm, objects, of_kind, only, render
 from tests.conftest import ROOT
+from tests.real import parts
 
 KUBERNETES: Final = "1.37"
 FOREIGN: Final = {
@@ -43,6 +45,21 @@ def test_every_object_is_one_that_the_api_server_knows(rendered: dict[str, list[
     for found in rendered[name]:
         if found["kind"] not in FOREIGN:
             kubernetes_validate.validate(found, KUBERNETES, strict=True)
+
+
+@pytest.mark.real
+@pytest.mark.needs("keda-module")
+def test_keda_takes_what_is_made_for_it(rendered: dict[str, list[dict[str, Any]]]) -> None:
+    source = parts.source("keda", parts.KEDA_MODULE)
+    assert source is not None
+    (definition,) = objects((source / "config/crd/bases/keda.sh_clustertriggerauthentications.yaml").read_text())
+    (version,) = [one for one in definition["spec"]["versions"] if one["name"] == "v1alpha1"]
+    made = only(rendered["everything"], "ClusterTriggerAuthentication")
+    schema = version["schema"]["openAPIV3Schema"]
+    jsonschema.Draft7Validator(schema).validate(made)
+    assert made["spec"].keys() <= schema["properties"]["spec"]["properties"].keys()
+    reference = schema["properties"]["spec"]["properties"]["secretTargetRef"]["items"]
+    assert {key for row in made["spec"]["secretTargetRef"] for key in row} <= reference["properties"].keys()
 
 
 def test_without_values_it_decides_in_shadow_on_two_replicas_that_avoid_each_other(
