@@ -44,7 +44,7 @@ class PoolSide:
         given, api, clock = settings.warm_pools, outside.api, outside.clock
         self.enabled = given.enabled
         scope = PoolScope(given.namespace, given.node_pool_label, given.priority_class)
-        self._cluster = PoolCluster(api, clock, scope, self._changed)
+        self._cluster = PoolCluster(api, clock, scope, self.changed)
         making = Making(
             given.namespace, given.priority_class, given.node_pool_label, given.pause_image, given.fetch_image
         )
@@ -66,7 +66,8 @@ class PoolSide:
             shown=shown,
         )
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Something that concerns pools changed: they are looked at soon."""
         self._pools.changed()
 
     def follows(self) -> dict[str, Coroutine[Any, Any, None]]:

@@ -262,3 +262,4 @@ class Live:
     def _freeze(self) -> None:
         why = self._cluster.frozen
         self._runtime.freeze(why is not None, why or "")
+        self._pools.changed()

@@ -12,6 +12,7 @@ from autoscaler.adapters.kube.pool_objects import NodeClaim, NodePool, PlacedPod
 from autoscaler.adapters.kube.pool_slot_pod import Errand, Making, PoolRef
 from autoscaler.api.warm_pool import WarmPoolSpec
 from autoscaler.core.pool.params import CapacityType, PoolTier, SlotForm
+from autoscaler.ports import Fault
 
 T = TypeVar("T")
 
@@ -105,7 +106,10 @@ class Server:
         timeout_s: float = 10.0,
         admit: Callable[[], bool] = lambda: True,
     ) -> Answer:
-        assert admit(), "asked just before it leaves"
+        if not admit():
+            error = KubeError(Fault.DENIED, "not sent: it was allowed no more when its turn came")
+            error.sent = False
+            raise error
         self.requests.append((method, path, None if body is None else json.loads(body)))
         self.queries.append(dict(query))
         self.kinds.append(content_type)

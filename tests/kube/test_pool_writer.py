@@ -216,3 +216,11 @@ async def test_a_request_that_never_left_is_no_doubt() -> None:
     server = Server()
     server.faults = [unsent]
     assert (await writer(server).carry_out(DELETE, errand())).became is Became.REFUSED
+
+
+@pytest.mark.parametrize("intent", [CREATE, DELETE, CLAIM, PATCH, MAKE], ids=lambda intent: type(intent).__name__)
+async def test_without_the_lead_nothing_leaves(intent: Intent) -> None:
+    server = Server()
+    outcome = await writer(server, may_write=False).carry_out(intent, errand(**MANAGED))
+    assert outcome.became is Became.REFUSED, "and not unknown: it is certain that nothing was written"
+    assert server.requests == []
