@@ -68,6 +68,7 @@ class Backlog:
         self._winner = [NOBODY] * len(tree.specs)
         self._heads: list[Waiting | None] = [None for _ in tree.specs]
         """Of each queue, as of its last comparison: the gang to try first."""
+        self._known_heads: list[tuple[Waiting, ...] | None] = [None for _ in tree.specs]
         self._touched: dict[int, None] = {}
         self._arrivals = 0
         self.population: dict[int, int] = {}
@@ -100,6 +101,7 @@ class Backlog:
         queue = self._queues[waiting.queue]
         bucket = queue.buckets.setdefault(brand, [])
         heapq.heappush(bucket, (waiting.rank, waiting.gang.name))
+        self._known_heads[waiting.queue] = None
         if brand not in queue.aside and bucket[0][0] == waiting.rank:
             heapq.heappush(queue.ready, (waiting.rank, brand))
             self.touch(waiting.queue)
@@ -152,24 +154,23 @@ class Backlog:
 
     def heads(self) -> Iterator[Waiting]:
         """The first gang of each queue, tried or not; unless it is strict, also the first that its guarantee covers."""
-        tree = self.tree
-        for at in tree.leaves.values():
-            queue = self._queues[at]
-            first: Waiting | None = None
-            covered: Waiting | None = None
-            for brand in list(queue.buckets):
-                name = self._first(queue, brand)
-                if name is None:
-                    continue
-                each = self.waiting[name]
-                if first is None or each.rank < first.rank:
-                    first = each
-                if (covered is None or each.rank < covered.rank) and tree.within(at, self.loads[brand]):
-                    covered = each
-            if first is not None:
-                yield first
-            if covered is not None and covered is not first and tree.spec(at).order is Order.FAIR:
-                yield covered
+        for leaf in self.tree.leaves.values():
+            known = self._known_heads[leaf]
+            if known is None:
+                known = self._known_heads[leaf] = self._heads_of(leaf)
+            yield from known
+
+    def _heads_of(self, leaf: int) -> tuple[Waiting, ...]:
+        queue, tree = self._queues[leaf], self.tree
+        names = [(brand, self._first(queue, brand)) for brand in list(queue.buckets)]
+        firsts = [(self.waiting[name], brand) for brand, name in names if name is not None]
+        if not firsts:
+            return ()
+        first = min(firsts, key=lambda each: each[0].rank)[0]
+        covered = [each for each, brand in firsts if tree.within(leaf, self.loads[brand])]
+        if covered and tree.spec(leaf).order is Order.FAIR:
+            return tuple({id(each): each for each in (first, min(covered, key=lambda each: each.rank))}.values())
+        return (first,)
 
     def in_queue(self, queue: int) -> list[Waiting]:
         """The gangs of one queue, by rank."""
@@ -187,6 +188,7 @@ class Backlog:
     def touch(self, leaf: int) -> None:
         """What a queue holds, or who is first in it, has changed: it is compared again when somebody asks."""
         self._touched[leaf] = None
+        self._known_heads[leaf] = None
 
     def touch_all(self) -> None:
         """What shares are measured against has changed."""

@@ -51,6 +51,8 @@ class Memory:
     """Brands without room, as long as no room is gained."""
     version: int = -1
     """Of the estate, for which that holds."""
+    kept_at: dict[str, float] = field(default_factory=dict)
+    """By gang: when its expected start was last found."""
     searched: dict[str, float] = field(default_factory=dict)
     """By gang that searched for victims in vain: when to search again."""
 
@@ -75,8 +77,9 @@ class Cycles:
         self._ask_back()
         more = self._admissions(now_s)
         if not more:
-            self._searches(now_s)
-            self._keep_starts(now_s)
+            heads = sorted(room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank))
+            self._searches(heads, now_s)
+            self._keep_starts([each for each in heads if each.gang.name in room.backlog.waiting], now_s)
         return Cycle(tuple(self._admitted), tuple(self._evicted), more)
 
     def _ask_back(self) -> None:
@@ -278,23 +281,21 @@ class Cycles:
         elif not self._with(waiting, reservation, BatchReason.RESERVED, now_s):
             self.room.keep_no_more(waiting.gang.name, now_s)
 
-    def _searches(self, now_s: float) -> None:
+    def _searches(self, heads: list[Waiting], now_s: float) -> None:
         """Heads that may make others leave look for victims, the longest-waiting first."""
         room, memory = self.room, self._memory
         searches = 0
-        for waiting in self._oldest_heads():
+        for waiting in heads:
             if searches >= room.params.max_searches:
                 return
             if now_s < memory.searched.get(waiting.gang.name, -math.inf):
+                continue
+            if waiting.gang.name not in room.backlog.waiting:
                 continue
             if self.why(waiting).reason is BatchReason.TOO_LARGE:
                 continue
             searches += 1
             self._search(waiting, now_s)
-
-    def _oldest_heads(self) -> list[Waiting]:
-        """The first gang of each queue, the longest-waiting first."""
-        return sorted(self.room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank))
 
     def why(self, waiting: Waiting) -> Verdict:
         """Why a gang that does not start waits."""
@@ -347,7 +348,7 @@ class Cycles:
             return True
         return found.cost_gpu_s < load.amounts[0] / MILLIONTHS * (start.at_s - now_s)
 
-    def _keep_starts(self, now_s: float) -> None:
+    def _keep_starts(self, heads: list[Waiting], now_s: float) -> None:
         """Keep, or find, one reservation at the expected start for each shape."""
         room = self.room
         covered: set[int] = set()
@@ -357,9 +358,10 @@ class Cycles:
                 continue
             waiting = room.backlog.waiting[name]
             covered.update(shape for shape, _ in room.backlog.loads[waiting.brand].units)
-            if now_s >= reservation.start_s or not reservation.plan:
+            late = now_s >= reservation.start_s or not reservation.plan
+            if late and self._memory.kept_at.get(name) != now_s:
                 self._keep_start(waiting, now_s, reservation.made_s)
-        for waiting in self._oldest_heads():
+        for waiting in heads:
             if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
                 return
             mine = {shape for shape, _ in room.backlog.loads[waiting.brand].units}
@@ -369,6 +371,7 @@ class Cycles:
 
     def _keep_start(self, waiting: Waiting, now_s: float, made_s: float) -> None:
         room = self.room
+        self._memory.kept_at[waiting.gang.name] = now_s
         start = kept.expected_start(self.room, waiting, now_s, level=0)
         room.ledger.unreserve(waiting.gang.name)
         if start is not None:

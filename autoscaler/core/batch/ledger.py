@@ -229,7 +229,8 @@ class Ledger:
         away = min(rest, node.failing_units) if node.usable else rest
         rest -= away
         reserved = 0
-        for reservation in sorted(self._planned.get(at, {}).values(), key=lambda each: each.kind):
+        planned = self._planned.get(at)
+        for reservation in sorted(planned.values(), key=lambda each: each.kind) if planned else ():
             held = min(reservation.plan[at], rest - reserved)
             reservation.held[at] = held
             reserved += held

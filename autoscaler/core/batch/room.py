@@ -40,6 +40,8 @@ class Room:
         """Grows with every change of the books, so that a search in vain is repeated only after one."""
         self.epoch = 0
         """Grows when nodes change."""
+        self._asks: dict[int, Ask] = {}
+        """By brand, for the estate of now."""
         self._mix: dict[int, float] = {}
         self._evictions: dict[str, int] = {}
 
@@ -111,6 +113,7 @@ class Room:
         lost = self.ledger.see(nodes, pods)
         if self.ledger.estate is not before:
             self.placer = Placer(self.ledger.estate, self.params.levels, self._mix)
+            self._asks = {}
         self.epoch += 1
         self.changes += 1
         evicted = tuple(self._lost(name, now_s) for name in lost if name in self.runs.all)
@@ -163,7 +166,10 @@ class Room:
 
     def ask(self, brand: int) -> Ask:
         """What a brand asks of the estate."""
-        return self.placer.ask(self.backlog.brands[brand].form)
+        known = self._asks.get(brand)
+        if known is None:
+            known = self._asks[brand] = self.placer.ask(self.backlog.brands[brand].form)
+        return known
 
     def expect(self) -> None:
         """Score placements from now on by what was asked for so far."""

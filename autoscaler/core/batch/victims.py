@@ -120,7 +120,8 @@ def _sources(tree: QueueTree, waiting: Waiting, load: Load) -> Iterator[list[_So
 
 def _excess(tree: QueueTree, at: int, load: Load) -> int:
     """Units that a queue holds beyond its guarantee, of the shapes that the load wants."""
-    return sum(tree.used[at][shape] - tree.quotas[at].guaranteed[shape] for shape, _ in load.units)
+    used, guaranteed = tree.used[at], tree.quotas[at].guaranteed
+    return sum([used[shape] - guaranteed[shape] for shape, _ in load.units])
 
 
 def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterator[int]:
