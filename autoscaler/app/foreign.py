@@ -1,5 +1,7 @@
 """GPUs that pods of nobody's claim hold: what a budget has left for those that are scaled is less by as much.
 
+Warm slots are none of them: they give way to whatever is scaled.
+
 Enters: changes of pods, the claims in force. Leaves: GPUs per namespace, told to the driver when they change. A pod
 holds its GPUs from when it is bound to a node until it has ended; one that waits for a node holds none. Where only some
 namespaces are followed, only what is there is seen.
@@ -12,6 +14,7 @@ from typing import Final, NamedTuple
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.membership import OVER, Owned, group_of
 from autoscaler.adapters.kube.pods import Pod
+from autoscaler.adapters.kube.pool_slots import is_slot
 from autoscaler.adapters.kube.shapes import gpus
 from autoscaler.api.claims import Claim
 from autoscaler.ports import Clock
@@ -26,7 +29,7 @@ class _Held(NamedTuple):
 
 
 class Foreign:
-    """The tally; `run` tells it. `driven` are the claims in force, by workload."""
+    """The tally; `run` tells it. `driven` are the claims in force, by workload; `slots` is where warm slots are."""
 
     def __init__(
         self,
@@ -35,18 +38,20 @@ class Foreign:
         driven: Callable[[], Mapping[str, Claim]],
         tell: Callable[[Mapping[str, int]], None],
         clock: Clock,
+        slots: str,
     ) -> None:
         self._gpu_resources = gpu_resources
         self._driven = driven
         self._tell = tell
         self._clock = clock
+        self._slots = slots
         self._held: dict[str, _Held] = {}
 
     def on_pod(self, change: Change[Pod]) -> None:
         """A pod changed, whoever's it is."""
         self._held.pop(change.key, None)
         pod = change.new
-        if pod is None or not pod.spec.node_name or pod.status.phase in OVER:
+        if pod is None or not pod.spec.node_name or pod.status.phase in OVER or is_slot(pod.metadata, self._slots):
             return
         amount = gpus((pod.spec,), self._gpu_resources)
         if amount:

@@ -110,7 +110,11 @@ class Live:
             sample=self._scraper.sample, leading=may_write,
         )  # fmt: skip
         self._foreign = Foreign(
-            gpu_resources=gpu_resources, driven=lambda: self._workloads.driven, tell=self._runtime.foreign, clock=clock
+            gpu_resources=gpu_resources,
+            driven=lambda: self._workloads.driven,
+            tell=self._runtime.foreign,
+            clock=clock,
+            slots=settings.warm_pools.namespace,
         )
         self._events = EventWriter(api, clock, COMPONENT, self._identity)
         self._statuses = StatusWriter(api, clock, may_write=may_write)

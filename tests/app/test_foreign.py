@@ -25,7 +25,7 @@ class Bench:
         self.told: list[Mapping[str, int]] = []
         self.foreign = Foreign(
             gpu_resources=("nvidia.com/gpu",), driven=lambda: self.claims, tell=self.told.append,
-            clock=ScaledClock(1.0),
+            clock=ScaledClock(1.0), slots="headroom-slots",
         )  # fmt: skip
 
     def see(self, *pods: Pod) -> None:
@@ -77,3 +77,12 @@ async def test_it_is_told_when_it_changed_and_then_only() -> None:
             await asyncio.sleep(1.0)
         task.cancel()
     assert bench.told == [{"prod": 2}]
+
+
+async def test_a_warm_slot_takes_nothing_from_a_budget_and_a_pod_that_poses_as_one_does() -> None:
+    bench = Bench()
+    labels = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat"}
+    for namespace, expected in (("headroom-slots", {}), ("dev", {"dev": 2})):
+        slot = bound(pod("chat-0", namespace=namespace))
+        bench.see(replace(slot, metadata=replace(slot.metadata, labels=labels)))
+        assert bench.foreign.gpus() == expected

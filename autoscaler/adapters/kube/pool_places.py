@@ -14,7 +14,7 @@ from autoscaler.adapters.kube.membership import OVER
 from autoscaler.adapters.kube.meta import quantity
 from autoscaler.adapters.kube.pool_nodes import OnNode
 from autoscaler.adapters.kube.pool_objects import PlacedPod
-from autoscaler.adapters.kube.pool_slots import owned_by, pool_of
+from autoscaler.adapters.kube.pool_slots import is_slot, owned_by, pool_of
 from autoscaler.errors import InputError
 
 VALIDATOR: Final = "nvidia-operator-validator"
@@ -76,7 +76,7 @@ class Places:
 
 def is_foreign(pod: PlacedPod, namespace: str) -> bool:
     """Whether a pod is neither a slot nor bound to its node."""
-    if pool_of(pod) is not None and pod.metadata.namespace == namespace:
+    if is_slot(pod.metadata, namespace):
         return False
     if MIRROR in pod.metadata.annotations:
         return False

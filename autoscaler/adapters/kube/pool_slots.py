@@ -7,6 +7,7 @@ so that a process that starts anew sees the same. A pod is a slot only by our la
 from datetime import datetime
 from typing import Final
 
+from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import InitStatus, PlacedPod, Said
 from autoscaler.core.pool.world import SlotSeen
 
@@ -36,6 +37,11 @@ def pool_of(pod: PlacedPod) -> str | None:
     """The WarmPool that a pod is a slot of, by our labels; None for any other pod."""
     labels = pod.metadata.labels
     return labels.get(POOL) if labels.get(MANAGED_BY) == HEADROOM else None
+
+
+def is_slot(meta: Meta, namespace: str) -> bool:
+    """Whether a pod is a slot of some pool, where slots are in `namespace`."""
+    return meta.namespace == namespace and meta.labels.get(MANAGED_BY) == HEADROOM and POOL in meta.labels
 
 
 def owned_by(pod: PlacedPod, uid: str) -> bool:
