@@ -110,8 +110,11 @@ def test_the_chart_as_it_was_is_upgraded_to_the_chart_as_it_is(bare: Plane, tmp_
     release = Release(bare, "headroom-old")
     release.install(KEDA, tmp_path / "charts/headroom")
     before = release.get("secret", "headroom-keda-tls")["data"]
-    release.upgrade(KEDA)
+    release.upgrade({"settings": {"keda": {"enabled": True}, "warm_pools": {"enabled": True}}})
     assert release.get("secret", "headroom-keda-tls")["data"] == before
+    policy = json.loads(bare.kubectl("get", "validatingadmissionpolicy", "headroom-slots", "-o", "json"))
+    assert not policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
+    assert bare.kubectl("get", "namespace", "headroom-slots", "-o", "name")
     done = bare.kubectl("-n", release.namespace, "rollout", "status", "deployment/headroom", "--timeout=60s")
     assert "successfully rolled out" in done
     release.uninstall()

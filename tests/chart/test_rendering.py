@@ -1,6 +1,8 @@
 """What Helm makes of the chart: objects that the API server's schemas take, hardened, and at one with each other."""
 
 import base64
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import jsonschema
@@ -38,6 +40,14 @@ def test_lint_has_nothing_to_say() -> None:
     assert done.returncode == 0, done.stdout
     assert "[WARNING]" not in done.stdout
     assert "[ERROR]" not in done.stdout
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _schemas_are_read_once() -> Iterator[None]:
+    """The validator reads megabytes of schemas for every object anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kubernetes_validate.utils.schema_contents", cache(kubernetes_validate.utils.schema_contents))
+        yield
 
 
 @pytest.mark.parametrize("name", RENDERINGS)
