@@ -110,12 +110,9 @@ class Live:
             sample=self._scraper.sample, leading=may_write,
         )  # fmt: skip
         self._foreign = Foreign(
-            gpu_resources=gpu_resources,
-            driven=lambda: self._workloads.driven,
-            tell=self._runtime.foreign,
-            clock=clock,
-            slots=settings.warm_pools.namespace,
-        )
+            gpu_resources=gpu_resources, driven=lambda: self._workloads.driven, tell=self._runtime.foreign,
+            clock=clock, slots=settings.warm_pools.namespace,
+        )  # fmt: skip
         self._events = EventWriter(api, clock, COMPONENT, self._identity)
         self._statuses = StatusWriter(api, clock, may_write=may_write)
         self._known = Known(
@@ -131,16 +128,19 @@ class Live:
             clock=clock, guard=self._guard, shadowing=self._shadowing,
         )  # fmt: skip
         self.keda = KedaSide(settings, api, self._known, clock, self._guard, cluster=self._cluster, hold=self._on_held)
-        demands = Demands(
-            claims=lambda: self._workloads.driven, mode=self._workloads.mode, frame=self._board.frame,
-            cluster=self._cluster, room=Room(self._cluster, gpu_resources),
-        )  # fmt: skip
-        self._pools = PoolSide(
-            settings, outside, demands=demands, events=self._events, guard=self._guard, may_write=may_write,
-            frozen=lambda: self._cluster.frozen, shown=self.hub.publish_pools,
-        )  # fmt: skip
+        self._pools = self._pool_side(outside)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)
+
+    def _pool_side(self, outside: Outside) -> PoolSide:
+        demands = Demands(
+            claims=lambda: self._workloads.driven, mode=self._workloads.mode, frame=self._board.frame,
+            cluster=self._cluster, room=Room(self._cluster, self._settings.gpu_resource_names),
+        )  # fmt: skip
+        return PoolSide(
+            self._settings, outside, demands=demands, events=self._events, guard=self._guard,
+            may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen, shown=self.hub.publish_pools,
+        )  # fmt: skip
 
     def facts(self) -> LiveFacts:
         """What the HTTP server asks."""
