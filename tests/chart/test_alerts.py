@@ -95,6 +95,18 @@ TROUBLES: Final = {
     "HeadroomKedaCertificateEnds": Trouble(
         {**LEADS, f"headroom_keda_certificate_not_after_timestamp_seconds{{{POD}}}": f"{2 * 86_400 + 1200}x60"}, 30, 32
     ),
+    "HeadroomPoolShort": Trouble(
+        {
+            **LEADS,
+            f'headroom_pool_target_slots{{{POD},pool="chat"}}': "4x90",
+            f'headroom_pool_warm_slots{{{POD},pool="chat"}}': "4 3x90",
+        },
+        60,
+        62,
+    ),
+    "HeadroomPoolWritesRefused": Trouble(
+        {**LEADS, f'headroom_pool_refusals_total{{{POD},pool="chat"}}': "0+1x30"}, 5, 7
+    ),
     "HeadroomHpaHolds": Trouble({**LEADS, f'headroom_hpa_limit{{{CHAT},limit="tolerance"}}': "1x60"}, 29, 31),
 }
 
