@@ -155,12 +155,16 @@ class Backlog:
     def heads(self) -> Iterator[Waiting]:
         """The first gang of each queue, tried or not; unless it is strict, also the first that its guarantee covers."""
         for leaf in self.tree.leaves.values():
-            known = self._known_heads[leaf]
-            if known is None:
-                known = self._known_heads[leaf] = self._heads_of(leaf)
-            yield from known
+            yield from self.heads_of(leaf)
 
-    def _heads_of(self, leaf: int) -> tuple[Waiting, ...]:
+    def heads_of(self, leaf: int) -> tuple[Waiting, ...]:
+        """The same of one queue."""
+        known = self._known_heads[leaf]
+        if known is None:
+            known = self._known_heads[leaf] = self._find_heads(leaf)
+        return known
+
+    def _find_heads(self, leaf: int) -> tuple[Waiting, ...]:
         queue, tree = self._queues[leaf], self.tree
         names = [(brand, self._first(queue, brand)) for brand in list(queue.buckets)]
         firsts = [(self.waiting[name], brand) for brand, name in names if name is not None]

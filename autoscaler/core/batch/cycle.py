@@ -6,6 +6,7 @@ heads look for victims. Last, the oldest head that waits for room gets a reserva
 for each shape; from then on others pass it only where they do not delay it.
 """
 
+import heapq
 import math
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,6 +25,9 @@ from autoscaler.core.batch.victims import Books
 
 FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
 """Reasons that an end of others cures."""
+
+MAX_VAIN: Final = 2
+"""Searches in vain in one cycle for each that may succeed: they are quicker, and the next cycle goes on with others."""
 
 SEARCH_AGAIN_S: Final = 2.0
 """After a search for victims in vain, for a gang within what its queue is guaranteed."""
@@ -51,6 +55,8 @@ class Memory:
     """Brands without room, as long as no room is gained."""
     version: int = -1
     """Of the estate, for which that holds."""
+    reviewed: tuple[int, float] = (-1, -math.inf)
+    """The room's news, and when reservations were last gone through."""
     kept_at: dict[str, float] = field(default_factory=dict)
     """By gang: when its expected start was last found."""
     searched: dict[str, float] = field(default_factory=dict)
@@ -73,13 +79,15 @@ class Cycles:
         if memory.epoch != room.epoch:
             self._memory = memory = Memory(epoch=room.epoch, searched=memory.searched)
             room.expect()
-        self._reservations(now_s)
+        if memory.reviewed != (room.news, now_s):
+            memory.reviewed = (room.news, now_s)
+            self._reservations(now_s)
         self._ask_back()
         more = self._admissions(now_s)
         if not more:
-            heads = sorted(room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank))
-            self._searches(heads, now_s)
-            self._keep_starts([each for each in heads if each.gang.name in room.backlog.waiting], now_s)
+            more = not self._searches(now_s)
+        if not more:
+            self._keep_starts(now_s)
         return Cycle(tuple(self._admitted), tuple(self._evicted), more)
 
     def _ask_back(self) -> None:
@@ -281,41 +289,52 @@ class Cycles:
         elif not self._with(waiting, reservation, BatchReason.RESERVED, now_s):
             self.room.keep_no_more(waiting.gang.name, now_s)
 
-    def _searches(self, heads: list[Waiting], now_s: float) -> None:
-        """Heads that may make others leave look for victims, the longest-waiting first."""
+    def _searches(self, now_s: float) -> bool:
+        """Heads that may make others leave look for victims, the longest-waiting first; False where the bound ended it.
+
+        Where one found some, the next of its queue looks in the same cycle.
+        """
         room, memory = self.room, self._memory
-        searches = 0
-        for waiting in heads:
-            if searches >= room.params.max_searches:
-                return
-            if now_s < memory.searched.get(waiting.gang.name, -math.inf):
-                continue
-            if waiting.gang.name not in room.backlog.waiting:
+        heads = [(each.gang.created_s, each.rank, each.gang.name) for each in room.backlog.heads()]
+        heapq.heapify(heads)
+        found = vain = 0
+        while heads and vain < MAX_VAIN * room.params.max_searches:
+            _, _, name = heapq.heappop(heads)
+            waiting = room.backlog.waiting.get(name)
+            if waiting is None or now_s < memory.searched.get(name, -math.inf):
                 continue
             if self.why(waiting).reason is BatchReason.TOO_LARGE:
                 continue
-            searches += 1
-            self._search(waiting, now_s)
+            if found >= room.params.max_searches:
+                return False
+            if not self._search(waiting, now_s):
+                vain += 1
+            else:
+                found += 1
+                for each in room.backlog.heads_of(waiting.queue):
+                    heapq.heappush(heads, (each.gang.created_s, each.rank, each.gang.name))
+        return True
 
     def why(self, waiting: Waiting) -> Verdict:
         """Why a gang that does not start waits."""
         change = self.room.tree.verdict(waiting.queue, self.room.backlog.loads[waiting.brand])
         return self._no_room(waiting.brand) if change is None else Verdict(change.reason, (change,))
 
-    def _search(self, waiting: Waiting, now_s: float) -> None:
+    def _search(self, waiting: Waiting, now_s: float) -> bool:
+        """Make room for a gang, if that is its right and pays; whether it starts, or will."""
         room, name = self.room, waiting.gang.name
         load = room.backlog.loads[waiting.brand]
         books = Books(room.tree, room.ledger, room.placer, room.runs)
         spec = room.tree.spec(waiting.queue)
         if room.tree.within(waiting.queue, load) and self._unkept(name) and self._try(waiting, now_s):
-            return
+            return True
         found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
         waited_s = max(0.0, now_s - waiting.gang.created_s)
         owed = waited_s >= spec.grace_s
         if found is None or not found.victims or not (owed or self._pays(waiting, found, now_s)):
             within = room.tree.within(waiting.queue, load)
             self._memory.searched[name] = now_s + (SEARCH_AGAIN_S if within else SEARCH_SHARE_AGAIN_S)
-            return
+            return False
         room.ledger.unreserve(name)
         plan: dict[int, int] = {}
         for spot in found.spots:
@@ -325,6 +344,7 @@ class Cycles:
         for victim in found.victims:
             self._evicted.append(room.evict(victim.run, victim.reason, name, now_s))
         room.keep_for(waiting, now_s)
+        return True
 
     def _unkept(self, name: str) -> bool:
         """Let go of starts that are starts for gangs beyond their guarantee: one within its own goes before."""
@@ -348,7 +368,7 @@ class Cycles:
             return True
         return found.cost_gpu_s < load.amounts[0] / MILLIONTHS * (start.at_s - now_s)
 
-    def _keep_starts(self, heads: list[Waiting], now_s: float) -> None:
+    def _keep_starts(self, now_s: float) -> None:
         """Keep, or find, one reservation at the expected start for each shape."""
         room = self.room
         covered: set[int] = set()
@@ -361,7 +381,7 @@ class Cycles:
             late = now_s >= reservation.start_s or not reservation.plan
             if late and self._memory.kept_at.get(name) != now_s:
                 self._keep_start(waiting, now_s, reservation.made_s)
-        for waiting in heads:
+        for waiting in sorted(room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank)):
             if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
                 return
             mine = {shape for shape, _ in room.backlog.loads[waiting.brand].units}

@@ -100,7 +100,7 @@ class BatchParams:
     max_admissions: int = 500
     """In one cycle, so that a cycle stays short; what is left is taken up by the next one at once."""
     max_searches: int = 12
-    """Searches for victims, or for a start, in one cycle."""
+    """Searches for victims that succeed, in one cycle."""
 
     def __post_init__(self) -> None:
         _need(bool(self.shapes), "shapes", "none", "name at least one")

@@ -38,6 +38,8 @@ class Room:
         """What serving lends, by shape."""
         self.changes = 0
         """Grows with every change of the books, so that a search in vain is repeated only after one."""
+        self.news = 0
+        """Grows when something happens that no cycle did."""
         self.epoch = 0
         """Grows when nodes change."""
         self._asks: dict[int, Ask] = {}
@@ -84,6 +86,7 @@ class Room:
         self.ledger.unreserve(name)
         self._evictions.pop(name, None)
         self.changes += 1
+        self.news += 1
 
     def finish(self, name: str, now_s: float) -> None:
         """A gang ended by itself."""
@@ -98,6 +101,7 @@ class Room:
         if run is not None and run.leaving_s is not None:
             self._ended(name, now_s)
             self._wait_again(run)
+            self.news += 1
 
     def checkpointed(self, name: str, at_s: float) -> None:
         """A gang wrote a checkpoint."""
@@ -116,6 +120,7 @@ class Room:
             self._asks = {}
         self.epoch += 1
         self.changes += 1
+        self.news += 1
         evicted = tuple(self._lost(name, now_s) for name in lost if name in self.runs.all)
         self._capacity()
         return evicted
@@ -183,7 +188,9 @@ class Room:
             self.tree.remove(queue, load)
         gpus = sign * load.amounts[0] / MILLIONTHS
         for at in self.tree.paths[queue]:
-            self.backlog.used(at, self.runs.use(at, gpus, now_s), now_s)
+            used_gpu_s = self.runs.use(at, gpus, now_s)
+            if used_gpu_s > 0:
+                self.backlog.used(at, used_gpu_s, now_s)
         self.changes += 1
 
     def started(self, waiting: Waiting, started_s: float, now_s: float, *, on_loan: bool, counts: bool = True) -> None:
