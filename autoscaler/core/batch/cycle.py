@@ -32,7 +32,7 @@ MAX_VAIN: Final = 2
 SEARCH_AGAIN_S: Final = 2.0
 """After a search for victims in vain, for a gang within what its queue is guaranteed."""
 
-SEARCH_SHARE_AGAIN_S: Final = 20.0
+SEARCH_SHARE_AGAIN_S: Final = 60.0
 """The same for one that only has a fair share to claim (both a guess: leases and shares move slowly)."""
 
 

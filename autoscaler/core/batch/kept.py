@@ -4,10 +4,17 @@ Enters: a room and a gang that waits, or its reservation. Leaves: expected start
 is changed. What gangs hold on loan is not counted on: it goes back to serving.
 """
 
+import heapq
+from collections.abc import Iterator
+from typing import Final
+
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
+
+FIRST_ENDS: Final = 256
+"""Ends that are looked at first; most gangs start long before the last."""
 
 
 def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) -> Start | None:
@@ -15,22 +22,37 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
     kept = room.ledger.reservations.get(waiting.gang.name)
     own = {} if kept is None else kept.held
     wanted = room.ask(waiting.brand)
-    return first_start(room.ledger, room.placer, wanted, endings=endings(room, now_s, level), now_s=now_s, own=own)
+    ends = expected_ends(room, now_s, level)
+    for number in (FIRST_ENDS, len(ends)):
+        endings = [*arrivals(room.ledger.estate), *_endings(room, heapq.nsmallest(number, ends))]
+        if number < len(ends):
+            # What is left out ends later than what is in: a start before that is the first start of all.
+            last_s = endings[-1].at_s
+            endings = [each for each in endings if each.at_s <= last_s]
+        start = first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=own)
+        if start is not None or number >= len(ends):
+            return start
+    return None
 
 
-def endings(room: Room, now_s: float, level: int) -> list[Ending]:
-    """When gangs are expected to leave what they hold, and nodes to come."""
-    out = arrivals(room.ledger.estate)
+def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str]]:
+    """When each gang that holds GPUs is expected to leave them."""
     ratios = {queue: room.runs.ratios(queue)[level] for queue in room.tree.leaves.values()}
-    for run in room.runs.all.values():
-        holding = room.ledger.holdings[run.name]
-        if run.leaving_s is None:
-            at_s = run.end_s(ratios[run.queue], now_s)
-        else:
-            at_s = max(now_s, run.leaving_s + run.gang.notice_s)
-        units = tuple((spot.node, spot.units) for spot in holding.spots if spot.node not in holding.lent)
-        out.append(Ending(at_s, units))
-    return out
+    return [
+        (
+            run.end_s(ratios[run.queue], now_s)
+            if run.leaving_s is None
+            else max(now_s, run.leaving_s + run.gang.notice_s),
+            name,
+        )
+        for name, run in room.runs.all.items()
+    ]
+
+
+def _endings(room: Room, ends: list[tuple[float, str]]) -> Iterator[Ending]:
+    for at_s, name in ends:
+        holding = room.ledger.holdings[name]
+        yield Ending(at_s, tuple((spot.node, spot.units) for spot in holding.spots if spot.node not in holding.lent))
 
 
 def units_for_starts(room: Room) -> list[int]:
