@@ -40,7 +40,7 @@ def engines() -> Iterator[Engines]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """A control plane that has never heard of Headroom; KEDA has been there."""
     with Plane(tmp_path_factory.mktemp("bare"), nodes=2) as plane:
@@ -50,7 +50,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def image() -> Iterator[Path]:
     """The folder that the image would hold, where another user may look."""
     missing = why_not()

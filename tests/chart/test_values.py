@@ -85,7 +85,7 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
         "use a ClusterIssuer, or set keda.clusterTriggerAuthentication to false",
     ),
     "renewed after its end": (
-        {"certificates": {"helm": {"validDays": 30}}}, "is not below validDays 30",
+        {"certificates": {"helm": {"validDays": 240}}}, "is not below validDays 240",
     ),
     "one port for two": ({"settings": {"keda": {"enabled": True, "port": 8080}}}, "are both 8080; change one"),
     "read twice": (
