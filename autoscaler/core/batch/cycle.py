@@ -17,10 +17,10 @@ from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.loans import worth
 from autoscaler.core.batch.outcome import Admitted, Cycle, Evicted, Spots
 from autoscaler.core.batch.placement import Spot
-from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
+from autoscaler.core.batch.reasons import BatchReason, Verdict
 from autoscaler.core.batch.room import Room
-from autoscaler.core.batch.starts import could_ever
 from autoscaler.core.batch.tree import MILLIONTHS, Load
+from autoscaler.core.batch.verdicts import lacking
 from autoscaler.core.batch.victims import Books
 
 FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
@@ -231,32 +231,8 @@ class Cycles:
         version, memory = self.room.ledger.estate.version, self._memory
         known = memory.verdicts.get(brand)
         if known is None or known[0] != version:
-            known = memory.verdicts[brand] = (version, self._lacking(brand))
+            known = memory.verdicts[brand] = (version, lacking(self.room, brand, memory.ever))
         return known[1]
-
-    def _lacking(self, brand: int) -> Verdict:
-        """What a brand lacks that its quota allows, and what would have to change."""
-        room, memory = self.room, self._memory
-        wanted, estate = room.ask(brand), room.ledger.estate
-        if brand not in memory.ever:
-            memory.ever[brand] = could_ever(room.ledger, room.placer, wanted)
-        names = estate.shape_names
-        if not memory.ever[brand]:
-            short = tuple(Change(BatchReason.TOO_LARGE, names[shape], n) for shape, n in wanted.units.items())
-            return Verdict(BatchReason.TOO_LARGE, short)
-        missing = tuple(
-            Change(BatchReason.ROOM, names[shape], units - estate.free_units(shape))
-            for shape, units in wanted.units.items()
-            if units > estate.free_units(shape)
-        )
-        if missing:
-            return Verdict(BatchReason.ROOM, missing)
-        required = wanted.form.topology.required
-        largest = wanted.pods[0][0]
-        if required is not None:
-            total = sum(wanted.units.values())
-            return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, total),))
-        return Verdict(BatchReason.FRAGMENTED, (Change(BatchReason.FRAGMENTED, names[wanted.pods[0][2]], largest),))
 
     def _reservations(self, now_s: float) -> None:
         """Start gangs whose reservation is whole; let go of what cannot become whole."""
@@ -317,8 +293,20 @@ class Cycles:
 
     def why(self, waiting: Waiting) -> Verdict:
         """Why a gang that does not start waits."""
-        change = self.room.tree.verdict(waiting.queue, self.room.backlog.loads[waiting.brand])
-        return self._no_room(waiting.brand) if change is None else Verdict(change.reason, (change,))
+        room, ledger = self.room, self.room.ledger
+        load = room.backlog.loads[waiting.brand]
+        change = room.tree.verdict(waiting.queue, load)
+        scarce = any(ledger.estate.free_units(shape) < units for shape, units in load.units)
+        if change is not None and not (change.reason is BatchReason.QUOTA and scarce):
+            return Verdict(change.reason, (change,))
+        own = ledger.reservations.get(waiting.gang.name)
+        held = {} if own is None else {node: units for node, units in own.held.items() if units}
+        if not held:
+            return self._no_room(waiting.brand)
+        opened = ledger.widen(held)
+        verdict = lacking(room, waiting.brand, self._memory.ever)
+        ledger.narrow(opened, held)
+        return verdict
 
     def _search(self, waiting: Waiting, now_s: float) -> bool:
         """Make room for a gang, if that is its right and pays; whether it starts, or will."""

@@ -23,7 +23,6 @@ class BatchReason(Enum):
     TOO_LARGE = "larger than all usable nodes could ever hold"
     BEHIND = "waits behind the first of its queue"
     LEAVING = "waits for others to leave"
-    NEXT = "not looked at yet"
     # admitted
     FITS = "fits within quota and room"
     BACKFILL = "ends before a reservation begins"

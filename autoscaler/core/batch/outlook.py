@@ -1,0 +1,56 @@
+"""What is told of a gang that waits: its place, why, what would let it start, and when that is expected.
+
+Enters: cycles over a room. Leaves: an outlook; nothing is changed. The first of a queue is placed on what is expected
+to be left; who stands behind is counted only: gangs of its shape that are no further back in their own queues go first.
+"""
+
+from autoscaler.core.batch import kept
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.cycle import Cycles
+from autoscaler.core.batch.outcome import Outlook
+from autoscaler.core.batch.params import Order
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.starts import fluid
+
+
+def outlook(cycles: Cycles, name: str, now_s: float) -> Outlook | None:
+    """The outlook of a gang; None for one that does not wait."""
+    room = cycles.room
+    if name in room.kept_for:
+        start_s, queue = room.ledger.reservations[name].start_s, room.kept_for[name].gang.queue
+        return Outlook(name, queue, 1, BatchReason.LEAVING, (), start_s, start_s)
+    waiting = room.backlog.waiting.get(name)
+    if waiting is None:
+        return None
+    mine = [each.gang.name for each in room.backlog.in_queue(waiting.queue)]
+    position = mine.index(name) + 1
+    verdict = cycles.why(waiting)
+    behind = position > 1 and room.tree.spec(waiting.queue).order is Order.STRICT
+    p50_s, p90_s = (_start_s(cycles, waiting, position, now_s, level) for level in (0, 1))
+    if p50_s is not None and p90_s is not None:
+        p90_s = max(p50_s, p90_s)
+    reason = BatchReason.BEHIND if behind else verdict.reason
+    return Outlook(name, waiting.gang.queue, position, reason, verdict.changes, p50_s, p90_s)
+
+
+def _start_s(cycles: Cycles, waiting: Waiting, position: int, now_s: float, level: int) -> float | None:
+    room = cycles.room
+    load = room.backlog.loads[waiting.brand]
+    first = kept.expected_start(room, waiting, now_s, level=level)
+    if first is None or position == 1:
+        return None if first is None else first.at_s
+    shape, units = load.units[0]
+    ahead = units
+    for leaf in room.tree.leaves.values():
+        for each in room.backlog.in_queue(leaf)[: position if leaf != waiting.queue else position - 1]:
+            ahead += sum(number for at, number in room.backlog.loads[each.brand].units if at == shape)
+    ends = [
+        (at_s, number)
+        for at_s, name in kept.expected_ends(room, now_s, level)
+        for at, number in room.runs.all[name].load.units
+        if at == shape
+    ]
+    lasts_s = room.backlog.brands[waiting.brand].expected_s * room.runs.ratios(waiting.queue)[level]
+    flow = sum(number for _, number in ends) / lasts_s if lasts_s > 0 else 0.0
+    counted_s = fluid([ahead], ends, room.ledger.estate.free_units(shape), flow, now_s)[0]
+    return max(first.at_s, counted_s)

@@ -1,0 +1,71 @@
+"""What is told of a gang that waits."""
+
+import pytest
+
+from autoscaler.core.batch.outlook import outlook
+from autoscaler.core.batch.params import Order
+from autoscaler.core.batch.reasons import BatchReason, Change
+from tests.batch.builders import H100, gang, params, queue, racks
+from tests.batch.story import Story
+
+
+def told(story: Story, name: str):
+    found = outlook(story.cycles, name, story.now_s)
+    assert found is not None
+    return found
+
+
+def test_a_place_a_reason_what_is_missing_and_two_times() -> None:
+    story = Story(params(), racks(1, 2))
+    story.submit(gang("one", units=8, expected_s=1000.0), gang("two", units=8, expected_s=3000.0))
+    story.settle()
+    story.submit(gang("head", pods=2, units=8, created_s=1.0), gang("next", units=8, created_s=2.0))
+    story.settle()
+    head = told(story, "head")
+    assert (head.position, head.reason, head.changes) == (1, BatchReason.ROOM, (Change(BatchReason.ROOM, H100, 16),))
+    assert (head.p50_s, head.p90_s) == (3000.0, 4500.0)
+    behind = told(story, "next")
+    assert behind.position == 2
+    assert behind.p50_s is not None
+    assert behind.p50_s > 3000.0
+    assert outlook(story.cycles, "one", 0.0) is None
+
+
+def test_who_waits_in_a_strict_queue_waits_behind_the_first() -> None:
+    story = Story(params(queue("a", order=Order.STRICT)), racks(1, 1))
+    story.submit(gang("running", units=8))
+    story.settle()
+    story.submit(gang("first", units=8, created_s=1.0), gang("second", created_s=2.0))
+    story.settle()
+    assert told(story, "second").reason is BatchReason.BEHIND
+
+
+def test_who_others_leave_for_knows_when_they_are_gone() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    story.submit(gang("borrower", "b", units=8, notice_s=45.0))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    mine = told(story, "mine")
+    assert (mine.reason, mine.p90_s) == (BatchReason.LEAVING, 145.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "required", "reason"),
+    [
+        pytest.param((9, 8), None, BatchReason.UNLENT, id="more than there is"),
+        pytest.param((3, 8), "rack", BatchReason.TOO_LARGE, id="more than any rack has"),
+        pytest.param((1, 8), None, BatchReason.FRAGMENTED, id="in pieces too small"),
+        pytest.param((5, 2), "rack", BatchReason.TOPOLOGY, id="no rack has the room now"),
+    ],
+)
+def test_a_verdict_tells_what_kind_of_room_is_missing(
+    asked: tuple[int, int], required: str | None, reason: BatchReason
+) -> None:
+    story = Story(params(), racks(2, 2))
+    story.submit(*(gang(f"part{at}", units=5) for at in range(4)))
+    story.settle()
+    story.submit(gang("g", pods=asked[0], units=asked[1], required=required, created_s=1.0))
+    story.settle()
+    assert told(story, "g").reason is reason
