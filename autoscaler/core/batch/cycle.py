@@ -83,7 +83,8 @@ class Cycles:
             memory.reviewed = (room.news, now_s)
             self._reservations(now_s)
         self._ask_back()
-        more = self._admissions(now_s)
+        # A cycle that admitted many leaves searches to the next one, so that none is long.
+        more = self._admissions(now_s) or len(self._admitted) > room.params.max_admissions // 4
         if not more:
             more = not self._searches(now_s)
         if not more:

@@ -99,7 +99,7 @@ class BatchParams:
     """An evicted gang that still holds its GPUs after this long is no longer counted on (KAI uses two minutes)."""
     max_admissions: int = 500
     """In one cycle, so that a cycle stays short; what is left is taken up by the next one at once."""
-    max_searches: int = 12
+    max_searches: int = 8
     """Searches for victims that succeed, in one cycle."""
 
     def __post_init__(self) -> None:
