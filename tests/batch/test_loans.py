@@ -97,3 +97,12 @@ def test_a_loan_is_no_victim_of_other_gangs_because_its_gpus_go_to_serving() -> 
     story.settle()
     assert story.order() == ["loan"]
     assert story.victims() == []
+
+
+def test_a_loan_that_the_others_make_needless_is_not_recalled() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(gang("small", units=2, lendable=True), gang("large", units=8, lendable=True))
+    story.settle()
+    story.room.checkpointed("small", 100.0)
+    evicted, _ = story.room.recall(H100, 5, 100.0)
+    assert [each.gang for each in evicted] == ["large"]

@@ -192,3 +192,38 @@ def test_a_gang_that_lost_a_gpu_leaves_whole_and_waits_at_its_old_rank() -> None
     assert [(each.gang, each.reason) for _, each in story.evicted] == [("g", BatchReason.LOST)]
     story.settle()
     assert story.order() == ["g", "g"]
+
+
+def test_who_was_chosen_for_quota_and_is_not_needed_for_room_stays() -> None:
+    story = Story(params(queue("a", 8), queue("b"), queue("c", 1)), racks(1, 2), takes_s=lambda gang: 1e7)
+    filled(story, gang("big", "b", units=8))
+    filled(story, gang("keep", "c", units=1), *(gang(f"s{at}", "b", units=1, restart_s=0.0) for at in range(7)))
+    for at in range(7):
+        story.room.checkpointed(f"s{at}", 100.0)
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["big"], "the small ones cost nothing and help nobody"
+
+
+def test_nobody_is_taken_below_a_guarantee_though_its_gangs_are_the_cheapest() -> None:
+    story = Story(params(queue("a", 4), queue("b", 4), queue("c")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, *(gang(f"b{at}", "b", units=2, restart_s=0.0) for at in range(3)), gang("c0", "c", units=2))
+    for at in range(3):
+        story.room.checkpointed(f"b{at}", 100.0)
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=4, created_s=100.0))
+    story.run(200.0)
+    assert (story.holds("a"), story.holds("b"), story.holds("c")) == (4, 4, 0)
+
+
+def test_a_gang_that_would_end_above_its_victims_share_takes_nothing() -> None:
+    story = Story(params(queue("a"), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, *(gang(f"b{at}", "b", units=1) for at in range(8)))
+    story.submit(gang("five", "a", pods=5, units=1, created_s=1.0))
+    story.to(500.0)
+    assert story.victims() == []
+    story.submit(gang("four", "a", pods=4, units=1, created_s=1.0))
+    story.room.cancel("five", 500.0)
+    story.to(1000.0)
+    assert len(story.victims()) == 4
