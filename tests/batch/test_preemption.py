@@ -215,6 +215,7 @@ def test_nobody_is_taken_below_a_guarantee_though_its_gangs_are_the_cheapest() -
     story.submit(gang("mine", "a", units=4, created_s=100.0))
     story.run(200.0)
     assert (story.holds("a"), story.holds("b"), story.holds("c")) == (4, 4, 0)
+    assert len(story.victims()) == 2, "one of the cheap ones, then the dear one"
 
 
 def test_a_gang_that_would_end_above_its_victims_share_takes_nothing() -> None:

@@ -33,12 +33,6 @@ def exact(units: int) -> bool:
     return units & (units - 1) == 0
 
 
-def fits(free: I64, pods: Sequence[tuple[int, int]]) -> bool:
-    """Whether pods of sizes in the chain fit onto nodes with these free units."""
-    sizes = chain(max((units for units, _ in pods), default=1))
-    return bool((slots(free, sizes).sum(axis=0) >= needed(pods, sizes)).all())
-
-
 def orders(mix: dict[int, float], most: int, sizes: Iterable[int]) -> dict[int, tuple[int, ...]]:
     """For a pod of each size, in which order to try nodes by their free units.
 
