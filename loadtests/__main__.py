@@ -4,7 +4,9 @@ import importlib
 import sys
 
 NAMES = {
+    "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",
+    "traffic": "open-loop load on an OpenAI-compatible service: latencies from the intended instants",
     "warm": "warm hits and idle-warm hours: our pool, and the smallest static pool in hindsight",
 }
 

@@ -18,6 +18,7 @@ NAMES = {
     "reaction": "from a pod's page to the patch of /scale, 1,000 pods on a real API server",
     "replay": "a workload-week of a metrics store, and an hour of an audit, through the core again",
     "scrape": "reading the metrics pages of 1,000 pods once a second",
+    "traffic": "stream events a second and open streams of one load generator, memory of 200 engine servers",
     "waking": "from our answer to the count, woken from zero through KEDA's push and HPA's pull",
 }
 
