@@ -1,4 +1,4 @@
-"""A queue that stood before the controller came is demand, though nobody saw it arrive."""
+"""A queue that stood before the controller came is demand, though nobody saw it arrive; and how soon one is cleared."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from autoscaler.core.demand import peaks
 from autoscaler.core.demand.peaks import PeakColumns
 from autoscaler.core.params import Params
+from autoscaler.core.scale import propose
 from tests.core.toy import Story, Toy, counts
 
 WARMUP_S = 180.0
@@ -49,3 +50,13 @@ def test_a_workload_that_is_met_without_a_queue_is_taken_as_it_comes(first: floa
     columns, row, lead_s = PeakColumns.allocate(1), np.array([0]), np.array([100.0])
     assert peaks.unseen_rps(columns, row, np.array([first]), lead_s)[0] == 0.0
     assert peaks.unseen_rps(columns, row, np.array([300.0]), lead_s)[0] == then
+
+
+@pytest.mark.parametrize(
+    ("queue", "seconds"),
+    [(6000.0, 290.0), (60000.0, 290.0), (1500.0, 140.0), (60.0, 20.0), (0.0, 20.0)],
+    ids=["a warm-up's arrivals", "more than that", "a quarter", "a hundredth", "nothing"],
+)
+def test_a_short_queue_is_cleared_sooner_by_the_root_of_its_length(queue: float, seconds: float) -> None:
+    """10 requests/s arrive, and a start takes ten minutes: 6,000 arrive in one."""
+    assert propose.drained_in_s(*(np.array([value]) for value in (queue, 10.0, 600.0)))[0] == pytest.approx(seconds)

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.columns import F64, I64, Bools, filled
 from autoscaler.core.reasons import Reason
 
 DRAIN_SHARE = 0.5
 NOTICE_S = 10.0
-"""A queue is cleared within half a warm-up less the time it takes to notice: recovery from a step then takes about 1.5
-warm-ups."""
+"""A queue of all that arrives in a warm-up is cleared within half a warm-up less the time it takes to notice: recovery
+from a step then takes about 1.5 warm-ups. A shorter queue is cleared sooner, by the root of its length: clearing one of
+B replica-seconds in t costs B/t starts and leaves whoever arrives within t late, and the sum is least at a t that grows
+with the root of B."""
 
 DRAIN_MIN_S = 20.0
 """Never plan to clear a queue faster than this: it would buy replicas for two ticks."""
@@ -98,8 +100,8 @@ class Proposals:
 def propose(s: Situation) -> Proposals:
     """Return what each term asks for; a term without its inputs asks for 0."""
     left = backlog_left(s)
-    drain_s = np.maximum(DRAIN_SHARE * s.lead_s - NOTICE_S, DRAIN_MIN_S)
     level = np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
+    drain_s = drained_in_s(left, level, s.lead_s)
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
@@ -133,6 +135,12 @@ def propose(s: Situation) -> Proposals:
     binding = capped.argmax(axis=1)
     exact = np.minimum(np.take_along_axis(need, binding[:, None], axis=1)[:, 0], capped.max(axis=1))
     return Proposals(asked, gated, capped, exact, left)
+
+
+def drained_in_s(left: F64, level_rps: F64, lead_s: F64) -> F64:
+    """Return the seconds within which `left` requests are cleared while `level_rps` more arrive, shape (B,)."""
+    share = np.clip(left / np.maximum(filled(level_rps) * lead_s, 1e-9), 0.0, 1.0)
+    return np.maximum(DRAIN_SHARE * np.sqrt(share) * lead_s - NOTICE_S, DRAIN_MIN_S)
 
 
 def backlog_left(s: Situation) -> F64:
