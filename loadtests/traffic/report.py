@@ -101,8 +101,9 @@ def doubts(run: Run, tally: Tally) -> list[str]:
 def table(tally: Tally) -> Table:
     """Latencies as a terminal shows them."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("seconds from due", "p50", "p90", "p99", "p99.9", "most", "of"):
-        shown.add_column(title, justify="left" if title.startswith("seconds") else "right")
+    shown.add_column("seconds from due")
+    for title in ("p50", "p90", "p99", "p99.9", "most", "of"):
+        shown.add_column(title, justify="right", no_wrap=True)
     for name, words in {**LATENCIES, "late_s": "sent late (harness)"}.items():
         told = _histogram(tally, name).told()
         cells = [_cell(told[key]) for key in ("p50", "p90", "p99", "p99.9", "max")]

@@ -23,6 +23,7 @@ class Run:
         self.at_s = 0.0
         self.admitted: list[Sequence] = []
         self.first_s: dict[Sequence, float] = {}
+        self.last_s: dict[Sequence, float] = {}
         self.sequences: list[Sequence] = []
         self.tokens = 0
         waiting, number = sorted(asked, key=lambda row: row[0]), 0
@@ -46,6 +47,7 @@ class Run:
             for sequence in batch.finish(step):
                 self.tokens += 1
                 self.first_s.setdefault(sequence, self.at_s)
+                self.last_s[sequence] = self.at_s
                 assert sequence.blocks * BLOCK_TOKENS >= sequence.computed or sequence.gone
 
 
@@ -99,6 +101,13 @@ def test_where_memory_runs_out_the_youngest_gives_way_and_is_computed_again() ->
     assert (old.preemptions, young.preemptions, batch.preemptions) == (0, 1, 1)
     assert (old.emitted, young.emitted) == (60, 60)
     assert run.first_s[young] < 0.05  # its first token had come before it gave way
+
+
+def test_one_that_gave_way_is_served_again_before_those_that_came_later() -> None:
+    run = Run(Batch(speed(kv_tokens=160)), [(0, 60, 60), (0, 60, 60), (5, 60, 60)])
+    old, young, late = run.sequences
+    assert young.preemptions == 1
+    assert run.first_s[late] > run.last_s[old]  # it would have fitted at once, beside the oldest
 
 
 def test_a_head_of_the_queue_that_does_not_fit_keeps_those_behind_it_waiting() -> None:

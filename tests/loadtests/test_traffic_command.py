@@ -19,6 +19,7 @@ import pytest
 from loadtests.__main__ import main
 from loadtests.engines.command import serving
 from loadtests.engines.profile import BUILT_IN
+from loadtests.traffic import run as run_of_traffic
 from loadtests.traffic.crew import hired
 from loadtests.traffic.lengths import Lengths
 from loadtests.traffic.schedule import drawn
@@ -109,6 +110,22 @@ def test_a_service_that_does_not_tell_its_models_ends_with_1_and_says_how_to_go_
     told = capsys.readouterr().err
     assert words in told
     assert "--model NAME starts without asking" in told
+
+
+def test_a_service_that_never_answers_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_of_traffic, "ANSWER_S", 0.1)
+
+    async def silence(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.5)
+
+    async def run() -> int:
+        async with raw_server(silence) as base:
+            return await asyncio.to_thread(_in_thread, ["traffic", base])
+
+    assert asyncio.run(run()) == 1
+    assert "no answer within 0.1 s; --model NAME starts without asking" in capsys.readouterr().err
 
 
 def _in_thread(arguments: list[str]) -> int:

@@ -57,12 +57,13 @@ async def pieces_of(*pieces: bytes) -> Reply:
         return await replied(base)
 
 
-async def test_events_cut_anywhere_and_lines_ended_either_way_are_read_alike() -> None:
-    body = (event("a") + event("") + b": a comment\n\n" + event("b")).replace(b"\n", b"\r\n") + event("c") + END
-    whole = STREAM + chunk(body) + LAST
-    for size in (7, 50, len(whole)):
-        reply = await pieces_of(*(whole[at : at + size] for at in range(0, len(whole), size)))
-        assert (reply.failure, reply.events, reply.output_tokens) == (None, 3, None)
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("size", [7, 50, 10_000])
+async def test_events_cut_anywhere_and_lines_ended_either_way_are_read_alike(size: int, line_end: bytes) -> None:
+    body = event("a") + event("") + b": a comment\n\n" + event("b") + event("c") + END
+    whole = STREAM + chunk(body.replace(b"\n", line_end)) + LAST
+    reply = await pieces_of(*(whole[at : at + size] for at in range(0, len(whole), size)))
+    assert (reply.failure, reply.events, reply.output_tokens) == (None, 3, None)
 
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
