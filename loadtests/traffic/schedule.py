@@ -81,7 +81,7 @@ def replayed(
 ) -> Schedule:  # fmt: skip
     """A recorded trace, or the part of it that `trace` selects (FILE#day=N&...), from its start.
 
-    `rate` stretches time so that the mean of what is replayed is so many requests/s. Lengths are the trace's unless
+    `rate` stretches time so that the mean of the whole selection is so many requests/s. Lengths are the trace's unless
     given. InputError where the trace holds nothing of what is asked.
     """
     from autoscaler.sim.traces import read_selection, split_trace  # noqa: PLC0415 - a second of imports
