@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadtests.engines.batching import BLOCK_TOKENS, Batch, Sequence
@@ -54,6 +54,7 @@ class Run:
 ASKED = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 150), st.integers(1, 60)), min_size=1, max_size=25)
 
 
+@settings(deadline=None)
 @given(ASKED, st.integers(1, 6), st.integers(220, 900))
 def test_every_token_asked_for_comes_once_in_memory_that_is_never_exceeded(
     asked: list[tuple[int, int, int]], slots: int, kv_tokens: int
@@ -65,6 +66,7 @@ def test_every_token_asked_for_comes_once_in_memory_that_is_never_exceeded(
     assert (len(batch.queue), len(batch.running), batch.free_blocks) == (0, 0, batch.blocks)
 
 
+@settings(deadline=None)
 @given(ASKED, st.integers(1, 6), st.integers(220, 900))
 def test_requests_are_first_admitted_in_the_order_in_which_they_came(
     asked: list[tuple[int, int, int]], slots: int, kv_tokens: int

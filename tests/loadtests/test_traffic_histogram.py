@@ -5,7 +5,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadtests.traffic.histogram import RELATIVE_ERROR, Histogram
@@ -20,6 +20,7 @@ def filled(values: list[float]) -> Histogram:
     return made
 
 
+@settings(deadline=None)
 @given(SECONDS, st.floats(0.0, 1.0))
 def test_a_percentile_is_not_below_the_truth_and_at_most_the_stated_error_above(values: list[float], q: float) -> None:
     truth = sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
@@ -29,6 +30,7 @@ def test_a_percentile_is_not_below_the_truth_and_at_most_the_stated_error_above(
     assert found <= truth * (1.0 + RELATIVE_ERROR) + 1.1e-6
 
 
+@settings(deadline=None)
 @given(SECONDS, SECONDS)
 def test_two_merged_are_one_of_all(left: list[float], right: list[float]) -> None:
     both, whole = filled(left), filled(left + right)

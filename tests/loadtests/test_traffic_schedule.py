@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.errors import InputError
@@ -57,6 +57,7 @@ def test_bursts_come_at_the_end_of_each_period() -> None:
     assert {int(at // 5) for at in due_s} == {3, 7, 11}
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 50))
 def test_a_seed_gives_the_same_bytes(seed: int, tenants: int) -> None:
     shape = replace(SHAPE, duration_s=2.0)
@@ -72,6 +73,7 @@ def test_another_distribution_of_one_leaves_the_others_as_they_were() -> None:
     assert set(other.output_tokens.tolist()) == {64}
 
 
+@settings(deadline=None)
 @given(st.integers(1, 7))
 def test_the_workers_shares_are_the_whole(workers: int) -> None:
     whole = schedule(replace(SHAPE, duration_s=2.0))
