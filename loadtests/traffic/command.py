@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     """Run the load; see the module for the exit codes."""
     given = _parser().parse_args(arguments)
     try:
-        return _run(given, shlex.join(["python3", "dev.py", "loadtests", "traffic", *arguments]))
+        return _run(given, shlex.join(["python3", "dev.py", "loadtests", "traffic", *without_secrets(arguments)]))
     except HeadroomError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
@@ -38,9 +38,18 @@ def main(arguments: list[str]) -> int:
         return 130
 
 
+def without_secrets(arguments: list[str]) -> list[str]:
+    """The arguments as a result may keep them: of headers the names only, as their values are often keys."""
+    kept: list[str] = []
+    for argument in arguments:
+        header = argument.startswith("--header=") or kept[-1:] == ["--header"]
+        kept.append(f"{argument.partition(':')[0]}:HIDDEN" if header else argument)
+    return kept
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="loadtests traffic", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="loadtests traffic", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
         description="Open-loop streaming load: requests are sent when due, and latencies count from then.",
         epilog="exit codes: 0 done; 1 ended by errors, or nothing completed; 2 unusable arguments; 130 interrupted",
     )  # fmt: skip
@@ -49,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--api", choices=["completions", "chat"], help="which API (default: the URL's, else completions)")
     add("--allow-host", action="append", default=[], metavar="NAME", help="send load to this host too, not only here")
     add("--model", help="the model's name (default: the first that the service lists)")
-    add("--header", action="append", default=[], metavar="NAME:VALUE", help="sent with each request")
+    add("--header", action="append", default=[], metavar="NAME:VALUE", help="sent with each request; kept out of "
+        "the result")  # fmt: skip
     add("--at-will", action="store_true", help="let the model end its answers; without it vLLM and SGLang are asked "
         "for the whole length (ignore_eos), which other services may refuse")  # fmt: skip
     load = parser.add_argument_group("load").add_argument
@@ -69,7 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     load("--tenants", type=int, default=1, help="who they are from, as 'user', shared by Zipf's law (default 1)")
     load("--seed", type=int, default=0, help="the same seed asks the same, byte for byte (default 0)")
     bound = parser.add_argument_group("bounds").add_argument
-    bound("--for", dest="duration", type=_seconds, metavar="TIME", help="how long, e.g. 90, 90s, 5m (default 60s)")
+    bound(
+        "--for",
+        dest="duration",
+        type=_seconds,
+        metavar="TIME",
+        help="how long, e.g. 90, 90s, 5m (default 60s, of a trace all)",
+    )
     bound("--requests", type=int, help="at most so many")
     bound("--stop-errors", type=float, default=0.5, metavar="RATIO", help="end when so many of 50 or more that ended "
           "have failed (default 0.5; 2 never ends)")  # fmt: skip
@@ -168,8 +184,8 @@ def _schedule(given: argparse.Namespace) -> "Schedule":
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
-    if not colon or not re.fullmatch(r"[A-Za-z0-9-]+", name) or "\n" in value:
-        raise InputError(f"--header {text!r}: write NAME:VALUE")
+    if not colon or not re.fullmatch(r"[A-Za-z0-9-]+", name) or not re.fullmatch(r"[ -~]*", value):
+        raise InputError("--header: write NAME:VALUE, in ASCII")  # what was written may be a key
     return name, value.strip()
 
 

@@ -20,6 +20,7 @@ from loadtests.__main__ import main
 from loadtests.engines.command import serving
 from loadtests.engines.profile import BUILT_IN
 from loadtests.traffic import run as run_of_traffic
+from loadtests.traffic.command import without_secrets
 from loadtests.traffic.crew import hired
 from loadtests.traffic.lengths import Lengths
 from loadtests.traffic.schedule import drawn
@@ -82,6 +83,16 @@ def _files_without_end() -> bool:
     import resource  # noqa: PLC0415 - not on every system
 
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1] == resource.RLIM_INFINITY
+
+
+def test_a_key_in_a_header_is_not_in_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["127.0.0.1:1", "--header", "Authorization: Bearer k3y", "--header=X-Key:k3y", "--rate", "2"]
+    assert without_secrets(given) == [
+        "127.0.0.1:1", "--header", "Authorization:HIDDEN", "--header=X-Key:HIDDEN", "--rate", "2",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit, match="2"):  # an abbreviation would not be known as a header
+        main(["traffic", "127.0.0.1:1", "--head", "X-Key:k3y"])
+    assert "unrecognized arguments" in capsys.readouterr().err
 
 
 def test_a_service_that_is_not_there_ends_with_1_before_anything_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
