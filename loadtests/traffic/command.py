@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="duration",
         type=_seconds,
         metavar="TIME",
-        help="how long, e.g. 90, 90s, 5m (default 60s, of a trace all)",
+        help="e.g. 90s, 5m (default 60s, of a trace all)",
     )
     bound("--requests", type=int, help="at most so many")
     bound("--stop-errors", type=float, default=0.5, metavar="RATIO", help="end when so many of 50 or more that ended "
