@@ -92,15 +92,6 @@ def test_every_alert_leads_to_its_chapter_and_every_chapter_to_an_alert() -> Non
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
 
 
-def test_references_inside_the_documentation_resolve() -> None:
-    for path in (CHART / "README.md", *(CHART / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", path.read_text()):
-            assert not target or (path.parent / target).exists(), f"{path.name} points at {target}"
-        anchors = {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-")
-                   for line in re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)}  # fmt: skip
-        assert set(re.findall(r"\]\(#([^)]*)\)", path.read_text())) <= anchors
-
-
 def test_runbooks_are_where_the_values_say_and_an_alert_can_be_left_out() -> None:
     values = {"enabled": True, "runbookBaseUrl": "https://wiki.example.com/gpu", "disabled": ["HeadroomFrozen"]}
     rule = only(render({"monitoring": {"rules": values}}), "PrometheusRule")
