@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.batch.loans import LoanBound, may_lend, worth
+from autoscaler.core.batch.loans import LoanBound, worth
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, gang, node, params, queue
 from tests.batch.story import Story
@@ -17,11 +17,6 @@ def lending(bound: LoanBound = BOUND) -> Story:
     story = Story(params(queue("a"), queue("b")), WARM, takes_s=lambda gang: 1e7)
     story.room.lend({H100: bound})
     return story
-
-
-@pytest.mark.parametrize(("idle", "growth", "units"), [(10, 3.2, 6), (4, 4.0, 0), (2, 9.0, 0), (5, 4.5, 0)], ids=str)
-def test_what_may_be_lent_leaves_room_for_the_growth_of_demand(idle: int, growth: float, units: int) -> None:
-    assert may_lend(idle, growth) == units
 
 
 def test_only_gangs_that_offer_it_borrow_and_only_up_to_the_bound() -> None:

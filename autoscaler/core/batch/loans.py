@@ -42,24 +42,16 @@ class Bill:
     """Units times reclaim and engine start: serving had them back that much later than idle ones."""
 
 
-def may_lend(idle: int, growth: float) -> int:
-    """Units that may be lent: those idle beyond the growth of demand that is to be covered, at least 0.
-
-    `growth` is a quantile of the growth over reclaim and engine start: a unit is lendable iff idle - growth >= 1.
-    """
-    return max(0, int(idle - growth))
-
-
-def worth(gang: Gang, bound: LoanBound, restart_s: float, interval_s: float | None = None) -> bool:
+def worth(gang: Gang, bound: LoanBound, restart_s: float) -> bool:
     """Whether a gang gains by a loan: it can be gone in time, and enough of the time is work that lasts.
 
-    On average half an interval of checkpoints and one restart are lost; without an interval, half of the loan is.
+    One restart is lost, and where the loan ends before the gang does, half of the work that may be lost is as well.
     """
     if gang.notice_s > bound.reclaim_s or bound.expected_s <= 0:
         return False
     lasts_s = min(bound.expected_s, gang.expected_s if gang.expected_s is not None else bound.expected_s)
     ends_before = gang.expected_s is not None and gang.expected_s <= bound.expected_s
-    lost_s = restart_s if ends_before else restart_s + (interval_s or lasts_s * (1 - LEAST_GOODPUT)) / 2
+    lost_s = restart_s if ends_before else restart_s + lasts_s * (1 - LEAST_GOODPUT) / 2
     return 1.0 - lost_s / max(lasts_s, 1e-9) >= LEAST_GOODPUT
 
 
