@@ -39,6 +39,8 @@ def _envelope(kept: list[list[Any]], left_out: int) -> dict[str, Any]:
 def unpack(ledger: Ledger, saved: Mapping[str, Any]) -> tuple[str, ...]:
     """Put reservations back into a ledger that has seen its nodes. Returns the gangs whose nodes are all gone.
 
+    Then every gang is submitted or adopted; the first cycle lets go of what is kept for one that was not.
+
     Raises ValueError when what was saved is of another version or shape.
     """
     if saved.get("version") != VERSION:

@@ -69,19 +69,23 @@ def units_for_starts(room: Room) -> list[int]:
 
 
 def is_coming(room: Room, kept: Reservation, now_s: float) -> bool:
-    """Whether all that a reservation lacks is held by gangs that leave, and not for too long already."""
+    """Whether all that a reservation lacks is held by gangs that leave, and not for too long already.
+
+    Who preempts on the same node and was first is served first, so what is left goes to whom it was left for and no
+    third one counts on it.
+    """
     if not kept.plan:
         return False
     for node, units in kept.plan.items():
-        held = kept.held.get(node, 0)
-        if held >= units:
+        if kept.held.get(node, 0) >= units:
             continue
         if not room.ledger.estate.nodes[node].usable:
             return False
+        coming = 0
         for name, number in room.ledger.on_node[node].items():
             run = room.runs.all.get(name)
             if run is not None and run.leaving_s is not None and now_s - run.leaving_s <= room.params.stuck_s:
-                held += number
-        if held < units:
+                coming += number
+        if coming < room.ledger.promised(node, kept.gang):
             return False
     return True

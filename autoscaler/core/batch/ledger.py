@@ -41,7 +41,7 @@ class PodSeen:
     shape: str
     units: int
     owner: Owner = Owner.FOREIGN
-    """SERVING, STANDBY or FOREIGN; of a pod of a gang it does not matter."""
+    """SERVING, STANDBY or FOREIGN; LOAN for a pod of a gang on units that serving lent it."""
     gang: str | None = None
 
 
@@ -160,12 +160,15 @@ class Ledger:
             del self._planned[node][gang]
             self._settle(node)
 
-    def promised(self, node: int) -> int:
-        """Units of a node that somebody's leaving is to give to those who preempt, and that they do not hold yet."""
-        kept = self._planned.get(node)
-        if not kept:
-            return 0
-        return sum(r.plan[node] - r.held.get(node, 0) for r in kept.values() if r.kind is Kind.PREEMPTION)
+    def promised(self, node: int, gang: str) -> int:
+        """Units of a node that those who preempt lack still, down to this gang: they are served in this order."""
+        missing = 0
+        for kept in self._planned[node].values():
+            if kept.kind is Kind.PREEMPTION:
+                missing += kept.plan[node] - kept.held.get(node, 0)
+            if kept.gang == gang:
+                break
+        return missing
 
     def widen(self, extra: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """Let the estate offer more units for a moment; `narrow` takes the answer."""
@@ -277,6 +280,7 @@ class Ledger:
         """Units by node and owner of pods that are not on a booking."""
         seen = np.zeros_like(self.owned)
         fresh: dict[str, list[Spot]] = {}
+        lent: dict[str, dict[int, int]] = {}
         for pod in pods:
             at = self.estate.index.get((pod.node, pod.shape))
             if at is None:
@@ -285,10 +289,13 @@ class Ledger:
                 seen[at, pod.owner] += pod.units
             elif pod.gang not in self.holdings:
                 fresh.setdefault(pod.gang, []).append(Spot(at, 0, 1, pod.units))
+                if pod.owner is Owner.LOAN:
+                    here = lent.setdefault(pod.gang, {})
+                    here[at] = here.get(at, 0) + pod.units
             elif pod.gang not in self.on_node[at]:
                 seen[at, Owner.FOREIGN] += pod.units
         for gang, spots in fresh.items():
-            self.book(gang, tuple(spots))
+            self.book(gang, tuple(spots), lent.get(gang))
         return seen
 
     def _rebuilt(self, nodes: Sequence[NodeSeen]) -> list[str]:

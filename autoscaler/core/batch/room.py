@@ -48,7 +48,10 @@ class Room:
         self._evictions: dict[str, int] = {}
 
     def submit(self, gang: Gang, now_s: float) -> Refusal | None:
-        """A gang wants to start. One that waits already is replaced; one that holds GPUs is left as it is."""
+        """A gang wants to start. One that waits already is replaced; one that runs or leaves is left as it is.
+
+        One whose pods are there still, though it is not running, waits until `left` says that they are gone.
+        """
         refused = refusal(gang, self.params, self.tree.leaves)
         if refused is not None:
             self.cancel(gang.name, now_s)
@@ -63,8 +66,10 @@ class Room:
         waiting = self.backlog.add(gang, queue, self.brand(gang))
         for each in gang.form.pod_sets:
             self._mix[each.units] = self._mix.get(each.units, 0.0) + each.total_units
-        if kept is not None and kept.kind is Kind.PREEMPTION:
-            # After a restart: what was freed for it then is its own still.
+        if gang.name in self.ledger.holdings:
+            self._remains(waiting, now_s)
+        elif kept is not None and kept.kind is Kind.PREEMPTION:
+            # After a restart: what was freed for it is its own still, and counts, lest its place in the quota is lost.
             self.ledger.reserve(kept)
             self.keep_for(waiting, now_s)
         self.changes += 1
@@ -121,16 +126,20 @@ class Room:
         self.epoch += 1
         self.changes += 1
         self.news += 1
-        evicted = tuple(self._lost(name, now_s) for name in lost if name in self.runs.all)
+        evicted = [self._lost(name, now_s) for name in lost if name in self.runs.all]
+        for name in [name for name in self.ledger.holdings if name in self.kept_for]:
+            self.keep_no_more(name, now_s)
+        for name in [name for name in self.ledger.holdings if name in self.backlog.waiting]:
+            self._remains(self.backlog.waiting[name], now_s)
         self._capacity()
-        return evicted
+        return tuple(each for each in evicted if each is not None)
 
     def adopt(self, gang: Gang, started_s: float, now_s: float) -> Refusal | None:
         """A gang that runs already, met after a restart: its pods were seen, this says what they are."""
         refused = refusal(gang, self.params, self.tree.leaves)
         if refused is None and gang.name in self.ledger.holdings and gang.name not in self.runs.all:
             waiting = self.backlog.add(gang, self.tree.leaves[gang.queue], self.brand(gang))
-            self.started(waiting, started_s, now_s, on_loan=False)
+            self.started(waiting, started_s, now_s, on_loan=bool(self.ledger.holdings[gang.name].lent))
         return refused
 
     def lend(self, bounds: Mapping[str, LoanBound]) -> None:
@@ -195,21 +204,10 @@ class Room:
 
     def started(self, waiting: Waiting, started_s: float, now_s: float, *, on_loan: bool, counts: bool = True) -> None:
         """A gang holds GPUs from now on; `counts` says whether it is to be counted still."""
-        gang, params = waiting.gang, self.params
-        load = self.backlog.loads[waiting.brand]
         if counts:
-            self.count(waiting.queue, load, 1, now_s)
-        self.backlog.drop(gang.name)
-        evictions = self._evictions.get(gang.name, 0)
-        lease_s = max(gang.min_runtime_s, self.tree.spec(waiting.queue).min_runtime_s)
-        self.runs.start(
-            Running(
-                gang, waiting.queue, waiting.brand, load, started_s, waiting.rank,
-                self.backlog.brands[waiting.brand].expected_s, started_s + lease_s,
-                max(started_s, gang.checkpoint_s if gang.checkpoint_s is not None else started_s),
-                params.restart_s if gang.restart_s is None else gang.restart_s, on_loan, evictions=evictions,
-            )
-        )  # fmt: skip
+            self.count(waiting.queue, self.backlog.loads[waiting.brand], 1, now_s)
+        self.backlog.drop(waiting.gang.name)
+        self.runs.start(self._run(waiting, started_s, on_loan=on_loan))
         self.backlog.touch(waiting.queue)
 
     def keep_for(self, waiting: Waiting, now_s: float) -> None:
@@ -244,7 +242,7 @@ class Room:
         for name, run in self.runs.all.items():
             holding = self.ledger.holdings.get(name)
             held = 0 if holding is None else sum(spot.units for spot in holding.spots)
-            if held != sum(units for _, units in run.load.units):
+            if run.leaving_s is None and held != sum(units for _, units in run.load.units):
                 out.append(f"{name} holds {held}")
         both = set(self.runs.all) & (set(self.backlog.waiting) | set(self.kept_for))
         return [*out, *(f"{name} waits and runs" for name in sorted(both))]
@@ -259,13 +257,33 @@ class Room:
             self.changes += 1
         return run
 
-    def _lost(self, name: str, now_s: float) -> Evicted:
+    def _run(self, waiting: Waiting, started_s: float, *, on_loan: bool) -> Running:
+        gang = waiting.gang
+        lease_s = max(gang.min_runtime_s, self.tree.spec(waiting.queue).min_runtime_s)
+        return Running(
+            gang, waiting.queue, waiting.brand, self.backlog.loads[waiting.brand], started_s, waiting.rank,
+            self.backlog.brands[waiting.brand].expected_s, started_s + lease_s,
+            max(started_s, gang.checkpoint_s if gang.checkpoint_s is not None else started_s),
+            self.params.restart_s if gang.restart_s is None else gang.restart_s, on_loan,
+            evictions=self._evictions.get(gang.name, 0),
+        )  # fmt: skip
+
+    def _remains(self, waiting: Waiting, now_s: float) -> None:
+        """Pods of a gang that waits are there still, from before a restart or from an object of its name."""
+        self.backlog.drop(waiting.gang.name)
+        on_loan = bool(self.ledger.holdings[waiting.gang.name].lent)
+        self.runs.remain(self._run(waiting, now_s, on_loan=on_loan), now_s)
+
+    def _lost(self, name: str, now_s: float) -> Evicted | None:
+        """A gang lost units; what pods of it hold still it holds until it has left."""
         run = self.runs.all[name]
-        cost = run.cost_gpu_s(now_s)
-        self._evictions[name] = run.evictions + 1
-        self._ended(name, now_s)
-        self._wait_again(run)
-        return Evicted(name, run.gang.queue, BatchReason.LOST, "", cost)
+        told = None
+        if run.leaving_s is None:
+            told = self.evict(run, BatchReason.LOST, "", now_s)
+        if name not in self.ledger.holdings:
+            self._ended(name, now_s)
+            self._wait_again(run)
+        return told
 
     def _wait_again(self, run: Running) -> None:
         self.backlog.put(Waiting(run.gang, run.queue, run.brand, run.rank))

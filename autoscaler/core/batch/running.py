@@ -92,6 +92,11 @@ class Runs:
         run.leaving_s = now_s
         self._out_of_order(run)
 
+    def remain(self, run: Running, now_s: float) -> None:
+        """A gang holds GPUs that it is leaving already: it never counts, nor gives way."""
+        run.leaving_s = now_s
+        self.all[run.name] = run
+
     def end(self, name: str) -> Running | None:
         """A gang holds nothing any more."""
         run = self.all.pop(name, None)

@@ -165,31 +165,15 @@ class _Search:
     def run(self) -> Plan | None:
         estate = self.books.ledger.estate
         version = estate.version
-        owed: dict[int, bool] = {}
         for at, candidate in enumerate(self.candidates):
-            nodes = dict.fromkeys(spot.node for spot in self.books.ledger.holdings[candidate.run.name].spots)
-            for node in nodes:
-                if node not in owed:
-                    owed[node] = self._owed(node)
-            if any(owed[node] for node in nodes):
-                self.gone.add(at)
-                continue
-            for node in nodes:
+            spots = self.books.ledger.holdings[candidate.run.name].spots
+            for node in dict.fromkeys(spot.node for spot in spots):
                 self.by_node.setdefault(node, []).append(at)
         found = self._found()
         for candidate in reversed(self.chosen):
             self._back(candidate)
         estate.version = version
         return found
-
-    def _owed(self, node: int) -> bool:
-        """Whether what somebody leaves on a node would go to another who waits for it."""
-        ledger, runs = self.books.ledger, self.books.runs.all
-        missing = ledger.promised(node)
-        if missing:
-            here = ledger.on_node[node].items()
-            missing -= sum(units for name, units in here if name in runs and runs[name].leaving_s is not None)
-        return missing > 0
 
     def _found(self) -> Plan | None:
         if not self._quota() or not self._room():
