@@ -1,4 +1,4 @@
-"""Lead time: from the order of a replica to its first served request, as a measured distribution.
+"""Lead time: from the order of a replica to its readiness, as a measured distribution for each workload.
 
 A start ends in one of three ways: its pod became ready (a sample), it was cancelled because the order was lowered, or
 it failed. Starts still under way are censored samples: a lead time is at least the age of the oldest start.
