@@ -191,10 +191,15 @@ def labelled(release: Release) -> list[str]:
 
 
 def doctor(plane: Plane, *options: str) -> list[dict[str, Any]]:
-    """What `headroom doctor` finds."""
+    """What `headroom doctor` finds, once the API server has room for definitions that Helm has just touched."""
     kubeconfig = str(plane.folder / "admin.kubeconfig")
     command = [sys.executable, "-m", "autoscaler", "doctor", "--kubeconfig", kubeconfig, "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    for _ in range(20):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if "storage is (re)initializing" not in done.stderr:
+            break
+        time.sleep(1)
+    assert done.stdout, done.stderr
     return list(json.loads(done.stdout))
 
 
