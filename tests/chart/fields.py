@@ -143,7 +143,7 @@ def policies() -> str:
 
 
 def warm_pools() -> str:
-    """Fields of a WarmPool, its status and its conditions."""
+    """Fields of a WarmPool, its status and its conditions; what comes before them is written by hand."""
     resource = RESOURCES["WarmPool"]
     found = [
         (
@@ -155,9 +155,7 @@ def warm_pools() -> str:
         for row in rows(resource.spec)
     ]
     lines = [
-        "# WarmPools", "", f"<!-- {BY} -->", "",
-        "A [`WarmPool`](../../../config/samples/warmpool.yaml) is of the cluster and acted upon where the",
-        "[settings](settings.md) have `warm_pools.enabled`. Names that end in `S` are in seconds.", "",
+        "", "## Fields", "", "Names that end in `S` are in seconds.", "",
         *table(("`spec.…`", "legal", "default", "what it is"), found), "",
         *_status(resource), "", "## Conditions", "", *conditions_of_pools(),
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from autoscaler.settings.keda import Keda
 from autoscaler.settings.model import Settings
 from tests.conftest import ROOT
 
+PAGE = ROOT / "charts/headroom/docs/keda.md"
 SAMPLES = sorted((ROOT / "config/samples").glob("keda-*.yaml"))
 PLAIN = ("keda-vllm", "keda-sglang", "keda-queue-worker")
 OURS = Settings(keda=Keda(enabled=True, plaintext=True)).keda_addresses
@@ -58,15 +59,15 @@ def test_over_tls_each_sample_is_the_same_with_certificates_from_a_secret(name: 
 
 
 @pytest.mark.parametrize("name", ["keda-vllm", "keda-vllm-tls"])
-def test_the_readme_shows_what_the_samples_say(name: str) -> None:
-    blocks = (ROOT / "README.md").read_text().split("```yaml\n")[1:]
+def test_the_page_on_keda_shows_what_the_samples_say(name: str) -> None:
+    blocks = PAGE.read_text().split("```yaml\n")[1:]
     (shown,) = (b.partition("```")[0] for b in blocks if f"# config/samples/{name}.yaml" in b)
     found = documents(ROOT / f"config/samples/{name}.yaml")[-1]
     assert msgspec.yaml.decode(shown) == {"triggers": found["spec"]["triggers"]}
 
 
-def test_the_settings_of_the_readme_are_read_as_they_stand() -> None:
-    blocks = (ROOT / "README.md").read_text().split("```yaml\n")[1:]
+def test_the_settings_of_the_page_are_read_as_they_stand() -> None:
+    blocks = PAGE.read_text().split("```yaml\n")[1:]
     (shown,) = (b.partition("```")[0] for b in blocks if b.startswith("keda:"))
     settings = Settings.model_validate(msgspec.yaml.decode(shown))
     assert settings.keda.enabled
