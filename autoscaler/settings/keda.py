@@ -53,7 +53,7 @@ class Keda(Part):
     hold_s: Annotated[float, Field(ge=10, le=3600), NO_SWITCH] = 120.0
     """How long the last good count is told while metrics cannot be read; then KEDA's own fallback has its turn."""
     max_streams: Annotated[int, Field(ge=1, le=100_000), NO_SWITCH] = 4096
-    """Streams of external-push triggers at once, two for each; 10 kB of memory per stream."""
+    """Streams of external-push triggers at once, two for each; 30 kB of memory per stream."""
 
     @model_validator(mode="after")
     def _is_encrypted_or_meant_not_to_be(self) -> Self:
