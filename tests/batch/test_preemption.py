@@ -1,5 +1,7 @@
 """Who leaves for whom: whole gangs, few of them, only when it helps, and never in circles."""
 
+from typing import Any
+
 import pytest
 
 from autoscaler.core.batch import durable
@@ -155,6 +157,29 @@ def test_case_09_a_preemptor_that_is_deleted_frees_what_was_kept_for_it() -> Non
     assert story.order() == ["borrower", "borrower"]
 
 
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        pytest.param({}, True, id="seen again"),
+        pytest.param({"restart_s": 5.0, "checkpoint_s": 101.0}, True, id="what it tells of itself changed"),
+        pytest.param({"priority": -9}, False, id="its rank changed"),
+        pytest.param({"pods": 2, "units": 4}, False, id="its form changed"),
+    ],
+)
+def test_case_09_a_preemptor_that_is_seen_again_keeps_what_is_kept_for_it_unless_its_place_changed(
+    more: dict[str, Any], kept: bool
+) -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, gang("borrower", "b", units=8))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.submit(gang("mine", "a", created_s=100.0, **{"units": 8, **more})) is None
+    assert (list(story.room.kept_for) == ["mine"]) is kept
+    assert (list(story.room.backlog.waiting) == ["mine"]) is not kept
+    assert story.room.contradictions() == []
+
+
 def test_case_10_what_was_freed_before_a_restart_is_still_kept_after_it() -> None:
     story = Story(params(queue("a", 8), queue("b")), racks(1, 2), takes_s=lambda gang: 1e7)
     filled(story, gang("borrower", "b", pods=2, units=8))
@@ -228,3 +253,63 @@ def test_a_gang_that_would_end_above_its_victims_share_takes_nothing() -> None:
     story.room.cancel("five", 500.0)
     story.to(1000.0)
     assert len(story.victims()) == 4
+
+
+def test_a_fair_share_is_never_claimed_from_those_that_run_at_the_gangs_own_expense() -> None:
+    story = Story(params(queue("a"), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, *(gang(f"b{at}", "b", units=2) for at in range(4)))
+    room = story.room
+    room.exchanges.note("mine", "b0")
+    room.exchanges.note("mine", "third")
+    room.exchanges.note("third", "b1")
+    story.submit(gang("mine", "a", units=2, created_s=1.0), gang("more", "a", units=2, created_s=2.0))
+    story.to(500.0)
+    assert sorted(story.victims()) == ["b0", "b2"], "one of the two that are free to mine; then any to the other"
+    assert story.evicted[0][1].beneficiary == "mine"
+    room.cancel("third", 500.0)
+    assert room.exchanges.ahead_of("mine") == {"b0", "more"}, "who left for another, and whoever that one left for"
+
+
+def test_a_guarantee_is_claimed_even_from_those_that_run_at_the_gangs_own_expense() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, gang("borrower", "b", units=8))
+    story.room.exchanges.note("mine", "borrower")
+    story.submit(gang("mine", "a", units=8, created_s=1.0))
+    story.to(500.0)
+    assert story.victims() == ["borrower"]
+
+
+@pytest.mark.parametrize(
+    ("queue_name", "guaranteed", "victims"),
+    [
+        pytest.param("a", 0, [], id="not to a fair share"),
+        pytest.param("b", 0, [], id="not to a higher priority"),
+        pytest.param("a", 8, ["tired"], id="but to a guarantee"),
+    ],
+)
+def test_who_was_evicted_often_gives_way_to_guarantees_only(
+    queue_name: str, guaranteed: int, victims: list[str]
+) -> None:
+    tree = (queue("a", guaranteed), queue("b", preempts_own=True))
+    story = Story(params(*tree, max_evictions=3), racks(1, 1), takes_s=lambda gang: 1e7)
+    for _ in range(3):
+        filled(story, gang("tired", "b", units=4, priority=-9))
+        story.look([])
+        story.look(racks(1, 1))
+    filled(story, gang("other", "b", units=4, min_runtime_s=1e9))
+    assert story.order() == ["tired", "tired", "tired", "other", "tired"]
+    story.evicted.clear()
+    story.submit(gang("mine", queue_name, units=4, created_s=1.0))
+    story.to(500.0)
+    assert story.victims() == victims
+
+
+def test_what_runs_keeps_its_gpus_though_an_edit_of_it_is_refused() -> None:
+    story = Story(params(), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, gang("g", units=8))
+    refused = story.submit(gang("g", units=8, notice_s=-1.0))
+    assert refused is not None
+    story.submit(gang("next", units=8, created_s=1.0))
+    story.settle()
+    assert story.order() == ["g"]
+    assert story.room.contradictions() == []

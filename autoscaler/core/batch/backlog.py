@@ -39,6 +39,11 @@ class Waiting:
     brand: int
     rank: Rank
 
+    def is_for(self, gang: Gang, queue: int, brand: int) -> bool:
+        """Whether a gang, seen again, has the same place."""
+        mine = (self.queue, self.brand, *self.rank[:2])
+        return mine == (queue, brand, -gang.priority, gang.created_s)
+
 
 @dataclass(slots=True)
 class _Queue:

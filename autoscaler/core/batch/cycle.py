@@ -313,7 +313,7 @@ class Cycles:
         """Make room for a gang, if that is its right and pays; whether it starts, or will."""
         room, name = self.room, waiting.gang.name
         load = room.backlog.loads[waiting.brand]
-        books = Books(room.tree, room.ledger, room.placer, room.runs)
+        books = Books(room.tree, room.ledger, room.placer, room.runs, room.exchanges, room.params.max_evictions)
         spec = room.tree.spec(waiting.queue)
         if room.tree.within(waiting.queue, load) and self._unkept(name) and self._try(waiting, now_s):
             return True

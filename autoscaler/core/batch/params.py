@@ -97,6 +97,8 @@ class BatchParams:
     """From an eviction to work again, where a gang does not say (a guess)."""
     stuck_s: float = 120.0
     """An evicted gang that still holds its GPUs after this long is no longer counted on (KAI uses two minutes)."""
+    max_evictions: int = 3
+    """Of one gang, whatever for: from then on it gives way to guarantees and to serving only (a guess)."""
     max_admissions: int = 500
     """In one cycle, so that a cycle stays short; what is left is taken up by the next one at once."""
     max_searches: int = 8
@@ -114,7 +116,7 @@ class BatchParams:
         for name in ("half_life_s", "expected_s", "stuck_s"):
             value = getattr(self, name)
             _need(math.isfinite(value) and value > 0, name, value, "give more than 0 s")
-        for name in ("max_admissions", "max_searches"):
+        for name in ("max_evictions", "max_admissions", "max_searches"):
             _need(getattr(self, name) >= 1, name, getattr(self, name), "give 1 or more")
         known = {shape.name for shape in self.shapes}
         for queue in self.queues:

@@ -11,6 +11,7 @@ import numpy as np
 
 from autoscaler.core.batch.backlog import Backlog, Waiting
 from autoscaler.core.batch.estate import NodeSeen
+from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.gangs import Gang, Refusal, refusal
 from autoscaler.core.batch.ledger import Kind, Ledger, Owner, PodSeen
 from autoscaler.core.batch.loans import Bill, LoanBound, bill, recall
@@ -42,28 +43,33 @@ class Room:
         """Grows when something happens that no cycle did."""
         self.epoch = 0
         """Grows when nodes change."""
+        self.exchanges = Exchanges()
         self._asks: dict[int, Ask] = {}
         """By brand, for the estate of now."""
         self._mix: dict[int, float] = {}
         self._evictions: dict[str, int] = {}
 
     def submit(self, gang: Gang, now_s: float) -> Refusal | None:
-        """A gang wants to start. One that waits already is replaced; one that runs or leaves is left as it is.
+        """A gang wants to start. One that runs or leaves is left as it is, even if it would be refused now.
+
+        One that waits already keeps its place, and what is kept for it, unless queue, form, duration or rank changed.
 
         One whose pods are there still, though it is not running, waits until `left` says that they are gone.
         """
         refused = refusal(gang, self.params, self.tree.leaves)
+        if gang.name in self.runs.all:
+            return refused
         if refused is not None:
             self.cancel(gang.name, now_s)
             return refused
-        if gang.name in self.runs.all:
+        queue, brand = self.tree.leaves[gang.queue], self.brand(gang)
+        known = self.backlog.waiting.get(gang.name) or self.kept_for.get(gang.name)
+        if known is not None and known.is_for(gang, queue, brand):
+            known.gang = gang
             return None
-        kept = self.ledger.reservations.get(gang.name)
-        if gang.name in self.kept_for:
-            kept = None
-        self.cancel(gang.name, now_s)
-        queue = self.tree.leaves[gang.queue]
-        waiting = self.backlog.add(gang, queue, self.brand(gang))
+        kept = None if known is not None else self.ledger.reservations.get(gang.name)
+        self._withdraw(gang.name, now_s)
+        waiting = self.backlog.add(gang, queue, brand)
         for each in gang.form.pod_sets:
             self._mix[each.units] = self._mix.get(each.units, 0.0) + each.total_units
         if gang.name in self.ledger.holdings:
@@ -82,6 +88,11 @@ class Room:
 
     def cancel(self, name: str, now_s: float) -> None:
         """A gang wants nothing any more: it was deleted, or ended. What it held, or was kept for it, passes on."""
+        self._withdraw(name, now_s)
+        self._evictions.pop(name, None)
+        self.exchanges.forget(name)
+
+    def _withdraw(self, name: str, now_s: float) -> None:
         kept = self.kept_for.pop(name, None)
         if kept is not None:
             self.count(kept.queue, self.backlog.loads[kept.brand], -1, now_s)
@@ -89,7 +100,6 @@ class Room:
         if name in self.runs.all:
             self._ended(name, now_s)
         self.ledger.unreserve(name)
-        self._evictions.pop(name, None)
         self.changes += 1
         self.news += 1
 
@@ -231,6 +241,8 @@ class Room:
         self.count(run.queue, run.load, -1, now_s)
         self.backlog.touch(run.queue)
         self._evictions[run.name] = run.evictions + 1
+        if beneficiary:
+            self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, cost)
 
     def contradictions(self) -> list[str]:

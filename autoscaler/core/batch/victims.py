@@ -3,8 +3,9 @@
 Enters: who waits and the books. Leaves: a plan whose placement was tried out with the victims gone, or None. Nothing is
 changed. Three rights, and no other: a queue's own gangs of lower priority; what others hold beyond their guarantee, for
 a gang within its queue's; and what lies above a fair split, for one whose queue stays at or below the victim's share
-after the exchange (so the ascending list of shares only ever grows, and no exchange undoes another), never below the
-victim's guarantee. Near relatives in the tree give first. A victim is left out again where the others are enough.
+after the exchange, never below the victim's guarantee, and never from those that run at the gang's own expense. But for
+guarantees, who was evicted often is left alone. Near relatives in the tree give first. A victim is left out again where
+the others are enough.
 """
 
 import heapq
@@ -14,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.ledger import Ledger
 from autoscaler.core.batch.placement import Ask, Placer, Spot
 from autoscaler.core.batch.reasons import BatchReason
@@ -32,6 +34,9 @@ class Books:
     ledger: Ledger
     placer: Placer
     runs: Runs
+    exchanges: Exchanges
+    max_evictions: int
+    """Of one gang, before it gives way to guarantees only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +140,15 @@ def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterator[int]:
 
 def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s: float) -> Iterator[Candidate]:
     shapes, tree = {shape for shape, _ in load.units}, books.tree
-    mine = tree.share(source.own, load) if source.reason is BatchReason.FAIR_SHARE else 0.0
+    fair, owed = source.reason is BatchReason.FAIR_SHARE, source.reason is BatchReason.RECLAIMED
+    mine = tree.share(source.own, load) if fair else 0.0
+    ahead = books.exchanges.ahead_of(waiting.gang.name) if fair else frozenset()
     for run in books.runs.in_order(source.leaf):
         if source.reason is BatchReason.OUTRANKED and run.gang.priority >= waiting.gang.priority:
             return
-        if run.lease_until_s > now_s or run.on_loan:
+        if run.lease_until_s > now_s or run.on_loan or run.name in ahead:
+            continue
+        if not owed and run.evictions >= books.max_evictions:
             continue
         if mine and tree.share(source.other, run.load, -1) < mine:
             continue
