@@ -11,7 +11,7 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   bench NAME            python -m loadtests.bench NAME
   guards [NAME...]      take each guard against a fault away and see its test fail (an hour; needs what parts builds)
   cases [NUMBER...]     the edge cases of warm pools: the tests that show each, or why none does
-  chart                 write what of charts/headroom is generated: definitions, schema, tables (a test compares)
+  chart                 write what of charts/headroom is generated: definitions, schema, references (a test compares)
   parts [NAME...]       build the real components that tests/cluster starts (Go; minutes, once)
   check                 lint, format, types and import contracts; all of them run, the exit code tells
   format                rewrite the sources as `check` wants them
