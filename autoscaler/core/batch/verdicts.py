@@ -1,14 +1,42 @@
-"""What a gang lacks that its quota allows: units, whole nodes, a domain, or any hope.
+"""Why a gang that does not start waits: a quota, units, whole nodes, a domain, or no hope at all.
 
-Enters: a room and a brand without room. Leaves: the kind of room that is missing, and how much. Nothing is changed.
+Enters: a room and a gang that waits in it. Leaves: what is missing, and how much of it. Nothing is changed but memory.
 """
 
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.memory import Memory
 from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.starts import could_ever
 
 
-def lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
+def why(room: Room, memory: Memory, waiting: Waiting) -> Verdict:
+    """Why a gang that does not start waits."""
+    ledger, load = room.ledger, room.backlog.loads[waiting.brand]
+    change = room.tree.verdict(waiting.queue, load)
+    scarce = any(ledger.estate.free_units(shape) < units for shape, units in load.units)
+    if change is not None and not (change.reason is BatchReason.QUOTA and scarce):
+        return Verdict(change.reason, (change,))
+    own = ledger.reservations.get(waiting.gang.name)
+    held = {} if own is None else {node: units for node, units in own.held.items() if units}
+    if not held:
+        return _no_room(room, memory, waiting.brand)
+    opened = ledger.widen(held)
+    verdict = _lacking(room, waiting.brand, memory.ever)
+    ledger.narrow(opened, held)
+    return verdict
+
+
+def _no_room(room: Room, memory: Memory, brand: int) -> Verdict:
+    """Why a brand that its quota allows has no room; found out once for as long as no room is gained."""
+    version = room.ledger.estate.version
+    known = memory.verdicts.get(brand)
+    if known is None or known[0] != version:
+        known = memory.verdicts[brand] = (version, _lacking(room, brand, memory.ever))
+    return known[1]
+
+
+def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     """Why a brand has no room. `ever` remembers by brand whether an empty cluster would hold it."""
     wanted, estate = room.ask(brand), room.ledger.estate
     names = estate.shape_names

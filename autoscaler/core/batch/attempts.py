@@ -1,0 +1,126 @@
+"""The start of one gang, whole or not at all: on free room, on room that is kept, or on what serving lends.
+
+Enters: a room and a gang that waits. Leaves: an admission, already in the books, or nothing changed. In which order
+gangs are tried, and who makes way for whom, is decided elsewhere.
+"""
+
+from dataclasses import dataclass, field
+
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.loans import worth
+from autoscaler.core.batch.memory import Memory
+from autoscaler.core.batch.outcome import Admitted, Spots
+from autoscaler.core.batch.placement import Spot
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.room import Room
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Tries gangs in one cycle."""
+
+    room: Room
+    memory: Memory
+    admitted: list[Admitted] = field(default_factory=list)
+
+    def start(self, waiting: Waiting, now_s: float) -> bool:
+        """Admit a gang, if quota and room allow it."""
+        room, memory, brand = self.room, self.memory, waiting.brand
+        load, estate = room.backlog.loads[brand], room.ledger.estate
+        own = room.ledger.reservations.get(waiting.gang.name)
+        if own is None and (brand in memory.closed(room) or memory.scarce(room, load)):
+            # What no room can hold closes the brand for all queues; quota would speak of one.
+            memory.closed(room).add(brand)
+            return False
+        if room.tree.verdict(waiting.queue, load) is not None:
+            return False
+        if memory.no_room.get(brand) != estate.version:
+            spots = room.placer.take(room.ask(brand))
+            if spots is not None:
+                self.admit(waiting, spots, {}, BatchReason.FITS, now_s)
+                return True
+            memory.no_room[brand] = estate.version
+        if self._widely(waiting, own, now_s):
+            return True
+        if own is None:
+            memory.closed(room).add(brand)
+        return False
+
+    def _widely(self, waiting: Waiting, own: Reservation | None, now_s: float) -> bool:
+        """Admit a gang on what is kept for it, on what it would give back in time, or on what serving lends."""
+        room = self.room
+        if own is not None and self.start_on(waiting, own, BatchReason.RESERVED, now_s):
+            return True
+        brand = room.backlog.brands[waiting.brand]
+        starts = [each for each in room.ledger.reservations.values() if each.kind is Kind.START and each is not own]
+        end_s = now_s + brand.expected_s * room.runs.ratios(waiting.queue)[1] if starts else now_s
+        for other in starts:
+            if end_s <= other.start_s and self.start_on(waiting, other, BatchReason.BACKFILL, now_s):
+                return True
+        return brand.lendable and self._borrow(waiting, now_s)
+
+    def start_on(self, waiting: Waiting, reservation: Reservation, reason: BatchReason, now_s: float) -> bool:
+        """Try with what a reservation holds; what is used of it comes back to it when the gang ends."""
+        ledger = self.room.ledger
+        extra = {node: units for node, units in reservation.held.items() if units}
+        if not extra:
+            return False
+        opened = ledger.widen(extra)
+        spots = self.room.placer.take(self.room.ask(waiting.brand))
+        used = ledger.narrow(opened, extra)
+        if spots is None:
+            return False
+        ledger.use_held(reservation, used)
+        self.admit(waiting, spots, {}, reason, now_s)
+        return True
+
+    def _borrow(self, waiting: Waiting, now_s: float) -> bool:
+        """Try with what serving lends of the gang's one shape."""
+        room = self.room
+        units = room.backlog.loads[waiting.brand].units
+        shape = room.params.shapes[units[0][0]].name
+        bound = room.bounds.get(shape)
+        restart_s = room.params.restart_s if waiting.gang.restart_s is None else waiting.gang.restart_s
+        if bound is None or len(units) > 1 or not worth(waiting.gang, bound, restart_s):
+            return False
+        ledger = room.ledger
+        lent = sum(
+            number
+            for holding in ledger.holdings.values()
+            for node, number in holding.lent.items()
+            if ledger.estate.nodes[node].shape == shape
+        )
+        idle = {at: n for at, n in ledger.lendable().items() if ledger.estate.nodes[at].shape == shape}
+        opened = ledger.widen(idle)
+        spots = room.placer.take(room.ask(waiting.brand))
+        if spots is not None:
+            free = opened[1]
+            used = {spot.node: 0 for spot in spots}
+            for spot in spots:
+                used[spot.node] += spot.units
+            borrowed = sum(max(0, units - free.get(node, units)) for node, units in used.items())
+            if lent + borrowed > bound.units:
+                room.placer.give(spots, room.ask(waiting.brand))
+                spots = None
+        taken = ledger.narrow(opened, idle)
+        if spots is None:
+            return False
+        self.admit(waiting, spots, taken, BatchReason.LOAN, now_s)
+        return True
+
+    def admit(
+        self, waiting: Waiting, spots: tuple[Spot, ...], lent: dict[int, int], reason: BatchReason, now_s: float
+    ) -> None:
+        """Book what was taken for a gang; it starts."""
+        room = self.room
+        name = waiting.gang.name
+        room.ledger.book(name, spots, lent)
+        if name in room.ledger.reservations:
+            room.ledger.unreserve(name)
+        counts = room.kept_for.pop(name, None) is None
+        room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
+        self.memory.searched.pop(name, None)
+        nodes = room.ledger.estate.nodes
+        where = tuple(Spots(nodes[s.node].name, nodes[s.node].shape, s.pod_set, s.pods) for s in spots)
+        self.admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values())))

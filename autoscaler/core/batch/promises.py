@@ -1,0 +1,82 @@
+"""Reservations over time: who starts on a whole one, which can no longer become whole, and for whom one is made.
+
+Enters: the attempts of one cycle. Leaves: starts and reservations, already in the books. For each shape the oldest head
+that waits for room holds one at its expected start (EASY); those of who preempts are made where victims are found.
+"""
+
+from typing import Final
+
+from autoscaler.core.batch import kept
+from autoscaler.core.batch.attempts import Attempts
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.verdicts import why
+
+FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
+"""Reasons that an end of others cures."""
+
+
+def review(attempts: Attempts, now_s: float) -> None:
+    """Start gangs whose reservation is whole; let go of what cannot become whole."""
+    room = attempts.room
+    for name, reservation in list(room.ledger.reservations.items()):
+        waiting = room.kept_for.get(name)
+        if waiting is not None:
+            if reservation.whole and reservation.plan:
+                _start_kept(attempts, waiting, reservation, now_s)
+            elif not kept.is_coming(room, reservation, now_s):
+                room.keep_no_more(name, now_s)
+        elif name not in room.backlog.waiting:
+            room.ledger.unreserve(name)  # its gang was not seen again
+        elif reservation.whole and reservation.plan:
+            waiting = room.backlog.waiting[name]
+            load = room.backlog.loads[waiting.brand]
+            if room.tree.verdict(waiting.queue, load) is not None or not attempts.start_on(
+                waiting, reservation, BatchReason.RESERVED, now_s
+            ):
+                room.ledger.unreserve(name)
+
+
+def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, now_s: float) -> None:
+    ledger = attempts.room.ledger
+    if reservation.spots:
+        ledger.use_held(reservation, reservation.plan)
+        for spot in reservation.spots:
+            if spot.cpu or spot.memory_gib:
+                ledger.estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
+        attempts.admit(waiting, reservation.spots, {}, BatchReason.RESERVED, now_s)
+    elif not attempts.start_on(waiting, reservation, BatchReason.RESERVED, now_s):
+        attempts.room.keep_no_more(waiting.gang.name, now_s)
+
+
+def keep_starts(attempts: Attempts, now_s: float) -> None:
+    """Keep, or find, one reservation at the expected start for each shape."""
+    room, memory = attempts.room, attempts.memory
+    covered: set[int] = set()
+    shapes = len(room.params.shapes)
+    for name, reservation in list(room.ledger.reservations.items()):
+        if reservation.kind is not Kind.START or name not in room.backlog.waiting:
+            continue
+        waiting = room.backlog.waiting[name]
+        covered.update(shape for shape, _ in room.backlog.loads[waiting.brand].units)
+        late = now_s >= reservation.start_s or not reservation.plan
+        if late and memory.kept_at.get(name) != now_s:
+            _keep_start(attempts, waiting, now_s, reservation.made_s)
+    for waiting in sorted(room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank)):
+        if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
+            return
+        mine = {shape for shape, _ in room.backlog.loads[waiting.brand].units}
+        if mine.isdisjoint(covered) and why(room, memory, waiting).reason in FOR_ROOM:
+            covered |= mine
+            _keep_start(attempts, waiting, now_s, now_s)
+
+
+def _keep_start(attempts: Attempts, waiting: Waiting, now_s: float, made_s: float) -> None:
+    room = attempts.room
+    attempts.memory.kept_at[waiting.gang.name] = now_s
+    start = kept.expected_start(room, waiting, now_s, level=0)
+    room.ledger.unreserve(waiting.gang.name)
+    if start is not None:
+        reservation = Reservation(waiting.gang.name, Kind.START, start.plan, made_s, start.at_s)
+        room.ledger.reserve(reservation)

@@ -1,0 +1,112 @@
+"""Gangs that may make others leave look for victims: who searches, when again, and whether what is found is worth it.
+
+Enters: the attempts of one cycle. Leaves: evictions, already in the books, with what is kept for whom they are. Which
+gangs are victims is found in `victims`.
+"""
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.core.batch import kept, victims
+from autoscaler.core.batch.attempts import Attempts
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.tree import MILLIONTHS
+from autoscaler.core.batch.verdicts import why
+from autoscaler.core.batch.victims import Books
+
+MAX_VAIN: Final = 2
+"""Searches in vain in one cycle for each that may succeed: they are quicker, and the next cycle goes on with others."""
+
+SEARCH_AGAIN_S: Final = 2.0
+"""After a search for victims in vain, for a gang within what its queue is guaranteed."""
+
+SEARCH_SHARE_AGAIN_S: Final = 60.0
+"""The same for one that only has a fair share to claim (both a guess: leases and shares move slowly)."""
+
+
+@dataclass(slots=True)
+class Searches:
+    """Searches in one cycle."""
+
+    attempts: Attempts
+    evicted: list[Evicted] = field(default_factory=list)
+
+    def run(self, now_s: float) -> bool:
+        """Heads that may make others leave look for victims, the longest-waiting first; False where the bound ended it.
+
+        Where one found some, the next of its queue looks in the same cycle.
+        """
+        room, memory = self.attempts.room, self.attempts.memory
+        heads = [(each.gang.created_s, each.rank, each.gang.name) for each in room.backlog.heads()]
+        heapq.heapify(heads)
+        found = vain = 0
+        while heads and vain < MAX_VAIN * room.params.max_searches:
+            _, _, name = heapq.heappop(heads)
+            waiting = room.backlog.waiting.get(name)
+            if waiting is None or now_s < memory.searched.get(name, -math.inf):
+                continue
+            if why(room, memory, waiting).reason is BatchReason.TOO_LARGE:
+                continue
+            if found >= room.params.max_searches:
+                return False
+            if not self._search(waiting, now_s):
+                vain += 1
+            else:
+                found += 1
+                for each in room.backlog.heads_of(waiting.queue):
+                    heapq.heappush(heads, (each.gang.created_s, each.rank, each.gang.name))
+        return True
+
+    def _search(self, waiting: Waiting, now_s: float) -> bool:
+        """Make room for a gang, if that is its right and pays; whether it starts, or will."""
+        room, name = self.attempts.room, waiting.gang.name
+        load = room.backlog.loads[waiting.brand]
+        books = Books(room.tree, room.ledger, room.placer, room.runs, room.exchanges, room.params.max_evictions)
+        spec = room.tree.spec(waiting.queue)
+        if room.tree.within(waiting.queue, load) and self._unkept(name) and self.attempts.start(waiting, now_s):
+            return True
+        found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
+        waited_s = max(0.0, now_s - waiting.gang.created_s)
+        owed = waited_s >= spec.grace_s
+        if found is None or not found.victims or not (owed or self._pays(waiting, found, now_s)):
+            within = room.tree.within(waiting.queue, load)
+            self.attempts.memory.searched[name] = now_s + (SEARCH_AGAIN_S if within else SEARCH_SHARE_AGAIN_S)
+            return False
+        room.ledger.unreserve(name)
+        plan: dict[int, int] = {}
+        for spot in found.spots:
+            plan[spot.node] = plan.get(spot.node, 0) + spot.units
+        last_s = now_s + max(victim.run.gang.notice_s for victim in found.victims)
+        room.ledger.reserve(Reservation(name, Kind.PREEMPTION, plan, now_s, last_s, {}, found.spots))
+        for victim in found.victims:
+            self.evicted.append(room.evict(victim.run, victim.reason, name, now_s))
+        room.keep_for(waiting, now_s)
+        return True
+
+    def _unkept(self, name: str) -> bool:
+        """Let go of starts that are starts for gangs beyond their guarantee: one within its own goes before."""
+        room = self.attempts.room
+        starts = [each.gang for each in room.ledger.reservations.values() if each.kind is Kind.START]
+        beyond = []
+        for other in starts:
+            waiting = room.backlog.waiting.get(other)
+            load = None if waiting is None else room.backlog.loads[waiting.brand]
+            if waiting is None or load is None or other == name or room.tree.within(waiting.queue, load):
+                continue
+            beyond.append(other)
+            room.ledger.unreserve(other)
+        return bool(beyond)
+
+    def _pays(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
+        """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
+        room = self.attempts.room
+        load = room.backlog.loads[waiting.brand]
+        start = kept.expected_start(room, waiting, now_s, level=0)
+        if start is None:
+            return True
+        return found.cost_gpu_s < load.amounts[0] / MILLIONTHS * (start.at_s - now_s)
