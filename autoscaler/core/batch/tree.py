@@ -168,11 +168,16 @@ class QueueTree:
 
     def share(self, at: int, load: Load | None = None, sign: int = 1) -> float:
         """The dominant share by weight, with a load added (or, with sign -1, taken away)."""
-        most = 0.0
-        for at_amount, (used, capacity) in enumerate(zip(self.amounts[at], self.capacity_amounts, strict=True)):
-            if capacity:
-                amount = used if load is None else used + sign * load.amounts[at_amount]
-                most = max(most, amount / capacity)
+        gpus, cpu, memory = self.amounts[at]
+        if load is not None:
+            more = load.amounts
+            gpus, cpu, memory = gpus + sign * more[0], cpu + sign * more[1], memory + sign * more[2]
+        capacity = self.capacity_amounts
+        most = gpus / capacity[0] if gpus > 0 else 0.0
+        if capacity[1]:
+            most = max(most, cpu / capacity[1])
+        if capacity[2]:
+            most = max(most, memory / capacity[2])
         return most / self.weight[at]
 
     def near(self, at: int, load: Load) -> int:

@@ -143,6 +143,8 @@ def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s
     fair, owed = source.reason is BatchReason.FAIR_SHARE, source.reason is BatchReason.RECLAIMED
     mine = tree.share(source.own, load) if fair else 0.0
     ahead = books.exchanges.ahead_of(waiting.gang.name) if fair else frozenset()
+    units_of: dict[int, int] = {}
+    """By brand: the wanted units that one of it leaves; 0 where the exchange would not be fair."""
     for run in books.runs.in_order(source.leaf):
         if source.reason is BatchReason.OUTRANKED and run.gang.priority >= waiting.gang.priority:
             return
@@ -150,9 +152,11 @@ def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s
             continue
         if not owed and run.evictions >= books.max_evictions:
             continue
-        if mine and tree.share(source.other, run.load, -1) < mine:
-            continue
-        units = sum(number for shape, number in run.load.units if shape in shapes)
+        units = units_of.get(run.brand)
+        if units is None:
+            below = mine and tree.share(source.other, run.load, -1) < mine
+            units = 0 if below else sum(number for shape, number in run.load.units if shape in shapes)
+            units_of[run.brand] = units
         if units:
             yield Candidate(run, source.reason, source.own, source.other, run.cost_gpu_s(now_s), units)
 
