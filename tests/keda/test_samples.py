@@ -58,9 +58,10 @@ def test_over_tls_each_sample_is_the_same_with_certificates_from_a_secret(name: 
     assert authentication["metadata"]["namespace"] == encrypted["metadata"]["namespace"]
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", PAGE], ids=lambda page: page.stem)
 @pytest.mark.parametrize("name", ["keda-vllm", "keda-vllm-tls"])
-def test_the_page_on_keda_shows_what_the_samples_say(name: str) -> None:
-    blocks = PAGE.read_text().split("```yaml\n")[1:]
+def test_each_page_that_shows_a_sample_shows_what_it_says(page: Path, name: str) -> None:
+    blocks = page.read_text().split("```yaml\n")[1:]
     (shown,) = (b.partition("```")[0] for b in blocks if f"# config/samples/{name}.yaml" in b)
     found = documents(ROOT / f"config/samples/{name}.yaml")[-1]
     assert msgspec.yaml.decode(shown) == {"triggers": found["spec"]["triggers"]}
