@@ -1,6 +1,5 @@
 """One owner for each GPU, whatever the cluster shows."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.batch import durable
 from autoscaler.core.batch.ledger import Kind, Ledger, Owner, PodSeen, Reservation
 from tests.batch.builders import H100, form, ledger_of, node, placed, racks
 
@@ -83,36 +81,6 @@ def test_freed_units_pass_to_the_reservation_without_ever_being_free() -> None:
     assert ledger.owners("n", H100) == {"reserved": 6, "free": 2}
     assert ledger.reservations["head"].whole
     assert placed(ledger, form(1, 4)) is None
-
-
-def test_a_reservation_outlives_a_restart_and_a_node_that_moves_in_the_list() -> None:
-    ledger = ledger_of(racks(1, 3))
-    ledger.reserve(Reservation("head", Kind.START, {1: 8, 2: 4}, 7.0, 60.0))
-    saved = json.loads(json.dumps(durable.pack(ledger)))
-    fresh = ledger_of(list(reversed(racks(1, 3)))[:2])
-    assert durable.unpack(fresh, saved) == ()
-    assert fresh.owners("n1", H100) == {"reserved": 8, "free": 0}
-    assert fresh.owners("n2", H100) == {"reserved": 4, "free": 4}
-    assert (fresh.reservations["head"].kind, fresh.reservations["head"].start_s) == (Kind.START, 60.0)
-    gone = ledger_of([node("other")])
-    assert durable.unpack(gone, saved) == ("head",)
-
-
-def test_what_is_kept_of_reservations_has_a_bound_and_says_what_it_left_out() -> None:
-    ledger = ledger_of(racks(4, 100))
-    for at in range(400):
-        ledger.reserve(Reservation(f"gang-{at:03}", Kind.PREEMPTION, {at: 8}, float(at), 0.0))
-    saved = durable.pack(ledger, max_bytes=4096)
-    assert len(json.dumps(saved)) <= 4096
-    assert saved["reservations"][0][0] == "gang-000", "the oldest are kept"
-    assert len(saved["reservations"]) + saved["left_out"] == 400
-    assert saved["left_out"] > 0
-
-
-@pytest.mark.parametrize("saved", [{}, {"version": 2}, {"version": 1, "reservations": [["x"]]}], ids=str)
-def test_what_was_saved_in_another_shape_is_refused(saved: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="reservations: "):
-        durable.unpack(ledger_of([node("n")]), saved)
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5), st.integers(1, 8)), max_size=60)

@@ -187,9 +187,9 @@ def test_case_10_what_was_freed_before_a_restart_is_still_kept_after_it() -> Non
     mine = gang("mine", "a", units=8, created_s=100.0)
     story.submit(mine)
     story.settle()
-    saved = durable.pack(story.room.ledger)
+    saved = durable.pack(story.room, 105.0)
     again = Story(story.params, racks(1, 2), now_s=105.0)
-    assert durable.unpack(again.room.ledger, saved) == ()
+    assert durable.unpack(again.room, saved, 105.0) == ()
     again.submit(gang("thief", "b", pods=2, units=8, created_s=0.0), mine)
     again.settle()
     assert again.order() == ["mine"]

@@ -20,10 +20,10 @@ def mid_eviction(*queues: QueueSpec) -> tuple[Story, Gang, Gang]:
     before.submit(mine)
     before.settle()
     assert before.victims() == ["borrower"]
-    saved = durable.pack(before.room.ledger)
+    saved = durable.pack(before.room, 104.0)
     pods = [PodSeen("n0", H100, 8, gang="borrower")]
     after = Story(before.params, racks(1, 2), pods, now_s=105.0, takes_s=lambda gang: 1e7)
-    assert durable.unpack(after.room.ledger, saved) == ()
+    assert durable.unpack(after.room, saved, 105.0) == ()
     return after, borrower, mine
 
 

@@ -1,63 +1,121 @@
-"""Reservations as plain JSON values of bounded size, and back: what was freed for someone outlives a restart.
+"""What must outlive a restart, as plain JSON values of bounded size, and back.
 
-Enters: a ledger. Leaves: what a BatchQueue's status keeps. Only names are kept, never rows; a node that is gone is left
-out, and a reservation none of whose nodes is there is dropped. Bookings are not kept: they are read off the cluster.
+Enters: a room. Leaves: what a BatchQueue's status keeps: what was freed for someone, what queues used and how well
+their gangs keep to what they say, and how often a gang that wants to run was evicted. Only names are kept, never rows.
+Bookings are not: they are read off the cluster. What is used between the writing and the restart, and who gave way to
+whom, is lost.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from autoscaler.core.batch.ledger import Kind, Ledger, Reservation
+from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.running import Past
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 MAX_BYTES: Final = 64 * 1024
 """A twentieth of what etcd takes for one object, which holds more than this."""
 
+DECILES: Final = 10
+"""Of the ratios of a queue, which keep its median and its ninth decile exactly."""
 
-def pack(ledger: Ledger, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Reservations, oldest first, as many as fit; `left_out` counts the others."""
-    nodes = ledger.estate.nodes
-    kept: list[list[Any]] = []
-    oldest_first = sorted(ledger.reservations.values(), key=lambda each: (each.made_s, each.gang))
-    room = max_bytes - len(json.dumps(_envelope([], len(oldest_first))))
-    for reservation in oldest_first:
-        plan = [[nodes[at].name, nodes[at].shape, units] for at, units in sorted(reservation.plan.items())]
-        row = [reservation.gang, reservation.kind.name, reservation.made_s, reservation.start_s, plan]
-        room -= len(json.dumps(row)) + 2
-        if room < 0:
-            break
-        kept.append(row)
-    return _envelope(kept, len(oldest_first) - len(kept))
+T = TypeVar("T")
+PARTS: Final = ("reservations", "queues", "evictions")
 
 
-def _envelope(kept: list[list[Any]], left_out: int) -> dict[str, Any]:
-    return {"version": VERSION, "reservations": kept, "left_out": left_out}
+def pack(room: Room, now_s: float, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """As much as fits: reservations, the oldest first; queues, who used most first; gangs, who was evicted most first.
+
+    `left_out` counts what did not fit. The size is that of `json.dumps` without further arguments.
+    """
+    parts = {"reservations": _reservations(room.ledger), "queues": _queues(room, now_s), "evictions": _evictions(room)}
+    empty = {"version": VERSION, "at_s": now_s, **{part: [] for part in PARTS}}
+    left = max_bytes - len(json.dumps({**empty, "left_out": {part: len(rows) for part, rows in parts.items()}}))
+    kept: dict[str, list[Any]] = {part: [] for part in PARTS}
+    for part in PARTS:
+        for row in parts[part]:
+            left -= len(json.dumps(row)) + 2
+            if left < 0:
+                break
+            kept[part].append(row)
+    return {**empty, **kept, "left_out": {part: len(parts[part]) - len(kept[part]) for part in PARTS}}
 
 
-def unpack(ledger: Ledger, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Put reservations back into a ledger that has seen its nodes. Returns the gangs whose nodes are all gone.
+def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...]:
+    """Put back what was packed into a fresh room that has seen its nodes. Returns the gangs whose nodes are all gone.
 
-    Then every gang is submitted or adopted; the first cycle lets go of what is kept for one that was not.
-
-    Raises ValueError when what was saved is of another version or shape.
+    Then every gang is submitted or adopted; the first cycle lets go of what is kept for one that was not. Queues that
+    are not there any more are passed over. Raises ValueError, and changes nothing, where what was saved is of another
+    version or shape.
     """
     if saved.get("version") != VERSION:
-        raise ValueError(f"reservations: version {saved.get('version')!r}, this build reads {VERSION}")
-    try:
-        rows = [
-            (str(gang), Kind[kind], float(made_s), float(start_s), [(str(n), str(s), int(u)) for n, s, u in plan])
-            for gang, kind, made_s, start_s, plan in saved["reservations"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"reservations: {type(error).__name__}: {error}") from error
+        raise ValueError(f"saved batch state: version {saved.get('version')!r}, this build reads {VERSION}")
+    reservations = _rows(saved, "reservations", _reservation)
+    queues = _rows(saved, "queues", lambda row: (str(row[0]), Past(_number(row[1]), tuple(_number(r) for r in row[2]))))
+    evictions = _rows(saved, "evictions", lambda row: (str(row[0]), int(row[1])))
+    at_s = _rows({"at_s": [saved.get("at_s")]}, "at_s", float)[0]
+    for name, past in queues:
+        if name in room.tree.index:
+            room.remember(name, past, min(at_s, now_s), now_s)
+    room.evictions.update(evictions)
     dropped = []
-    for gang, kind, made_s, start_s, plan in rows:
-        index = ledger.estate.index
+    index = room.ledger.estate.index
+    for gang, kind, made_s, start_s, plan in reservations:
         here = {index[name, shape]: units for name, shape, units in plan if (name, shape) in index and units > 0}
         if here:
-            ledger.reserve(Reservation(gang, kind, here, made_s, start_s))
+            room.ledger.reserve(Reservation(gang, kind, here, made_s, start_s))
         else:
             dropped.append(gang)
     return tuple(dropped)
+
+
+def _reservations(ledger: Ledger) -> list[Any]:
+    nodes = ledger.estate.nodes
+    rows = []
+    for each in sorted(ledger.reservations.values(), key=lambda each: (each.made_s, each.gang)):
+        plan = [[nodes[at].name, nodes[at].shape, units] for at, units in sorted(each.plan.items())]
+        rows.append([each.gang, each.kind.name, each.made_s, each.start_s, plan])
+    return rows
+
+
+def _queues(room: Room, now_s: float) -> list[Any]:
+    rows = []
+    for name, at in room.tree.index.items():
+        past = room.runs.past(at, now_s)
+        if past.used_gpu_s > 0 or past.ratios:
+            rows.append([name, round(past.used_gpu_s, 1), [round(each, 3) for each in _deciles(past.ratios)]])
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def _deciles(ratios: Iterable[float]) -> list[float]:
+    ranked = sorted(ratios)
+    if len(ranked) <= DECILES:
+        return ranked
+    return [ranked[math.ceil(at * len(ranked) / DECILES) - 1] for at in range(1, DECILES + 1)]
+
+
+def _evictions(room: Room) -> list[Any]:
+    return sorted(([name, number] for name, number in room.evictions.items()), key=lambda row: (-row[1], row[0]))
+
+
+def _rows(saved: Mapping[str, Any], part: str, read: Callable[[Any], T]) -> list[T]:
+    try:
+        return [read(row) for row in saved[part]]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"saved batch state: {part}: {type(error).__name__}: {error}") from error
+
+
+def _reservation(row: Any) -> tuple[str, Kind, float, float, list[tuple[str, str, int]]]:
+    gang, kind, made_s, start_s, plan = row
+    return str(gang), Kind[kind], float(made_s), float(start_s), [(str(n), str(s), int(u)) for n, s, u in plan]
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{value!r} is no amount")
+    return number

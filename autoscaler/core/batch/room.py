@@ -19,7 +19,7 @@ from autoscaler.core.batch.outcome import Evicted
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.placement import Ask, Placer
 from autoscaler.core.batch.reasons import BatchReason
-from autoscaler.core.batch.running import Running, Runs
+from autoscaler.core.batch.running import Past, Running, Runs
 from autoscaler.core.batch.tree import MILLIONTHS, Load, QueueTree
 
 
@@ -44,10 +44,11 @@ class Room:
         self.epoch = 0
         """Grows when nodes change."""
         self.exchanges = Exchanges()
+        self.evictions: dict[str, int] = {}
+        """By gang that wants to run: how often it was evicted."""
         self._asks: dict[int, Ask] = {}
         """By brand, for the estate of now."""
         self._mix: dict[int, float] = {}
-        self._evictions: dict[str, int] = {}
 
     def submit(self, gang: Gang, now_s: float) -> Refusal | None:
         """A gang wants to start. One that runs or leaves is left as it is, even if it would be refused now.
@@ -89,7 +90,7 @@ class Room:
     def cancel(self, name: str, now_s: float) -> None:
         """A gang wants nothing any more: it was deleted, or ended. What it held, or was kept for it, passes on."""
         self._withdraw(name, now_s)
-        self._evictions.pop(name, None)
+        self.evictions.pop(name, None)
         self.exchanges.forget(name)
 
     def _withdraw(self, name: str, now_s: float) -> None:
@@ -188,6 +189,17 @@ class Room:
         for at in self.tree.paths[self.tree.index[queue]]:
             self.backlog.used(at, self.runs.use(at, gpus, now_s), now_s)
 
+    def remember(self, queue: str, past: Past, at_s: float, now_s: float) -> None:
+        """What was remembered of a queue before a restart."""
+        at = self.tree.index[queue]
+        self.runs.remember(at, past, at_s)
+        self.backlog.used(at, self.runs.past(at, now_s).used_gpu_s, now_s)
+
+    def forget_strangers(self) -> None:
+        """Forget the evictions of gangs that were not seen again after a restart."""
+        known = (self.backlog.waiting, self.kept_for, self.runs.all)
+        self.evictions = {name: n for name, n in self.evictions.items() if any(name in each for each in known)}
+
     def ask(self, brand: int) -> Ask:
         """What a brand asks of the estate."""
         known = self._asks.get(brand)
@@ -240,7 +252,7 @@ class Room:
         self.runs.leave(run, now_s)
         self.count(run.queue, run.load, -1, now_s)
         self.backlog.touch(run.queue)
-        self._evictions[run.name] = run.evictions + 1
+        self.evictions[run.name] = run.evictions + 1
         if beneficiary:
             self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, cost)
@@ -277,7 +289,7 @@ class Room:
             self.backlog.brands[waiting.brand].expected_s, started_s + lease_s,
             max(started_s, gang.checkpoint_s if gang.checkpoint_s is not None else started_s),
             self.params.restart_s if gang.restart_s is None else gang.restart_s, on_loan,
-            evictions=self._evictions.get(gang.name, 0),
+            evictions=self.evictions.get(gang.name, 0),
         )  # fmt: skip
 
     def _remains(self, waiting: Waiting, now_s: float) -> None:

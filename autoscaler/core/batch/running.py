@@ -64,6 +64,16 @@ class Running:
         return expected if expected > now_s else now_s + 0.1 * (now_s - self.started_s) + 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is remembered of a queue."""
+
+    used_gpu_s: float
+    """Decayed GPU-seconds."""
+    ratios: tuple[float, ...]
+    """Of run time over expected run time, of the last gangs that ended by themselves."""
+
+
 @dataclass(slots=True)
 class _Past:
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_RATIOS))
@@ -136,14 +146,25 @@ class Runs:
 
     def use(self, queue: int, gpus: float, now_s: float) -> float:
         """Change what a queue uses, serving's use of the tenant included. Returns its decayed GPU-seconds up to now."""
-        past, half_life_s = self._past[queue], self._params.half_life_s
-        if now_s == past.at_s:
-            past.rate = max(0.0, past.rate + gpus)
-            return past.gpu_s
-        left = 0.5 ** (max(0.0, now_s - past.at_s) / half_life_s)
-        past.gpu_s = past.gpu_s * left + past.rate * half_life_s / math.log(2) * (1 - left)
-        past.rate, past.at_s = max(0.0, past.rate + gpus), max(now_s, past.at_s)
+        past = self._past[queue]
+        if now_s != past.at_s:
+            past.gpu_s, past.at_s = self._used(past, now_s), max(now_s, past.at_s)
+        past.rate = max(0.0, past.rate + gpus)
         return past.gpu_s
+
+    def past(self, queue: int, now_s: float) -> Past:
+        """What is remembered of a queue now."""
+        past = self._past[queue]
+        return Past(self._used(past, now_s), tuple(past.ratios))
+
+    def remember(self, queue: int, past: Past, at_s: float) -> None:
+        """What was remembered of a queue at an instant is so again."""
+        self._past[queue] = _Past(deque(past.ratios, KEPT_RATIOS), past.used_gpu_s, 0.0, at_s)
+
+    def _used(self, past: _Past, now_s: float) -> float:
+        half_life_s = self._params.half_life_s
+        left: float = 0.5 ** (max(0.0, now_s - past.at_s) / half_life_s)
+        return past.gpu_s * left + past.rate * half_life_s / math.log(2) * (1 - left)
 
     def _out_of_order(self, run: Running) -> None:
         mine = self._in_order[run.queue]
