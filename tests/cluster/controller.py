@@ -1,5 +1,6 @@
 """The controller as its own process, under the rights of its own service account, and what its audit says."""
 
+import base64
 import json
 import os
 import sys
@@ -39,6 +40,8 @@ class Controller(Process):
         self.folder.mkdir(exist_ok=True)
         self.port = free_port()
         token = plane.token(NAMESPACE, "headroom")
+        self.credential = _credential(token)
+        """What the API server's audit log calls its token by."""
         content: dict[str, Any] = {
             "namespace": NAMESPACE,
             "identity": name,
@@ -101,3 +104,9 @@ class Controller(Process):
         files: list[Path] = sorted((self.folder / "audit").glob(f"{name}*.jsonl"))
         text = b"".join(file.read_bytes() for file in files)
         return [json.loads(line) for line in text.split(b"\n")[:-1]]
+
+
+def _credential(token: str) -> str:
+    claims = token.split(".")[1]
+    jti = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
+    return f"JTI={jti}"

@@ -28,13 +28,17 @@ COLD_S = 15.0 + 5.0
 
 @contextmanager
 def pair(
-    plane: Plane, namespace: str, server: str | None = None, **settings: Any
+    plane: Plane, namespace: str, server: str | None = None, *, follower: dict[str, Any] | None = None, **settings: Any
 ) -> Iterator[tuple[Controller, Controller]]:
-    """A leader, reached through `server` where given, and a follower that has heard of its workloads."""
+    """A leader, reached through `server` where given, and a follower that has heard of its workloads.
+
+    `follower` are settings of the second alone.
+    """
     with ExitStack() as stack:
-        first = stack.enter_context(Controller(plane, "first", server, watch_namespaces=[namespace], **settings))
+        settings |= {"watch_namespaces": [namespace]}
+        first = stack.enter_context(Controller(plane, "first", server, **settings))
         first.wait_leading()
-        second = stack.enter_context(Controller(plane, "second", watch_namespaces=[namespace], **settings))
+        second = stack.enter_context(Controller(plane, "second", **settings | (follower or {})))
         wait_for(lambda: _up(second), 30, "the follower")
         yield first, second
 
@@ -58,6 +62,22 @@ def test_the_follower_writes_nothing_and_takes_over_when_the_leader_stops(
     anew = _lists(plane, namespace)[before:]
     assert anew, "what was followed before may be behind what the last leader wrote"
     assert anew[0]["stageTimestamp"] < service.patches()[0]["requestReceivedTimestamp"]
+
+
+def test_in_a_burst_under_both_only_the_leader_writes(plane: Plane, namespace: str, engines: Engines) -> None:
+    """The follower reads the pods too, so that it could decide; each has a token of its own, which the audit names."""
+    service = Service(plane, engines, namespace, "chat", replicas=2, max_replicas="8")
+    ips = service.wait_ready(2)
+    with pair(plane, namespace, scrape={"follower_scrapes": True}) as (first, second):
+        began = dict(engines.asked)
+        engines.of_all(ips, **QUEUE)
+        wait_for(lambda: service.replicas() > 2, 30, "growth under the leader")
+        wait_for(lambda: all(engines.asked[ip] > began[ip] + 5 for ip in ips), 30, "the burst to be read again by both")
+        wait_for(lambda: _applied(first) == len(service.counts()), 10, "the leader to write down what it did")
+        assert {_credential(entry) for entry in service.patches()} == {first.credential}
+        assert second.get("/api/status")["replica"]["leading"] is False
+        assert second.decisions() == second.journal() == []
+    assert not service.shrinks()
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["by the leader's snapshot alone", "and reads the pods itself"])
@@ -107,6 +127,25 @@ def test_a_frozen_leader_that_thaws_late_writes_nothing_more(plane: Plane, names
         assert second.returncode is None
 
 
+def test_a_frozen_leader_that_thaws_into_a_burst_writes_nothing_at_all(
+    plane: Plane, namespace: str, engines: Engines
+) -> None:
+    """The new leader is in Shadow: the count stays as the old one saw it, so that no server would refuse its patch."""
+    service = Service(plane, engines, namespace, "chat", replicas=2, max_replicas="8")
+    ips = service.wait_ready(2)
+    with pair(plane, namespace, follower={"default_mode": "Shadow"}) as (first, second):
+        first.signal(signal.SIGSTOP)
+        second.wait_leading(COLD_S)
+        engines.of_all(ips, **QUEUE)
+        wait_for(lambda: any(line["replicas"] > 2 for line in second.decisions()), 30, "the new leader to want more")
+        first.signal(signal.SIGCONT)
+        wait_for(lambda: first.returncode is not None or service.patches(), 30, "the old leader to end, or to write")
+        assert service.patches() == []
+        assert first.wait(15) == LOST
+    assert service.patches() == []
+    assert service.replicas() == 2
+
+
 def test_a_write_of_a_lost_lead_that_arrives_late_is_refused(plane: Plane, namespace: str, engines: Engines) -> None:
     """It was sent in time and held up on its way, as in a queue of a gateway, while its sender froze."""
     service = Service(plane, engines, namespace, "chat", replicas=2, max_replicas="8")
@@ -152,6 +191,17 @@ def _lists(plane: Plane, namespace: str) -> list[dict[str, Any]]:
     """Lists of the namespace's Deployments that were answered to controllers, oldest first."""
     lists = plane.audited(verb="list", resource="deployments", user=ACCOUNT)
     return [entry for entry in lists if entry["objectRef"].get("namespace") == namespace]
+
+
+def _applied(controller: Controller) -> int:
+    """How many of its patches were taken, by its own journal."""
+    return sum(line["kind"] == "act" and line["outcome"] == "applied" for line in controller.journal())
+
+
+def _credential(entry: dict[str, Any]) -> str:
+    """The token that a request of the audit log came with."""
+    (told,) = entry["user"]["extra"]["authentication.kubernetes.io/credential-id"]
+    return str(told)
 
 
 def _restored(controller: Controller, workload: str) -> bool:
