@@ -5,7 +5,7 @@ import pytest
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason, Change
-from tests.batch.builders import H100, gang, params, queue, racks
+from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
 
 
@@ -69,3 +69,16 @@ def test_a_verdict_tells_what_kind_of_room_is_missing(
     story.submit(gang("g", pods=asked[0], units=asked[1], required=required, created_s=1.0))
     story.settle()
     assert told(story, "g").reason is reason
+
+
+def test_a_start_is_foretold_for_when_cores_and_memory_are_left_as_well() -> None:
+    story = Story(params(), [node("n", cpu=64.0, memory_gib=512.0)])
+    story.submit(gang("cores", units=1, cpu=60.0, expected_s=1000.0), gang("gpus", units=4, expected_s=400.0))
+    story.settle()
+    story.submit(gang("next", units=6, cpu=30.0, created_s=1.0))
+    story.settle()
+    assert told(story, "next").p50_s == 1000.0
+    assert story.room.ledger.reservations["next"].start_s == 1000.0
+    story.submit(gang("never", units=1, cpu=65.0, created_s=2.0))
+    story.settle()
+    assert told(story, "never").reason is BatchReason.TOO_LARGE

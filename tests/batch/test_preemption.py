@@ -313,3 +313,43 @@ def test_what_runs_keeps_its_gpus_though_an_edit_of_it_is_refused() -> None:
     story.settle()
     assert story.order() == ["g"]
     assert story.room.contradictions() == []
+
+
+def test_cores_that_are_kept_for_one_are_not_promised_to_the_next() -> None:
+    story = Story(params(queue("a", 16), queue("b")), [node("n", 16, cpu=64.0)], takes_s=lambda gang: 1e7)
+    filled(story, *(gang(f"b{at}", "b", units=8) for at in range(2)))
+    story.now_s = 100.0
+    story.submit(*(gang(f"a{at}", "a", units=8, cpu=40.0, created_s=100.0 + at) for at in range(2)))
+    story.to(500.0)
+    assert story.order()[2:] == ["a0"], "two of 40 cores do not fit onto 64"
+    assert len(story.victims()) == 1
+    assert story.room.ledger.estate.spare[0].tolist()[0] == 24.0
+    story.look()
+    assert story.room.ledger.estate.spare[0].tolist()[0] == 24.0
+    story.room.finish("a0", 501.0)
+    assert story.room.ledger.estate.spare[0].tolist()[0] == 64.0
+    story.to(600.0)
+    story.run(1000.0)
+    assert "a1" in story.order()
+
+
+def test_cores_that_victims_hold_count_as_room_to_be_made() -> None:
+    story = Story(params(queue("a", 8), queue("b")), [node("n", cpu=64.0, memory_gib=512.0)], takes_s=lambda gang: 1e7)
+    filled(story, gang("borrower", "b", pods=8, cpu=8.0, memory_gib=64.0))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, cpu=60.0, memory_gib=400.0, created_s=100.0))
+    story.run(200.0)
+    assert story.order() == ["borrower", "mine"]
+
+
+def test_cores_kept_for_one_that_is_deleted_are_free_again() -> None:
+    story = Story(params(queue("a", 8), queue("b")), [node("n", cpu=64.0)], takes_s=lambda gang: 1e7)
+    filled(story, gang("borrower", "b", units=8, cpu=60.0))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, cpu=40.0, created_s=100.0))
+    story.settle()
+    assert story.room.ledger.estate.spare[0].tolist()[0] == 64.0 - 60.0 - 40.0
+    story.look()
+    assert story.room.ledger.estate.spare[0].tolist()[0] == 64.0 - 60.0 - 40.0
+    story.room.cancel("mine", 101.0)
+    assert story.room.ledger.estate.spare[0].tolist()[0] == 4.0

@@ -130,6 +130,10 @@ class Estate:
         for node in np.flatnonzero(free != self.free).tolist():
             self.set_free(node, int(free[node]))
 
+    def unheld(self) -> F64:
+        """Cores and GiB that would be free if no gang held any; shape (nodes, 2)."""
+        return _spare(self.nodes)
+
     def free_units(self, shape: int) -> int:
         """Free units of a shape."""
         return int(self.slots[WHOLE][0, shape, 0])

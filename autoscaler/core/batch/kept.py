@@ -52,7 +52,9 @@ def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str
 def _endings(room: Room, ends: list[tuple[float, str]]) -> Iterator[Ending]:
     for at_s, name in ends:
         holding = room.ledger.holdings[name]
-        yield Ending(at_s, tuple((spot.node, spot.units) for spot in holding.spots if spot.node not in holding.lent))
+        back = [spot for spot in holding.spots if spot.node not in holding.lent]
+        spare = tuple((spot.node, spot.cpu, spot.memory_gib) for spot in back if spot.cpu or spot.memory_gib)
+        yield Ending(at_s, tuple((spot.node, spot.units) for spot in back), spare)
 
 
 def units_for_starts(room: Room) -> list[int]:

@@ -150,15 +150,18 @@ class Ledger:
         """Keep units for a gang; what is free is held at once. An older one of the gang ends."""
         self.unreserve(reservation.gang)
         self._keep(reservation)
+        self.take_spare(reservation.spots)
         for node in reservation.plan:
             self._settle(node)
 
     def unreserve(self, gang: str) -> None:
         """End a gang's reservation; what it held passes on."""
         ended = self.reservations.pop(gang, None)
-        for node in ended.plan if ended is not None else ():
-            del self._planned[node][gang]
-            self._settle(node)
+        if ended is not None:
+            self.take_spare(ended.spots, -1)
+            for node in ended.plan:
+                del self._planned[node][gang]
+                self._settle(node)
 
     def promised(self, node: int, gang: str) -> int:
         """Units of a node that those who preempt lack still, down to this gang: they are served in this order."""
@@ -259,11 +262,10 @@ class Ledger:
     def _unbook(self, gang: str) -> list[int]:
         """Take from a gang all that it holds. Returns the nodes, which are still to be settled."""
         holding = self.holdings.pop(gang)
+        self.take_spare(holding.spots, -1)
         for spot in holding.spots:
             self.owned[spot.node, Owner.BATCH] -= spot.units
             self.on_node[spot.node].pop(gang, None)
-            if spot.cpu or spot.memory_gib:
-                self.estate.spare[spot.node] += (spot.cpu, spot.memory_gib)
         for node, units in holding.lent.items():
             self.owned[node, Owner.BATCH] += units
             self.owned[node, Owner.LOAN] -= units
@@ -271,10 +273,15 @@ class Ledger:
         return list(dict.fromkeys(spot.node for spot in holding.spots))
 
     def _reread_spare(self) -> None:
-        """Cores and memory that gangs hold are not others' to report."""
-        for holding in self.holdings.values():
-            for spot in holding.spots:
-                self.estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
+        """Cores and memory that gangs hold, or that are kept for them, are not others' to report."""
+        for spots in (*(each.spots for each in self.holdings.values()), *(r.spots for r in self.reservations.values())):
+            self.take_spare(spots)
+
+    def take_spare(self, spots: Sequence[Spot], sign: int = 1) -> None:
+        """Take cores and memory of spots (with sign -1: give them back); below 0 until those leave who hold them."""
+        for spot in spots:
+            if spot.cpu or spot.memory_gib:
+                self.estate.spare[spot.node] -= (sign * spot.cpu, sign * spot.memory_gib)
 
     def _pods(self, pods: Sequence[PodSeen]) -> I64:
         """Units by node and owner of pods that are not on a booking."""

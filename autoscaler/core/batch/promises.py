@@ -42,9 +42,7 @@ def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, 
     ledger = attempts.room.ledger
     if reservation.spots:
         ledger.use_held(reservation, reservation.plan)
-        for spot in reservation.spots:
-            if spot.cpu or spot.memory_gib:
-                ledger.estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
+        ledger.take_spare(reservation.spots)  # its booking's; what was kept goes back with the reservation
         attempts.admit(waiting, reservation.spots, {}, BatchReason.RESERVED, now_s)
     elif not attempts.start_on(waiting, reservation, BatchReason.RESERVED, now_s):
         attempts.room.keep_no_more(waiting.gang.name, now_s)

@@ -14,7 +14,7 @@ import numpy as np
 from autoscaler.core.batch.estate import Estate
 from autoscaler.core.batch.ledger import Ledger, Owner
 from autoscaler.core.batch.placement import Ask, Placer
-from autoscaler.core.columns import I64
+from autoscaler.core.columns import F64, I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Ending:
     at_s: float
     units: tuple[tuple[int, int], ...]
     """(node, units)."""
+    spare: tuple[tuple[int, float, float], ...] = ()
+    """(node, cores, GiB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,16 @@ def first_start(
             high = middle
         else:
             low = middle + 1
+
+    def spare(count: int) -> F64:
+        gained = estate.spare.copy()
+        for each in ordered[:count] if wanted.vector else ():
+            for node, cpu, memory_gib in each.spare:
+                gained[node] += (cpu, memory_gib)
+        return gained
+
     step = 1
-    while (plan := _planned(ledger, placer, wanted, room(low))) is None:
+    while (plan := _planned(ledger, placer, wanted, room(low), spare(low))) is None:
         # The count admits, cores, memory or odd sizes do not: later, in growing steps.
         if low == len(ordered):
             return None
@@ -93,19 +103,20 @@ def could_ever(ledger: Ledger, placer: Placer, wanted: Ask) -> bool:
     room = np.where(there, np.maximum(0, estate.units - occupied - failing), 0)
     if wanted.exact and not wanted.vector:
         return placer.counts(wanted, room)
-    return placer.counts(wanted, room) and _planned(ledger, placer, wanted, room) is not None
+    return placer.counts(wanted, room) and _planned(ledger, placer, wanted, room, estate.unheld()) is not None
 
 
-def _planned(ledger: Ledger, placer: Placer, wanted: Ask, room: I64) -> dict[int, int] | None:
-    """Units by node of a placement, if this were the room; nothing is changed."""
+def _planned(ledger: Ledger, placer: Placer, wanted: Ask, room: I64, spare: F64) -> dict[int, int] | None:
+    """Units by node of a placement, if these were the room and the spare cores and memory; nothing is changed."""
     estate = ledger.estate
-    kept, version = estate.free.copy(), estate.version
+    kept, version, kept_spare = estate.free.copy(), estate.version, estate.spare
     estate.set_all_free(room)
+    estate.spare = spare
     spots = placer.take(wanted)
     if spots is not None:
         placer.give(spots, wanted)
     estate.set_all_free(kept)
-    estate.version = version
+    estate.version, estate.spare = version, kept_spare
     if spots is None:
         return None
     plan: dict[int, int] = {}
