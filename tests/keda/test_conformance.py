@@ -101,9 +101,13 @@ CASES: dict[str, tuple[Served | Refused, dict[str, str], tuple[object, object, o
     "for a ScaledObject that nobody knows yet": (UNKNOWN, {}, (ONE, NOT_FOUND, NOT_FOUND, STAYS_OPEN, ONE)),
     "for a policy that cannot be read": (MISSPELLED, {}, (ONE, INVALID, INVALID, INVALID, ONE)),
     "for a measure that cannot be read": (
-        Served(5, 3), {"value": "demand"}, (INVALID, INVALID, True, True, INVALID),
+        Served(5, 3), {"value": "demand"}, (ONE, INVALID, True, True, ONE),
     ),
-    "for garbage in the metadata": (Served(5, 3), GARBAGE, (INVALID, INVALID, True, True, INVALID)),
+    "for a mistyped perReplica": (
+        Served(5, 3), {"value": "demand", "perReplica": "8x"}, (ONE, INVALID, True, True, ONE),
+    ),
+    "for a mistyped value": (Served(5, 3), {"value": "demnad"}, (ONE, INVALID, True, True, ONE)),
+    "for garbage in the metadata": (Served(5, 3), GARBAGE, (ONE, INVALID, True, True, ONE)),
     "for 10 MB of metadata": (Served(5, 3), HUGE, (TOO_LONG,) * 5),
 }  # fmt: skip
 
@@ -132,3 +136,23 @@ async def test_conformance(
     assert refused.value.code() is expected
     if isinstance(answer, Refused) and expected is not STAYS_OPEN:
         assert refused.value.details() == answer.message
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"value": "demnad", "perReplica": "8"}, "metadata.value: 'demnad' is out of range"),
+        ({"value": "demand", "perReplica": "8x"}, "metadata.perReplica: '8x' is out of range"),
+        ({"perReplica": "8"}, "metadata.perReplica: given without value: demand"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+async def test_the_spec_of_a_mistyped_measure_keeps_our_metric_in_the_hpa_and_its_value_is_refused_in_words(
+    metadata: dict[str, str], words: str
+) -> None:
+    async with serving(Book({CHAT: Served(5, 3)})) as port, calling(port) as client:
+        (given,) = (await client.GetMetricSpec(ref(metadata))).metricSpecs
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await client.GetMetrics(query(f"s0-{given.metricName}", metadata))
+    assert refused.value.code() is INVALID
+    assert (refused.value.details() or "").startswith(words)

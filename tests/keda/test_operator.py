@@ -95,8 +95,23 @@ class Target:
 
     def annotate(self, **annotations: str | None) -> None:
         changes = {f"autoscaling.keda.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        self._edit({"metadata": {"annotations": changes}}, "application/merge-patch+json")
+
+    def set_trigger(self, **metadata: str) -> None:
+        """Write into our trigger's metadata."""
+        changes = [
+            {"op": "add", "path": f"/spec/triggers/0/metadata/{key}", "value": value} for key, value in metadata.items()
+        ]
+        self._edit(changes, "application/json-patch+json")
+
+    def _edit(self, patch: Any, content_type: str) -> None:
         path = f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects/{self.name}"
-        self.plane.call("PATCH", path, {"metadata": {"annotations": changes}}, "application/merge-patch+json")
+        self.plane.call("PATCH", path, patch, content_type)
+
+    def metrics(self) -> list[str]:
+        """The names of the metrics in the HPA."""
+        path = f"/apis/autoscaling/v2/namespaces/{self.namespace}/horizontalpodautoscalers/keda-hpa-{self.name}"
+        return sorted(entry["external"]["metric"]["name"] for entry in self.plane.call("GET", path)["spec"]["metrics"])
 
     def events(self) -> str:
         return self.plane.kubectl("-n", self.namespace, "get", "events", "-o", "wide")
@@ -237,23 +252,27 @@ def test_an_operator_that_is_killed_and_started_again_changes_nothing(chat: Targ
 
 
 @pytest.mark.parametrize(
-    ("annotation", "up", "down"),
-    [("paused", 5, 5), ("paused_scale_in", 8, 5), ("paused_scale_out", 5, 2)],
+    ("annotation", "value", "becomes"),
+    [
+        ("paused", "true", {2: 5, 8: 5}),
+        ("paused_replicas", "4", {2: 4, 8: 4}),
+        ("paused_scale_in", "true", {2: 5, 8: 8}),
+        ("paused_scale_out", "true", {2: 2, 8: 5}),
+        ("force_activation", "true", {0: 1, 8: 8}),
+    ],
 )
-def test_kedas_own_pauses_are_kept(chat: Target, annotation: str, up: int, down: int) -> None:
+def test_kedas_own_pauses_are_kept(chat: Target, annotation: str, value: str, becomes: dict[int, int]) -> None:
     chat.make(5, 5)
     assert settled(chat.told, 5) == 5
-    chat.annotate(**{annotation: "true"})
-    time.sleep(5)
-    for told, expected in ((2, down), (8, up)):
+    for told, expected in becomes.items():
+        chat.annotate(**{annotation: value})
+        time.sleep(5)
         chat.say(told)
         assert chat.comes_to(expected) == expected
         assert chat.counts_over(5) == {expected}
         chat.say(5)
         chat.annotate(**{annotation: None})
         assert chat.comes_to(5) == 5
-        chat.annotate(**{annotation: "true"})
-        time.sleep(5)
 
 
 def test_beside_another_trigger_each_is_right_at_hpa_and_the_larger_one_counts(chat: Target) -> None:
@@ -273,6 +292,39 @@ def test_beside_another_trigger_our_refusal_lets_nothing_shrink(chat: Target) ->
     chat.annotate(changed="yes")
     assert chat.counts_over(12) == {7}
     assert "did you mean metadata.perReplica?" in chat.events()
+
+
+def test_beside_another_trigger_a_mistyped_measure_lets_nothing_shrink(chat: Target) -> None:
+    """The HPA is written anew with each edit: were our spec refused, the other trigger alone would decide."""
+    chat.make(1, 7, beside=ALWAYS_THREE)
+    assert chat.comes_to(7) == 7
+    chat.set_trigger(value="demand", perReplica="8x")
+    assert chat.counts_over(12) == {7}
+    assert "s0-headroom-replicas" in chat.metrics()
+    assert "metadata.perReplica: '8x' is out of range" in chat.events()
+    chat.say(Served(5, 7, 37))
+    chat.set_trigger(perReplica="8")
+    assert chat.comes_to(5) == 5
+    assert "s0-headroom-demand" in chat.metrics()
+
+
+def test_beside_another_trigger_an_edit_shrinks_nothing_while_our_server_is_gone_if_it_pauses_scale_in(
+    chat: Target,
+) -> None:
+    """What the page on KEDA says to do: the write that leaves our metric out forbids to shrink, and the one that takes
+    the annotation away brings it back.
+    """
+    chat.make(1, 7, beside=ALWAYS_THREE)
+    assert chat.comes_to(7) == 7
+    chat.scaler.stop()
+    chat.annotate(paused_scale_in="true")
+    assert chat.counts_over(12) == {7}
+    assert "s0-headroom-replicas" not in chat.metrics()
+    chat.scaler.start()
+    chat.say(5)
+    chat.annotate(paused_scale_in=None)
+    assert chat.comes_to(5) == 5
+    assert "s0-headroom-replicas" in chat.metrics()
 
 
 def test_two_namespaces_with_the_same_names_are_told_apart(keda: Keda, scaler: Scaler, namespace: str) -> None:

@@ -1,9 +1,9 @@
 """The five calls of the external scaler, each answered from memory.
 
 Enters: a reference to a ScaledObject with its trigger's metadata. Leaves: a spec from the trigger alone, numbers that
-are finite and never stand for something unknown, or a status code. The spec is given even where the policy is refused:
-without it KEDA would take our metric out of the HPA and let the other triggers shrink alone, and the words of a refused
-value reach the ScaledObject's events while those of a refused spec do not.
+are finite and never stand for something unknown, or a status code. The spec is given even where the policy or the
+measure is refused: without it KEDA would take our metric out of the HPA and let other triggers shrink alone, and the
+words of a refused value reach the ScaledObject's events while those of a refused spec do not.
 """
 
 import re
@@ -67,15 +67,17 @@ class ExternalScaler(ExternalScalerServicer):
     async def GetMetricSpec(self, request: pb.ScaledObjectRef, context: Context) -> pb.GetMetricSpecResponse:
         """The metric's name and target, from the trigger alone."""
         await self._admit("GetMetricSpec", request, context)
-        measure = await self._measure("GetMetricSpec", request, context)
         self._counts.calls["GetMetricSpec", "OK"] += 1
-        return _spec(measure)
+        return _spec(request)
 
     async def GetMetrics(self, request: pb.GetMetricsRequest, context: Context) -> pb.GetMetricsResponse:
         """The number for the HPA, under the name that was asked for."""
         ref = request.scaledObjectRef
         await self._admit("GetMetrics", ref, context)
-        measure = await self._measure("GetMetrics", ref, context)
+        try:
+            measure = read_measure(ref.scalerMetadata)
+        except InputError as error:
+            await self._refuse("GetMetrics", Refused(Refusal.INVALID, str(error)), context)
         asked = _INDEX.sub("", request.metricName, count=1) if _INDEX.match(request.metricName) else request.metricName
         if asked != measure.metric:
             words = f"metric {request.metricName[:100]!r} is not served; the trigger's is {measure.metric}"
@@ -115,8 +117,7 @@ class ExternalScaler(ExternalScalerServicer):
     async def StreamMetricSpec(self, request: pb.ScaledObjectRef, context: Context) -> None:
         """The spec once: it follows from the trigger, and a changed trigger opens another stream."""
         async with self._stream("StreamMetricSpec", request, context):
-            measure = await self._measure("StreamMetricSpec", request, context)
-            await self._write(_spec(measure), context)
+            await self._write(_spec(request), context)
             end_s = self._clock.monotonic() + STREAM_LASTS_S
             with self._bells.listening(request.namespace, request.name) as bell:
                 while not self._bells.closed and self._clock.monotonic() < end_s:
@@ -125,12 +126,6 @@ class ExternalScaler(ExternalScalerServicer):
 
     def _asking(self, namespace: str, name: str) -> Callable[[], Served | Refused]:
         return lambda: self._answers.served(namespace, name)
-
-    async def _measure(self, method: str, ref: pb.ScaledObjectRef, context: Context) -> Measure:
-        try:
-            return read_measure(ref.scalerMetadata)
-        except InputError as error:
-            await self._refuse(method, Refused(Refusal.INVALID, str(error)), context)
 
     async def _admit(self, method: str, ref: pb.ScaledObjectRef, context: Context) -> None:
         """Let pass who may call and names an object."""
@@ -171,7 +166,12 @@ class ExternalScaler(ExternalScalerServicer):
         await context.abort(code, refused.message)
 
 
-def _spec(measure: Measure) -> pb.GetMetricSpecResponse:
+def _spec(ref: pb.ScaledObjectRef) -> pb.GetMetricSpecResponse:
+    """What the trigger says; where its measure cannot be read, one under whose name every value is refused."""
+    try:
+        measure = read_measure(ref.scalerMetadata)
+    except InputError:
+        measure = Measure()
     target = measure.per_replica
     spec = pb.MetricSpec(metricName=measure.metric, targetSize=target, targetSizeFloat=target)
     return pb.GetMetricSpecResponse(metricSpecs=[spec])
