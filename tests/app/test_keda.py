@@ -23,9 +23,13 @@ def test_the_count_that_was_decided_is_told_with_what_stands() -> None:
 
 
 def test_calls_before_the_first_sync_are_unavailable() -> None:
+    """Of a ScaledObject that is known already, and of one that is not: that nobody has it is not known either."""
     bench = Bench()
+    bench.step(5)
     bench.answers._synced = False
-    assert bench.refusal()[0] is Refusal.NOT_READY
+    not_yet = Refused(Refusal.NOT_READY, "the cluster is not known yet; ask again in some seconds")
+    assert bench.told() == not_yet
+    assert bench.answers.served("prod", "other") == not_yet
     assert not bench.answers.ready()
 
 
