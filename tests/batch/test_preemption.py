@@ -342,6 +342,17 @@ def test_cores_that_victims_hold_count_as_room_to_be_made() -> None:
     assert story.order() == ["borrower", "mine"]
 
 
+@pytest.mark.parametrize("more", [{"cpu": 30.0}, {"memory_gib": 300.0}], ids=str)
+def test_who_holds_the_cores_or_the_memory_leaves_though_its_gpus_are_not_missed(more: dict[str, Any]) -> None:
+    story = Story(params(queue("a", 8), queue("b")), [node("n", cpu=64.0, memory_gib=512.0)], takes_s=lambda gang: 1e7)
+    filled(story, gang("hog", "b", cpu=60.0, memory_gib=500.0), gang("small", "b", cpu=0.5, memory_gib=1.0))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=6, created_s=100.0, **more))
+    story.run(200.0)
+    assert story.victims() == ["hog"]
+    assert story.order()[-1] == "mine"
+
+
 def test_cores_kept_for_one_that_is_deleted_are_free_again() -> None:
     story = Story(params(queue("a", 8), queue("b")), [node("n", cpu=64.0)], takes_s=lambda gang: 1e7)
     filled(story, gang("borrower", "b", units=8, cpu=60.0))

@@ -90,6 +90,22 @@ def test_a_loan_is_known_as_one_after_a_restart_and_can_be_recalled() -> None:
     assert story.room.contradictions() == []
 
 
+def test_cores_that_gangs_hold_are_known_after_a_restart() -> None:
+    pods = [PodSeen("n", H100, 4, gang="g", cpu=60.0, memory_gib=100.0)]
+    story = Story(params(), [node("n", cpu=64.0, memory_gib=512.0)], pods)
+    assert story.room.adopt(gang("g", units=4, cpu=60.0, memory_gib=100.0), 0.0, 10.0) is None
+    for _ in range(2):
+        assert story.room.ledger.estate.spare[0].tolist() == [4.0, 412.0]
+        story.look(pods=pods)
+    story.submit(gang("next", units=4, cpu=30.0))
+    story.settle()
+    assert story.order() == []
+    story.room.finish("g", 20.0)
+    story.settle()
+    assert story.order() == ["next"]
+    assert story.room.ledger.estate.spare[0].tolist() == [34.0, 512.0]
+
+
 def test_a_loan_that_was_recalled_before_a_restart_is_not_recalled_twice() -> None:
     pods = [PodSeen(f"w{at}", H100, 8, Owner.LOAN, f"g{at}") for at in range(2)]
     story = Story(params(), [node("w0", warm_units=8), node("w1", warm_units=8)], pods)

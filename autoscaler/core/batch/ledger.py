@@ -43,6 +43,9 @@ class PodSeen:
     owner: Owner = Owner.FOREIGN
     """SERVING, STANDBY or FOREIGN; LOAN for a pod of a gang on units that serving lent it."""
     gang: str | None = None
+    cpu: float = 0.0
+    """Cores that it asks for, of a pod of a gang; what others hold is not in what their node has."""
+    memory_gib: float = 0.0
 
 
 class Kind(IntEnum):
@@ -295,7 +298,7 @@ class Ledger:
             if pod.gang is None:
                 seen[at, pod.owner] += pod.units
             elif pod.gang not in self.holdings:
-                fresh.setdefault(pod.gang, []).append(Spot(at, 0, 1, pod.units))
+                fresh.setdefault(pod.gang, []).append(Spot(at, 0, 1, pod.units, pod.cpu, pod.memory_gib))
                 if pod.owner is Owner.LOAN:
                     here = lent.setdefault(pod.gang, {})
                     here[at] = here.get(at, 0) + pod.units
@@ -303,6 +306,7 @@ class Ledger:
                 seen[at, Owner.FOREIGN] += pod.units
         for gang, spots in fresh.items():
             self.book(gang, tuple(spots), lent.get(gang))
+            self.take_spare(spots)
         return seen
 
     def _rebuilt(self, nodes: Sequence[NodeSeen]) -> list[str]:

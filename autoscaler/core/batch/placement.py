@@ -12,7 +12,7 @@ import numpy as np
 
 from autoscaler.core.batch import chain
 from autoscaler.core.batch.estate import WHOLE, Estate
-from autoscaler.core.batch.gangs import Form
+from autoscaler.core.batch.gangs import Form, PodSet
 from autoscaler.core.columns import I64, Bools
 
 
@@ -200,17 +200,20 @@ class Placer:
 
     def _vector_room(self, wanted: Ask, pod_set: int, node: int) -> int:
         """Pods of a pod set that cores and memory of a node hold."""
-        each = wanted.form.pod_sets[pod_set]
-        cpu, memory_gib = self.estate.spare[node].tolist()
-        most = float(each.pods)
-        if each.cpu:
-            most = min(most, cpu / each.cpu + 1e-9)
-        if each.memory_gib:
-            most = min(most, memory_gib / each.memory_gib + 1e-9)
-        return max(0, int(most))
+        return pods_within(wanted.form.pod_sets[pod_set], *self.estate.spare[node].tolist())
 
     def _order(self, size: int) -> tuple[int, ...]:
         order = self._orders.get(size)
         if order is None:
             order = self._orders[size] = chain.orders(self._mix, self.estate.most, (size,))[size]
         return order
+
+
+def pods_within(each: PodSet, cpu: float, memory_gib: float) -> int:
+    """Pods of a pod set that these cores and this memory hold."""
+    most = float(each.pods)
+    if each.cpu:
+        most = min(most, cpu / each.cpu + 1e-9)
+    if each.memory_gib:
+        most = min(most, memory_gib / each.memory_gib + 1e-9)
+    return max(0, int(most))

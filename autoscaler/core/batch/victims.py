@@ -14,13 +14,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+import numpy as np
+
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.exchanges import Exchanges
+from autoscaler.core.batch.gangs import PodSet
 from autoscaler.core.batch.ledger import Ledger
-from autoscaler.core.batch.placement import Ask, Placer, Spot
+from autoscaler.core.batch.placement import Ask, Placer, Spot, pods_within
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.running import Running, Runs
 from autoscaler.core.batch.tree import Load, QueueTree
+from autoscaler.core.columns import F64
 
 FIRST_LOOK: Final = 64
 """Candidates of the first try; each further try looks at four times as many."""
@@ -235,38 +239,52 @@ class _Search:
 
     def _options(self) -> list[tuple[float, int, list[int]]]:
         """For each node, who gains a slot there at the least cost: (cost of a slot, node, who), the best last."""
-        size, shape, pods = self._short()
+        size, shape, pods, pod_set = self._short()
         estate = self.books.ledger.estate
         out = []
         for node, here in self.by_node.items():
             if int(estate.shape[node]) != shape:
                 continue
             free, group, cost = int(estate.free[node]), [], 0.0
-            slots, holding = free // size, self.books.ledger.on_node[node]
+            holding = self.books.ledger.on_node[node]
+            spare = None if pod_set is None else estate.spare[node].copy()
+            slots = _slots(free // size, pod_set, spare)
             for at in here:
                 if self._may(at):
                     group.append(at)
                     cost += self.candidates[at].cost_gpu_s
                     free += holding[self.candidates[at].run.name]
-                    gained = min(pods, free // size - slots)
+                    if spare is not None:
+                        spare += self._held_spare(at, node)
+                    gained = min(pods, _slots(free // size, pod_set, spare) - slots)
                     if gained > 0:
                         out.append((cost / gained, node, group))
                         break
         out.sort(key=lambda each: (-each[0], -each[1]))
         return out
 
-    def _short(self) -> tuple[int, int, int]:
-        """(units, shape, pods) of the pods there is too little room for: the largest that the count refutes."""
+    def _held_spare(self, at: int, node: int) -> F64:
+        """Cores and GiB that a candidate holds on a node."""
+        spots = self.books.ledger.holdings[self.candidates[at].run.name].spots
+        here = [(spot.cpu, spot.memory_gib) for spot in spots if spot.node == node]
+        return np.asarray(np.array(here, dtype=np.float64).sum(axis=0))
+
+    def _short(self) -> tuple[int, int, int, PodSet | None]:
+        """(units, shape, pods) of the pods there is too little room for: the largest that the count refutes.
+
+        With them the pod set, where cores or memory may be what is short.
+        """
         estate, wanted = self.books.ledger.estate, self.wanted
         if wanted.levels[-1] > len(self.books.placer.levels):
             ((shape, units),) = wanted.units.items()
-            return units, shape, 1
-        for units, pods, shape, _ in wanted.pods:
+            return units, shape, 1, None
+        vector = wanted.form.pod_sets if wanted.vector else ()
+        for units, pods, shape, pod_set in wanted.pods:
             short = wanted.need[shape] > estate.slots[0][0, shape]
             if any(short[at] and size <= units for at, size in enumerate(estate.sizes)):
-                return units, shape, pods
-        units, pods, shape, _ = wanted.pods[0]
-        return units, shape, pods
+                return units, shape, pods, vector[pod_set] if vector else None
+        units, pods, shape, pod_set = wanted.pods[0]
+        return units, shape, pods, vector[pod_set] if vector else None
 
     def _may(self, at: int) -> bool:
         """Whether a candidate may be chosen, those chosen already taken off its queue."""
@@ -318,3 +336,8 @@ class _Search:
             else:
                 tree.remove(candidate.run.queue, candidate.run.load)
                 self._move(candidate, 1)
+
+
+def _slots(by_units: int, pod_set: PodSet | None, spare: F64 | None) -> int:
+    """Slots of a node, by its units and, where they count, by its spare cores and memory."""
+    return by_units if pod_set is None or spare is None else min(by_units, pods_within(pod_set, *spare.tolist()))
