@@ -21,7 +21,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
-from autoscaler.app.problems import NOBODY, doubted, failed, lost, slow, unforetold, unread
+from autoscaler.app.problems import NOBODY, doubted, failed, lost, podless, slow, unforetold, unread
 from autoscaler.app.remarks import remarks, short_grace
 from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched
@@ -126,6 +126,7 @@ class Facts:
         spec, mode, doubt = claim.spec, self._workloads.mode(claim), self._workloads.doubt(claim)
         frame, act = self._board.frame(key), self._board.act(key)
         found, missing, problems = self._pages(key)
+        alone = tuple(podless(self._cluster, claim.ref))
         lead_s = math.inf if frame is None else frame.warmup_p90_s
         hpa = None if claim.scaled_object is None else self._keda.answers.previews.preview(claim, lead_s)
         return About(
@@ -136,7 +137,9 @@ class Facts:
             mode_until_s=spec.mode_until_s,
             tier=spec.tier.value,
             engine=spec.engine.value,
-            conditions=conditions(claim, mode, self._cluster.frozen, frame, act, hpa=hpa, doubt=doubt),
+            conditions=conditions(
+                claim, mode, self._cluster.frozen, frame, act, hpa=hpa, doubt=doubt, podless=next(iter(alone), None)
+            ),
             hpa=hpa,
             obstacle=None if claim.obstacle is None else claim.obstacle.message,
             remarks=(
@@ -151,6 +154,7 @@ class Facts:
             problems=(
                 *self._cluster.problems(claim.ref),
                 *doubted(doubt),
+                *alone,
                 *problems,
                 *lost(claim, self._signals.problem(key)),
                 *unforetold(self._keda.answers.previews.problem(key)),

@@ -13,8 +13,10 @@ from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.replicas import CUT_OFF_S
 from autoscaler.api.claims import Claim, Doubt, Rejection, TargetRef
 from autoscaler.api.modes import Mode
+from autoscaler.app.problems import podless
 from autoscaler.app.room import Room
 from autoscaler.app.workloads import Workloads
+from autoscaler.record.status import Problem
 
 
 class Known:
@@ -42,6 +44,10 @@ class Known:
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may have changed unseen; None while what was read is believed."""
         return self._workloads.doubt(claim)
+
+    def podless(self, claim: Claim) -> Problem | None:
+        """Why no pod of the target is found, where its kind is the reason."""
+        return next(podless(self._cluster, claim.ref), None)
 
     def gpus(self, claim: Claim) -> int | None:
         """GPUs that one replica holds; None for one that holds none."""

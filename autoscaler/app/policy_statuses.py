@@ -16,7 +16,7 @@ from autoscaler.api.status import Overload, ScalingPolicyStatus, Truth, Warmup
 from autoscaler.app.standing import conditions, rejected
 from autoscaler.ports import Clock
 from autoscaler.record.board import Board
-from autoscaler.record.status import Condition
+from autoscaler.record.status import Condition, Problem
 from autoscaler.record.stream import WorkloadFrame
 
 
@@ -55,6 +55,10 @@ class Knowledge(Protocol):
 
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may have changed unseen; None while what was read is believed."""
+        ...
+
+    def podless(self, claim: Claim) -> Problem | None:
+        """Why no pod of the target is found, where its kind is the reason."""
         ...
 
     def policy_status(self, namespace: str, name: str) -> Mapping[str, Any] | None:
@@ -116,7 +120,10 @@ class PolicyStatuses:
             return
         frame, act = self._board.frame(workload), self._board.act(workload)
         mode = self._knowledge.mode(claim)
-        told = conditions(claim, mode, self._knowledge.frozen, frame, act, doubt=self._knowledge.doubt(claim))
+        told = conditions(
+            claim, mode, self._knowledge.frozen, frame, act, doubt=self._knowledge.doubt(claim),
+            podless=self._knowledge.podless(claim),
+        )  # fmt: skip
         overload = frame.overload if frame is not None else None
         gist = _Gist(
             claim.policy,

@@ -10,7 +10,8 @@ from typing import Final
 
 from autoscaler.adapters.engines.dcgm import GpuHealth
 from autoscaler.adapters.engines.workload import Silent
-from autoscaler.api.claims import Claim, Doubt
+from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.api.claims import Claim, Doubt, TargetRef
 from autoscaler.ports import Fault
 from autoscaler.record.status import Problem
 
@@ -33,6 +34,22 @@ NOBODY: Final = Problem(
     "no serving pod and no gateway to ask for metrics",
     "see why no pod is ready (kubectl describe pod); for work that comes while there is none, name a gateway",
 )
+
+
+TRACED: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Rollout", "ReplicaSet"})
+"""Kinds whose pods are found however they are owned; of another only those that it owns itself."""
+
+
+def podless(cluster: Cluster, ref: TargetRef) -> Iterator[Problem]:
+    """A target of another kind whose pods, if there are any, are owned by something that it made."""
+    target = cluster.target(ref)
+    if ref.kind in TRACED or target is None or target.spec.replicas == 0 or cluster.members.pods(ref):
+        return
+    yield Problem(
+        f"no pod of {ref.kind} {ref.workload} is found: none names it as its controller",
+        "have Headroom scale what the pods name instead (kubectl describe pod: Controlled By; for a ReplicaSet, its "
+        "Deployment); until then only figures of a gateway or a trigger count",
+    )
 
 
 def unread(silent: Iterable[Silent]) -> Iterator[Problem]:

@@ -11,13 +11,16 @@ from autoscaler.api.claims import Claim, Doubt, Rejection
 from autoscaler.api.modes import Mode
 from autoscaler.api.status import ConditionType, Truth
 from autoscaler.record.hpa import HpaPreview
-from autoscaler.record.status import ActRecord, Condition
+from autoscaler.record.status import ActRecord, Condition, Problem
 from autoscaler.record.stream import StepFrame, WorkloadFrame
 
 LIMITING: Final = frozenset(
     {"MAX", "QUOTA", "BUDGET", "BURST_CEILING", "EVENT_CEILING", "INFEASIBLE", "BACK_OFF", "ZERO_REFUSED", "RATE_UP"}
 )
 """Reasons that keep a count from what the load needs."""
+
+LATE_START: Final = "LATE_START"
+"""What keeps the pods that were ordered from serving: no count mends it, so it goes before any limit of the count."""
 
 ZERO_REFUSED: Final = "ZERO_REFUSED"
 """The one of them that keeps a count up."""
@@ -40,15 +43,17 @@ def conditions(
     *,
     hpa: HpaPreview | None = None,
     doubt: Doubt | None = None,
+    podless: Problem | None = None,
 ) -> tuple[Condition, ...]:
     """The conditions of a claimed workload, each type once.
 
-    `hpa` is the one by which KEDA acts, where it does; `doubt` is what left no more than `mode` of the policy's own.
+    `hpa` is the one by which KEDA acts, where it does; `doubt` is what left no more than `mode` of the policy's own;
+    `podless` is said where the target's pods cannot be told from others'.
     """
     return (
         _ready(claim),
         _active(claim, mode, frozen, act, doubt),
-        _fresh(frame),
+        _fresh(frame, podless),
         _limited(frame, hpa),
         _paused(mode, frozen, doubt),
         _made(ConditionType.SHADOW, claim.obstacle is None and mode is Mode.SHADOW, mode.value, _MODES[mode]),
@@ -96,10 +101,14 @@ def _active(claim: Claim, mode: Mode, frozen: str | None, act: ActRecord | None,
     return _made(ConditionType.ACTIVE, True, mode.value, _MODES[mode])
 
 
-def _fresh(frame: WorkloadFrame | None) -> Condition:
+def _fresh(frame: WorkloadFrame | None, podless: Problem | None) -> Condition:
+    signals = () if frame is None else frame.signals
+    expected = [signal for signal in signals if signal.blocking and signal.state != "absent"]
+    if podless is not None and not expected:
+        words = f"{podless.words}; {podless.remedy}"
+        return _told(ConditionType.SIGNALS_FRESH, Truth.UNKNOWN, "NoPods", words)
     if frame is None:
         return _told(ConditionType.SIGNALS_FRESH, Truth.UNKNOWN, "NothingRead", "nothing was read yet")
-    expected = [signal for signal in frame.signals if signal.blocking and signal.state != "absent"]
     old = [signal for signal in expected if signal.state != "fresh"]
     if not expected:
         words = "no pod and no gateway gave a figure yet; `headroom doctor` says what is missing"
@@ -117,9 +126,15 @@ def _limited(frame: WorkloadFrame | None, hpa: HpaPreview | None) -> Condition:
     if frame is None:
         return _told(ConditionType.SCALING_LIMITED, Truth.UNKNOWN, "NothingDecided", "nothing was decided yet")
     binding: StepFrame | None = None
+    late: StepFrame | None = None
     for step in frame.decision.trace:
-        if step.reason in LIMITING and (step.after < step.before or step.reason == ZERO_REFUSED):
+        if step.reason == LATE_START:
+            late = step
+        elif step.reason in LIMITING and (step.after < step.before or step.reason == ZERO_REFUSED):
             binding = step
+    if late is not None:
+        words = late.text if binding is None else f"{late.text}; {binding.text}"
+        return _made(ConditionType.SCALING_LIMITED, True, _camel(late.reason), words)
     if binding is None and hpa is not None and hpa.limits:
         return _made(ConditionType.SCALING_LIMITED, True, f"Hpa{_camel(hpa.limits[-1])}", hpa.text)
     if binding is None:

@@ -1,14 +1,19 @@
 """What cannot be read of a workload, each with a remedy of its own."""
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from autoscaler.adapters.engines.dcgm import GpuHealth
 from autoscaler.adapters.engines.workload import Silent
+from autoscaler.adapters.kube.meta import Owner
 from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Claim, Doubt, TargetRef, Way
-from autoscaler.app.problems import MOST_PAGES, NOBODY, doubted, failed, lost, slow, unforetold, unread
+from autoscaler.app.problems import MOST_PAGES, NOBODY, doubted, failed, lost, podless, slow, unforetold, unread
 from autoscaler.ports import Fault
 from autoscaler.record.status import Problem
+from tests.app.scene import Followed, pod
 
 REF = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "t1")
 
@@ -46,6 +51,26 @@ def test_a_problem_names_its_own_remedy(problems: list[Problem], words: str, rem
     (problem,) = problems
     assert words in problem.words
     assert remedy in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [("Team", True), ("Deployment", False), ("Rollout", False), ("ReplicaSet", False)]
+)
+def test_a_kind_whose_pods_something_else_owns_is_told_of_with_what_to_scale_instead(kind: str, found: bool) -> None:
+    cluster = Followed()
+    told = list(podless(cluster, replace(REF, kind=kind)))  # type: ignore[arg-type]  # the parts of it that are used
+    assert bool(told) is found
+    for problem in told:
+        assert problem.words == "no pod of Team prod/chat is found: none names it as its controller"
+        assert "Controlled By" in problem.remedy
+
+
+def test_a_kind_that_owns_its_pods_itself_has_them() -> None:
+    cluster = Followed()
+    made = pod("chat-0")
+    owner = Owner("example.com/v1", "Team", "chat", "t1", controller=True)
+    cluster.add(structs.replace(made, metadata=structs.replace(made.metadata, owner_references=(owner,))))
+    assert list(podless(cluster, replace(REF, kind="Team"))) == []  # type: ignore[arg-type]  # as above
 
 
 def test_whatever_is_wrong_with_a_page_it_has_a_remedy_and_no_two_have_the_same() -> None:

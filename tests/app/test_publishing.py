@@ -13,6 +13,7 @@ from autoscaler.app.publishing import Publisher
 from autoscaler.app.shadowing import Shadowing
 from autoscaler.core.state import Table
 from autoscaler.record.board import Board
+from autoscaler.record.status import Problem
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Feed
 from tests.record.test_board import step
@@ -47,6 +48,9 @@ class Cluster:
         return Mode.ACTIVE
 
     def doubt(self, claim: Claim) -> Doubt | None:
+        return None
+
+    def podless(self, claim: Claim) -> Problem | None:
         return None
 
     def gpus(self, claim: Claim) -> int | None:

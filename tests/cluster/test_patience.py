@@ -69,7 +69,7 @@ def test_pods_that_never_become_ready_lose_their_credit_and_are_ordered_again_wi
     late, scene = begun.late, begun.scene
     wait_for(lambda: "LATE_START" in _reasons(scene, late), 90, "starts that are late", every_s=1.0)
     wait_for(lambda: late.replicas() == 8, 60, "the maximum", every_s=1.0)
-    wait_for(lambda: scene.condition(late, "ScalingLimited") == ("True", "Max"), 20, "a word about the maximum")
+    wait_for(lambda: scene.condition(late, "ScalingLimited") == ("True", "LateStart"), 20, "a word about the starts")
     assert late.replicas() == 8
     assert not late.shrinks()
 

@@ -184,6 +184,16 @@ async def test_a_count_that_the_server_told_stands_until_memory_has_caught_up(lo
         assert await counted(scene) == 3, "somebody's edit"
 
 
+async def test_a_kind_that_keeps_its_count_elsewhere_is_asked_by_its_scale_each_time() -> None:
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        scene.server.put("chat", path=DEPLOYMENTS, metadata=ASKS, spec={"size": 3})
+        scene.server.script += [scaled_to(3), scaled_to(5)]
+        assert [await counted(scene), await counted(scene)] == [3, 5]
+        asked = [request.path for request in scene.server.requests if request.path.endswith("/scale")]
+        assert asked == ["/apis/apps/v1/namespaces/prod/deployments/chat/scale"] * 2
+
+
 async def test_while_all_is_frozen_no_patch_leaves_whoever_asks_for_it() -> None:
     async with following() as scene:
         await scene.cluster.wait_synced()

@@ -72,6 +72,17 @@ def members(*pods: Pod) -> Membership:
             Owned("ReplicaSet", "prod/mine"),
             id="a ReplicaSet of nobody",
         ),
+        pytest.param(
+            pod(labels={"rollouts-pod-template-hash": "7d9"}), Owned("Rollout", "prod/chat"), id="a Rollout's"
+        ),
+        pytest.param(
+            pod(
+                owner=Owner("apps/v1", "ReplicaSet", "chat-canary", "r", controller=True),
+                labels={"rollouts-pod-template-hash": "7d9"},
+            ),
+            Owned("ReplicaSet", "prod/chat-canary"),
+            id="an Experiment's, whose ReplicaSet has another name",
+        ),
     ],
 )
 def test_a_pod_belongs_to_the_target_whose_controller_made_it(found: Pod, owned: Owned | None) -> None:

@@ -1,8 +1,8 @@
 """Which pods are whose replicas, and what they say of a target's count.
 
 Enters: changes of pods. Leaves: the pods of a target and its `ReplicaReading`. A pod belongs to the target whose
-controller made it: a Deployment's through its ReplicaSet, a LeaderWorkerSet's replica is its leader pod. A label
-selector alone would let any pod of the namespace pose as a replica and be asked for metrics.
+controller made it: a Deployment's and a Rollout's through its ReplicaSet, a LeaderWorkerSet's replica is its leader
+pod. A label selector alone would let any pod of the namespace pose as a replica and be asked for metrics.
 """
 
 from collections import defaultdict
@@ -17,7 +17,10 @@ from autoscaler.adapters.kube.pods import Pod
 from autoscaler.api.claims import TargetRef
 from autoscaler.core.types import ReplicaReading, StartingReplica
 
-TEMPLATE_HASH: Final = "pod-template-hash"
+MAKERS: Final = (("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout"))
+"""By the label whose value ends their ReplicaSets' names, kinds that make pods through one (argoproj/argo-rollouts:
+rollout/sync.go names a ReplicaSet after the Rollout and that label)."""
+
 LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 GATED: Final = "ReadinessGatesNotReady"
@@ -53,9 +56,10 @@ def owner_by(meta: Meta) -> Owned | None:
         if meta.labels.get(LWS_INDEX, "0") != "0":
             return None
         return Owned("LeaderWorkerSet", f"{meta.namespace}/{meta.labels[LWS_NAME]}")
-    template = meta.labels.get(TEMPLATE_HASH, "")
-    if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
-        return Owned("Deployment", f"{meta.namespace}/{owner.name.removesuffix(f'-{template}')}")
+    for label, kind in MAKERS if owner.kind == "ReplicaSet" else ():
+        template = meta.labels.get(label, "")
+        if template and owner.name.endswith(f"-{template}"):
+            return Owned(kind, f"{meta.namespace}/{owner.name.removesuffix(f'-{template}')}")
     return Owned(owner.kind, f"{meta.namespace}/{owner.name}")
 
 
