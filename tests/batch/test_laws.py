@@ -39,7 +39,8 @@ def gang_of(rng: np.random.Generator, number: int, now_s: float, *, priorities: 
     if required == "node" and pods * units > 8:
         required = None
     return Gang(
-        f"g{number}", f"{rng.choice(['l', 'r'])}{rng.integers(3)}", form(pods, units, required=required), now_s,
+        f"g{number}", f"{rng.choice(['l', 'r'])}{rng.integers(3)}",
+        form(pods, units, required=required, cpu=(0.0, 3.0, 6.0)[number % 3] * units), now_s,
         -1 - int(rng.integers(priorities)), expected_s=float(rng.integers(20, 900)),
         notice_s=float(rng.integers(0, 40)), restart_s=float(rng.integers(0, 60)),
     )  # fmt: skip
@@ -48,7 +49,7 @@ def gang_of(rng: np.random.Generator, number: int, now_s: float, *, priorities: 
 def story_of(seed: int, steps: int = 15) -> Story:
     """A story in which gangs arrive, end, are deleted, and nodes come and go; each cycle is checked."""
     rng = np.random.default_rng(seed)
-    nodes = [node(f"n{at}", rack=f"r{at // 3}") for at in range(6)]
+    nodes = [node(f"n{at}", rack=f"r{at // 3}", cpu=40.0) for at in range(6)]
     story = Story(
         tree_of(rng), nodes, takes_s=lambda gang: (gang.expected_s or 0.0) * (0.5 + int(gang.name[1:]) % 7 / 5)
     )
@@ -66,8 +67,23 @@ def story_of(seed: int, steps: int = 15) -> Story:
         elif what < 0.35:
             story.look(nodes)
         story.to(story.now_s + float(rng.integers(1, 60)))
+        cores_are_there(story)
     story.look(nodes)
     return story
+
+
+def cores_are_there(story: Story) -> None:
+    """No cores are held twice, and what is spare is what nobody holds and nothing is kept of."""
+    ledger = story.room.ledger
+    left = [each.cpu for each in ledger.estate.nodes]
+    for holding in ledger.holdings.values():
+        for spot in holding.spots:
+            left[spot.node] -= spot.cpu
+    assert min(left) >= 0.0
+    for reservation in ledger.reservations.values():
+        for spot in reservation.spots:
+            left[spot.node] -= spot.cpu
+    assert ledger.estate.spare[:, 0].tolist() == left
 
 
 @given(seed=SEEDS)

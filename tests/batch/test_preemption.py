@@ -353,6 +353,37 @@ def test_who_holds_the_cores_or_the_memory_leaves_though_its_gpus_are_not_missed
     assert story.order()[-1] == "mine"
 
 
+@pytest.mark.parametrize(("notice_s", "started"), [(60.0, True), (1e6, False)], ids=["leaves", "never leaves"])
+def test_who_has_its_gpus_waits_for_the_cores_as_well_but_not_for_ever(notice_s: float, started: bool) -> None:
+    story = Story(params(queue("a", 8), queue("b")), [node("n", 16, cpu=64.0)], takes_s=lambda gang: 1e7)
+    filled(story, gang("hog", "b", units=8, cpu=60.0, notice_s=notice_s), gang("w", "b", units=8))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, cpu=40.0, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["hog"]
+    story.now_s = 110.0
+    story.room.finish("w", 110.0)
+    story.settle()
+    assert story.room.ledger.reservations["mine"].whole
+    assert "mine" not in story.order(), "its GPUs are there, its cores are not"
+    story.to(300.0)
+    assert ("mine" in story.order()) is started
+    assert ("mine" in story.room.kept_for) is False
+
+
+def test_cores_that_another_waits_for_hold_up_nobody_whose_own_are_there() -> None:
+    story = Story(params(queue("a", 16), queue("b")), [node("n", 16, cpu=128.0)], takes_s=lambda gang: 1e7)
+    notices_s = (5.0, 90.0)
+    filled(story, *(gang(f"b{at}", "b", units=8, cpu=60.0, notice_s=notices_s[at]) for at in range(2)))
+    story.now_s = 100.0
+    story.submit(*(gang(f"a{at}", "a", units=8, cpu=60.0, created_s=100.0 + at) for at in range(2)))
+    story.settle()
+    story.run(110.0)
+    assert story.order()[2:] == ["a0"]
+    story.run(200.0)
+    assert story.order()[2:] == ["a0", "a1"]
+
+
 def test_cores_kept_for_one_that_is_deleted_are_free_again() -> None:
     story = Story(params(queue("a", 8), queue("b")), [node("n", cpu=64.0)], takes_s=lambda gang: 1e7)
     filled(story, gang("borrower", "b", units=8, cpu=60.0))

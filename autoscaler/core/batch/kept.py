@@ -16,6 +16,9 @@ from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
 FIRST_ENDS: Final = 256
 """Ends that are looked at first; most gangs start long before the last."""
 
+NEARLY: Final = 1e-6
+"""Cores or GiB that rounding may leave."""
+
 
 def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) -> Start | None:
     """When a gang has room if all ends as expected; level 0 takes medians, level 1 ninth deciles."""
@@ -70,6 +73,18 @@ def units_for_starts(room: Room) -> list[int]:
     return out
 
 
+def is_there(room: Room, kept: Reservation) -> bool:
+    """Whether all that a reservation plans is held, and nobody who leaves has its cores or memory still."""
+    return kept.whole and bool(kept.plan) and not _lacking(room, kept)
+
+
+def _lacking(room: Room, kept: Reservation) -> dict[int, float]:
+    """Nodes on which cores or memory for a reservation are not free, with how many."""
+    nodes = dict.fromkeys(spot.node for spot in kept.spots if spot.cpu or spot.memory_gib)
+    short = {node: -room.ledger.spare_for(kept, node) for node in nodes}
+    return {node: lack for node, lack in short.items() if lack > NEARLY}
+
+
 def is_coming(room: Room, kept: Reservation, now_s: float) -> bool:
     """Whether all that a reservation lacks is held by gangs that leave, and not for too long already.
 
@@ -78,16 +93,24 @@ def is_coming(room: Room, kept: Reservation, now_s: float) -> bool:
     """
     if not kept.plan:
         return False
+    short = _lacking(room, kept)
     for node, units in kept.plan.items():
-        if kept.held.get(node, 0) >= units:
+        if kept.held.get(node, 0) >= units and node not in short:
             continue
         if not room.ledger.estate.nodes[node].usable:
             return False
-        coming = 0
-        for name, number in room.ledger.on_node[node].items():
-            run = room.runs.all.get(name)
-            if run is not None and run.leaving_s is not None and now_s - run.leaving_s <= room.params.stuck_s:
-                coming += number
-        if coming < room.ledger.promised(node, kept.gang):
+        leaving = _leaving(room, node, now_s)
+        coming = sum(room.ledger.on_node[node][name] for name in leaving)
+        if coming < room.ledger.promised(node, kept.gang) or (node in short and not leaving):
             return False
     return True
+
+
+def _leaving(room: Room, node: int, now_s: float) -> list[str]:
+    """Gangs that leave a node and are expected to be gone soon."""
+    out = []
+    for name in room.ledger.on_node[node]:
+        run = room.runs.all.get(name)
+        if run is not None and run.leaving_s is not None and now_s - run.leaving_s <= room.params.stuck_s:
+            out.append(name)
+    return out

@@ -176,6 +176,15 @@ class Ledger:
                 break
         return missing
 
+    def spare_for(self, reservation: Reservation, node: int) -> float:
+        """Free cores or GiB of a node, the scarcer, beyond what is kept there for this one; below 0 they are lacking."""
+        spare = self.estate.spare[node].copy()
+        for kept in self._planned[node].values():
+            for spot in kept.spots if kept is not reservation else ():
+                if spot.node == node:
+                    spare += (spot.cpu, spot.memory_gib)
+        return float(spare.min())
+
     def widen(self, extra: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """Let the estate offer more units for a moment; `narrow` takes the answer."""
         estate = self.estate

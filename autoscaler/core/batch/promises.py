@@ -23,7 +23,7 @@ def review(attempts: Attempts, now_s: float) -> None:
     for name, reservation in list(room.ledger.reservations.items()):
         waiting = room.kept_for.get(name)
         if waiting is not None:
-            if reservation.whole and reservation.plan:
+            if kept.is_there(room, reservation):
                 _start_kept(attempts, waiting, reservation, now_s)
             elif not kept.is_coming(room, reservation, now_s):
                 room.keep_no_more(name, now_s)
