@@ -372,12 +372,14 @@ def test_who_has_its_gpus_waits_for_the_cores_as_well_but_not_for_ever(notice_s:
 
 
 def test_cores_that_another_waits_for_hold_up_nobody_whose_own_are_there() -> None:
-    story = Story(params(queue("a", 16), queue("b")), [node("n", 16, cpu=128.0)], takes_s=lambda gang: 1e7)
-    notices_s = (5.0, 90.0)
-    filled(story, *(gang(f"b{at}", "b", units=8, cpu=60.0, notice_s=notices_s[at]) for at in range(2)))
+    story = Story(params(queue("a", 16), queue("b")), [node("n", 16, cpu=120.0)], takes_s=lambda gang: 1e7)
+    filled(story, gang("b0", "b", units=8, cpu=20.0, notice_s=5.0), gang("b1", "b", units=8, cpu=100.0, notice_s=90.0))
     story.now_s = 100.0
-    story.submit(*(gang(f"a{at}", "a", units=8, cpu=60.0, created_s=100.0 + at) for at in range(2)))
+    story.submit(
+        gang("a0", "a", units=8, cpu=20.0, created_s=100.0), gang("a1", "a", units=8, cpu=60.0, created_s=101.0)
+    )
     story.settle()
+    assert story.victims() == ["b0", "b1"]
     story.run(110.0)
     assert story.order()[2:] == ["a0"]
     story.run(200.0)

@@ -177,7 +177,7 @@ class Ledger:
         return missing
 
     def spare_for(self, reservation: Reservation, node: int) -> float:
-        """Free cores or GiB of a node, the scarcer, beyond what is kept there for this one; below 0 they are lacking."""
+        """Cores or GiB, the scarcer, that are free on a node beyond what is kept for this one; below 0 they lack."""
         spare = self.estate.spare[node].copy()
         for kept in self._planned[node].values():
             for spot in kept.spots if kept is not reservation else ():
