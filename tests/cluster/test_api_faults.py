@@ -12,6 +12,7 @@ from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.scene import FLOOD, QUEUE, WITHIN_S
 from tests.cluster.service import Service
+from tests.cluster.test_leadership import COLD_S, LOST
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(300)]
 
@@ -19,7 +20,7 @@ OUTAGE_S: Final = 20.0
 """Long enough for a back-off that knows no bound to outlast an interval."""
 
 LEASE: Final = {"duration_s": 60, "deadline_s": 50, "renew_s": 2}
-"""Longer than the outage: with the default lease the process would rightly end, which is test_leadership's subject."""
+"""Longer than the outage: with the default lease the process would rightly end, as the last story here shows."""
 
 
 def test_killed_and_restarted_in_mid_burst(own_plane: Plane, engines: Engines) -> None:
@@ -61,6 +62,30 @@ def test_frozen_it_accepts_and_never_answers(own_plane: Plane, engines: Engines)
     assert not service.shrinks()
     counts = service.counts()
     assert [before for before, _ in counts[1:]] == [after for _, after in counts[:-1]], "each patch saw the one before"
+
+
+def test_killed_for_longer_than_the_lease_as_it_is_shipped_lasts(own_plane: Plane, engines: Engines) -> None:
+    """The lead cannot be confirmed, so the process ends; started again, it waits for the server, then for the lease."""
+    service = Service(own_plane, engines, "default", "chat", replicas=2, max_replicas="12")
+    ips = service.wait_ready(2)
+    with Controller(own_plane) as controller:
+        controller.wait_leading()
+        engines.of_all(ips, **QUEUE)
+        wait_for(lambda: service.replicas() > 2, 30, "growth")
+        own_plane.api.kill()
+        killed_s = time.monotonic()
+        engines.of_all(ips, **FLOOD)
+        assert controller.wait(20) == LOST
+        controller.start()
+        time.sleep(max(0.0, killed_s + OUTAGE_S - time.monotonic()))
+        assert controller.returncode is None, "a start while there is no API server is no reason to end"
+        own_plane.restart_api()
+        before = service.replicas()
+        wait_for(lambda: service.replicas() > before, COLD_S + WITHIN_S, "growth after the server's return")
+        engines.of_all(service.ips(), **FLOOD)
+        wait_for(lambda: service.replicas() == 12, 60, "the maximum")
+        assert controller.returncode is None
+    assert not service.shrinks()
 
 
 def _told(controller: Controller, service: Service) -> str:

@@ -124,6 +124,8 @@ def test_a_policy_shows_what_is_true_of_it_and_since_when(scene: Scene) -> None:
     }  # fmt: skip
     scene.engines.of_all(ips, **FLOOD)
     wait_for(lambda: _status(service).get("desiredReplicas", 0) > 2, 30, "another figure in its status")
+    wait_for(lambda: _overload(service).get("deficitReplicas", 0) > 0, 30, "an overload in its status")
+    assert _overload(service).keys() >= {"deficitReplicas", "shedRatio", "retryAfterS", "expiresAt"}
     after = _since(service)
     assert {name: after[name] for name in before if name in after} == {n: s for n, s in before.items() if n in after}
     assert {"Ready=True", "Active=True", "Paused=False", "Shadow=False"} <= before.keys() & after.keys()
@@ -198,6 +200,11 @@ def _path(service: Service) -> str:
 def _status(service: Service) -> dict[str, Any]:
     status: dict[str, Any] = service.plane.call("GET", _path(service)).get("status", {})
     return status
+
+
+def _overload(service: Service) -> dict[str, Any]:
+    found: dict[str, Any] = _status(service).get("overload", {})
+    return found
 
 
 def _since(service: Service) -> dict[str, str]:
