@@ -97,6 +97,7 @@ class Facts:
             api_requests=sum((api.answers for api in self._apis), Counter()),
             lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
             waiting={"audit": recorder.audit.waiting, "journal": recorder.journal.waiting},
+            gpus=self._gpus.uses(self._cluster.workload_of),
             keda=self._keda.figures(),
             version=__version__,
             config_hash=self._config_hash,

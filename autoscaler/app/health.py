@@ -1,10 +1,11 @@
 """Pods whose GPU has failed count as serving nobody, whatever their probes say.
 
-Enters: changes of pods, the pages of the DCGM exporter. Leaves: a veto per pod, and a word to the workload when one
-fails. Without an exporter in the settings nothing is vetoed.
+Enters: changes of pods, the pages of the DCGM exporter. Leaves: a veto per pod, a word to the workload when one fails,
+and what its GPUs do, for people. Without an exporter in the settings nothing is vetoed and nothing is known.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 from autoscaler.adapters.engines.dcgm import GpuHealth, GpuWatch
 from autoscaler.adapters.engines.targets import GpuTarget
@@ -13,6 +14,7 @@ from autoscaler.adapters.kube.membership import serving_since_s
 from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.selectors import matches
 from autoscaler.ports import Clock
+from autoscaler.record.gpu_metrics import GpuUse
 from autoscaler.settings.parts import GpuExporter
 
 
@@ -54,3 +56,31 @@ class GpuVeto:
     def failed(self, pod: str) -> bool:
         """Whether a GPU of ``namespace/name`` has failed."""
         return self.failure(pod) is not None
+
+    def uses(self, workload_of: Callable[[str], str | None]) -> dict[str, GpuUse]:
+        """What the GPUs of each workload do; `workload_of` is asked by ``namespace/name`` of a pod."""
+        found: defaultdict[str, list[GpuHealth]] = defaultdict(list)
+        for health in self._watch.known():
+            workload = workload_of(health.pod)
+            if workload is not None:
+                found[workload].append(health)
+        return {workload: _use(pods) for workload, pods in found.items()}
+
+
+def _use(pods: list[GpuHealth]) -> GpuUse:
+    busy = _sum(None if pod.utilisation_ratio is None else pod.utilisation_ratio * pod.gpus for pod in pods)
+    return GpuUse(
+        memory_used_bytes=_sum(pod.memory_used_bytes for pod in pods),
+        memory_free_bytes=_sum(pod.memory_free_bytes for pod in pods),
+        utilisation_ratio=None if busy is None else busy / sum(pod.gpus for pod in pods),
+    )
+
+
+def _sum(figures: Iterable[float | None]) -> float | None:
+    """None as soon as one of them is not known."""
+    total = 0.0
+    for figure in figures:
+        if figure is None:
+            return None
+        total += figure
+    return total

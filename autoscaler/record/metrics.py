@@ -3,7 +3,8 @@
 Enters: the newest frame of every workload, what was counted since the start, figures of the process. Leaves: families,
 each a metric of the catalogue with its labelled values. A figure that is not known has no value at all, which is not
 zero. Labels are the workload and closed sets of codes, never a pod: a workload has at most 41 series, one more for each
-verdict and reason and for each outcome that occurred, and behind KEDA one more and one for each limit of its HPA.
+verdict and reason and for each outcome that occurred, behind KEDA one more and one for each limit of its HPA, and three
+where an exporter shows its GPUs.
 Dashboards and alerts read the names: renaming one is a breaking change.
 """
 
@@ -14,6 +15,7 @@ from typing import Final
 
 from autoscaler.core.scale.overload import Overload
 from autoscaler.record.families import OWNER, Family, Kind, Labels, Metric, owner
+from autoscaler.record.gpu_metrics import GPUS, GpuUse, gpu_families
 from autoscaler.record.keda_metrics import KEDA, KedaFigures, keda_families
 from autoscaler.record.past_metrics import METRICS, past_families
 from autoscaler.record.pool_metrics import POOLS, pool_families
@@ -51,6 +53,8 @@ class Process:
     """Lines, events and entries given up so far, by stream, such as audit."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Lines that a sink has not taken yet, by stream."""
+    gpus: Mapping[str, GpuUse] = field(default_factory=dict)
+    """By workload."""
     keda: KedaFigures | None = None
     """None where KEDA is not answered."""
     version: str = ""
@@ -171,7 +175,7 @@ _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a ha
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
-    *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
+    *GPUS, *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
 )  # fmt: skip
 """Every metric there is."""
 
@@ -236,5 +240,6 @@ def _of_process(process: Process, workloads: int) -> Iterator[Family]:
     for metric, values in by_code.items():
         yield Family(metric, {(code,): float(value) for code, value in values.items()})
     yield Family(_REQUESTS, {labels: float(count) for labels, count in process.api_requests.items()})
+    yield from gpu_families(process.gpus)
     if process.keda is not None:
         yield from keda_families(process.keda)

@@ -8,6 +8,7 @@ import pytest
 
 from autoscaler.core.scale.overload import Overload
 from autoscaler.record.families import Family, Kind, owner
+from autoscaler.record.gpu_metrics import GpuUse
 from autoscaler.record.keda_metrics import KedaFigures
 from autoscaler.record.metrics import CATALOGUE, Process, families
 from autoscaler.record.pool_status import PoolStatus
@@ -26,7 +27,7 @@ PROCESS = Process(
     api_requests={("GET", "2xx"): 5, ("PATCH", "timeout"): 1}, lost={"audit": 0, "events": 4}, waiting={"audit": 7},
     keda=KedaFigures(calls={("GetMetrics", "OK"): 9, ("IsActive", "UNAVAILABLE"): 1}, streams=2, plaintext=True,
                       certificate_ends_s=1.8e9, hpa={"demo/chat": (4, ("TOLERANCE",))}),
-    version="0.1.0", config_hash="3f2a",
+    gpus={"demo/chat": GpuUse(120e9, 40e9, 0.4)}, version="0.1.0", config_hash="3f2a",
 )  # fmt: skip
 
 
@@ -84,6 +85,13 @@ def test_a_figure_that_is_not_known_has_no_value_which_is_not_zero() -> None:
     assert "headroom_leader" not in told
     assert "headroom_desired_gpus" not in told
     assert "headroom_keda_certificate_not_after_timestamp_seconds" not in made(process=Process(keda=KedaFigures()))
+
+
+def test_what_an_exporter_does_not_show_of_gpus_has_no_value() -> None:
+    told = made(process=Process(gpus={"demo/chat": GpuUse(9.0, 0.0, None), "demo/code": GpuUse(None, None, 0.5)}))
+    assert told["headroom_gpu_memory_used_bytes"].values == {("demo", "chat"): 9.0}
+    assert told["headroom_gpu_memory_free_bytes"].values == {("demo", "chat"): 0.0}
+    assert told["headroom_gpu_utilisation_ratio"].values == {("demo", "code"): 0.5}
 
 
 def test_demand_that_fits_is_no_overload_and_zero_replicas_short() -> None:

@@ -10,7 +10,7 @@ that is off the bus may not be shown at all.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from autoscaler.adapters.engines.fetch import Trouble, fetching
@@ -166,6 +166,13 @@ class GpuWatch:
             if pod in node.health and mono_s - node.page_s <= STALE_S:
                 return node.health[pod]
         return None
+
+    def known(self) -> Iterator[GpuHealth]:
+        """What the exporters said of every pod in the last minute."""
+        mono_s = self._clock.monotonic()
+        for node in self._nodes.values():
+            if mono_s - node.page_s <= STALE_S:
+                yield from node.health.values()
 
     def _absorb(self, target: GpuTarget, answer: bytes | Trouble) -> bool:
         if isinstance(answer, Trouble):
