@@ -67,16 +67,18 @@ class Health(HealthServicer):  # type: ignore[misc] # the package has no types
         return self._status(request.service)
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
-        """The status now and whenever it changes, until the server stops."""
+        """The status now and whenever it changes, until the server stops, which is the last change."""
         with self._room.taken() as free:
             if not free:
                 await _no_room(context)
             told: health_pb2.HealthCheckResponse | None = None
-            while told is None or not self._bells.closed:
+            while True:
                 status = self._status(request.service)
                 if status != told:
                     await context.write(status)
                     told = status
+                if self._bells.closed:
+                    return
                 await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
     def _status(self, service: str) -> health_pb2.HealthCheckResponse:

@@ -36,13 +36,17 @@ CALLS: Final = 512
 CALLERS: Final = 2
 """Connections' worth of calls at once: a caller that begins them and never sends what it asks leaves KEDA as many."""
 
-HANDSHAKE_S: Final = 10.0
-KEEPALIVE_S: Final = 30.0
+HANDSHAKE_S: Final = 5.0
+"""For TLS and HTTP/2's greeting: so long a crowd that says nothing keeps new callers out, not those that are in."""
+
+KEEPALIVE_S: Final = 10.0
 KEEPALIVE_TIMEOUT_S: Final = 10.0
-"""KEDA sends no keepalive of its own: this is how a caller that vanished is noticed."""
+"""KEDA sends no keepalive of its own: this is how a caller that vanished is noticed, and how long a crowd that only
+greets keeps new callers out."""
 
 CONNECTION_AGE_S: Final = 600.0
-"""Callers look the address up again, and greet anew with a renewed certificate."""
+"""Callers look the address up again, and greet anew with a renewed certificate. So long a crowd that does all that
+HTTP/2 asks for keeps new callers out; with a client authority only those can whom it has signed for."""
 
 STOP_S: Final = 2.0
 """For calls on their way when the server stops."""
