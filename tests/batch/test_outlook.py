@@ -82,3 +82,17 @@ def test_a_start_is_foretold_for_when_cores_and_memory_are_left_as_well() -> Non
     story.submit(gang("never", units=1, cpu=65.0, created_s=2.0))
     story.settle()
     assert told(story, "never").reason is BatchReason.TOO_LARGE
+
+
+def test_what_somebody_leaves_for_another_is_foretold_to_nobody_else() -> None:
+    story = Story(params(queue("a", 8), queue("b"), queue("c")), racks(1, 1), takes_s=lambda gang: 1e7)
+    story.submit(gang("borrower", "b", units=8, notice_s=45.0))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0, expected_s=500.0))
+    story.settle()
+    story.submit(gang("next", "c", units=8, created_s=101.0))
+    story.settle()
+    assert told(story, "next").p50_s is None, "not at 145 s, when mine starts"
+    story.run(150.0)
+    assert told(story, "next").p50_s == 645.0

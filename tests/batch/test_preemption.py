@@ -82,6 +82,25 @@ def test_an_eviction_that_costs_more_than_waiting_waits_until_the_grace_is_over(
     assert late.victims() == ["borrower"]
 
 
+@pytest.mark.parametrize(
+    ("claimant", "guaranteed", "victims"),
+    [
+        pytest.param("a", 0, [], id="a fair share is not"),
+        pytest.param("a", 4, ["b1"], id="a guarantee is"),
+        pytest.param("b", 0, ["b1"], id="a priority is"),
+    ],
+)
+def test_once_the_grace_is_over_only_some_rights_are_worth_any_cost(
+    claimant: str, guaranteed: int, victims: list[str]
+) -> None:
+    story = Story(params(queue("a", guaranteed), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    filled(story, *(gang(f"b{at}", "b", units=4, priority=-9, restart_s=30.0 * (2 - at)) for at in range(2)))
+    story.now_s = 40_000.0
+    story.submit(gang("mine", claimant, units=4, created_s=40_000.0, priority=-5))
+    story.to(40_100.0)
+    assert story.victims() == victims, "11 h of work on 4 GPUs against 1.2 h of waiting"
+
+
 def test_a_gang_is_left_alone_until_its_lease_ends() -> None:
     story = Story(params(queue("a", 8), queue("b", min_runtime_s=300.0)), racks(1, 1))
     filled(story, gang("borrower", "b", units=8))

@@ -5,6 +5,7 @@ is changed. What gangs hold on loan is not counted on: it goes back to serving.
 """
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -38,8 +39,18 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
     return None
 
 
+def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tuple[float, str]], now_s: float) -> bool:
+    """Whether a gang is expected to have room by an instant. `ends` are the expected ends, the earliest first."""
+    early = ends[: bisect_right(ends, deadline_s, key=lambda each: each[0])]
+    due = [each for each in arrivals(room.ledger.estate) if each.at_s <= deadline_s]
+    wanted, own = room.ask(waiting.brand), room.ledger.reservations.get(waiting.gang.name)
+    endings = [*due, *_endings(room, early)]
+    held = {} if own is None else own.held
+    return first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=held) is not None
+
+
 def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str]]:
-    """When each gang that holds GPUs is expected to leave them."""
+    """When each gang that holds GPUs is expected to leave them; who leaves for another leaves nothing to others."""
     ratios = {queue: room.runs.ratios(queue)[level] for queue in room.tree.leaves.values()}
     return [
         (
@@ -49,6 +60,7 @@ def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str
             name,
         )
         for name, run in room.runs.all.items()
+        if run.leaves_for not in room.kept_for
     ]
 
 

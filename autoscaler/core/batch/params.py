@@ -71,7 +71,10 @@ class QueueSpec:
     min_runtime_s: float = 0.0
     """A gang that was admitted is left alone for this long: a lease."""
     grace_s: float = 60.0
-    """How long a gang within what is guaranteed waits before others must give way, whatever that costs."""
+    """How long a gang waits before what its queue is guaranteed, or its priority, is worth any cost to others.
+
+    For a fair share beyond that, others give way only where less is lost than waiting costs.
+    """
     reclaims: bool = True
     """Whether it makes others give way at all."""
     preempts_own: bool = True

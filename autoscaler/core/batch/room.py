@@ -254,6 +254,7 @@ class Room:
         self.backlog.touch(run.queue)
         self.evictions[run.name] = run.evictions + 1
         if beneficiary:
+            run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, cost)
 

@@ -42,6 +42,8 @@ class Running:
     on_loan: bool = False
     leaving_s: float | None = None
     """Since when it was asked to leave; it holds its GPUs still and counts for no quota."""
+    leaves_for: str | None = None
+    """The gang that gets its place, while it leaves for one."""
     evictions: int = 0
 
     @property
@@ -77,6 +79,8 @@ class Past:
 @dataclass(slots=True)
 class _Past:
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_RATIOS))
+    quantiles: tuple[float, float] | None = None
+    """Of the ratios; found when somebody asks."""
     gpu_s: float = 0.0
     """Decayed use up to `at_s`."""
     rate: float = 0.0
@@ -134,15 +138,17 @@ class Runs:
     def ran(self, run: Running, now_s: float) -> None:
         """A gang ended by itself: how long it ran beside what was expected is learnt."""
         if run.expected_s > 0:
-            self._past[run.queue].ratios.append(max(0.0, now_s - run.started_s) / run.expected_s)
+            past = self._past[run.queue]
+            past.ratios.append(max(0.0, now_s - run.started_s) / run.expected_s)
+            past.quantiles = None
 
     def ratios(self, queue: int) -> tuple[float, float]:
         """Run time over expected run time of the queue's gangs, median and ninth decile."""
-        ratios = self._past[queue].ratios
-        if len(ratios) < 8:
-            return PRIOR
-        quantiles = spread(ratios)
-        return max(quantiles.p50_s, 0.01), max(quantiles.p90_s, 0.01)
+        past = self._past[queue]
+        if past.quantiles is None:
+            found = spread(past.ratios) if len(past.ratios) >= 8 else None
+            past.quantiles = PRIOR if found is None else (max(found.p50_s, 0.01), max(found.p90_s, 0.01))
+        return past.quantiles
 
     def use(self, queue: int, gpus: float, now_s: float) -> float:
         """Change what a queue uses, serving's use of the tenant included. Returns its decayed GPU-seconds up to now."""
@@ -159,7 +165,7 @@ class Runs:
 
     def remember(self, queue: int, past: Past, at_s: float) -> None:
         """What was remembered of a queue at an instant is so again."""
-        self._past[queue] = _Past(deque(past.ratios, KEPT_RATIOS), past.used_gpu_s, 0.0, at_s)
+        self._past[queue] = _Past(deque(past.ratios, KEPT_RATIOS), None, past.used_gpu_s, 0.0, at_s)
 
     def _used(self, past: _Past, now_s: float) -> float:
         half_life_s = self._params.half_life_s

@@ -35,6 +35,8 @@ class Searches:
 
     attempts: Attempts
     evicted: list[Evicted] = field(default_factory=list)
+    ends: list[tuple[float, str]] | None = None
+    """Expected ends of what runs, the earliest first; found when somebody asks."""
 
     def run(self, now_s: float) -> bool:
         """Heads that may make others leave look for victims, the longest-waiting first; False where the bound ended it.
@@ -67,13 +69,14 @@ class Searches:
         room, name = self.attempts.room, waiting.gang.name
         load = room.backlog.loads[waiting.brand]
         books = Books(room.tree, room.ledger, room.placer, room.runs, room.exchanges, room.params.max_evictions)
-        spec = room.tree.spec(waiting.queue)
         if room.tree.within(waiting.queue, load) and self._unkept(name) and self.attempts.start(waiting, now_s):
             return True
         found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
-        waited_s = max(0.0, now_s - waiting.gang.created_s)
-        owed = waited_s >= spec.grace_s
-        if found is None or not found.victims or not (owed or self._pays(waiting, found, now_s)):
+        if (
+            found is None
+            or not found.victims
+            or not (self._owed(waiting, found, now_s) or self._pays(waiting, found, now_s))
+        ):
             within = room.tree.within(waiting.queue, load)
             self.attempts.memory.searched[name] = now_s + (SEARCH_AGAIN_S if within else SEARCH_SHARE_AGAIN_S)
             return False
@@ -102,11 +105,16 @@ class Searches:
             room.ledger.unreserve(other)
         return bool(beyond)
 
+    def _owed(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
+        """Whether the gang's right does not depend on what it costs; a fair share is never worth more than is lost."""
+        waited_s = max(0.0, now_s - waiting.gang.created_s)
+        fair = any(victim.reason is BatchReason.FAIR_SHARE for victim in found.victims)
+        return not fair and waited_s >= self.attempts.room.tree.spec(waiting.queue).grace_s
+
     def _pays(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
         """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
         room = self.attempts.room
-        load = room.backlog.loads[waiting.brand]
-        start = kept.expected_start(room, waiting, now_s, level=0)
-        if start is None:
-            return True
-        return found.cost_gpu_s < load.amounts[0] / MILLIONTHS * (start.at_s - now_s)
+        if self.ends is None:
+            self.ends = sorted(kept.expected_ends(room, now_s, level=0))
+        gpus = room.backlog.loads[waiting.brand].amounts[0] / MILLIONTHS
+        return not kept.has_room_by(room, waiting, now_s + found.cost_gpu_s / gpus, self.ends, now_s)
