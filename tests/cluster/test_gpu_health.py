@@ -24,7 +24,10 @@ OFF_THE_BUS: Final = 79
 PROCESS_ENDED: Final = 45
 """One that ends a process and not the GPU."""
 
-LINE: Final = 'DCGM_FI_DEV_XID_ERRORS{{UUID="GPU-{number}",namespace="{namespace}",pod="{pod}"}} {xid}\n'
+LINE: Final = """\
+DCGM_FI_DEV_XID_ERRORS{{UUID="GPU-{number}",namespace="{namespace}",pod="{pod}"}} {xid}
+DCGM_FI_DEV_GPU_UTIL{{UUID="GPU-{number}",namespace="{namespace}",pod="{pod}"}} 50
+"""
 
 
 class Exporter:
@@ -67,6 +70,8 @@ def test_a_pod_whose_gpu_has_failed_serves_nobody_until_it_is_repaired(exporter:
     lost, hurt, well = sorted(pod["metadata"]["name"] for pod in service.pods())
     shown.shows(service, {lost: 0, hurt: 0, well: 0})
     wait_for(lambda: shown.asked > 1, 3 * PAGE_S, "a page on which all is well")
+    busy = f'headroom_gpu_utilisation_ratio{{namespace="{service.namespace}",workload="chat"}} 0.5'
+    wait_for(lambda: busy in str(scene.controller.get("/metrics")), WITHIN_S, "how busy they are", every_s=0.5)
 
     shown.shows(service, {lost: OFF_THE_BUS, hurt: PROCESS_ENDED, well: 0})
     words = f"problem: {service.namespace}/{lost} on "
