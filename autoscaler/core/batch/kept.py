@@ -40,8 +40,11 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
 
 
 def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tuple[float, str]], now_s: float) -> bool:
-    """Whether a gang is expected to have room by an instant. `ends` are the expected ends, the earliest first."""
-    early = ends[: bisect_right(ends, deadline_s, key=lambda each: each[0])]
+    """Whether a gang is expected to have room by an instant. `ends` are the expected ends, the earliest first.
+
+    No more than the first ends are looked at: a gang that waits for hundreds of others has no room soon.
+    """
+    early = ends[: min(FIRST_ENDS, bisect_right(ends, deadline_s, key=lambda each: each[0]))]
     due = [each for each in arrivals(room.ledger.estate) if each.at_s <= deadline_s]
     wanted, own = room.ask(waiting.brand), room.ledger.reservations.get(waiting.gang.name)
     endings = [*due, *_endings(room, early)]
