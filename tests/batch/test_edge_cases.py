@@ -178,6 +178,7 @@ BAD_GANGS: dict[str, tuple[dict[str, Any], BatchReason]] = {
     "more than anybody has": ({"pods": 16_384, "units": 1_000_000}, BatchReason.ABSURD),
     "negative cores": ({"cpu": -1.0}, BatchReason.ABSURD),
     "a run time that is no number": ({"expected_s": float("nan")}, BatchReason.ABSURD),
+    "no importance at all": ({"importance": 0.0}, BatchReason.ABSURD),
     "an unknown shape": ({"shape": "tpu"}, BatchReason.UNKNOWN_SHAPE),
     "an unknown level": ({"required": "planet"}, BatchReason.UNKNOWN_LEVEL),
     "an unknown queue": ({"queue": "x"}, BatchReason.UNKNOWN_QUEUE),

@@ -101,3 +101,13 @@ def test_a_loan_that_the_others_make_needless_is_not_recalled() -> None:
     story.room.checkpointed("small", 100.0)
     evicted, _ = story.room.recall(H100, 5, 100.0)
     assert [each.gang for each in evicted] == ["large"]
+
+
+def test_unimportant_gangs_are_recalled_first_and_the_bill_says_what_is_lost() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(gang("dear", units=8, lendable=True), gang("cheap", units=8, lendable=True, importance=0.5))
+    story.settle()
+    story.room.checkpointed("dear", 30.0)
+    evicted, bills = story.room.recall(H100, 8, 100.0)
+    assert [each.gang for each in evicted] == ["cheap"]
+    assert bills[0].lost_gpu_s == 8 * (100.0 + 120.0)

@@ -42,6 +42,34 @@ def test_who_wrote_a_checkpoint_last_leaves_first_and_the_cost_says_what_is_lost
     assert story.evicted[0][1].cost_gpu_s == pytest.approx(4 * (50.0 + 20.0))
 
 
+def test_an_unimportant_gang_leaves_before_an_important_one_that_loses_less() -> None:
+    story = Story(params(queue("a", 8), queue("b"), queue("c")), racks(1, 1))
+    filled(story, gang("scavenger", "b", units=4, importance=0.1), gang("critical", "c", units=4, importance=10.0))
+    story.room.checkpointed("critical", 900.0)
+    story.now_s = 1000.0
+    story.submit(gang("mine", "a", units=4, created_s=1000.0))
+    story.settle()
+    assert story.victims() == ["scavenger"]
+    assert story.evicted[0][1].cost_gpu_s == pytest.approx(4 * (1000.0 + 120.0)), "what is lost is told as it is"
+
+
+def test_an_unimportant_gang_of_a_queue_leaves_before_an_important_one_of_equal_priority() -> None:
+    story = Story(params(queue("a")), racks(1, 1))
+    filled(story, gang("critical", units=4, importance=10.0, priority=-9), gang("other", units=4, priority=-9))
+    story.room.checkpointed("critical", 900.0)
+    assert [run.name for run in story.room.runs.in_order(story.room.tree.index["a"])] == ["other", "critical"]
+
+
+@pytest.mark.parametrize(("importance", "victims"), [(1.0, []), (20.0, ["borrower"])], ids=str)
+def test_an_important_gang_waits_at_a_higher_cost(importance: float, victims: list[str]) -> None:
+    story = Story(params(queue("a", 8, grace_s=600.0), queue("b")), racks(1, 1))
+    filled(story, gang("borrower", "b", units=8, expected_s=1060.0))
+    story.now_s = 1000.0
+    story.submit(gang("mine", "a", units=8, created_s=1000.0, importance=importance))
+    story.settle()
+    assert story.victims() == victims, "60 s of waiting against 1,120 s of work"
+
+
 def test_case_36_whole_gangs_leave_and_only_those_that_are_needed() -> None:
     story = Story(params(queue("a", 8), queue("b")), racks(1, 3))
     filled(story, gang("wide", "b", pods=2, units=8), *(gang(f"s{at}", "b", units=1) for at in range(8)))

@@ -81,6 +81,8 @@ class Gang:
     """What it needs from the notice to its end, a checkpoint included."""
     restart_s: float | None = None
     """From an eviction to work again; None where it does not say."""
+    importance: float = 1.0
+    """What a second of its work counts beside an ordinary gang's, where it is weighed against others: its tier's."""
     lendable: bool = False
     """Whether it may run on GPUs that serving lends, and be recalled at any time."""
 
@@ -106,6 +108,8 @@ def refusal(gang: Gang, params: BatchParams, leaves: Mapping[str, int]) -> Refus
         return Refusal(BatchReason.PRIORITY, f"priority {gang.priority} is not below serving's", below)
     if not math.isfinite(gang.created_s):
         return Refusal(BatchReason.ABSURD, f"created {gang.created_s}", "give a finite time")
+    if not (math.isfinite(gang.importance) and gang.importance > 0):
+        return Refusal(BatchReason.ABSURD, f"importance {gang.importance}", "give more than 0")
     for name in ("expected_s", "min_runtime_s", "notice_s", "restart_s"):
         value = getattr(gang, name)
         if value is not None and not (math.isfinite(value) and value >= 0):

@@ -92,4 +92,4 @@ def recall(
 
 def bill(run: Running, units: int, bound: LoanBound, now_s: float) -> Bill:
     """What a recall costs, told when it is ordered."""
-    return Bill(run.name, units, run.cost_gpu_s(now_s), units * (bound.reclaim_s + bound.engine_start_s))
+    return Bill(run.name, units, run.lost_gpu_s(now_s), units * (bound.reclaim_s + bound.engine_start_s))

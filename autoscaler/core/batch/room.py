@@ -248,7 +248,7 @@ class Room:
 
     def evict(self, run: Running, reason: BatchReason, beneficiary: str, now_s: float) -> Evicted:
         """Ask a gang to leave: it counts no more, and holds its GPUs until it has left."""
-        cost = run.cost_gpu_s(now_s)
+        lost_gpu_s = run.lost_gpu_s(now_s)
         self.runs.leave(run, now_s)
         self.count(run.queue, run.load, -1, now_s)
         self.backlog.touch(run.queue)
@@ -256,7 +256,7 @@ class Room:
         if beneficiary:
             run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)
-        return Evicted(run.name, run.gang.queue, reason, beneficiary, cost)
+        return Evicted(run.name, run.gang.queue, reason, beneficiary, lost_gpu_s)
 
     def contradictions(self) -> list[str]:
         """Faults of the books; empty unless there is a fault in this room."""

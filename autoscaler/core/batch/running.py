@@ -51,14 +51,18 @@ class Running:
         """The gang's name."""
         return self.gang.name
 
-    def cost_gpu_s(self, now_s: float) -> float:
+    def lost_gpu_s(self, now_s: float) -> float:
         """Work that is lost when it leaves now: since the last checkpoint, and until it works again."""
         lost_s = max(0.0, now_s - self.checkpoint_s) + self.restart_s
         return self.load.amounts[0] / MILLIONTHS * lost_s
 
-    def key(self) -> tuple[int, float, str]:
-        """Order in which gangs of a queue give way: the unimportant first, then who loses the least time."""
-        return self.gang.priority, self.restart_s - self.checkpoint_s, self.gang.name
+    def cost_gpu_s(self, now_s: float) -> float:
+        """The same, weighed by its importance."""
+        return self.gang.importance * self.lost_gpu_s(now_s)
+
+    def key(self) -> tuple[int, float, float, str]:
+        """Order in which gangs of a queue give way: by priority, by importance, then who loses the least time."""
+        return self.gang.priority, self.gang.importance, self.restart_s - self.checkpoint_s, self.gang.name
 
     def end_s(self, ratio: float, now_s: float) -> float:
         """When it is expected to end; one that is over its time is taken to need another tenth of it."""
@@ -93,7 +97,7 @@ class Runs:
     def __init__(self, params: BatchParams, tree: QueueTree) -> None:
         self._params, self._tree = params, tree
         self.all: dict[str, Running] = {}
-        self._in_order: list[list[tuple[int, float, str]]] = [[] for _ in tree.specs]
+        self._in_order: list[list[tuple[int, float, float, str]]] = [[] for _ in tree.specs]
         self._past = [_Past() for _ in tree.specs]
 
     def start(self, run: Running) -> None:
@@ -128,7 +132,7 @@ class Runs:
 
     def in_order(self, queue: int) -> Iterator[Running]:
         """The gangs of a queue that may be asked to leave, the first to give way first."""
-        for _, _, name in self._in_order[queue]:
+        for *_, name in self._in_order[queue]:
             yield self.all[name]
 
     def count(self, queue: int) -> int:

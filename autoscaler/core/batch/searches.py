@@ -116,5 +116,5 @@ class Searches:
         room = self.attempts.room
         if self.ends is None:
             self.ends = sorted(kept.expected_ends(room, now_s, level=0))
-        gpus = room.backlog.loads[waiting.brand].amounts[0] / MILLIONTHS
-        return not kept.has_room_by(room, waiting, now_s + found.cost_gpu_s / gpus, self.ends, now_s)
+        a_second = waiting.gang.importance * room.backlog.loads[waiting.brand].amounts[0] / MILLIONTHS
+        return not kept.has_room_by(room, waiting, now_s + found.cost_gpu_s / a_second, self.ends, now_s)

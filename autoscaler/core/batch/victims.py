@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def cost_gpu_s(self) -> float:
-        """Work lost, in GPU-seconds."""
+        """Work lost, in GPU-seconds, weighed by importance."""
         return sum(victim.cost_gpu_s for victim in self.victims)
 
 
