@@ -2,7 +2,7 @@
 
 usage: python -m loadtests.bench.keda_server echo | ours OBJECTS STEPPING
 
-It prints its port and what its ScaledObjects take in memory; for each line on standard input it prints a figure of
+It prints its port and its memory before it knew a ScaledObject; for each line on standard input it prints a figure of
 itself, until that ends.
 """
 
@@ -171,7 +171,6 @@ async def ours(objects: int, stepping: int) -> None:
     runtime = Runtime(Ports(clock, memory, Replicas(clock), memory, memory, memory, memory, memory))
     for workload in list(known.claims)[:stepping]:
         runtime.put(Driven(workload, Params(tick_s=TICK_S, max_replicas=PODS), told=True))
-    claims_mib = rss_mib() - before_mib
     stop = asyncio.Event()
     async with garbage.rarely(clock), asyncio.TaskGroup() as group:
         with runtime.recorder.feed(10 * stepping) as feed:
@@ -181,7 +180,7 @@ async def ours(objects: int, stepping: int) -> None:
                 answers.note(_moved(first, workload))
             listening = group.create_task(answers.run(feed))
             async with server.serving(Listen("127.0.0.1", 0, None), answers) as port:
-                print(json.dumps({"port": port, "objects_mib": round(claims_mib, 1)}), flush=True)
+                print(json.dumps({"port": port, "before_mib": round(before_mib, 1)}), flush=True)
                 await _asked(lambda: {"rss_mib": round(rss_mib(), 1), "streams": counts.streams})
             stop.set()
             await running
