@@ -16,8 +16,8 @@ from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.outcome import Evicted
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.tree import MILLIONTHS
+from autoscaler.core.batch.trial import Books, Plan
 from autoscaler.core.batch.verdicts import why
-from autoscaler.core.batch.victims import Books
 
 MAX_VAIN: Final = 2
 """Searches in vain in one cycle for each that may succeed: they are quicker, and the next cycle goes on with others."""
@@ -105,13 +105,13 @@ class Searches:
             room.ledger.unreserve(other)
         return bool(beyond)
 
-    def _owed(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
+    def _owed(self, waiting: Waiting, found: Plan, now_s: float) -> bool:
         """Whether the gang's right does not depend on what it costs; a fair share is never worth more than is lost."""
         waited_s = max(0.0, now_s - waiting.gang.created_s)
         fair = any(victim.reason is BatchReason.FAIR_SHARE for victim in found.victims)
         return not fair and waited_s >= self.attempts.room.tree.spec(waiting.queue).grace_s
 
-    def _pays(self, waiting: Waiting, found: victims.Plan, now_s: float) -> bool:
+    def _pays(self, waiting: Waiting, found: Plan, now_s: float) -> bool:
         """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
         room = self.attempts.room
         if self.ends is None:

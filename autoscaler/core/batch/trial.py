@@ -1,0 +1,238 @@
+"""Trying out which candidates are enough: quota first, then room, then whom the others make needless.
+
+Enters: who waits and who may be asked, the cheapest first. Leaves: a plan whose placement was found with the victims
+gone, or None. All that is changed on the way is changed back. Who may be asked at all is decided in `victims`.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.exchanges import Exchanges
+from autoscaler.core.batch.gangs import PodSet
+from autoscaler.core.batch.ledger import Ledger
+from autoscaler.core.batch.placement import Ask, Placer, Spot, pods_within
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.running import Running, Runs
+from autoscaler.core.batch.tree import Load, QueueTree
+from autoscaler.core.columns import F64
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """All that a search reads, and changes only to try."""
+
+    tree: QueueTree
+    ledger: Ledger
+    placer: Placer
+    runs: Runs
+    exchanges: Exchanges
+    max_evictions: int
+    """Of one gang, before it gives way to guarantees only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A gang that may be asked to leave for another."""
+
+    run: Running
+    reason: BatchReason
+    own: int
+    """The waiting gang's side below the queue at which the two paths meet; 0 within one queue."""
+    other: int
+    """The victim's side."""
+    cost_gpu_s: float
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who leaves, and where the waiting gang goes then."""
+
+    victims: tuple[Candidate, ...]
+    spots: tuple[Spot, ...]
+
+    @property
+    def cost_gpu_s(self) -> float:
+        """Work lost, in GPU-seconds, weighed by importance."""
+        return sum(victim.cost_gpu_s for victim in self.victims)
+
+
+@dataclass(slots=True)
+class Trial:
+    """One try with the candidates at hand; all that it changes it changes back."""
+
+    books: Books
+    waiting: Waiting
+    load: Load
+    wanted: Ask
+    candidates: list[Candidate]
+    chosen: list[Candidate] = field(default_factory=list)
+    by_node: dict[int, list[int]] = field(default_factory=dict)
+    """Candidates on each node, cheapest first."""
+    gone: set[int] = field(default_factory=set)
+
+    def run(self) -> Plan | None:
+        """The plan; None where these candidates are not enough."""
+        estate = self.books.ledger.estate
+        version = estate.version
+        for at, candidate in enumerate(self.candidates):
+            spots = self.books.ledger.holdings[candidate.run.name].spots
+            for node in dict.fromkeys(spot.node for spot in spots):
+                self.by_node.setdefault(node, []).append(at)
+        found = self._found()
+        for candidate in reversed(self.chosen):
+            self._back(candidate)
+        estate.version = version
+        return found
+
+    def _found(self) -> Plan | None:
+        if not self._quota() or not self._room():
+            return None
+        self._trim()
+        spots = self.books.placer.take(self.wanted)
+        assert spots is not None
+        self.books.placer.give(spots, self.wanted)
+        return Plan(tuple(self.chosen), spots)
+
+    def _quota(self) -> bool:
+        """Choose the cheapest until the quota allows the gang."""
+        at = 0
+        while self.books.tree.verdict(self.waiting.queue, self.load) is not None:
+            while at < len(self.candidates) and not self._may(at):
+                at += 1
+            if at == len(self.candidates):
+                return False
+            self._choose(at)
+        return True
+
+    def _room(self) -> bool:
+        """Choose where a slot of the size that is short costs least, until the gang has room."""
+        options: list[tuple[float, int, list[int]]] = []
+        touched: set[int] = set()
+        while not self._fits():
+            while options and (options[-1][1] in touched or not all(self._may(at) for at in options[-1][2])):
+                options.pop()
+            if not options:
+                options, touched = self._options(), set()
+                if not options:
+                    return False
+            _, _, group = options.pop()
+            for at in group:
+                self._choose(at)
+                holding = self.books.ledger.holdings[self.candidates[at].run.name]
+                touched.update(spot.node for spot in holding.spots)
+        return True
+
+    def _fits(self) -> bool:
+        spots = self.books.placer.take(self.wanted)
+        if spots is None:
+            return False
+        self.books.placer.give(spots, self.wanted)
+        return True
+
+    def _options(self) -> list[tuple[float, int, list[int]]]:
+        """For each node, who gains a slot there at the least cost: (cost of a slot, node, who), the best last."""
+        size, shape, pods, pod_set = self._short()
+        estate = self.books.ledger.estate
+        out = []
+        for node, here in self.by_node.items():
+            if int(estate.shape[node]) != shape:
+                continue
+            free, group, cost = int(estate.free[node]), [], 0.0
+            holding = self.books.ledger.on_node[node]
+            spare = None if pod_set is None else estate.spare[node].copy()
+            slots = _slots(free // size, pod_set, spare)
+            for at in here:
+                if self._may(at):
+                    group.append(at)
+                    cost += self.candidates[at].cost_gpu_s
+                    free += holding[self.candidates[at].run.name]
+                    if spare is not None:
+                        spare += self._held_spare(at, node)
+                    gained = min(pods, _slots(free // size, pod_set, spare) - slots)
+                    if gained > 0:
+                        out.append((cost / gained, node, group))
+                        break
+        out.sort(key=lambda each: (-each[0], -each[1]))
+        return out
+
+    def _held_spare(self, at: int, node: int) -> F64:
+        """Cores and GiB that a candidate holds on a node."""
+        spots = self.books.ledger.holdings[self.candidates[at].run.name].spots
+        here = [(spot.cpu, spot.memory_gib) for spot in spots if spot.node == node]
+        return np.asarray(np.array(here, dtype=np.float64).sum(axis=0))
+
+    def _short(self) -> tuple[int, int, int, PodSet | None]:
+        """(units, shape, pods) of the pods there is too little room for: the largest that the count refutes.
+
+        With them the pod set, where cores or memory may be what is short.
+        """
+        estate, wanted = self.books.ledger.estate, self.wanted
+        if wanted.levels[-1] > len(self.books.placer.levels):
+            ((shape, units),) = wanted.units.items()
+            return units, shape, 1, None
+        vector = wanted.form.pod_sets if wanted.vector else ()
+        for units, pods, shape, pod_set in wanted.pods:
+            short = wanted.need[shape] > estate.slots[0][0, shape]
+            if any(short[at] and size <= units for at, size in enumerate(estate.sizes)):
+                return units, shape, pods, vector[pod_set] if vector else None
+        units, pods, shape, pod_set = wanted.pods[0]
+        return units, shape, pods, vector[pod_set] if vector else None
+
+    def _may(self, at: int) -> bool:
+        """Whether a candidate may be chosen, those chosen already taken off its queue."""
+        if at in self.gone:
+            return False
+        candidate, tree = self.candidates[at], self.books.tree
+        leaf, taken = candidate.run.queue, candidate.run.load
+        match candidate.reason:
+            case BatchReason.OUTRANKED:
+                return True
+            case BatchReason.RECLAIMED:
+                return tree.exceeds(candidate.other, self.load) and tree.exceeds(leaf, self.load)
+            case _:
+                after = tree.share(candidate.other, taken, -1)
+                return tree.share(candidate.own, self.load) <= after and all(
+                    tree.used[at][shape] - units >= tree.quotas[at].guaranteed[shape]
+                    for at in tree.paths[leaf]
+                    for shape, units in taken.units
+                )
+
+    def _choose(self, at: int) -> None:
+        candidate = self.candidates[at]
+        self.gone.add(at)
+        self.chosen.append(candidate)
+        self.books.tree.remove(candidate.run.queue, candidate.run.load)
+        self._move(candidate, 1)
+
+    def _back(self, candidate: Candidate) -> None:
+        self._move(candidate, -1)
+        self.books.tree.add(candidate.run.queue, candidate.run.load)
+
+    def _move(self, candidate: Candidate, sign: int) -> None:
+        estate = self.books.ledger.estate
+        for spot in self.books.ledger.holdings[candidate.run.name].spots:
+            if estate.nodes[spot.node].usable:
+                estate.set_free(spot.node, int(estate.free[spot.node]) + sign * spot.units)
+                if spot.cpu or spot.memory_gib:
+                    estate.spare[spot.node] += (sign * spot.cpu, sign * spot.memory_gib)
+
+    def _trim(self) -> None:
+        """Leave out again, dearest first, whom the gang does not need."""
+        placer, tree = self.books.placer, self.books.tree
+        for candidate in sorted(self.chosen, key=lambda each: (-each.cost_gpu_s, each.run.name)):
+            self._back(candidate)
+            spots = placer.take(self.wanted) if tree.verdict(self.waiting.queue, self.load) is None else None
+            if spots is not None:
+                placer.give(spots, self.wanted)
+                self.chosen.remove(candidate)
+            else:
+                tree.remove(candidate.run.queue, candidate.run.load)
+                self._move(candidate, 1)
+
+
+def _slots(by_units: int, pod_set: PodSet | None, spare: F64 | None) -> int:
+    """Slots of a node, by its units and, where they count, by its spare cores and memory."""
+    return by_units if pod_set is None or spare is None else min(by_units, pods_within(pod_set, *spare.tolist()))
