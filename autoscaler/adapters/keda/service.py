@@ -2,7 +2,7 @@
 
 Enters: a reference to a ScaledObject with its trigger's metadata. Leaves: a spec from the trigger alone, numbers that
 are finite and never stand for something unknown, or a status code. The spec is given even where the policy or the
-measure is refused: without it KEDA would take our metric out of the HPA, where another trigger may then shrink alone, and the
+measure is refused: without it KEDA takes our metric out of the HPA, where another trigger then shrinks alone, and the
 words of a refused value reach the ScaledObject's events while those of a refused spec do not.
 """
 
