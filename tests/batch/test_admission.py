@@ -146,3 +146,49 @@ def test_the_reserved_start_counts_on_a_node_that_is_on_its_way() -> None:
     story.look([*racks(1, 1), node("new")])
     story.settle()
     assert story.order() == ["running", "head"]
+
+
+def test_brands_of_gangs_that_are_gone_take_no_memory_and_their_numbers_serve_others() -> None:
+    story = Story(params(), racks(1, 2), takes_s=lambda gang: 1e7)
+    story.submit(gang("first", pods=3, units=1), gang("stays", pods=2, units=8, created_s=1.0))
+    story.settle()
+    for at in range(3000):
+        story.submit(gang(f"g{at}", pods=2, units=8, expected_s=float(at)))
+        if at % 100 == 0:
+            story.settle()
+        story.room.cancel(f"g{at}", 0.0)
+        if at % 500 == 0:
+            story.look()
+            story.settle()
+    assert len(story.room.backlog.brands) < 2000
+    story.submit(*(gang(f"new{at}", pods=at + 1, units=1, expected_s=50.0, created_s=2.0) for at in range(3)))
+    story.settle()
+    assert story.order() == ["first", "new0", "new1", "new2"]
+    assert story.holds("a") == 3 + 1 + 2 + 3
+    story.look([])
+    story.look(racks(1, 2))
+    for at in range(1500):
+        story.submit(gang(f"more{at}", "a", pods=7, units=2, expected_s=1e5 + at))
+        story.room.cancel(f"more{at}", 0.5)
+    story.settle()
+    assert story.holds("a") == 3 + 1 + 2 + 3, "who lost its node comes back as it was"
+    story.room.finish("first", 1.0)
+    for at in range(3):
+        story.room.finish(f"new{at}", 1.0)
+    story.settle()
+    assert story.order()[-1] == "stays"
+    assert (story.holds("a"), story.room.contradictions()) == (16, [])
+
+
+def test_the_brand_of_a_gang_that_waits_is_never_let_go() -> None:
+    story = Story(params(), racks(1, 1))
+    story.submit(gang("stays", pods=2, units=8))
+    backlog = story.room.backlog
+    number = backlog.waiting["stays"].brand
+    freed = 0
+    for at in range(2500):
+        story.submit(gang("g", expected_s=float(at)))
+        freed += backlog.forget_brands(())
+        assert backlog.brands[number].form.units() == {H100: 16}
+    assert freed == 2
+    assert len(backlog.brands) < 1100

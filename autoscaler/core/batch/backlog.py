@@ -8,7 +8,7 @@ stand in one bucket: when the first does not fit the whole bucket steps aside, a
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,9 @@ from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.tree import ROOT, Load, QueueTree
 
 NOBODY: Final = -1
+SPARE_BRANDS: Final = 1000
+"""Brands without a gang that are kept all the same; each takes about a KiB."""
+
 Rank = tuple[int, float, int]
 """Priority (negative), time of creation, order of arrival: smaller goes first."""
 
@@ -67,6 +70,8 @@ class Backlog:
         self.loads: list[Load] = []
         """By brand."""
         self._brand_of: dict[Brand, int] = {}
+        self._unused: list[int] = []
+        """Numbers whose brand no gang has any more."""
         self._queues = [_Queue() for _ in tree.specs]
         self._heaps: list[list[tuple[tuple[int, int, float, Rank], int, int]]] = [[] for _ in tree.specs]
         self._version = [0] * len(tree.specs)
@@ -86,10 +91,24 @@ class Backlog:
         brand = Brand(form, lendable, expected_s)
         known = self._brand_of.get(brand)
         if known is None:
-            known = self._brand_of[brand] = len(self.brands)
-            self.brands.append(brand)
-            self.loads.append(self.tree.load(form))
+            if self._unused:
+                known = self._unused.pop()
+                self.brands[known], self.loads[known] = brand, self.tree.load(form)
+            else:
+                known = len(self.brands)
+                self.brands.append(brand)
+                self.loads.append(self.tree.load(form))
+            self._brand_of[brand] = known
         return known
+
+    def forget_brands(self, holding: Iterable[int]) -> bool:
+        """Let go of brands that nobody has, where they are many; `holding` are those of gangs that do not wait."""
+        live = {*self.population, *holding}
+        if len(self._brand_of) <= 2 * len(live) + SPARE_BRANDS:
+            return False
+        for brand in [brand for brand, number in self._brand_of.items() if number not in live]:
+            self._unused.append(self._brand_of.pop(brand))
+        return True
 
     def add(self, gang: Gang, queue: int, brand: int) -> Waiting:
         """A gang begins to wait."""

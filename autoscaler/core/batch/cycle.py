@@ -31,7 +31,7 @@ class Cycles:
             searched = {name: at_s for name, at_s in memory.searched.items() if name in waiting}
             self._memory = memory = Memory(epoch=room.epoch, searched=searched)
             room.expect()
-            room.forget_strangers()
+            room.tidy()
         attempts = Attempts(room, memory)
         searches = Searches(attempts)
         if memory.reviewed != (room.news, now_s):

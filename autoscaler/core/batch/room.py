@@ -195,8 +195,11 @@ class Room:
         self.runs.remember(at, past, at_s)
         self.backlog.used(at, self.runs.past(at, now_s).used_gpu_s, now_s)
 
-    def forget_strangers(self) -> None:
-        """Forget the evictions of gangs that were not seen again after a restart."""
+    def tidy(self) -> None:
+        """Forget the evictions of gangs that were not seen again after a restart, and brands that nobody has."""
+        brands = [*(each.brand for each in self.kept_for.values()), *(run.brand for run in self.runs.all.values())]
+        if self.backlog.forget_brands(brands):
+            self._asks = {}
         known = (self.backlog.waiting, self.kept_for, self.runs.all)
         self.evictions = {name: n for name, n in self.evictions.items() if any(name in each for each in known)}
 
