@@ -73,8 +73,8 @@ def test_in_a_burst_under_both_only_the_leader_writes(plane: Plane, namespace: s
         engines.of_all(ips, **QUEUE)
         wait_for(lambda: service.replicas() > 2, 30, "growth under the leader")
         wait_for(lambda: all(engines.asked[ip] > began[ip] + 5 for ip in ips), 30, "the burst to be read again by both")
-        wait_for(lambda: _applied(first) == len(service.counts()), 10, "the leader to write down what it did")
         assert {_credential(entry) for entry in service.patches()} == {first.credential}
+        wait_for(lambda: _applied(first) == len(service.counts()), 10, "the leader to write down what it did")
         assert second.get("/api/status")["replica"]["leading"] is False
         assert second.decisions() == second.journal() == []
     assert not service.shrinks()
