@@ -52,7 +52,8 @@ class Story:
         """One cycle now; whether anything was done."""
         done = self.cycles.cycle(self.now_s)
         if self.checks:
-            assert self.room.contradictions() == []
+            faults = self.room.contradictions()
+            assert faults == [], faults
         for admitted in done.admitted:
             self.admitted.append((self.now_s, admitted))
             run = self.room.runs.all[admitted.gang]

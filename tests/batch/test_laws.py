@@ -7,10 +7,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from autoscaler.core.batch import durable
 from autoscaler.core.batch.gangs import Gang
+from autoscaler.core.batch.ledger import Owner, PodSeen
+from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.params import BatchParams, Order, QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
-from tests.batch.builders import form, node, params, queue
+from tests.batch.builders import H100, form, node, params, queue
 from tests.batch.story import Story
 
 law = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -223,3 +226,48 @@ def test_no_gang_is_evicted_without_end_in_many_random_steps() -> None:
         assert max(per_gang.values(), default=0) <= 12, (seed, per_gang)
     assert admissions > 1000
     assert evictions > 40
+
+
+@given(seed=SEEDS)
+@law
+def test_law_pods_seen_late_or_too_long_and_restarts_upset_no_books(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes = [node(f"n{at}", rack=f"r{at // 3}", warm_units=8 * (at == 5)) for at in range(6)]
+    story = Story(tree_of(rng), nodes, takes_s=lambda gang: 1e9)
+    gangs: dict[str, Gang] = {}
+    pods: dict[str, list[PodSeen]] = {}
+    for number in range(25):
+        mine = replace(gang_of(rng, number % 12, story.now_s), lendable=bool(rng.random() < 0.3))
+        gangs[mine.name] = mine
+        story.room.lend({H100: LoanBound(int(rng.integers(0, 9)), expected_s=7200.0)})
+        story.submit(mine)
+        story.settle()
+        for _, each in story.admitted:
+            run = story.room.runs.all.get(each.gang)
+            if run is not None and run.leaving_s is None:
+                owner = Owner.LOAN if run.on_loan else Owner.FOREIGN
+                held = story.room.ledger.holdings[each.gang].spots
+                pods[each.gang] = [PodSeen(nodes[spot.node].name, H100, spot.units, owner, each.gang) for spot in held]
+        name = f"g{rng.integers(12)}"
+        what = rng.random()
+        if what < 0.25:
+            story.room.cancel(name, story.now_s)  # its pods are seen for a while still
+        elif what < 0.45:
+            pods.pop(name, None)
+            story.room.left(name, story.now_s)
+        elif what < 0.6:
+            again = Story(story.params, nodes, [pod for each in pods.values() for pod in each], now_s=story.now_s)
+            durable.unpack(again.room, durable.pack(story.room, story.now_s), story.now_s)
+            for each_name, each in gangs.items():
+                whole = sum(pod.units for pod in pods.get(each_name, ())) == sum(each.form.units().values())
+                if whole and rng.random() < 0.7:
+                    again.room.adopt(each, story.now_s, story.now_s)
+                else:
+                    again.submit(each)
+            story = again
+        lost = f"n{rng.integers(6)}" if rng.random() < 0.2 else ""
+        seen = [each for each in nodes if each.name != lost]
+        story.look(seen, [pod for each in pods.values() for pod in each if pod.node != lost])
+        story.to(story.now_s + float(rng.integers(1, 90)))
+        story.look(nodes, [pod for each in pods.values() for pod in each])
+        assert story.room.contradictions() == []
