@@ -258,12 +258,12 @@ def test_law_pods_seen_late_or_too_long_and_restarts_upset_no_books(seed: int) -
         elif what < 0.6:
             again = Story(story.params, nodes, [pod for each in pods.values() for pod in each], now_s=story.now_s)
             durable.unpack(again.room, durable.pack(story.room, story.now_s), story.now_s)
-            for each_name, each in gangs.items():
-                whole = sum(pod.units for pod in pods.get(each_name, ())) == sum(each.form.units().values())
+            for known in gangs.values():
+                whole = sum(pod.units for pod in pods.get(known.name, ())) == sum(known.form.units().values())
                 if whole and rng.random() < 0.7:
-                    again.room.adopt(each, story.now_s, story.now_s)
+                    again.room.adopt(known, story.now_s, story.now_s)
                 else:
-                    again.submit(each)
+                    again.submit(known)
             story = again
         lost = f"n{rng.integers(6)}" if rng.random() < 0.2 else ""
         seen = [each for each in nodes if each.name != lost]
