@@ -146,7 +146,10 @@ class Room:
         return tuple(each for each in evicted if each is not None)
 
     def adopt(self, gang: Gang, started_s: float, now_s: float) -> Refusal | None:
-        """A gang that runs already, met after a restart: its pods were seen, this says what they are."""
+        """A gang that runs already, met after a restart: its pods were seen, this says what they are.
+
+        One without a pod that was seen is left out until one is; of one that misses pods only those seen hold GPUs.
+        """
         refused = refusal(gang, self.params, self.tree.leaves)
         if refused is None and gang.name in self.ledger.holdings and gang.name not in self.runs.all:
             waiting = self.backlog.add(gang, self.tree.leaves[gang.queue], self.brand(gang))
