@@ -47,7 +47,7 @@ def test_a_shape_is_named_once_with_its_price() -> None:
         Settings.model_validate({"shapes": {"odd": {"sku": "h100", "parts": 2}}})
 
 
-@pytest.mark.parametrize("registry", ["https://registry.example.com", "registry.example.com/", "*", ""])
+@pytest.mark.parametrize("registry", ["https://images.example.com", "registry.example.com/", "*", ""])
 def test_a_registry_is_a_host_and_a_path_and_no_url(registry: str) -> None:
     with pytest.raises(ValidationError):
         WarmPools(registries=(registry,))
