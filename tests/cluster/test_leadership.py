@@ -32,13 +32,13 @@ def pair(
 ) -> Iterator[tuple[Controller, Controller]]:
     """A leader, reached through `server` where given, and a follower that has heard of its workloads.
 
-    `follower` are settings of the second alone.
+    `follower` are settings of the second alone. Each pair writes its own books: a test reads nothing of another's.
     """
     with ExitStack() as stack:
         settings |= {"watch_namespaces": [namespace]}
-        first = stack.enter_context(Controller(plane, "first", server, **settings))
+        first = stack.enter_context(Controller(plane, f"{namespace}-first", server, **settings))
         first.wait_leading()
-        second = stack.enter_context(Controller(plane, "second", **settings | (follower or {})))
+        second = stack.enter_context(Controller(plane, f"{namespace}-second", **settings | (follower or {})))
         wait_for(lambda: _up(second), 30, "the follower")
         yield first, second
 
