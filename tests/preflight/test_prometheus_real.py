@@ -341,7 +341,7 @@ async def test_a_server_that_gives_queries_no_time_is_told_apart_from_one_withou
     subject = Subject("team/chat", 'namespace="team"', VLLM)
     window = Window(BEGIN_S + FIRST * STEP_S, STEP_S, READ)
     asked = questions(subject, window)
-    with strict(tmp_path / "strict", "--query.timeout=1ms") as hasty:
+    with strict(tmp_path / "strict", "--query.timeout=0s") as hasty:
         hasty.wait_ready()
         async with archive(hasty.url, tmp_path / "parts") as parts:
             await parts.fetch(asked, lambda _done, _parts: None)
