@@ -17,7 +17,7 @@ import pytest
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.proxy import Proxy, Rule
-from tests.cluster.scene import QUEUE, WITHIN_S, Scene
+from tests.cluster.scene import FLOOD, QUEUE, WITHIN_S, Scene
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
 
@@ -195,7 +195,7 @@ def test_an_event_of_five_megabytes_is_read_like_any_other(scene: Scene, proxy: 
     line = json.dumps({"type": "MODIFIED", "object": large}).encode()
     with harm(proxy, [Rule("GET", r"deployments\?.*watch=true", line=line)]):
         wait_for(lambda: scene.row(service).get("max_replicas") == 3, 20, "the policy that came with it")
-        scene.engines.of_all(ips, **QUEUE)
+        scene.engines.of_all(ips, **FLOOD)
         wait_for(lambda: service.replicas() == 3, WITHIN_S, "growth up to what the event says")
     wait_for(lambda: service.replicas() > 3, 60, "growth beyond it, up to what the object says")
     assert not service.shrinks()
