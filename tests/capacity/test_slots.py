@@ -124,6 +124,7 @@ def test_a_replica_takes_the_place_of_one_slot_which_is_ordered_again(plane: Pla
         wait_for(lambda: len(uids(plane) & before) < 3, 60, "the scheduler to take a slot's place")
         wait_for(lambda: len(slots(plane)) == 3, 60, "the slot to be ordered again")
         wait_for(lambda: status(plane).get("warmSlots") == 2, 60, "a status of two warm slots")
+        assert len(uids(plane) & before) == 2, "one slot gave way, and no more"
     finally:
         plane.kubectl("delete", "namespace", namespace, "--wait=false")
     wait_for(lambda: status(plane).get("warmSlots") == 3, 60, "three warm slots again")
