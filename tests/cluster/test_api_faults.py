@@ -42,7 +42,7 @@ def test_killed_and_restarted_in_mid_burst(own_plane: Plane, engines: Engines) -
         own_plane.restart_api()
         engines.of_all(service.ips(), **FLOOD)
         wait_for(lambda: service.replicas() > before, WITHIN_S, "growth after the restart")
-        assert "problem: " not in _told(controller, service)
+        wait_for(lambda: "problem: " not in _told(controller, service), WITHIN_S, "every watch to be heard again")
         assert controller.returncode is None
     assert not service.shrinks()
 
