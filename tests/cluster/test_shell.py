@@ -71,8 +71,8 @@ def test_what_runs_is_seen_in_metrics_status_explanation_and_doctor(
 ) -> None:
     service, controller = busy
     families = {family.name: family for family in parse_text(controller.get("/metrics"))}
-    of_others = ("headroom_keda_", "headroom_hpa_", "headroom_pool_", "headroom_gpu_")  # of what this cluster has none of
-    names = {metric.name for metric in CATALOGUE if not metric.name.startswith(of_others)}
+    absent = ("headroom_keda_", "headroom_hpa_", "headroom_pool_", "headroom_gpu_")  # this cluster has none of these
+    names = {metric.name for metric in CATALOGUE if not metric.name.startswith(absent)}
     past = {metric.name for metric in PAST}
     assert {name for name in names - past if name.removesuffix("_total") not in families} <= NOT_YET
     desired = families["headroom_desired_replicas"].samples
