@@ -32,6 +32,8 @@ class Shape(Model):
     """Whether that is a whole GPU, a MIG profile, or a time-slicing replica."""
     parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
     """How many of them one physical GPU is divided into; 1 for whole GPUs."""
+    speed_ratio: Annotated[float, Field(ge=0.01, le=100)] = 1.0
+    """Work of one physical GPU beside the reference GPU's (0.01..100): BatchQueues' shares count GPUs by it."""
     gpu_hour_price: Annotated[float, Field(ge=0, le=1e6)] | None = None
     """The price of one physical GPU for an hour; left out, costs are told in GPU-hours."""
 

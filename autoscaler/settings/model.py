@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from autoscaler.api.modes import Mode
 from autoscaler.api.shapes import Shape
+from autoscaler.settings.batch import Batch
 from autoscaler.settings.keda import Keda
 from autoscaler.settings.parts import (
     DEFAULT_KINDS,
@@ -109,6 +110,7 @@ class Settings(BaseSettings):
     gpu_exporter: GpuExporter | None = None
     """Where GPUs' errors are read; none: a failed GPU is seen only by what its pod no longer does."""
     warm_pools: WarmPools = WarmPools()
+    batch: Batch = Batch()
     shapes: Annotated[dict[Label, Shape], Field(max_length=100)] = {}
     """What nodes offer, by the names that WarmPools use, with prices where they are known."""
     prometheus: Annotated[dict[Label, Prometheus], Field(max_length=100)] = {}

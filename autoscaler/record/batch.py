@@ -1,0 +1,167 @@
+"""What one look at batch work says of each gang and each queue: the values that pages, tables and metrics are made of.
+
+Enters: nothing; the batch room of the live driver fills these after each cycle. They are frozen and know no core: GPUs
+are units of a shape, instants epoch seconds, reasons the names of the core's. None means not known.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class GangState(Enum):
+    """Where a gang stands."""
+
+    REFUSED = "refused"
+    """It cannot be taken in as it stands; `text` says why and what to do."""
+    WAITING = "waiting"
+    STARTING = "starting"
+    """Admitted; not all of its pods run yet."""
+    RUNNING = "running"
+    LEAVING = "leaving"
+    """Asked to leave; it holds its GPUs still."""
+    FOREIGN = "foreign"
+    """Somebody else manages it; Headroom only counts what it wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTold:
+    """One thing that would let a gang start: `units` more at `where`, a queue, shape or level; `reason` as a word."""
+
+    reason: str
+    where: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class GangTold:
+    """One gang now."""
+
+    kind: str
+    """The object's kind, such as Job."""
+    namespace: str
+    name: str
+    queue: str
+    state: GangState
+    pods: int
+    units: tuple[tuple[str, int], ...]
+    """(shape, units), all pods together."""
+    created_s: float
+    reason: str = ""
+    """Why it waits, was admitted, gives way or is refused: the name of a `BatchReason`, or a word of the reader's."""
+    detail: str = ""
+    """Of a refusal: field, value and remedy. Of a foreign gang: who manages it."""
+    position: int | None = None
+    """Its place in its queue while it waits; 1 is the first."""
+    changes: tuple[ChangeTold, ...] = ()
+    start_p50_s: float | None = None
+    """When it is expected to start."""
+    start_p90_s: float | None = None
+    started_s: float | None = None
+    """When it was admitted."""
+    end_p50_s: float | None = None
+    """When it is expected to end."""
+    lent_units: int = 0
+    """Of its units, those that serving may recall."""
+    nodes: tuple[str, ...] = ()
+    """Where it runs, or will."""
+    evictions: int = 0
+    """How often it was asked to leave."""
+    remarks: tuple[str, ...] = ()
+    """What a person should know and what stops nothing, a sentence each."""
+
+    @property
+    def key(self) -> str:
+        """Kind, namespace and name, which nobody else has."""
+        return f"{self.kind.lower()}/{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTold:
+    """A queue's use of one shape, all below it included; units."""
+
+    shape: str
+    guaranteed: int
+    limit: int | None
+    """None: as many as there are."""
+    used: int
+    wanted: int
+    """Units that its gangs wait for."""
+    lent: int = 0
+    """Of what is used, units on loan from serving."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTold:
+    """One queue now."""
+
+    name: str
+    parent: str | None
+    weight: float
+    share_ratio: float | None
+    """Its dominant share of the cluster divided by its weight."""
+    waiting: int
+    running: int
+    shapes: tuple[ShapeTold, ...]
+    namespaces: tuple[str, ...] = ()
+    used_gpu_s: float = 0.0
+    """Decayed GPU-seconds."""
+    findings: tuple[tuple[str, str], ...] = ()
+    """(code, words) of what is wrong with it among the others."""
+    served: bool = True
+    """Whether it is part of the tree."""
+    held: bool = False
+    """Whether it is served as before its last change, because the change contradicts others."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersTold:
+    """Who owns the units of one shape; they add up to all there are."""
+
+    shape: str
+    serving: int = 0
+    standby: int = 0
+    batch: int = 0
+    loan: int = 0
+    reserved: int = 0
+    foreign: int = 0
+    unavailable: int = 0
+    free: int = 0
+    largest_free: int = 0
+    """The most units that are free on one node."""
+    lendable: int = 0
+    """Idle units of serving that may be lent now."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """What happened since the process began."""
+
+    admitted: tuple[tuple[str, int], ...] = ()
+    """(reason, gangs)."""
+    evicted: tuple[tuple[str, int], ...] = ()
+    """(reason, gangs)."""
+    lost_gpu_s: float = 0.0
+    """Work lost to evictions, in GPU-seconds of the reference GPU."""
+    returned_gpu_s: float = 0.0
+    """GPU-seconds that serving waited for the return of what it had lent."""
+    partial_gpu_s: float = 0.0
+    """GPU-seconds that gangs held before all of their pods ran."""
+    write_failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTold:
+    """All of batch after one look."""
+
+    now_s: float
+    acting: bool
+    """Whether what is decided is carried out."""
+    idle_reason: str = ""
+    """Why it is not: a sentence."""
+    queues: tuple[QueueTold, ...] = ()
+    """Parents before children."""
+    gangs: tuple[GangTold, ...] = ()
+    owners: tuple[OwnersTold, ...] = ()
+    counts: BatchCounts = BatchCounts()
+    cycle_s: float | None = None
+    """How long the last cycle took."""
