@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from autoscaler.api.model import Instant, Model
+from autoscaler.api.model import Instant, Model, instant_spellings
 from autoscaler.api.status import Amount, Condition, Sentence, Whole, Word
 
 MOST_KEPT: Final = 64
@@ -78,9 +78,9 @@ class KeptFor(Model):
     """The gang as kind/namespace/name."""
     kind: ReservationKind
     """Preemption: others leave for it. Start: its forecast start, until when others may pass."""
-    made_s: Instant
+    made_s: Annotated[Instant, Field(validation_alias=instant_spellings("made_s"))]
     """Since when."""
-    start_s: Instant
+    start_s: Annotated[Instant, Field(validation_alias=instant_spellings("start_s"))]
     """When it is expected to start."""
     places: Annotated[tuple[Place, ...], Field(max_length=MOST_PLACES)]
     """Where."""
@@ -98,7 +98,7 @@ class EvictionCount(Model):
 class QueueMemory(Model):
     """What of the queue outlives a restart of Headroom. Do not edit it."""
 
-    written_at_s: Instant
+    written_at_s: Annotated[Instant, Field(validation_alias=instant_spellings("written_at_s"))]
     """When it was written."""
     used_gpu_s: Amount = 0.0
     """GPU-seconds that it used, those of a day ago counting half; they decide between equal shares."""

@@ -7,43 +7,17 @@ left out with all below it where there was no before. Guarantees that a parent c
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from typing import Final
 
+from autoscaler.api.batch_findings import TreeCode, TreeFinding
+from autoscaler.api.batch_guarantees import Guarantees
 from autoscaler.api.batch_queue import BatchQueueSpec, ShapeQuota
 from autoscaler.api.shapes import Shape
 from autoscaler.core.batch import params as core
 
 MOST_DEPTH: Final = 8
 """Queues from the top to a leaf."""
-
-
-class TreeCode(Enum):
-    """What may be wrong with a queue among others."""
-
-    INVALID = "Invalid"
-    """Its spec cannot be read."""
-    UNKNOWN_PARENT = "UnknownParent"
-    PARENT_LEFT_OUT = "ParentLeftOut"
-    CYCLE = "Cycle"
-    TOO_DEEP = "TooDeep"
-    UNKNOWN_SHAPE = "UnknownShape"
-    PROMISED_TOO_MUCH = "PromisedTooMuch"
-    """It promises its children more than it has."""
-    NAMESPACE_TAKEN = "NamespaceTaken"
-    """A namespace stands in another queue already."""
-    NO_NAMESPACE = "NoNamespace"
-    """Neither it nor a queue above it names a namespace."""
-    BEYOND_CAPACITY = "BeyondCapacity"
-    """All queues together are guaranteed more than the cluster has."""
-
-
-_LEFT_OUT: Final = frozenset(
-    {TreeCode.INVALID, TreeCode.UNKNOWN_PARENT, TreeCode.PARENT_LEFT_OUT, TreeCode.CYCLE, TreeCode.TOO_DEEP,
-     TreeCode.UNKNOWN_SHAPE}
-)  # fmt: skip
-"""What keeps a queue from being served as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +28,6 @@ class QueueSeen:
     created_s: float = 0.0
     fault: str = ""
     """Why there is no spec: field, value and remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeFinding:
-    """One contradiction."""
-
-    queue: str
-    code: TreeCode
-    words: str
-    """Field, value and remedy."""
-
-    @property
-    def blocks(self) -> bool:
-        """Whether the queue cannot be served as it stands."""
-        return self.code in _LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +85,9 @@ def tree_of(
             else:
                 del serving[fault.queue]
                 held.discard(fault.queue)
-    quotas = _Quotas(serving, found)
+    guarantees = Guarantees(serving, found)
     namespaces = _namespaces(serving, seen, found)
-    queues = tuple(_compiled(name, spec, quotas.kept[name]) for name, spec in sorted(serving.items()))
+    queues = tuple(_compiled(name, spec, guarantees.kept[name]) for name, spec in sorted(serving.items()))
     return Tree(serving, queues, namespaces, tuple(found), frozenset(held))
 
 
@@ -194,48 +153,6 @@ def _path(name: str, serving: Mapping[str, BatchQueueSpec]) -> tuple[list[str], 
         path.append(at)
         at = serving[at].parent
     return path, at == name
-
-
-@dataclass(slots=True)
-class _Quotas:
-    """Cuts guarantees that a parent cannot keep, in proportion, from the top down."""
-
-    serving: Mapping[str, BatchQueueSpec]
-    found: list[TreeFinding]
-    kept: dict[str, dict[str, int]] = field(init=False)
-    """By queue and shape: what it is guaranteed."""
-    _children: dict[str | None, list[str]] = field(init=False)
-    _stated: dict[str, dict[str, ShapeQuota]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.kept = {name: {} for name in self.serving}
-        self._children = {}
-        for name, spec in sorted(self.serving.items()):
-            self._children.setdefault(spec.parent, []).append(name)
-        self._stated = {name: {quota.shape: quota for quota in spec.quotas} for name, spec in self.serving.items()}
-        for shape in sorted({shape for stated in self._stated.values() for shape in stated}):
-            for name in self._children.get(None, ()):
-                self._cut(name, shape, self._wants(name, shape))
-
-    def _wants(self, name: str, shape: str) -> int:
-        """What a queue states, or its children do where it states nothing."""
-        quota = self._stated[name].get(shape)
-        if quota is not None:
-            return quota.guaranteed
-        return sum(self._wants(child, shape) for child in self._children.get(name, ()))
-
-    def _cut(self, name: str, shape: str, has: int) -> None:
-        if shape in self._stated[name]:
-            self.kept[name][shape] = has
-        children = self._children.get(name, ())
-        wants = {child: self._wants(child, shape) for child in children}
-        promised = sum(wants.values())
-        if promised > has and has == self._wants(name, shape):
-            words = f"spec.quotas[{shape}].guaranteed: {has} is less than the {promised} of its children"
-            remedy = "each of them gets its part of it; raise it, or promise the children less"
-            self.found.append(TreeFinding(name, TreeCode.PROMISED_TOO_MUCH, f"{words}; {remedy}"))
-        for child, wanted in wants.items():
-            self._cut(child, shape, wanted if promised <= has else wanted * has // promised)
 
 
 def _namespaces(

@@ -41,7 +41,7 @@ MOST_AHEAD_S: Final = 300.0
 """Clocks of nodes differ; a checkpoint further in the future than this was not written by one."""
 
 _UNITS: Final = MappingProxyType({"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0})
-_DURATION: Final = re.compile(r"(\d{1,9}(\.\d{1,3})?[dhms]){1,4}")
+_DURATION: Final = re.compile(r"([0-9]{1,9}(\.[0-9]{1,3})?[dhms]){1,4}")
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?")
 _LIMITS: Final = MappingProxyType(
     {

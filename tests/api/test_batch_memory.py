@@ -1,0 +1,78 @@
+"""What a restart must not lose stands in the queues' statuses, each its own part, and comes back as it was."""
+
+import json
+from typing import Any
+
+import pytest
+
+from autoscaler.api.batch_memory import gathered, read_memory, spread
+from autoscaler.api.batch_queue_status import MOST_KEPT, MOST_PLACES, BatchQueueStatus, QueueMemory
+from autoscaler.api.schema import custom_resource
+from autoscaler.core.batch.durable import VERSION
+from autoscaler.errors import InputError
+
+NOON_S = 1795863600.0
+PACKED: dict[str, Any] = {
+    "version": VERSION,
+    "at_s": NOON_S,
+    "reservations": [
+        ["job/lab/big", "PREEMPTION", NOON_S - 60, NOON_S + 30, [["n1", "h100", 8], ["n2", "h100", 4]]],
+        ["job/lab/next", "START", NOON_S - 20, NOON_S + 900, [["n3", "h100", 8]]],
+        ["job/lab/gone", "START", NOON_S - 10, NOON_S + 900, [["n4", "h100", 8]]],
+    ],
+    "queues": [["vision", 3600.5, [0.5, 1.25]], ["text", 10.0, []]],
+    "evictions": [["job/lab/next", 2]],
+    "left_out": {"reservations": 0, "queues": 0, "evictions": 0},
+}
+QUEUE_OF = {"job/lab/big": "vision", "job/lab/next": "text"}
+
+
+def through_the_cluster(memory: QueueMemory) -> QueueMemory:
+    written = custom_resource(BatchQueueStatus(memory=memory))
+    back = read_memory(json.loads(json.dumps(written)))
+    assert back is not None
+    return back
+
+
+def test_what_was_packed_comes_back_from_the_statuses() -> None:
+    parts = spread(PACKED, QUEUE_OF)
+    assert {queue: len(part.reservations) for queue, part in parts.items()} == {"vision": 1, "text": 1}
+    back = gathered({queue: through_the_cluster(part) for queue, part in parts.items()}, 86_400)
+    assert back["reservations"] == PACKED["reservations"][:2], "nobody waits for the third any more"
+    assert sorted(back["queues"]) == sorted(PACKED["queues"])
+    assert (back["evictions"], back["at_s"], back["version"]) == (PACKED["evictions"], NOON_S, VERSION)
+
+
+def test_a_part_that_was_written_a_half_life_earlier_counts_half() -> None:
+    early = QueueMemory(written_at_s=NOON_S - 86_400, used_gpu_s=1000)
+    late = QueueMemory(written_at_s=NOON_S, used_gpu_s=1000)
+    assert gathered({"a": early, "b": late}, 86_400)["queues"] == [["a", 500.0, []], ["b", 1000.0, []]]
+
+
+def test_nothing_was_kept_where_nothing_was_written() -> None:
+    assert read_memory({}) is None
+    assert gathered({}, 86_400)["reservations"] == []
+
+
+def test_a_queue_keeps_so_many_and_counts_the_rest() -> None:
+    gangs = [f"job/lab/{at}" for at in range(MOST_KEPT + 3)]
+    wide = [[f"n{at}", "h100", 1] for at in range(MOST_PLACES + 1)]
+    rows = [[gang, "START", NOON_S, NOON_S, [["n", "h100", 1]]] for gang in gangs]
+    packed = {**PACKED, "reservations": [["job/lab/wide", "START", NOON_S, NOON_S, wide], *rows]}
+    parts = spread(packed, dict.fromkeys([*gangs, "job/lab/wide"], "vision"))
+    assert len(parts["vision"].reservations) == MOST_KEPT
+    assert parts["vision"].left_out == 4
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ({"usedGpuS": 1}, "status.memory.writtenAt: missing"),
+        ({"writtenAt": "2026-11-28T11:00:00Z", "usedGpuS": -1}, "status.memory.usedGpuS: -1 is out of range"),
+        ({"writtenAt": "2026-11-28T11:00:00Z", "evictions": [{"gang": "a"}]}, "status.memory.evictions[0].times"),
+    ],
+)
+def test_a_memory_that_somebody_edited_is_refused_by_field(memory: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_memory({"memory": memory})
+    assert words in str(refused.value)
