@@ -122,5 +122,5 @@ class Attempts:
         room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
         self.memory.searched.pop(name, None)
         nodes = room.ledger.estate.nodes
-        where = tuple(Spots(nodes[s.node].name, nodes[s.node].shape, s.pod_set, s.pods) for s in spots)
+        where = tuple([Spots((at := nodes[s.node]).name, at.shape, s.pod_set, s.pods) for s in spots])
         self.admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values())))

@@ -108,11 +108,10 @@ class Estate:
 
     def set_free(self, node: int, units: int) -> None:
         """Say how many units of a node are free. The only way in which room changes."""
-        old = int(self.free[node])
+        old = self.free.item(node)
         if old == units:
             return
-        shape = int(self.shape[node])
-        row, bit = self.bits[shape], 1 << node
+        row, bit = self.bits[self.shape.item(node)], 1 << node
         row[old] ^= bit
         row[units] ^= bit
         step = self._steps.get((old, units))
@@ -136,7 +135,7 @@ class Estate:
 
     def free_units(self, shape: int) -> int:
         """Free units of a shape."""
-        return int(self.slots[WHOLE][0, shape, 0])
+        return self.slots[WHOLE].item(0, shape, 0)
 
     def contradictions(self) -> list[str]:
         """What the indexes say that the columns do not; empty unless there is a fault in this room."""

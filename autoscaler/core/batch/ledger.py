@@ -7,7 +7,7 @@ units that someone leaves pass to a reservation without ever having been free.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -254,8 +254,10 @@ class Ledger:
             reserved += held
         if reserved > row[Owner.RESERVED]:
             self.estate.version += 1
-        self.owned[at, Owner.RESERVED] = reserved
-        self.owned[at, Owner.UNAVAILABLE] = away
+        if reserved != row[Owner.RESERVED]:
+            self.owned[at, Owner.RESERVED] = reserved
+        if away != row[Owner.UNAVAILABLE]:
+            self.owned[at, Owner.UNAVAILABLE] = away
         self.estate.set_free(at, rest - reserved)
 
     def _robbed(self, at: int) -> list[str]:
@@ -348,4 +350,4 @@ class Ledger:
 
 def _moved(spots: Sequence[Spot], now_at: Mapping[int, int]) -> Iterator[Spot]:
     for spot in spots:
-        yield replace(spot, node=now_at[spot.node])
+        yield spot._replace(node=now_at[spot.node])

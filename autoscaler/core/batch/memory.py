@@ -49,4 +49,7 @@ class Memory:
     def scarce(self, room: Room, load: Load) -> bool:
         """Whether there are not even as many units, those included that could be used for a while."""
         estate, more = room.ledger.estate, self.kept_units
+        if len(load.units) == 1:  # nearly always, and asked for at every attempt
+            ((shape, units),) = load.units
+            return estate.free_units(shape) + more[shape] < units
         return any(estate.free_units(shape) + more[shape] < units for shape, units in load.units)

@@ -5,12 +5,12 @@ written down before its victims are told.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from autoscaler.core.batch.reasons import BatchReason, Change
 
 
-@dataclass(frozen=True, slots=True)
-class Spots:
+class Spots(NamedTuple):
     """Pods of one pod set on one node."""
 
     node: str

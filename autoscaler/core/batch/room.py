@@ -190,7 +190,9 @@ class Room:
     def serving_uses(self, queue: str, gpus: float, now_s: float) -> None:
         """A tenant's serving uses more (or less) reference GPUs: it counts in what breaks ties, not in quota."""
         for at in self.tree.paths[self.tree.index[queue]]:
-            self.backlog.used(at, self.runs.use(at, gpus, now_s), now_s)
+            used_gpu_s = self.runs.use(at, gpus, now_s)
+            if used_gpu_s is not None:
+                self.backlog.used(at, used_gpu_s, now_s)
 
     def remember(self, queue: str, past: Past, at_s: float, now_s: float) -> None:
         """What was remembered of a queue before a restart."""
@@ -226,7 +228,7 @@ class Room:
         gpus = sign * load.amounts[0] / MILLIONTHS
         for at in self.tree.paths[queue]:
             used_gpu_s = self.runs.use(at, gpus, now_s)
-            if used_gpu_s > 0:
+            if used_gpu_s is not None:
                 self.backlog.used(at, used_gpu_s, now_s)
         self.changes += 1
 

@@ -154,13 +154,17 @@ class Runs:
             past.quantiles = PRIOR if found is None else (max(found.p50_s, 0.01), max(found.p90_s, 0.01))
         return past.quantiles
 
-    def use(self, queue: int, gpus: float, now_s: float) -> float:
-        """Change what a queue uses, serving's use of the tenant included. Returns its decayed GPU-seconds up to now."""
+    def use(self, queue: int, gpus: float, now_s: float) -> float | None:
+        """Change what a queue uses, serving's use of the tenant included.
+
+        Returns its decayed GPU-seconds up to now; None where they were asked for at this very instant before.
+        """
         past = self._past[queue]
-        if now_s != past.at_s:
+        moved = now_s != past.at_s
+        if moved:
             past.gpu_s, past.at_s = self._used(past, now_s), max(now_s, past.at_s)
         past.rate = max(0.0, past.rate + gpus)
-        return past.gpu_s
+        return past.gpu_s if moved else None
 
     def past(self, queue: int, now_s: float) -> Past:
         """What is remembered of a queue now."""
