@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
 
 class TreeCode(Enum):
@@ -24,12 +23,13 @@ class TreeCode(Enum):
     BEYOND_CAPACITY = "BeyondCapacity"
     """All queues together are guaranteed more than the cluster has."""
 
-
-_LEFT_OUT: Final = frozenset(
-    {TreeCode.INVALID, TreeCode.UNKNOWN_PARENT, TreeCode.PARENT_LEFT_OUT, TreeCode.CYCLE, TreeCode.TOO_DEEP,
-     TreeCode.UNKNOWN_SHAPE}
-)  # fmt: skip
-"""What keeps a queue from being served as it stands."""
+    @property
+    def blocks(self) -> bool:
+        """Whether it keeps a queue from being served as it stands."""
+        return self in {
+            TreeCode.INVALID, TreeCode.UNKNOWN_PARENT, TreeCode.PARENT_LEFT_OUT, TreeCode.CYCLE, TreeCode.TOO_DEEP,
+            TreeCode.UNKNOWN_SHAPE,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +44,4 @@ class TreeFinding:
     @property
     def blocks(self) -> bool:
         """Whether the queue cannot be served as it stands."""
-        return self.code in _LEFT_OUT
+        return self.code.blocks

@@ -4,8 +4,13 @@ Enters: nothing; the batch room of the live driver fills these after each cycle.
 are units of a shape, instants epoch seconds, reasons the names of the core's. None means not known.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final, Protocol
+
+MOST_GANGS: Final = 500
+"""Gangs that are told of without being asked for: those that hold GPUs, then the first of each queue."""
 
 
 class GangState(Enum):
@@ -126,8 +131,8 @@ class OwnersTold:
     foreign: int = 0
     unavailable: int = 0
     free: int = 0
-    largest_free: int = 0
-    """The most units that are free on one node."""
+    whole_free: int = 0
+    """Of the free units, those on nodes that are wholly free."""
     lendable: int = 0
     """Idle units of serving that may be lent now."""
 
@@ -161,7 +166,22 @@ class BatchTold:
     queues: tuple[QueueTold, ...] = ()
     """Parents before children."""
     gangs: tuple[GangTold, ...] = ()
+    """As many as `MOST_GANGS`; queues count all."""
+    waiting: tuple[tuple[str, int], ...] = ()
+    """(reason, gangs): how many of all that wait, wait for what."""
     owners: tuple[OwnersTold, ...] = ()
     counts: BatchCounts = BatchCounts()
     cycle_s: float | None = None
     """How long the last cycle took."""
+
+
+class BatchBook(Protocol):
+    """Whoever runs batch admission answers this from memory, at once."""
+
+    def told(self) -> BatchTold | None:
+        """The newest look; None before the first one, and where batch work is not admitted."""
+        ...
+
+    def find(self, kind: str, namespace: str | None, name: str) -> Sequence[GangTold]:
+        """Gangs of this kind (as in `job`) and name, in one namespace or in all; whether told of above or not."""
+        ...

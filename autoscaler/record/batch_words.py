@@ -1,0 +1,141 @@
+"""Batch work in words: why a gang waits, what would have to change, when it is expected to start; how a queue does.
+
+Enters: what one look says. Leaves: text, the same for the same look. Codes are the names of the core's reasons and of
+the reader's; renaming one is a breaking change. A duration is told from the look's own instant.
+"""
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final
+
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.record.batch import BatchTold, ChangeTold, GangState, GangTold, QueueTold, ShapeTold
+from autoscaler.record.explain import clock, duration, number
+
+CHANGES: Final = MappingProxyType(
+    {
+        "LIMIT": "{units} more units within the limit of queue {where}",
+        "QUOTA": "{units} units that others give back, or a higher guarantee of queue {where}",
+        "UNLENT": "{units} more units guaranteed to queue {where}, or lent by others: nobody ever lends as many",
+        "ROOM": "{units} more free units of {where}",
+        "FRAGMENTED": "{units} free units of {where} on one node: there are enough, in pieces too small",
+        "TOPOLOGY": "one {where} with {units} free units",
+        "TOO_LARGE": "nodes that could ever hold {units} units of {where} in this form",
+    }
+)
+"""Reason -> what would let a gang start."""
+
+_STATES: Final = MappingProxyType(
+    {
+        GangState.REFUSED: "refused",
+        GangState.WAITING: "waits",
+        GangState.STARTING: "starts",
+        GangState.RUNNING: "runs",
+        GangState.LEAVING: "leaves",
+        GangState.FOREIGN: "is managed by somebody else",
+    }
+)
+
+
+def means(reason: str) -> str:
+    """What a code of the core's means; a code of somebody else's is its own meaning."""
+    return str(BatchReason[reason].value) if reason in BatchReason.__members__ else reason
+
+
+def change(one: ChangeTold) -> str:
+    """What would let a gang start, as a phrase."""
+    form = CHANGES.get(one.reason)
+    return means(one.reason) if form is None else form.format(units=number(one.units), where=one.where)
+
+
+def units(gang: GangTold) -> str:
+    """What a gang asks for: "16 h100 in 2 pods"."""
+    asked = " + ".join(f"{number(count)} {shape}" for shape, count in gang.units) or "no GPU"
+    return f"{asked} in {gang.pods} {'pod' if gang.pods == 1 else 'pods'}"
+
+
+def start(gang: GangTold, now_s: float) -> str:
+    """When a gang that waits is expected to start."""
+    if gang.start_p50_s is None:
+        return "nothing that is known lets it start"
+    half = duration(max(0.0, gang.start_p50_s - now_s))
+    if gang.start_p90_s is None:
+        return f"expected to start in {half}"
+    return f"expected to start in {half}, in nine of ten cases within {duration(max(0.0, gang.start_p90_s - now_s))}"
+
+
+def sentence(gang: GangTold, now_s: float) -> str:
+    """How a gang does, in one sentence."""
+    match gang.state:
+        case GangState.REFUSED:
+            return f"refused: {gang.detail or means(gang.reason)}"
+        case GangState.FOREIGN:
+            return f"left alone: {gang.detail or 'somebody else manages it'}"
+        case GangState.WAITING:
+            place = "" if gang.position is None else f", place {gang.position} in queue {gang.queue}"
+            needs = "; ".join(map(change, gang.changes))
+            return f"waits{place}: {means(gang.reason)}{f' ({needs})' if needs else ''}; {start(gang, now_s)}"
+        case GangState.LEAVING:
+            return f"leaves: {means(gang.reason)}{f'; {gang.detail}' if gang.detail else ''}"
+        case _:
+            since = "" if gang.started_s is None else f" since {duration(max(0.0, now_s - gang.started_s))}"
+            verb = "runs" if gang.state is GangState.RUNNING else "starts"
+            lent = f", {number(gang.lent_units)} of its units lent by serving" if gang.lent_units else ""
+            return f"{verb}{since}: {means(gang.reason)}{lent}"
+
+
+def gang_page(gang: GangTold, now_s: float) -> str:
+    """All that is known of a gang, a line each."""
+    return "\n".join(_gang_lines(gang, now_s))
+
+
+def queue_sentence(queue: QueueTold) -> str:
+    """How a queue does, in a sentence: what is wrong with it first."""
+    if not queue.served:
+        return f"not served: {queue.findings[0][1] if queue.findings else 'it cannot be part of the tree'}"
+    held = "served as before its last change; " if queue.held else ""
+    counts = f"{queue.running} running, {queue.waiting} waiting"
+    shapes = "; ".join(map(_shape, queue.shapes)) or "no units in use"
+    return f"{held}{counts}; {shapes}"
+
+
+def queue_page(queue: QueueTold, told: BatchTold) -> str:
+    """All that is known of a queue and of the gangs in it that are told of."""
+    where = f"below {queue.parent}" if queue.parent else "at the top"
+    share = "not known" if queue.share_ratio is None else f"{number(100 * queue.share_ratio)} % by weight"
+    rows = [
+        f"{clock(told.now_s)}  {queue.name}  {queue_sentence(queue)}",
+        f"  {where}, weight {number(queue.weight)}, share {share}",
+        f"  namespaces: {', '.join(queue.namespaces) or 'those of the queues above it'}",
+        *(f"  {code}: {words}" for code, words in queue.findings),
+    ]
+    mine = [gang for gang in told.gangs if gang.queue == queue.name]
+    rows += [f"  {gang.key}: {units(gang)}: {sentence(gang, told.now_s)}" for gang in mine]
+    return "\n".join(rows)
+
+
+def _gang_lines(gang: GangTold, now_s: float) -> Iterator[str]:
+    yield f"{clock(now_s)}  {gang.key}  {_STATES[gang.state]}  {gang.reason or gang.state.value}"
+    yield f"  {sentence(gang, now_s)}"
+    yield f"  asks for {units(gang)}, in queue {gang.queue}, since {duration(max(0.0, now_s - gang.created_s))}"
+    if gang.state is GangState.WAITING:
+        for one in gang.changes:
+            yield f"  would start with: {change(one)}"
+        if gang.start_p50_s is not None:
+            yield f"  start: {clock(gang.start_p50_s)} as often as not"
+        if gang.start_p90_s is not None:
+            yield f"  start: by {clock(gang.start_p90_s)} in nine of ten cases"
+    if gang.end_p50_s is not None:
+        yield f"  end: {clock(gang.end_p50_s)} as often as not"
+    if gang.nodes:
+        more = len(gang.nodes) - 8
+        yield f"  nodes: {', '.join(gang.nodes[:8])}{f' and {more} more' if more > 0 else ''}"
+    if gang.evictions:
+        yield f"  gave way {'once' if gang.evictions == 1 else f'{gang.evictions} times'} so far"
+    yield from (f"  note: {words}" for words in gang.remarks)
+
+
+def _shape(shape: ShapeTold) -> str:
+    most = "" if shape.limit is None else f", {number(shape.limit)} at most"
+    lent = f", {number(shape.lent)} lent by serving" if shape.lent else ""
+    return f"{number(shape.used)} {shape.shape} in use, {number(shape.guaranteed)} guaranteed{most}{lent}"
