@@ -15,12 +15,12 @@ from tests.record.batches import ALIEN, BIG, BROKEN, NEXT, NOON_S, RUNS, TOLD, V
 SENTENCES = {
     "waits for room, with a forecast": (
         BIG,
-        "waits, place 1 in queue vision: not enough free units (8 more free units of h100); expected to start in 20 min"
-         ", in nine of ten cases within 50 min"),
+        ("waits, place 1 in queue vision: not enough free units (8 more free units of h100); expected to start in 20 min"
+         ", in nine of ten cases within 50 min")),
     "waits for quota, without hope": (
         NEXT,
-        "waits, place 2 in queue vision: others use what could be borrowed (16 units that others give back, or a"
-         " higher guarantee of queue vision); nothing that is known lets it start"),
+        ("waits, place 2 in queue vision: others use what could be borrowed (16 units that others give back, or a"
+         " higher guarantee of queue vision); nothing that is known lets it start")),
     "waits behind another": (
         gang("x", reason="BEHIND", position=3, start_p50_s=NOON_S + 60),
         "waits, place 3 in queue vision: waits behind the first of its queue; expected to start in 60 s"),
@@ -48,7 +48,7 @@ WAITS = ("LIMIT", "QUOTA", "UNLENT", "ROOM", "FRAGMENTED", "TOPOLOGY", "TOO_LARG
 def test_whatever_a_gang_may_lack_has_words_of_its_own() -> None:
     assert set(CHANGES) == set(WAITS)
     for reason in WAITS:
-        assert BatchReason[reason]
+        assert reason in BatchReason.__members__
         assert {"8", "there"} <= set(change(ChangeTold(reason, "there", 8)).replace(":", " ").replace(",", " ").split())
 
 
@@ -71,10 +71,9 @@ def test_the_page_of_a_gang_tells_what_would_have_to_change_and_when() -> None:
 def test_the_page_of_a_gang_that_runs_tells_where_and_what_it_has_been_through() -> None:
     many = replace(RUNS, nodes=tuple(f"n{at}" for at in range(10)), end_p50_s=NOON_S + 60, remarks=("a remark",))
     lines = gang_page(many, NOON_S).splitlines()
-    assert "  nodes: n0, n1, n2, n3, n4, n5, n6, n7 and 2 more" in lines
     assert lines[-3:] == [
         "  nodes: n0, n1, n2, n3, n4, n5, n6, n7 and 2 more",
-        "  gave way 1 times so far",
+        "  gave way once so far",
         "  note: a remark",
     ]
 
@@ -130,8 +129,8 @@ def test_every_metric_has_a_value_where_all_is_known() -> None:
     by_name = {metric.name: values for metric, values in made.items()}
     assert by_name["headroom_batch_fragmented_ratio"] == {("h100",): 0.75}
     assert by_name["headroom_batch_waiting_gangs"] == {("ROOM",): 1, ("QUOTA",): 1}
-    assert sum(by_name["headroom_batch_units"].values()) == 64
-    assert len(by_name["headroom_batch_units"]) == len(OWNERS)
+    units = by_name["headroom_batch_units"]
+    assert [units["h100", owner] for owner in OWNERS] == [24, 0, 8, 8, 8, 4, 4, 8]
 
 
 def test_what_is_not_known_has_no_series() -> None:
