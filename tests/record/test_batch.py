@@ -15,8 +15,8 @@ from tests.record.batches import ALIEN, BIG, BROKEN, NEXT, NOON_S, RUNS, TOLD, V
 SENTENCES = {
     "waits for room, with a forecast": (
         BIG,
-        ("waits, place 1 in queue vision: not enough free units (8 more free units of h100); expected to start in 20 min"
-         ", in nine of ten cases within 50 min")),
+        ("waits, place 1 in queue vision: not enough free units (8 more free units of h100); expected to start in 20"
+         " min, in nine of ten cases within 50 min")),
     "waits for quota, without hope": (
         NEXT,
         ("waits, place 2 in queue vision: others use what could be borrowed (16 units that others give back, or a"
