@@ -44,7 +44,8 @@ def replay(
 ) -> None:  # fmt: skip
     """Replay what a controller recorded: audit files of `headroom run` (settings: audit.directory).
 
-    Without --set every decision is compared with the recorded one, byte for byte; exit code 1 if one differs. With
+    Without --set every decision is compared with the recorded one, byte for byte, and so is all that was remembered
+    wherever the record holds it, every two hours; exit code 1 if one differs. With
     --set the same core decides under the other settings too: which decisions change on the same readings, and what
     both settings would have cost and made late on the same arrivals, beside the optimum that knows them. Keys are those
     of a policy: min_replicas, max_replicas, slo.wait_s, slo.ttft_s, slo.tpot_s, tick_s, warmup_prior_s, target_ratio,
@@ -83,7 +84,7 @@ def replay(
         files[report] = page(told)
     write_together(files)
     typer.echo(text(told))
-    if not overlay.changes and done.rerun.different:
+    if not overlay.changes and (done.rerun.different or done.rerun.unlike):
         raise typer.Exit(1)
 
 

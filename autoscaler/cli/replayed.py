@@ -9,6 +9,7 @@ import msgspec
 from autoscaler.core.reasons import Reason
 from autoscaler.hindsight.comparison import Comparison, Setting, compare, in_time_ratio
 from autoscaler.hindsight.page import Curve, Plot, Section, past_page
+from autoscaler.hindsight.recording import MOST_TOLD
 from autoscaler.hindsight.replay import Replayed
 from autoscaler.hindsight.rerun import Difference
 from autoscaler.record.explain import clock, duration, number
@@ -58,6 +59,9 @@ def as_json(told: Shown) -> str:
             {"where": d.where, "recorded": _DECISION.decode(d.recorded), "again": _DECISION.decode(d.again)}
             for d in rerun.differences
         ],
+        "memories": rerun.memories,
+        "memories_unlike": rerun.unlike,
+        "decisions_before_any_memory": rerun.unknown,
         "comparisons": told.compared,
     }
     return msgspec.json.format(msgspec.json.encode(fields)).decode() + "\n"
@@ -87,7 +91,14 @@ def _head(done: Replayed) -> Iterator[str]:
     elif not rerun.compared:
         verdict = "none of them is recorded to compare with"
     yield f"{rerun.steps:,} decisions of {workloads} over {duration(span_s)}: {verdict}"
+    if rerun.memories:
+        unlike = f"; at {len(rerun.unlike):,} of them otherwise" if rerun.unlike else ""
+        yield f"  and at {rerun.memories:,} places all that was remembered{unlike}"
     yield from (_difference(d) for d in rerun.differences)
+    yield from (f"  {words}" for words in rerun.unlike[:MOST_TOLD])
+    if rerun.unknown:
+        of = ", ".join(sorted(rerun.unbegun))
+        yield f"  {rerun.unknown:,} decisions before the first memory of {of}: its beginning is not in the record"
     if rerun.unbegun and rerun.different:
         yield f"  the record does not hold the beginning of {', '.join(sorted(rerun.unbegun))}: give the earlier files"
     yield from (f"  gap: {gap}" for gap in done.gaps)

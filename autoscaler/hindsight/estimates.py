@@ -11,7 +11,7 @@ from autoscaler.core.state import Table
 from autoscaler.core.types import Readings
 from autoscaler.core.view import view
 from autoscaler.errors import InputError
-from autoscaler.hindsight.recording import Fitted, Looked, Recording
+from autoscaler.hindsight.recording import Begun, Fitted, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
 from autoscaler.hindsight.shadow import Look, Shadow
 from autoscaler.hindsight.turns import Turn, turns
@@ -39,7 +39,7 @@ def estimates(recording: Recording, fit: Fit, workload: str | None = None) -> li
         try:
             if isinstance(entry, Fitted):
                 rerun.fitted(entry)
-            else:
+            elif isinstance(entry, Begun) or entry.workload not in rerun.table.rows:
                 rerun.begin(entry)
         except InputError as error:
             recording.bad_line(str(error))

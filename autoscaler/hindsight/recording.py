@@ -1,4 +1,4 @@
-"""Recorded audit files as what a replay needs: beginnings and looks, in order, with every line that is missing or bad.
+"""Recorded audit files as what a replay needs: beginnings, memories and looks, in order, and every line amiss.
 
 Enters: files or folders, plain or compressed. Leaves: entries as they are asked for; what could not be used is kept in
 words with file and line, and never raises. Files that were rotated are put in order by their numbers, and a number that
@@ -6,8 +6,6 @@ is missing is named.
 """
 
 import gzip
-import math
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,21 +16,27 @@ from typing import Final
 import msgspec
 
 from autoscaler.api.lines import Line, read_line
+from autoscaler.core import recall
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.reasons import Reason
+from autoscaler.core.recall import Memory
+from autoscaler.core.state import Table
 from autoscaler.errors import InputError
-from autoscaler.record import fits, inputs, starts
+from autoscaler.hindsight.files import is_audit, missing_numbers, ordered
+from autoscaler.record import fits, inputs, memories, starts
 from autoscaler.record.fits import Fit
+from autoscaler.record.memories import Kept
 from autoscaler.record.starts import Start
 from autoscaler.runtime.fit_wire import unpack_answer
 
 MOST_TOLD: Final = 20
 """Bad lines told in full; of those beyond it the number is told."""
 
-_ROTATED: Final = re.compile(r"(?P<name>.+)-(?P<number>\d{12})\.jsonl(\.gz)?")
-_INSTANT: Final = re.compile(rb'"now_s":(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)')
 _START: Final = msgspec.json.Decoder(Start)
 _FIT: Final = msgspec.json.Decoder(Fit)
+_KEPT: Final = msgspec.json.Decoder(Kept)
+_ROWS: Final = Table.empty(1)
+"""What columns a memory must have."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -71,6 +75,18 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Marked:
+    """All that a workload's row held right after the look before it."""
+
+    workload: str
+    now_s: float
+    memory: Memory
+    fitted: FittedModel | None
+    coming: FittedModel | None
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class Looked:
     """One step: its inputs, and the decision that followed, None where the record ends before it."""
 
@@ -86,7 +102,7 @@ class Looked:
         return self.line.workload
 
 
-Entry = Begun | Fitted | Looked
+Entry = Begun | Fitted | Marked | Looked
 _Part = Entry | tuple[Said, bytes, str]
 
 
@@ -109,16 +125,16 @@ class Recording:
         """The recording in files, and in all audit files of folders. Raises InputError where there is none."""
         found: list[Path] = []
         for path in given:
-            inside = sorted(p for p in path.iterdir() if _is_audit(p)) if path.is_dir() else [path]
+            inside = sorted(p for p in path.iterdir() if is_audit(p)) if path.is_dir() else [path]
             if not inside:
                 raise InputError(f"{path}: no audit file (audit-000000000001.jsonl, .gz) in this folder")
             found += inside
-        recording = cls(tuple(_ordered(found)))
-        recording.gaps += _missing_numbers(recording.paths)
+        recording = cls(tuple(ordered(found)))
+        recording.gaps += missing_numbers(recording.paths)
         return recording
 
     def entries(self) -> Iterator[Entry]:
-        """Beginnings, models and looks in order. Raises InputError for a file that cannot be opened at all."""
+        """Beginnings, models, memories and looks in order. Raises InputError for a file that cannot be opened."""
         waiting: Looked | None = None
         for read in self._parts():
             if isinstance(read, Looked):
@@ -126,7 +142,7 @@ class Recording:
                     yield waiting
                 waiting = read
                 continue
-            if isinstance(read, Begun | Fitted):
+            if isinstance(read, Begun | Fitted | Marked):
                 if waiting is not None:
                     yield waiting
                 waiting = None
@@ -179,55 +195,34 @@ def _part(text: bytes, where: str) -> _Part:
         return Begun(start, where)
     if text.startswith(fits.PREFIX):
         return _fitted(_FIT.decode(text))
+    if text.startswith(memories.PREFIX):
+        return _marked(_KEPT.decode(text), where)
     return _SAID.decode(text), text.rstrip(b"\n"), where
 
 
 def _fitted(fit: Fit) -> Fitted:
     if fit.version != fits.VERSION:
         raise InputError(f"version: {fit.version} is not known; this build reads {fits.VERSION}")
+    return Fitted(fit.workload, _model(fit.model))
+
+
+def _marked(kept: Kept, where: str) -> Marked:
+    if kept.version != memories.VERSION:
+        raise InputError(f"version: {kept.version} is not known; this build reads {memories.VERSION}")
     try:
-        model = unpack_answer(fit.model)
+        memory = memories.unpacked(kept.memory)
+        recall.check(_ROWS, memory)
+    except ValueError as error:
+        raise InputError(f"memory: {error}") from error
+    fitted, coming = (None if packed is None else _model(packed) for packed in (kept.fitted, kept.coming))
+    return Marked(kept.workload, kept.now_s, memory, fitted, coming, where)
+
+
+def _model(packed: bytes) -> FittedModel:
+    try:
+        model = unpack_answer(packed)
     except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
         raise InputError(f"model: {type(error).__name__}: {error}") from error
     if isinstance(model, str):
         raise InputError(f"model: it holds an error in place of one: {model}")
-    return Fitted(fit.workload, model)
-
-
-def _is_audit(path: Path) -> bool:
-    found = _ROTATED.fullmatch(path.name)
-    return found is not None and found["name"] == "audit"
-
-
-def _ordered(paths: Sequence[Path]) -> list[Path]:
-    """Rotated files of one folder and name by their numbers; folders, as of two replicas, by their first instant."""
-    groups: dict[tuple[Path, str], list[tuple[int, Path]]] = {}
-    for path in dict.fromkeys(paths):
-        found = _ROTATED.fullmatch(path.name)
-        key = (path.parent, found["name"]) if found is not None else (path, "")
-        groups.setdefault(key, []).append((int(found["number"]) if found is not None else 0, path))
-    in_time = sorted((sorted(group) for group in groups.values()), key=lambda group: _first_s(group[0][1]))
-    return [path for group in in_time for _, path in group]
-
-
-def _first_s(path: Path) -> float:
-    """The first instant in a file; where there is none to be read, the file stands first, and is told of there."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            found = _INSTANT.search(lines.readline())
-    except (OSError, EOFError, zlib.error):
-        return -math.inf
-    return -math.inf if found is None else float(found[1])
-
-
-def _missing_numbers(paths: Sequence[Path]) -> Iterator[str]:
-    last: tuple[Path, str, int] | None = None
-    for path in paths:
-        found = _ROTATED.fullmatch(path.name)
-        if found is None:
-            continue
-        number = int(found["number"])
-        if last is not None and last[:2] == (path.parent, found["name"]) and number > last[2] + 1:
-            lost = number - last[2] - 1
-            yield f"before {path.name} {'a file is' if lost == 1 else f'{lost} files are'} missing"
-        last = (path.parent, found["name"], number)
+    return model

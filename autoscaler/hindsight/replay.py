@@ -4,6 +4,7 @@ Enters: a recording, settings that replace its own, the workload that is asked f
 there are other settings, and every gap and bad line in words. It prints nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,8 +12,9 @@ from autoscaler.core.types import Readings
 from autoscaler.errors import InputError
 from autoscaler.hindsight.history import Series, looks
 from autoscaler.hindsight.overlay import Overlay, SettingError
-from autoscaler.hindsight.recording import MOST_TOLD, Fitted, Looked, Recording
+from autoscaler.hindsight.recording import MOST_TOLD, Begun, Entry, Fitted, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
+from autoscaler.hindsight.strands import Strand, plait
 from autoscaler.hindsight.turns import Turn, turns
 from autoscaler.hindsight.whatif import WhatIf
 from autoscaler.record.explain import clock, duration
@@ -56,21 +58,77 @@ def replay(
     rerun = Rerun(fit)
     whatif = WhatIf(rerun, overlay) if overlay is not None and overlay.changes else None
     done = Replayed(recording, rerun, whatif, [])
-    for entry in turns(recording.entries(), workload):
+    if whatif is None:
+        _side_by_side(done, workload)
+    else:
+        _one_after_another(done, whatif, workload)
+    done.gaps[:0] = recording.gaps
+    if not (rerun.steps or rerun.unknown):
+        raise InputError(_nothing(recording, workload))
+    return done
+
+
+def _side_by_side(done: Replayed, workload: str | None) -> None:
+    """Every stretch as it was: they do not depend on each other."""
+    for strands in plait(_in_time(done), workload):
+        steps = [_stepped(done, strand) for strand in strands]
+        while steps:
+            drawn = [(each, next(each, None)) for each in steps]
+            turn = [look for _, look in drawn if look is not None]
+            if turn:
+                done.rerun.step_rows(turn)
+            steps = [each for each, look in drawn if look is not None]
+
+
+def _stepped(done: Replayed, strand: Strand) -> Iterator[tuple[str, Looked, Readings]]:
+    """A strand's looks, one as each is asked for, with all that stands between them done in its place."""
+    rerun, row = done.rerun, strand.row
+    if strand.begins is not None:
+        try:
+            rerun.begin(strand.begins, row)
+        except InputError as error:
+            done.recording.bad_line(str(error))
+    elif row not in rerun.table.rows and strand.ends is not None:
+        looks = sum(isinstance(entry, Looked) for entry in strand.entries)
+        rerun.unknown += looks
+        rerun.unbegun.update([strand.workload] if looks else [])
+        return
+    for entry in strand.entries:
+        if isinstance(entry, Fitted):
+            rerun.fitted(entry, row)
+        else:
+            yield row, entry, rerun.readings(entry, row)
+    if strand.ends is not None and row in rerun.table.rows and (strand.begins or strand.workload not in rerun.unbegun):
+        rerun.end(strand.ends, row)
+    if strand.over and row in rerun.table.rows:
+        rerun.table.remove(row)
+
+
+def _in_time(done: Replayed) -> Iterator[Entry]:
+    """The entries without the looks that cannot be used; of those it is noted why."""
+    for entry in done.recording.entries():
+        if isinstance(entry, Looked):
+            try:
+                _note_time(done, entry, done.rerun.policy(entry).tick_s)
+            except InputError as error:
+                done.recording.bad_line(str(error))
+                continue
+        yield entry
+
+
+def _one_after_another(done: Replayed, whatif: WhatIf, workload: str | None) -> None:
+    """Under other settings what was remembered is not what would have been: nothing can be taken from the middle."""
+    for entry in turns(done.recording.entries(), workload):
         if isinstance(entry, tuple):
             _step(done, entry)
             continue
         try:
             if isinstance(entry, Fitted):
-                rerun.fitted(entry)
-            else:
-                (whatif or rerun).begin(entry)
+                done.rerun.fitted(entry)
+            elif isinstance(entry, Begun) or entry.workload not in done.rerun.table.rows:
+                whatif.begin(entry)
         except InputError as error:
-            recording.bad_line(str(error))
-    done.gaps[:0] = recording.gaps
-    if not rerun.steps:
-        raise InputError(_nothing(recording, workload))
-    return done
+            done.recording.bad_line(str(error))
 
 
 def replay_history(series: Series, fit: Fit, *, overlay: Overlay, policy_json: bytes = b"{}") -> Replayed:
@@ -103,18 +161,24 @@ def _step(done: Replayed, turn: Turn) -> None:
 
 def _readings(done: Replayed, looked: Looked) -> Readings:
     """What was read, as the next look at its workload. Raises InputError for one that is not whole or out of order."""
-    name, readings = looked.workload, done.rerun.readings(looked)
-    now_s, before_s = readings.now_s, done.to_s.get(name)
+    readings = done.rerun.readings(looked)
+    _note_time(done, looked, done.rerun.params(looked.workload).tick_s)
+    return readings
+
+
+def _note_time(done: Replayed, looked: Looked, tick_s: float) -> None:
+    """Note when a workload was looked at, and for how long it was not. Raises InputError for a look out of order."""
+    name, now_s = looked.workload, float(looked.line.now_s)
+    before_s = done.to_s.get(name)
     if before_s is not None and now_s < before_s:
         raise InputError(f"{looked.where}: now_s {now_s:.15g} is before {before_s:.15g}; give the files of one run")
-    if before_s is not None and now_s - before_s > max(SILENT_S, SILENT_TICKS * done.rerun.params(name).tick_s):
+    if before_s is not None and now_s - before_s > max(SILENT_S, SILENT_TICKS * tick_s):
         if len(done.gaps) < MOST_TOLD:
             done.gaps.append(f"{name}: nothing for {duration(now_s - before_s)} from {clock(before_s)} on")
         else:
             done.more_gaps += 1
     done.from_s.setdefault(name, now_s)
     done.to_s[name] = now_s
-    return readings
 
 
 def _nothing(recording: Recording, workload: str | None) -> str:

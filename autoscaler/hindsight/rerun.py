@@ -1,14 +1,16 @@
 """The recorded inputs through the same core again, and where its decisions differ from the recorded ones.
 
-Enters: entries of a recording. Leaves: decisions, each compared with the recorded line byte for byte. A difference
-without other settings is a fault, of the record or of this build: it is named, with what the record lacks before it.
+Enters: entries of a recording. Leaves: decisions, each compared with the recorded line byte for byte, and memories,
+compared in the same way. A difference without other settings is a fault, of the record or of this build: it is named,
+with what the record lacks before it. Of a workload there may be several rows, for stretches that are replayed apart.
 """
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autoscaler.core import engine, state
+from autoscaler.core import engine, recall, state
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Feature, Params
@@ -16,13 +18,19 @@ from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings, ReplicaReading
 from autoscaler.errors import InputError
 from autoscaler.hindsight.overlay import Compiled
-from autoscaler.hindsight.recording import Begun, Fitted, Looked
+from autoscaler.hindsight.recording import Begun, Fitted, Looked, Marked
+from autoscaler.record import memories
 from autoscaler.record.audit import audit_line
+from autoscaler.record.explain import clock
+from autoscaler.runtime.fit_wire import pack_answer
 
 Fit = Callable[[FitRequest], FittedModel]
 
 MOST_DIFFERENT: Final = 10
 """Differences told in full."""
+
+MOST_PARTS: Final = 3
+"""Parts of a memory that are named where it is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,58 +61,94 @@ class Rerun:
     compared: int = 0
     different: int = 0
     differences: list[Difference] = field(default_factory=list)
+    memories: int = 0
+    """Memories in the record that were compared with what was remembered there."""
+    unlike: list[str] = field(default_factory=list)
+    """Those that were not the same, in words."""
+    unknown: int = 0
+    """Decisions before a workload's first memory whose beginning is not in the record: they are not made again."""
     unbegun: set[str] = field(default_factory=set)
     """Workloads whose beginning is not in the record: their first decisions rest on what is not known."""
     _compiled: Compiled = field(default_factory=Compiled)
     _supplied: set[str] = field(default_factory=set)
-    """Workloads whose models are in the record."""
+    """Rows whose models are in the record."""
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, begun: Begun | Marked, row: str | None = None) -> None:
         """Give a workload the memory that the record says it had. Raises InputError where that cannot be used."""
-        start, table = begun.start, self.table
-        (self._supplied.add if start.models else self._supplied.discard)(start.workload)
-        if start.workload in table.rows:
-            table.remove(start.workload)
-        row = table.put(start.workload, Params())
+        table, name = self.table, row or begun.workload
+        if isinstance(begun, Marked):
+            self._supplied.add(name)
+            _put_marked(table, name, begun)
+            return
+        start = begun.start
+        (self._supplied.add if start.models else self._supplied.discard)(name)
+        if name in table.rows:
+            table.remove(name)
+        number = table.put(name, Params())
         if start.checkpoint is not None:
             try:
-                state.restore(table, start.workload, start.checkpoint)
+                state.restore(table, name, start.checkpoint)
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise InputError(f"{begun.where}: checkpoint: {type(error).__name__}: {error}") from error
         if start.fit_asked_s is not None:
-            table.track(row).fit_asked_s = start.fit_asked_s
+            table.track(number).fit_asked_s = start.fit_asked_s
 
-    def fitted(self, fitted: Fitted) -> None:
+    def fitted(self, fitted: Fitted, row: str | None = None) -> None:
         """Hand over a model where the record says that the workload got it; one of an unknown workload is let go."""
-        self._supplied.add(fitted.workload)
-        if fitted.workload in self.table.rows:
-            engine.install(self.table, fitted.workload, fitted.model)
+        name = row or fitted.workload
+        self._supplied.add(name)
+        if name in self.table.rows:
+            engine.install(self.table, name, fitted.model)
 
-    def readings(self, looked: Looked) -> Readings:
+    def end(self, marked: Marked, row: str) -> None:
+        """Compare what is remembered with what the record says, at the end of a stretch."""
+        self.memories += 1
+        table = self.table
+        ours, number = recall.remember(table, row), table.rows[row]
+        models = (table.fitted.get(number), marked.fitted), (table.track(number).coming, marked.coming)
+        same = memories.plain(ours) == memories.plain(marked.memory)
+        if not same or any(_packed(mine) != _packed(recorded) for mine, recorded in models):
+            theirs = marked.memory.columns
+            parts = sorted(name for name, kept in ours.columns.items() if theirs.get(name) != kept)
+            self.unlike.append(
+                f"{marked.where}: {clock(marked.now_s)} {marked.workload}: it is remembered otherwise"
+                + (f" ({', '.join(parts[:MOST_PARTS])})" if parts else "")
+            )
+
+    def readings(self, looked: Looked, row: str | None = None) -> Readings:
         """The readings of a look, its policy put in force. Raises InputError for a line that is not whole."""
+        line, name = looked.line, row or looked.workload
+        params = self.policy(looked)
+        if name not in self.table.rows:
+            self.unbegun.add(line.workload)
+        if name not in self.table.rows or self.params(name) != params:
+            self.table.put(name, params)
+        seen = line.replicas
+        replicas = ReplicaReading(seen.desired or 0, seen.ready or 0, seen.starting or ())
+        return Readings(float(line.now_s), replicas, line.pods, line.gateway, line.latency, line.limits)
+
+    def policy(self, looked: Looked) -> Params:
+        """The parameters that a look brings. Raises InputError for a line that is not whole."""
         line = looked.line
         if line.policy_json is None or line.replicas.desired is None or line.replicas.ready is None:
             raise InputError(f"{looked.where}: no policy or no replicas; give lines of an audit file")
         params = self._compiled.params(line.policy_json)
-        if not self.learned:
-            params = unfitted(params)
-        if line.workload not in self.table.rows:
-            self.unbegun.add(line.workload)
-        if line.workload not in self.table.rows or self.params(line.workload) != params:
-            self.table.put(line.workload, params)
-        replicas = ReplicaReading(line.replicas.desired, line.replicas.ready, line.replicas.starting or ())
-        return Readings(float(line.now_s), replicas, line.pods, line.gateway, line.latency, line.limits)
+        return params if self.learned else unfitted(params)
 
-    def params(self, workload: str) -> Params:
+    def params(self, row: str) -> Params:
         """The parameters in force."""
-        return self.table.track(self.table.rows[workload]).params
+        return self.table.track(self.table.rows[row]).params
 
     def step(self, turn: Sequence[tuple[Looked, Readings]]) -> None:
         """Decide again, on one look at each of some workloads, and compare."""
-        result = engine.step(self.table, [(looked.workload, readings) for looked, readings in turn])
+        self.step_rows([(looked.workload, looked, readings) for looked, readings in turn])
+
+    def step_rows(self, turn: Sequence[tuple[str, Looked, Readings]]) -> None:
+        """The same in rows by name, of which a workload may have several."""
+        result = engine.step(self.table, [(row, readings) for row, _, readings in turn])
         self.made(result.fits)
-        for (looked, _), decision in zip(turn, result.decisions, strict=True):
-            self.conclude(looked, decision)
+        for (row, looked, _), decision in zip(turn, result.decisions, strict=True):
+            self.conclude(looked, decision if row == looked.workload else replace(decision, workload=looked.workload))
 
     def made(self, asked: Iterable[FitRequest]) -> None:
         """Have models made that were asked for and are not in the record."""
@@ -121,7 +165,21 @@ class Rerun:
         again = audit_line(decision)
         if again != looked.decision:
             self.different += 1
-            if len(self.differences) < MOST_DIFFERENT:
-                self.differences.append(
-                    Difference(looked.where, decision.now_s, decision.workload, looked.decision, again)
-                )
+            told = Difference(looked.where, decision.now_s, decision.workload, looked.decision, again)
+            # Stretches are replayed side by side: the first in time are told.
+            insort(self.differences, told, key=lambda difference: difference.now_s)
+            del self.differences[MOST_DIFFERENT:]
+
+
+def _put_marked(table: Table, name: str, marked: Marked) -> None:
+    if name in table.rows:
+        table.remove(name)
+    row = table.put(name, Params())
+    recall.recall(table, name, marked.memory)
+    table.track(row).coming = marked.coming
+    if marked.fitted is not None:
+        table.fitted[row] = marked.fitted
+
+
+def _packed(model: FittedModel | None) -> bytes | None:
+    return None if model is None else pack_answer(model)

@@ -7,7 +7,7 @@ few workloads are in it; what belongs to one workload keeps its order, and workl
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked
+from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked
 
 WIDEST: Final = 64
 """Looks of one turn: beyond it a decision gets hardly any cheaper."""
@@ -15,7 +15,7 @@ WIDEST: Final = 64
 Turn = tuple[Looked, ...]
 
 
-def turns(entries: Iterable[Entry], workload: str | None = None) -> Iterator[Begun | Fitted | Turn]:
+def turns(entries: Iterable[Entry], workload: str | None = None) -> Iterator[Begun | Fitted | Marked | Turn]:
     """The entries of all workloads, or of one; a workload occurs once in a turn."""
     waiting: dict[str, Looked] = {}
     for entry in entries:

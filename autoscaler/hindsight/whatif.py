@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoscaler.core import engine, state
+from autoscaler.core import engine
 from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.hindsight.knowledge import lend
 from autoscaler.hindsight.overlay import Compiled, Overlay
-from autoscaler.hindsight.recording import Begun, Looked
+from autoscaler.hindsight.recording import Begun, Looked, Marked
 from autoscaler.hindsight.rerun import Rerun, unfitted
 from autoscaler.hindsight.shadow import Look, Shadow
 from autoscaler.hindsight.timeline import Timeline
@@ -63,16 +63,12 @@ class WhatIf:
         self._as_is = Shadow(rerun.table, AS_IS)
         self._other = Shadow(rerun.table, OTHER)
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, begun: Begun | Marked) -> None:
         """Give the row of the other settings the memory that the record says the workload had."""
         self._rerun.begin(begun)
-        name = begun.start.workload + _OPEN
+        self._rerun.begin(begun, begun.workload + _OPEN)
         table = self._rerun.table
-        if name in table.rows:
-            table.remove(name)
-        table.put(name, unfitted(Params()))
-        if begun.start.checkpoint is not None:
-            state.restore(table, name, begun.start.checkpoint)
+        table.put(begun.workload + _OPEN, unfitted(Params()))
 
     def step(self, turn: Sequence[tuple[Looked, Readings]]) -> None:
         """Decide on one look at each of some workloads: as recorded, otherwise, and in both worlds."""

@@ -2,8 +2,8 @@
 
 Enters: a `Decision`, or a file of lines. Leaves: bytes without a line end, or decisions. Every key is always there, in
 one order; what is not known is null. The answers of `decide` hold the same trace without the version and are read too;
-such a decision does not say when its workload is due again and reads as due at its own time. Inputs, start and fit
-lines stand between the decisions of an audit stream and are passed over.
+such a decision does not say when its workload is due again and reads as due at its own time. Inputs, start, fit and
+memory lines stand between the decisions of an audit stream and are passed over.
 """
 
 import gzip
@@ -18,11 +18,13 @@ from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
 from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
 from autoscaler.errors import InputError
-from autoscaler.record import fits, inputs, starts
+from autoscaler.record import fits, inputs, memories, starts
 from autoscaler.record.explain import sentence
 
 VERSION: Final = 1
 """Raised when a key changes its meaning or goes; a new key does not raise it."""
+
+_BETWEEN: Final = (inputs.PREFIX, starts.PREFIX, fits.PREFIX, memories.PREFIX)
 
 Fields = dict[str, Any]
 T = TypeVar("T")
@@ -85,7 +87,7 @@ def read_lines(lines: Iterable[bytes], name: str) -> Iterator[Decision]:
     """The decisions in `lines`, as `read_audit` reads them; `name` stands for the file in messages."""
     number = 0
     for number, text in enumerate(lines, 1):
-        if text.startswith((inputs.PREFIX, starts.PREFIX, fits.PREFIX)):
+        if text.startswith(_BETWEEN):
             continue
         where = f"{name}: line {number}"
         try:

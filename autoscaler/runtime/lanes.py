@@ -26,6 +26,10 @@ SLICE = 8
 answers have theirs. A turn with 8 takes 2 ms, with their forecasts 3 to 4; half of that is the batch's own, so that
 fewer at once would cost more in all (`loadtests/bench/loop_lag.py`)."""
 
+MEMORY_S = 7200.0
+"""Between two memory lines of a workload: 40 KB, or 90 with both its models, beside 1,440 decisions with their inputs,
+3 to 6 MB. A week has 84, which a replay steps side by side."""
+
 NEVER_S = float("-inf")
 
 
@@ -50,6 +54,8 @@ class Lane:
     assumed: Assumed | None = None
     faults: dict[str, Fault] = field(default_factory=dict)
     edits: Edits = field(default_factory=Edits)
+    memory_slot: int | None = None
+    """The stretch of time whose memory line is in the audit, or the one in which the workload began."""
     ordered: int | None = None
     """The count of the last patch that was sent."""
     applied: tuple[float, int] | None = None
@@ -63,6 +69,11 @@ class Lane:
 def phase_ratio(name: str) -> float:
     """Where in a period `name` belongs, 0 up to 1; the same in every process."""
     return zlib.crc32(name.encode()) / 2**32
+
+
+def memory_slot(name: str, now_s: float) -> int:
+    """Which stretch of `MEMORY_S` an instant lies in: those of a thousand workloads end at different times."""
+    return math.floor(now_s / MEMORY_S + phase_ratio(name))
 
 
 def on_grid_s(name: str, now_s: float, tick_s: float) -> float:

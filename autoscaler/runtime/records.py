@@ -1,8 +1,9 @@
 """What the live driver tells the world: steps, acts and notes, to whoever watches and to two sinks.
 
-The audit holds every decision, what it was made from, what a workload began with and its models; the journal holds what
-was done about decisions and what went wrong around them. Recording never waits and never fails, so that nothing a
-reader or a disk does can delay a decision: a reader that falls behind loses the oldest entries and is told how many.
+The audit holds every decision, what it was made from, what a workload began with, its models, and now and then all that
+the core remembers of it; the journal holds what was done about decisions and what went wrong around them. Recording
+never waits and never fails, so that nothing a reader or a disk does can delay a decision: a reader that falls behind
+loses the oldest entries and is told how many.
 """
 
 import asyncio
@@ -17,11 +18,14 @@ import msgspec
 
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.params import Params
+from autoscaler.core.recall import remember
+from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings
 from autoscaler.core.view import View
 from autoscaler.ports import Clock, RecordSink
 from autoscaler.record.audit import step_lines
 from autoscaler.record.fits import fit_line
+from autoscaler.record.memories import Models, memory_line
 from autoscaler.record.starts import start_line
 from autoscaler.runtime.actuator import Act
 from autoscaler.runtime.fit_wire import pack_answer
@@ -140,6 +144,14 @@ class Recorder:
     def fitted(self, workload: str, model: FittedModel) -> None:
         """Record a model that was just handed to the core."""
         self.audit.add(fit_line(workload, self._clock.now(), pack_answer(model)))
+
+    def remembered(self, table: Table, decision: Decision) -> None:
+        """Record all that the core remembers of a workload right after a decision."""
+        name = decision.workload
+        row = table.rows[name]
+        fitted, coming = table.fitted.get(row), table.track(row).coming
+        packed = Models(*(None if model is None else pack_answer(model) for model in (fitted, coming)))
+        self.audit.add(memory_line(name, decision.now_s, remember(table, name), packed))
 
     def note(self, event: Event, message: str, workload: str | None = None) -> None:
         """Record a note of this moment."""

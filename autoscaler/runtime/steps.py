@@ -21,7 +21,7 @@ from autoscaler.runtime.budgets import Shares
 from autoscaler.runtime.clock import breathe
 from autoscaler.runtime.gather import Gathered, Known
 from autoscaler.runtime.isolation import Bug, Isolation, Shield
-from autoscaler.runtime.lanes import CROWD, MIN_GAP_S, SLICE, Lane, on_grid_s
+from autoscaler.runtime.lanes import CROWD, MIN_GAP_S, SLICE, Lane, memory_slot, on_grid_s
 from autoscaler.runtime.records import Event, Recorder, Stepped
 from autoscaler.runtime.triggers import Assumed, Cause
 
@@ -129,6 +129,10 @@ class Steps:
         assert seen is not None
         stepped = Stepped(decision, readings, seen, arrival.cause, lane.target.params)
         self._recorder.put(stepped)
+        slot = memory_slot(decision.workload, decision.now_s)
+        if lane.memory_slot not in {None, slot}:
+            self._recorder.remembered(self._table, decision)
+        lane.memory_slot = slot
         self._shares.stepped(stepped)
         lane.assumed = Assumed(decision, readings)
         lane.known = Known(readings.now_s, readings.replicas)

@@ -1,10 +1,10 @@
 """How long `headroom replay` takes: a week of a metrics store under two policies, and an hour of an audit.
 
 The week is one workload with a daily wave, bursts and noise, scaled by a rule as HPA's: replicas for 70 % of what they
-carry, every 15 s, five minutes of memory on the way down. It is kept every 30 s, as preflight reads it. The audit holds
-one decision every five seconds, with eight pods; what a week of it would take is the hour's time by 168, and what its
-336 models would take without a record of them is one's time by 336. Sixteen such workloads in one audit are replayed
-too, half an hour of each.
+carry, every 15 s, five minutes of memory on the way down. It is kept every 30 s, as preflight reads it. The audit is as
+the live controller's: a decision every five seconds, its inputs, its models, and every two hours all that is
+remembered. `--hours 168` records a week of it, which takes three minutes. An hour of it is also replayed without
+memories and under other settings, and half an hour of sixteen such workloads in one audit.
 """
 
 import argparse
@@ -17,19 +17,24 @@ from pathlib import Path
 
 import numpy as np
 
-from autoscaler.core.forecast import features
-from autoscaler.core.forecast.training import FitRequest
+from autoscaler.core import engine
 from autoscaler.core.params import Params
+from autoscaler.core.recall import remember
+from autoscaler.core.state import Table
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight.comparison import compare
 from autoscaler.hindsight.history import Series
 from autoscaler.hindsight.overlay import Overlay
 from autoscaler.hindsight.recording import Recording
 from autoscaler.hindsight.replay import Replayed, replay, replay_history
+from autoscaler.record import fits, memories
+from autoscaler.record.audit import step_lines
+from autoscaler.record.fits import fit_line
+from autoscaler.record.memories import Models, memory_line
 from autoscaler.record.starts import start_line
-from autoscaler.sim.headroom import WORKLOAD
+from autoscaler.runtime.fit_wire import pack_answer
+from autoscaler.runtime.lanes import MEMORY_S
 from autoscaler.sim.plant import Plant, PlantSpec
-from autoscaler.sim.recorded import RecordedPolicy
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warmup import Warmup
 from loadtests.bench.machine import command, machine, peak_rss_mib
@@ -76,15 +81,30 @@ def kept(length_s: int, seed: int) -> Series:
 
 
 def audit(folder: Path, length_s: int, seed: int) -> Path:
-    """The same controller's record at five seconds a decision."""
+    """The same controller's record at five seconds a decision, as the live driver writes it."""
     plant = Plant(PlantSpec(REPLICA_RPS, Warmup(WARMUP_S)), traffic(length_s, seed))
-    policy = RecordedPolicy(Params(warmup_prior_s=WARMUP_S), 1.0)
-    while not plant.done:
-        plant.order(policy.decide(plant.readings(plant.now_s)))
-        plant.advance()
+    table, params = Table.empty(1), Params(warmup_prior_s=WARMUP_S)
+    row = table.put(NAME, params)
     path = folder / "audit-000000000001.jsonl"
-    lines = (start_line(WORKLOAD, 0.0, None, float("-inf")), *policy.lines)
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    with path.open("wb") as file:
+        file.write(start_line(NAME, 0.0, None, float("-inf"), models=True) + b"\n")
+        while not plant.done:
+            if plant.now_s % params.tick_s == 0:
+                seen = plant.readings(plant.now_s)
+                result = engine.step(table, [(NAME, seen)])
+                (decision,) = result.decisions
+                lines = list(step_lines(decision, params, seen))
+                if plant.now_s and plant.now_s % MEMORY_S == 0:
+                    models = table.fitted.get(row), table.track(row).coming
+                    packed = Models(*(None if model is None else pack_answer(model) for model in models))
+                    lines.append(memory_line(NAME, plant.now_s, remember(table, NAME), packed))
+                for request in result.fits:
+                    model = fit(request)
+                    engine.install(table, NAME, model)
+                    lines.append(fit_line(NAME, plant.now_s, pack_answer(model)))
+                file.write(b"".join(line + b"\n" for line in lines))
+                plant.order(decision.replicas)
+            plant.advance()
     return path
 
 
@@ -93,8 +113,8 @@ def crowd(folder: Path, one: Path, workloads: int, lines: int) -> Path:
     first, *rest = one.read_bytes().splitlines(keepends=True)[: 1 + lines]
     names = [f"prod/workload-{number}".encode() for number in range(workloads)]
     steps = [rest[at : at + 2] for at in range(0, len(rest), 2)]
-    together = [first.replace(WORKLOAD.encode(), name) for name in names]
-    together += [line.replace(WORKLOAD.encode(), name) for step in steps for name in names for line in step]
+    together = [first.replace(NAME.encode(), name) for name in names]
+    together += [line.replace(NAME.encode(), name) for step in steps for name in names for line in step]
     path = folder / "audit-000000000002.jsonl"
     path.write_bytes(b"".join(together))
     return path
@@ -111,18 +131,6 @@ def timed_crowd(path: Path) -> dict[str, object]:
         "different": done.rerun.different,
         "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
     }
-
-
-def fit_cpu_s(rows: int = 700, rounds: int = 3) -> float:
-    """One model of six hours of history, as often fitted as given and averaged."""
-    rng = np.random.default_rng(0)
-    x = rng.random((rows, len(features.NAMES)))
-    request = FitRequest(NAME, 19, x, x[:, 0] + 0.1 * rng.random(rows), 0.0)
-    fit(request)
-    begun_s = time.process_time()
-    for _ in range(rounds):
-        fit(request)
-    return (time.process_time() - begun_s) / rounds
 
 
 def timed_history(series: Series) -> dict[str, object]:
@@ -153,33 +161,53 @@ def timed_history(series: Series) -> dict[str, object]:
     }
 
 
+def timed(path: Path, changes: tuple[str, ...] = ()) -> tuple[Replayed, float, float]:
+    """A replay, and its seconds by the clock and of the processor."""
+    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
+    done = replay(Recording.of([path]), fit, overlay=Overlay.of(changes))
+    return done, time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
+
+
 def timed_audit(hours: float, seed: int) -> dict[str, object]:
-    """Some hours of an audit, compared byte for byte; and half an hour of many."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = audit(Path(folder), int(hours * HOUR_S), seed)
-        begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-        done = replay(Recording.of([path]), fit)
-        took_s, cpu_s = time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
-        many = timed_crowd(crowd(Path(folder), path, WORKLOADS, 2 * 360))
-    models_s = fit_cpu_s() * 2 * 24 * 7
-    return {
-        "hours": hours,
-        "decisions": done.rerun.compared,
-        "different": done.rerun.different,
-        "seconds": round(took_s, 2),
-        "cpu_s": round(cpu_s, 2),
-        "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
-        "a_week_would_take_s": round(cpu_s * 7 * 24 / hours, 1),
-        "its_models_would_take_s": round(models_s, 1),
-        "many": many,
-    }
+    """An audit compared byte for byte, with its memories and without; a part of it otherwise; and many workloads."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = audit(folder, int(hours * HOUR_S), seed)
+        done, took_s, cpu_s = timed(path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        sizes = {
+            kind: sum(len(line) for line in lines if line.startswith(prefix))
+            for kind, prefix in (("memories", memories.PREFIX), ("models", fits.PREFIX))
+        }
+        part = folder / "audit-part.jsonl"
+        part.write_bytes(b"".join(line for line in lines[:1441] if not line.startswith(memories.PREFIX)))
+        alone, _, alone_cpu_s = timed(part)
+        other, _, other_cpu_s = timed(part, OTHER)
+        many = timed_crowd(crowd(folder, part, WORKLOADS, 2 * 360))
+        return {
+            "hours": hours,
+            "decisions": done.rerun.compared,
+            "different": done.rerun.different,
+            "memories": done.rerun.memories,
+            "memories_unlike": len(done.rerun.unlike),
+            "seconds": round(took_s, 2),
+            "cpu_s": round(cpu_s, 2),
+            "target_s": TARGET_S,
+            "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
+            "without_memories_cpu_ms_per_decision": round(1000 * alone_cpu_s / alone.rerun.compared, 3),
+            "other_settings_cpu_ms_per_decision": round(1000 * other_cpu_s / other.rerun.steps, 3),
+            "bytes": sum(len(line) for line in lines),
+            "bytes_of_memories": sizes["memories"],
+            "bytes_of_models": sizes["models"],
+            "many": many,
+        }
 
 
 def main(arguments: list[str]) -> int:
     """Print one JSON object."""
     parser = argparse.ArgumentParser(prog="bench replay", description=__doc__)
     parser.add_argument("--days", type=float, default=7.0, help="of the metrics store (default 7)")
-    parser.add_argument("--hours", type=float, default=1.0, help="of the audit (default 1)")
+    parser.add_argument("--hours", type=float, default=4.0, help="of the audit (default 4)")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     series = kept(int(given.days * DAY_S) // STEP_S * STEP_S, given.seed)

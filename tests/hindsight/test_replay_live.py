@@ -12,6 +12,7 @@ from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight.recording import Recording
 from autoscaler.hindsight.replay import replay
+from autoscaler.record import memories
 from autoscaler.record.fits import PREFIX
 from autoscaler.runtime.refit import InlineFitter
 from autoscaler.sim.plant import Plant
@@ -75,6 +76,9 @@ async def test_models_are_taken_from_the_record_as_they_came(tmp_path: Path, lat
     done = replay(Recording.of([write(tmp_path / "audit.jsonl", recorded)]), refused)
     assert (done.rerun.different, done.rerun.unbegun) == (0, set())
     assert len(done.rerun.table.fitted) == 1
-    without = [line for line in recorded if line not in models]
+    assert (done.rerun.memories, done.rerun.unlike) == (1, [])
+    remembered = [line for line in recorded if line.startswith(memories.PREFIX)]
+    assert [len(line) < 100_000 for line in remembered] == [True]
+    without = [line for line in recorded if line not in {*models, *remembered}]
     other = replay(Recording.of([write(tmp_path / "audit.jsonl", without)]), refused)
     assert other.rerun.table.fitted == {}, "none is made anew where the record has them"

@@ -11,10 +11,12 @@ from autoscaler.cli.stream import DecideStream
 from autoscaler.core import engine, state
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
-from autoscaler.record import fits, inputs, starts
+from autoscaler.record import fits, inputs, memories, starts
 from autoscaler.sim.plant import Plant
 from tests.runtime.bench import A, running, target
 from tests.runtime.plants import NAME, Embedded, burst, spec
+
+BESIDE = (inputs.PREFIX, starts.PREFIX, fits.PREFIX, memories.PREFIX)
 
 pytestmark = pytest.mark.looptime(noop_cycles=1)
 
@@ -49,7 +51,7 @@ def raising(*_: object) -> None:
 
 
 def decided(lines: Iterable[bytes]) -> Lines:
-    return [json.loads(line) for line in lines if not line.startswith((inputs.PREFIX, starts.PREFIX, fits.PREFIX))]
+    return [json.loads(line) for line in lines if not line.startswith(BESIDE)]
 
 
 def assert_same(recorded: Lines, again: Lines) -> None:

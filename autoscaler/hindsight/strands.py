@@ -1,0 +1,77 @@
+"""A recording's stretches that do not depend on each other, stepped side by side.
+
+Enters: entries in their order. Leaves: looks in turns, one of each stretch. A stretch of a workload begins where the
+record holds all that was remembered of it, and ends where it does so again; what is remembered then is compared with
+the record, so that stretches replayed apart stand for one replay from end to end. Side by side, because a step of the
+core costs a millisecond however few rows are in it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked
+
+MOST_LOOKS: Final = 50_000
+"""Looks held at a time, some 5 KB each at eight pods; a stretch that is cut off by it goes on in the same row."""
+
+
+@dataclass(slots=True)
+class Strand:
+    """A stretch of one workload, or a part of one."""
+
+    workload: str
+    row: str
+    """Its row in the table: the workload's name, and a number for stretches beyond the first."""
+    begins: Begun | Marked | None = None
+    """What its row begins with; None where it goes on, or where the record does not say."""
+    entries: list[Looked | Fitted] = field(default_factory=list)
+    ends: Marked | None = None
+    """What its row must hold at its end; None where the record does not say, or where it goes on."""
+    over: bool = False
+    """Nothing follows it in its row."""
+
+
+def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Strand]]:
+    """The strands of all workloads, or of one, so many at a time as may be held; those of one time in their order."""
+    held, looks = _Held(), 0
+    for entry in entries:
+        if workload not in {None, entry.workload}:
+            continue
+        held.add(entry)
+        looks += isinstance(entry, Looked)
+        if looks >= MOST_LOOKS:
+            yield held.take()
+            looks = 0
+    yield held.take()
+
+
+@dataclass(slots=True)
+class _Held:
+    strands: list[Strand] = field(default_factory=list)
+    open: dict[str, Strand] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
+    """How many strands each workload has had."""
+
+    def add(self, entry: Entry) -> None:
+        name = entry.workload
+        if isinstance(entry, Begun | Marked):
+            before = self.open.get(name)
+            if before is not None:
+                before.over, before.ends = True, entry if isinstance(entry, Marked) else None
+            self._begin(name, entry)
+        else:
+            (self.open.get(name) or self._begin(name, None)).entries.append(entry)
+
+    def take(self) -> list[Strand]:
+        taken, self.strands = self.strands, []
+        self.open = {name: Strand(name, strand.row) for name, strand in self.open.items()}
+        self.strands += self.open.values()
+        return taken
+
+    def _begin(self, name: str, begins: Begun | Marked | None) -> Strand:
+        number = self.begun[name] = self.begun.get(name, 0) + 1
+        strand = Strand(name, name if number == 1 else f"{name} #{number}", begins)
+        self.strands.append(strand)
+        self.open[name] = strand
+        return strand

@@ -1,0 +1,82 @@
+"""A memory put into another row, which then goes on exactly as the first one does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autoscaler.core import engine
+from autoscaler.core.params import Params
+from autoscaler.core.recall import Memory, check, recall, remember
+from autoscaler.core.state import Table
+from autoscaler.record.audit import audit_line
+from autoscaler.sim.headroom import WORKLOAD, HeadroomPolicy
+from autoscaler.sim.plant import Plant, PlantSpec
+from autoscaler.sim.traffic import Traffic
+from autoscaler.sim.warmup import Warmup
+
+PARAMS = Params(max_replicas=40, warmup_prior_s=60.0)
+
+
+def burst() -> Plant:
+    """Four requests/s that become twelve after ten minutes; replicas of two requests/s."""
+    rates = np.where(np.arange(1200) < 600, 4.0, 12.0)
+    counts = np.random.default_rng(3).poisson(rates).astype(np.float64)
+    return Plant(PlantSpec(2.0, Warmup(60.0)), Traffic("burst", 1.0, counts, "test"))
+
+
+@pytest.mark.parametrize("at_s", [0, 5, 300, 615, 640], ids=["afresh", "one step", "calm", "in a burst", "starts"])
+def test_a_row_that_was_given_a_memory_decides_as_the_one_it_is_of(at_s: int) -> None:
+    plant, policy = burst(), HeadroomPolicy(PARAMS)
+    other = Table.empty()
+    other.put("prod/neighbour", Params())
+    compared = 0
+    while not plant.done:
+        if plant.now_s == at_s:
+            other.put(WORKLOAD, PARAMS)
+            recall(other, WORKLOAD, remember(policy.table, WORKLOAD))
+        if plant.now_s % 5 == 0:
+            seen = plant.readings(plant.now_s)
+            plant.order(policy.decide(seen))
+            if plant.now_s >= at_s:
+                (again,) = engine.step(other, [(WORKLOAD, seen)]).decisions
+                assert policy.last is not None
+                assert audit_line(again) == audit_line(policy.last)
+                compared += 1
+        plant.advance()
+    assert compared == (1200 - at_s) // 5
+
+
+def test_a_memory_is_a_copy_that_later_steps_do_not_change() -> None:
+    plant, policy = burst(), HeadroomPolicy(PARAMS)
+    policy.decide(plant.readings(0.0))
+    kept = remember(policy.table, WORKLOAD)
+    before = dict(kept.columns), dict(kept.pods.pods), kept.seen_s
+    for _ in range(30):
+        plant.advance()
+    policy.decide(plant.readings(30.0))
+    assert (kept.columns, kept.pods.pods, kept.seen_s) == before
+    assert remember(policy.table, WORKLOAD).columns != kept.columns
+
+
+def without(kept: Memory) -> Memory:
+    return replace(kept, columns={name: held for name, held in kept.columns.items() if name != "history.count"})
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (without, "history.count: missing"),
+        (lambda kept: replace(kept, columns=kept.columns | {"history.count": b"1234"}), "history.count: 4 bytes"),
+        (lambda kept: replace(kept, columns=kept.columns | {"history.mood": b""}), "history.mood: 0 bytes"),
+    ],
+    ids=["a column of later", "a shorter history", "a column of once"],
+)
+def test_the_memory_of_another_build_is_refused_and_nothing_is_changed(broken, words: str) -> None:
+    table = Table.empty()
+    table.put(WORKLOAD, PARAMS)
+    before = remember(table, WORKLOAD)
+    with pytest.raises(ValueError, match=words):
+        recall(table, WORKLOAD, broken(before))
+    assert remember(table, WORKLOAD).columns == before.columns
+    check(table, before)

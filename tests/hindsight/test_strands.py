@@ -1,0 +1,118 @@
+"""Stretches between memories are replayed side by side, and it comes out as from end to end."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from autoscaler.cli.replayed import Shown, as_json, text
+from autoscaler.fitting.fit import fit
+from autoscaler.hindsight import strands as module
+from autoscaler.hindsight.estimates import estimates
+from autoscaler.hindsight.overlay import Overlay
+from autoscaler.hindsight.recording import Recording
+from autoscaler.hindsight.replay import Replayed, replay
+from autoscaler.hindsight.strands import plait
+from autoscaler.record import memories
+from autoscaler.sim.headroom import WORKLOAD
+from tests.hindsight.recorded import marked, write
+
+MEMORIES = [i for i, line in enumerate(marked()) if line.startswith(memories.PREFIX)]
+"""After the seconds 200, 400, 600 and 800, of 1,000 with a decision every ten."""
+
+
+def again(folder: Path, given: list[bytes], *changes: str) -> Replayed:
+    path = write(folder / "audit.jsonl", given)
+    return replay(Recording.of([path]), fit, overlay=Overlay.of(changes))
+
+
+def test_a_record_falls_into_stretches_at_its_memories(tmp_path: Path) -> None:
+    path = write(tmp_path / "audit.jsonl", marked())
+    (held,) = plait(Recording.of([path]).entries())
+    assert [len(strand.entries) for strand in held] == [21, 20, 20, 20, 19]
+    assert [strand.row for strand in held] == [WORKLOAD, *(f"{WORKLOAD} #{number}" for number in (2, 3, 4, 5))]
+    assert [strand.ends is not None for strand in held] == [True] * 4 + [False]
+    assert [first.ends is second.begins for first, second in pairwise(held)] == [True] * 4
+
+
+@pytest.mark.parametrize("most", [1, 7, 30, 50_000], ids=["one look held", "seven", "thirty", "all"])
+def test_every_decision_and_every_memory_comes_out_again_however_many_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(module, "MOST_LOOKS", most)
+    done = again(tmp_path, list(marked()))
+    assert (done.rerun.compared, done.rerun.different) == (100, 0)
+    assert (done.rerun.memories, done.rerun.unlike) == (4, [])
+    assert (done.gaps, done.rerun.unbegun, done.recording.bad) == ([], set(), 0)
+    assert text(Shown(done, [], ())) == (
+        "100 decisions of 1 workload over 16.5 min: every one as recorded, byte for byte\n"
+        "  and at 4 places all that was remembered"
+    )  # fmt: skip
+
+
+def test_without_its_beginning_a_workload_is_replayed_from_its_first_memory_on(tmp_path: Path) -> None:
+    done = again(tmp_path, list(marked()[5:]))
+    assert (done.rerun.compared, done.rerun.different, done.rerun.memories) == (79, 0, 3)
+    assert (done.rerun.unknown, done.rerun.unbegun) == (19, {WORKLOAD})
+    assert "19 decisions before the first memory of sim/workload: its beginning is not in the record" in text(
+        Shown(done, [], ())
+    )
+
+
+def test_inputs_that_are_missing_spoil_one_stretch_and_its_end_names_it(tmp_path: Path) -> None:
+    """Twenty seconds are taken out of the third stretch: what follows the memory behind them is as it was."""
+    given = list(marked())
+    del given[MEMORIES[1] + 5 : MEMORIES[1] + 9]
+    done = again(tmp_path, given)
+    wrong = [difference.now_s for difference in done.rerun.differences]
+    assert all(400 < at_s <= 600 for at_s in wrong)
+    (words,) = done.rerun.unlike
+    assert "00:10:00 sim/workload: it is remembered otherwise" in words
+    assert json.loads(as_json(Shown(done, [], ())))["memories_unlike"] == [words]
+
+
+def test_a_memory_that_was_changed_by_hand_is_named(tmp_path: Path) -> None:
+    given = list(marked())
+    given[MEMORIES[1]] = marked(seed=2)[MEMORIES[1]]
+    done = again(tmp_path, given)
+    assert [words.split(":")[1] for words in done.rerun.unlike] == [" line 85", " line 126"], (
+        "at its place, and where the stretch that began with it ends"
+    )
+    assert "(bounds.ordered_high, " in done.rerun.unlike[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"kind":"memory","version":9,"now_s":400.0,"workload":"sim/workload","memory":""}', "version: 9"),
+        (b'{"kind":"memory","version":1,"now_s":400.0,"workload":"sim/workload","memory":"AAAA"}', "memory: "),
+        (b'{"kind":"memory","version":1,"now_s":400.0,"workload":"sim/workload"}', "memory"),
+    ],
+    ids=["of later", "no memory", "without one"],
+)
+def test_a_memory_that_cannot_be_used_is_passed_over_and_nothing_is_lost(
+    tmp_path: Path, line: bytes, words: str
+) -> None:
+    given = list(marked())
+    given[MEMORIES[1]] = line
+    done = again(tmp_path, given)
+    assert (done.rerun.compared, done.rerun.different, done.rerun.memories) == (100, 0, 3)
+    assert done.recording.bad == 1
+    assert words in done.recording.faults[0]
+
+
+def test_other_settings_and_estimates_are_the_same_with_memories_and_without(tmp_path: Path) -> None:
+    plain = [line for line in marked() if not line.startswith(memories.PREFIX)]
+    first, second = again(tmp_path, list(marked()), "max_replicas=8"), again(tmp_path, plain, "max_replicas=8")
+    assert first.whatif is not None
+    assert second.whatif is not None
+    assert first.whatif.told == second.whatif.told
+    assert first.whatif.estimates(WORKLOAD) == second.whatif.estimates(WORKLOAD)
+    with_, without = (write(tmp_path / name, given) for name, given in (("a.jsonl", marked()), ("b.jsonl", plain)))
+    assert estimates(Recording.of([with_]), fit) == estimates(Recording.of([without]), fit)
+
+
+def test_other_settings_begin_with_the_first_memory_where_the_record_has_no_beginning(tmp_path: Path) -> None:
+    done = again(tmp_path, list(marked()[MEMORIES[0] :]), "max_replicas=8")
+    assert (done.rerun.compared, done.rerun.different, done.rerun.unbegun) == (79, 0, set())
