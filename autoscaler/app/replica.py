@@ -29,6 +29,7 @@ from autoscaler.adapters.web.live import LiveFacts
 from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app import parts
+from autoscaler.app.batch_side import BatchSide
 from autoscaler.app.facts import Facts
 from autoscaler.app.foreign import Foreign
 from autoscaler.app.guard import Guard
@@ -129,6 +130,7 @@ class Live:
         )  # fmt: skip
         self.keda = KedaSide(settings, api, self._known, clock, self._guard, cluster=self._cluster, hold=self._on_held)
         self._pools = self._pool_side(outside)
+        self._batch = self._batch_side(outside)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)
 
@@ -141,6 +143,15 @@ class Live:
             self._settings, outside, demands=demands, events=self._events, guard=self._guard,
             may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen, shown=self.hub.publish_pools,
         )  # fmt: skip
+
+    def _batch_side(self, outside: Outside) -> BatchSide:
+        return BatchSide(
+            self._settings, outside, serves=self._serves, events=self._events, guard=self._guard,
+            may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen, shown=lambda _: None,
+        )  # fmt: skip
+
+    def _serves(self, pod: str) -> bool:
+        return self._cluster.workload_of(pod) in self._workloads.driven
 
     def facts(self) -> LiveFacts:
         """What the HTTP server asks."""
@@ -182,6 +193,7 @@ class Live:
                 foreign=self._foreign.run(),
                 **self.keda.works(),
                 **self._pools.follows(),
+                **self._batch.follows(),
             )
             if self._settings.scrape.follower_scrapes:
                 following += begin(group, scraper=self._scraper.run())
@@ -220,8 +232,9 @@ class Live:
                 if await before(stop, self._catch_up()):
                     await self._shadowing.restore()
                     telling += begin(
-                        group, keda=self.keda.lead(steps), shadow=self._shadowing.run(), **self._pools.leads()
-                    )
+                        group, keda=self.keda.lead(steps), shadow=self._shadowing.run(), **self._pools.leads(),
+                        **self._batch.leads(),
+                    )  # fmt: skip
                     await self._runtime.run(stop)
                     await self._warmups.keep()
                     await self._pools.keep()
@@ -267,3 +280,4 @@ class Live:
         why = self._cluster.frozen
         self._runtime.freeze(why is not None, why or "")
         self._pools.changed()
+        self._batch.changed()

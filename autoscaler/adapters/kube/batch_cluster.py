@@ -1,0 +1,237 @@
+"""Everything of a cluster that batch admission rests on, followed by informers.
+
+Enters: a client, the administrator's shapes and labels. Leaves: BatchQueues, pieces of work, what changed of them since
+it was last asked, and nodes and pods as the core takes them; a call whenever something changed. It decides nothing and
+writes nothing.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
+from autoscaler.adapters.kube.batch_objects import BatchQueueObject, Job, WorkPod
+from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
+from autoscaler.adapters.kube.batch_work import Work, gang_name, of_job
+from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
+from autoscaler.adapters.kube.pods import Node
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.adapters.kube.pool_slots import is_slot
+from autoscaler.adapters.kube.retry import BackoffBounds
+from autoscaler.adapters.kube.scope import GROUP, VERSION
+from autoscaler.api.shapes import Shape
+from autoscaler.core.batch.estate import NodeSeen
+from autoscaler.core.batch.ledger import Owner, PodSeen
+from autoscaler.ports import Clock
+
+LOOK_S: Final = 0.02
+"""Between two looks whether everything is listed."""
+
+BELIEVED_S: Final = 5.0
+"""What was read is believed for so long after the server stopped answering."""
+
+TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScope:
+    """What nodes are taken for, and what tells serving from strangers."""
+
+    shapes: Mapping[str, Shape]
+    levels: tuple[str, ...]
+    """Labels of topology, coarse to fine."""
+    slots: str
+    """The namespace of warm slots."""
+    serves: Callable[[str], bool]
+    """Whether the pod of this key is a replica of a workload that is scaled here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Nodes and pods at one instant; `parts` are the nodes as labels tell them, by name and shape."""
+
+    parts: Mapping[tuple[str, str], BatchNode]
+    nodes: tuple[NodeSeen, ...]
+    others: tuple[PodSeen, ...]
+    """Pods of nobody's gang."""
+
+
+class BatchCluster:
+    """The informers and what follows from them. `run` once; `changed` is called in the event loop and must not wait."""
+
+    def __init__(self, api: KubeApi, clock: Clock, scope: BatchScope, changed: Callable[[], None]) -> None:
+        self._api = api
+        self._clock = clock
+        self._scope = scope
+        self._changed = changed
+        self.pods = WorkPods()
+        self.queues_version = 0
+        """Grows with every change of a queue."""
+        self.nodes_version = 0
+        self._works: dict[str, Work] = {}
+        self.works: Mapping[str, Work] = MappingProxyType(self._works)
+        """Work by name, live: what is in a queue, and what others manage."""
+        self._touched: dict[str, None] = {}
+        self._parts: dict[str, tuple[BatchNode, ...]] = {}
+        root = f"/apis/{GROUP}/{VERSION}"
+        self._queues: Informer[BatchQueueObject] = self._follow(f"{root}/batchqueues", BatchQueueObject, self._on_queue)
+        self._jobs: Informer[Job] = self._follow("/apis/batch/v1/jobs", Job, self._on_job)
+        self._pods: Informer[WorkPod] = self._follow("/api/v1/pods", WorkPod, self._on_pod)
+        self._nodes: Informer[Node] = self._follow("/api/v1/nodes", Node, self._on_node)
+        self._classes: Informer[PriorityClass] = self._follow(
+            "/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass, self._on_class
+        )
+
+    @property
+    def queues(self) -> Mapping[str, BatchQueueObject]:
+        """The BatchQueues by name, live."""
+        return self._queues.items
+
+    async def run(self) -> None:
+        """Follow everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._all():
+                group.create_task(informer.run(), name="batch informer")
+
+    async def wait_synced(self) -> None:
+        """Return once everything was listed, or is known not to be served, or may not be read."""
+        while any(not informer.synced and not informer.denied for informer in self._all()):
+            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
+
+    async def relist(self) -> None:
+        """Read everything anew, and return when what is held is what the server had after this call."""
+        wanted = {informer: informer.lists for informer in self._all() if not informer.absent}
+        for informer in wanted:
+            informer.relist()
+        while any(i.lists <= lists and not i.absent and not i.denied for i, lists in wanted.items()):
+            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
+
+    def problems(self) -> tuple[str, ...]:
+        """What is not known now, and why: without it nothing is admitted."""
+        return tuple(_problem(informer) for informer in self._all() if not _believed(informer))
+
+    def priority(self, name: str) -> int | None:
+        """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
+        if not name:
+            return next((one.value for one in self._classes.items.values() if one.global_default), 0)
+        found = self._classes.items.get(name)
+        return None if found is None else found.value
+
+    def shapes_of(self, node: str) -> tuple[str, ...]:
+        """The shapes that a node offers."""
+        return tuple(part.shape for part in self._parts.get(node, ()))
+
+    def hostnames(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """By which labels pods are held to these nodes; those that are gone are left out."""
+        parts = (self._parts.get(node) for node in dict.fromkeys(nodes))
+        return tuple(mine[0].hostname for mine in parts if mine)
+
+    def resource_of(self, shape: str) -> str:
+        """The extended resource of a shape."""
+        return self._scope.shapes[shape].resource
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The extended resources of all shapes."""
+        return frozenset(shape.resource for shape in self._scope.shapes.values())
+
+    def touched(self) -> tuple[str, ...]:
+        """The work that changed or went since this was last asked."""
+        names = tuple(self._touched)
+        self._touched.clear()
+        return names
+
+    def written(self, work: Work) -> None:
+        """Hold what the server answered to a write of ours, unless something newer is held already."""
+        held = self._works.get(work.name)
+        if held is None or (held.ref.uid == work.ref.uid and held.generation < work.generation):
+            self._works[work.name] = work
+            self._touch(work.name)
+
+    def seen(self, is_gang: Callable[[str], bool]) -> Seen:
+        """Nodes and pods now; `is_gang` says of which gangs pods count as theirs."""
+        parts: dict[tuple[str, str], BatchNode] = {}
+        nodes, others = list[NodeSeen](), list[PodSeen]()
+        for mine in self._parts.values():
+            for part in mine:
+                cpu, memory_gib = part.cpu, part.memory_gib
+                for pod in self.pods.on_node(part.name):
+                    if pod.gang is not None and is_gang(pod.gang):
+                        continue
+                    cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
+                    units = math.ceil(pod.asks.units.get(self._scope.shapes[part.shape].resource, 0.0))
+                    if units:
+                        others.append(PodSeen(part.name, part.shape, units, self._owner(pod)))
+                parts[part.name, part.shape] = part
+                nodes.append(
+                    NodeSeen(
+                        part.name, part.shape, part.units, part.domains, max(0.0, cpu), max(0.0, memory_gib),
+                        cordoned=part.cordoned, ready=part.ready,
+                    )
+                )  # fmt: skip
+        return Seen(parts, tuple(nodes), tuple(others))
+
+    def _owner(self, pod: PlacedWork) -> Owner:
+        if is_slot(pod.meta, self._scope.slots):
+            return Owner.STANDBY
+        return Owner.SERVING if self._scope.serves(pod.key) else Owner.FOREIGN
+
+    def _touch(self, name: str) -> None:
+        self._touched[name] = None
+        self._changed()
+
+    def _on_queue(self, _: Change[BatchQueueObject]) -> None:
+        self.queues_version += 1
+        self._changed()
+
+    def _on_class(self, _: Change[PriorityClass]) -> None:
+        self._touched.update(dict.fromkeys(self._works))
+        self._changed()
+
+    def _on_job(self, change: Change[Job]) -> None:
+        name = gang_name("Job", *change.key.split("/", 1))
+        new = None if change.new is None else of_job(change.new, self._clock.now())
+        held = self._works.get(name)
+        if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:
+            return  # older than what the server answered to us
+        if new is not None:
+            self._works[name] = new
+        elif self._works.pop(name, None) is None:
+            return
+        self._touch(name)
+
+    def _on_pod(self, change: Change[WorkPod]) -> None:
+        if self.pods.note(change):
+            self._changed()
+
+    def _on_node(self, change: Change[Node]) -> None:
+        made = () if change.new is None else node_parts(change.new, self._scope.shapes, self._scope.levels)
+        if made == self._parts.get(change.key, ()):
+            return
+        if made:
+            self._parts[change.key] = made
+        else:
+            del self._parts[change.key]
+        self.nodes_version += 1
+        self._changed()
+
+    def _all(self) -> Iterator[Informer[Any]]:
+        yield from (self._queues, self._jobs, self._pods, self._nodes, self._classes)
+
+    def _follow(self, path: str, kind: type[Any], heard: Callable[[Change[Any]], None]) -> Informer[Any]:
+        return Informer(self._api, Resource(path, kind), self._clock, heard, times=TIMES)
+
+
+def _believed(informer: Informer[Any]) -> bool:
+    """Whether what an informer holds is the truth of now, as far as can be known."""
+    if informer.absent or informer.denied or not informer.synced:
+        return False
+    return informer.cut_off_s() <= BELIEVED_S and math.isfinite(informer.staleness_s())
+
+
+def _problem(informer: Informer[Any]) -> str:
+    return str(informer.error) if informer.error is not None else f"GET {informer.path}: not served, or not read yet"

@@ -1,0 +1,120 @@
+"""Nodes as batch admission sees them: of which shape, with how much room, for which pods.
+
+Enters: nodes, the administrator's shapes, the labels of topology. Leaves: frozen values. A node is of the shape whose
+resource it offers, whose capacity type it is labelled with and whose SKU its labels name; a node of no shape is none of
+ours. One whose taints not every gang of the shape puts up with takes no gang at all.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final
+
+from autoscaler.adapters.kube.batch_amounts import GIB, amount
+from autoscaler.adapters.kube.pods import Node
+from autoscaler.adapters.kube.pool_nodes import CAPACITY_TYPE, LEAVING
+from autoscaler.api.shapes import Shape
+from autoscaler.core.pool.params import CapacityType
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+SKU_LABELS: Final = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+)
+"""Labels that name a node's GPU; the words of a SKU stand among those of one of them."""
+
+KEEPING_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
+_WORD: Final = re.compile(r"[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNode:
+    """One node, or the part of it that has units of one shape."""
+
+    name: str
+    hostname: str
+    """By which label pods are held to it."""
+    shape: str
+    units: int
+    cpu: float
+    memory_gib: float
+    domains: tuple[str, ...]
+    ready: bool
+    cordoned: bool
+    labels: Mapping[str, str]
+
+
+def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...]) -> tuple[BatchNode, ...]:
+    """What a node offers of each shape. `levels` are the labels of topology, coarse to fine."""
+    meta, given = node.metadata, node.status.allocatable
+    hostname = meta.labels.get(HOSTNAME, "")
+    domains = tuple(takewhile(bool, (meta.labels.get(label, "") for label in levels)))
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    resources = {shape.resource for shape in shapes.values()}
+    found = []
+    for resource in sorted(resources):
+        units = int(amount(given, resource))
+        name = _shape_of(meta.labels, resource, shapes) if units > 0 else None
+        if name is not None:
+            cordoned = node.spec.unschedulable or not hostname or meta.deletion_timestamp is not None
+            found.append(
+                BatchNode(
+                    meta.name, hostname, name, units, amount(given, "cpu"), amount(given, "memory") / GIB, domains,
+                    ready, cordoned or keeps_off(node, resource), meta.labels,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def keeps_off(node: Node, resource: str) -> bool:
+    """Whether a taint keeps gangs off; that of the resource itself does not, which admission puts up with."""
+    return any(
+        taint.key.startswith(LEAVING) or (taint.effect in KEEPING_OFF and taint.key != resource)
+        for taint in node.spec.taints
+    )
+
+
+def _shape_of(labels: Mapping[str, str], resource: str, shapes: Mapping[str, Shape]) -> str | None:
+    """The shape of a node's units of a resource; the only one that can be meant where no label names a GPU."""
+    said = labels.get(CAPACITY_TYPE)
+    offered = [name for name, shape in sorted(shapes.items()) if shape.resource == resource]
+    paid = [name for name in offered if (said or CapacityType.ON_DEMAND.value) == shapes[name].capacity_type.value] or (
+        [] if said else offered
+    )
+    told = [_words(labels.get(label, "")) for label in SKU_LABELS if label in labels]
+    if not told:
+        return paid[0] if len(paid) == 1 else None
+    return next((name for name in paid if any(_words(shapes[name].sku) <= words for words in told)), None)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def admits(labels: Mapping[str, str], selector: Mapping[str, str], terms: Iterable[Mapping[str, object]]) -> bool:
+    """Whether a node is one that a pod's selector and required affinity let it go to; unknown operators do not."""
+    if any(labels.get(key) != value for key, value in selector.items()):
+        return False
+    asked = list(terms)
+    return not asked or any(_meets(labels, term) for term in asked)
+
+
+def _meets(labels: Mapping[str, str], term: Mapping[str, object]) -> bool:
+    wanted = term.get("matchExpressions") or []
+    if term.get("matchFields") or not isinstance(wanted, list) or not wanted:
+        return False
+    for each in wanted:
+        value, values = labels.get(str(each.get("key"))), [str(one) for one in each.get("values") or ()]
+        holds = {
+            "In": value in values,
+            "NotIn": value not in values,
+            "Exists": value is not None,
+            "DoesNotExist": value is None,
+        }.get(str(each.get("operator")), False)
+        if not holds:
+            return False
+    return True

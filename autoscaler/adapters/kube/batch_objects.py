@@ -1,0 +1,112 @@
+"""The fields that are read of batch work and of what it runs on; see `objects` for the rules.
+
+Jobs are those of batch/v1. Pods are read here with what they hold and where, and without what serving pods are asked
+for. Affinity is kept as it was written: it is given back whole, with our part added.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from autoscaler.adapters.kube.meta import Amounts, Meta
+from autoscaler.adapters.kube.pool_objects import Said
+
+
+class BatchQueueObject(msgspec.Struct, frozen=True, gc=False):
+    """A BatchQueue, its spec and status undecoded: another room reads and words their faults."""
+
+    metadata: Meta = Meta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False):
+    """A taint that a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Asks(msgspec.Struct, frozen=True, gc=False):
+    """What a container asks for and may use at most."""
+
+    limits: Amounts = {}
+    requests: Amounts = {}
+
+
+class Box(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One container of a pod; an init container that restarts always runs beside the others."""
+
+    resources: Asks = Asks()
+    restart_policy: str = ""
+
+
+class WorkPodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a pod of a template shall be."""
+
+    containers: tuple[Box, ...] = ()
+    init_containers: tuple[Box, ...] = ()
+    overhead: Amounts = {}
+    node_selector: dict[str, str] = {}
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+    scheduler_name: str = ""
+
+
+class WorkTemplate(msgspec.Struct, frozen=True, gc=False):
+    """The template of a Job's pods."""
+
+    metadata: Meta = Meta()
+    spec: WorkPodSpec = WorkPodSpec()
+
+
+class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How many pods, of which kind, and whether they may run."""
+
+    suspend: bool = False
+    parallelism: int | None = None
+    completions: int | None = None
+    managed_by: str = ""
+    template: WorkTemplate = WorkTemplate()
+
+
+class JobStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How far a Job is."""
+
+    start_time: datetime | None = None
+    conditions: tuple[Said, ...] = ()
+
+
+class Job(msgspec.Struct, frozen=True, gc=False):
+    """A Job."""
+
+    metadata: Meta = Meta()
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class WorkPodPlace(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Where a pod is and what it holds there."""
+
+    node_name: str = ""
+    containers: tuple[Box, ...] = ()
+    init_containers: tuple[Box, ...] = ()
+    overhead: Amounts = {}
+
+
+class WorkPodStatus(msgspec.Struct, frozen=True, gc=False):
+    """How far a pod is."""
+
+    phase: str = ""
+
+
+class WorkPod(msgspec.Struct, frozen=True, gc=False):
+    """Any pod of the cluster."""
+
+    metadata: Meta = Meta()
+    spec: WorkPodPlace = WorkPodPlace()
+    status: WorkPodStatus = WorkPodStatus()

@@ -1,0 +1,170 @@
+"""One piece of batch work, whatever its kind: what it asks for, whether it may run, who manages it, where it was put.
+
+Enters: objects as they are followed. Leaves: `Work`, read once when the object changes. Where a gang was put stands in
+an annotation of the object, written with its admission, so that whoever starts anew knows it before a pod is bound.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
+from autoscaler.adapters.kube.batch_objects import Job, WorkPodSpec, WorkTemplate
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.api.annotations import PREFIX
+from autoscaler.api.batch_work import WorkSays, read_work
+from autoscaler.api.claims import TargetRef
+
+PLACEMENT: Final = PREFIX + "placement"
+"""Annotation: where the gang was put, as JSON: nodes, each with its shape and the pods of each set."""
+
+AFFINITY: Final = PREFIX + "affinity"
+"""Annotation: the affinity of each pod template as its author wrote it, as JSON; ours is added to it anew each time."""
+
+KUEUE: Final = "kueue.x-k8s.io/"
+OWNERS: Final = frozenset({"JobSet", "TrainJob", "PyTorchJob", "TFJob", "MPIJob", "RayJob", "RayCluster", "AppWrapper"})
+"""Kinds whose Jobs are a part of a gang and none by themselves."""
+
+SCHEDULERS: Final = {"volcano": "Volcano", "kai-scheduler": "KAI", "yunikorn": "YuniKorn"}
+"""Schedulers that admit by themselves, by the name that pods ask for."""
+
+JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+ENDS: Final = frozenset({"Complete", "Failed"})
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """Pods of one set on one node."""
+
+    node: str
+    shape: str
+    pod_set: int
+    pods: int
+
+
+_puts: Final = msgspec.json.Decoder(tuple[Put, ...])
+_affinities: Final = msgspec.json.Decoder(tuple[dict[str, Any] | None, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSet:
+    """Equal pods of a piece of work; `at` is where the specification of their template stands in the object."""
+
+    at: str
+    pods: int
+    template: WorkPodSpec
+    asks: PodAsks
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One piece of batch work."""
+
+    ref: TargetRef
+    version: str
+    """Of the object, for a write that must not meet another one."""
+    generation: int
+    suspend_at: str
+    """Where it stands in the object whether it may run."""
+    created_s: float
+    suspended: bool
+    ended: bool
+    """It is over, or is being deleted: its pods go, and no others come."""
+    manager: str
+    """Who else manages it; empty for nobody."""
+    says: WorkSays | None
+    sets: tuple[WorkSet, ...]
+    annotations: Mapping[str, str]
+    started_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace and name, which nobody else has."""
+        return gang_name(self.ref.kind, self.ref.namespace, self.ref.name)
+
+    @property
+    def priority_class(self) -> str:
+        """The PriorityClass of its pods, empty where they name none."""
+        return self.sets[0].template.priority_class_name if self.sets else ""
+
+    @property
+    def put(self) -> tuple[Put, ...]:
+        """Where it was put; empty where nobody wrote it, or where it cannot be read any more."""
+        return _read(_puts, self.annotations.get(PLACEMENT, ""))
+
+    @property
+    def affinities(self) -> tuple[dict[str, Any] | None, ...]:
+        """The affinity of each set as its author wrote it."""
+        if PLACEMENT not in self.annotations:
+            return tuple(each.template.affinity for each in self.sets)
+        kept: tuple[dict[str, Any] | None, ...] = _read(_affinities, self.annotations.get(AFFINITY, ""))
+        return kept if len(kept) == len(self.sets) else (None,) * len(self.sets)
+
+
+def gang_name(kind: str, namespace: str, name: str) -> str:
+    """What a gang is called everywhere."""
+    return f"{kind.lower()}/{namespace}/{name}"
+
+
+def of_job(job: Job, now_s: float) -> Work | None:
+    """A Job as a piece of work; None for one that is a part of another, or that nobody put into a queue."""
+    meta, spec = job.metadata, job.spec
+    owner = next((each for each in meta.owner_references if each.controller), None)
+    if owner is not None and owner.kind in OWNERS:
+        return None
+    says, manager = read_work(meta.labels, meta.annotations, now_s), _manager(meta, (spec.template,), spec.managed_by)
+    if says is None and not manager:
+        return None
+    return Work(
+        ref=TargetRef("batch", "v1", "jobs", "Job", meta.namespace, meta.name, meta.uid),
+        version=meta.resource_version,
+        generation=meta.generation,
+        suspend_at="/spec/suspend",
+        created_s=_epoch_s(meta.creation_timestamp) or now_s,
+        suspended=spec.suspend,
+        ended=meta.deletion_timestamp is not None
+        or any(each.type in ENDS and each.status == "True" for each in job.status.conditions),
+        manager=manager,
+        says=says,
+        sets=(_set("/spec/template/spec", spec.template, _width(spec.parallelism, spec.completions)),),
+        annotations=meta.annotations,
+        started_s=_epoch_s(job.status.start_time),
+    )
+
+
+def _width(parallelism: int | None, completions: int | None) -> int:
+    """Pods that run at once."""
+    width = 1 if parallelism is None else parallelism
+    return width if completions is None else min(width, completions)
+
+
+def _set(at: str, template: WorkTemplate, pods: int) -> WorkSet:
+    return WorkSet(at, pods, template.spec, pod_asks(template.spec))
+
+
+def _manager(meta: Meta, templates: tuple[WorkTemplate, ...], managed_by: str) -> str:
+    if managed_by not in {"", JOB_CONTROLLER}:
+        return managed_by
+    if any(key.startswith(KUEUE) for key in meta.labels):
+        return "Kueue"
+    return next(_schedulers(templates), "")
+
+
+def _schedulers(templates: tuple[WorkTemplate, ...]) -> Iterator[str]:
+    for template in templates:
+        if template.spec.scheduler_name in SCHEDULERS:
+            yield SCHEDULERS[template.spec.scheduler_name]
+
+
+def _epoch_s(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+def _read(decoder: msgspec.json.Decoder[tuple[Any, ...]], text: str) -> tuple[Any, ...]:
+    """What we wrote; nothing where somebody else edited it beyond reading."""
+    try:
+        return decoder.decode(text) if text else ()
+    except msgspec.DecodeError:
+        return ()

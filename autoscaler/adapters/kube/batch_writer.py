@@ -1,0 +1,127 @@
+"""Writes for batch admission: one patch that lets a gang start where it was proven to fit, one that stops it.
+
+Enters: a piece of work as it was last seen, where it goes. Leaves: the object as the server answered, refused with the
+server's words, or unknown. Every patch tests the version it was made for, so that whoever edited the object meanwhile
+is never written over. `may_write` is asked when a request is about to leave. Verbs: patch on jobs, and on the status of
+batchqueues.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from autoscaler.adapters.kube.answers import Answer, KubeError
+from autoscaler.adapters.kube.batch_nodes import HOSTNAME
+from autoscaler.adapters.kube.batch_objects import Job
+from autoscaler.adapters.kube.batch_work import AFFINITY, PLACEMENT, Put, Work, of_job
+from autoscaler.adapters.kube.pool_writer import Became
+from autoscaler.adapters.kube.scope import GROUP, VERSION
+from autoscaler.adapters.kube.writing import JSON_PATCH, Requests, decoded
+from autoscaler.ports import Clock
+
+CALL_S: Final = 10.0
+CHANGED: Final = frozenset({404, 409, 422})
+"""The object is not what it was: gone, or another version than the patch was made for."""
+
+_job: Final = msgspec.json.Decoder(Job)
+_text: Final = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a patch: the work as it is then, or the words of a refusal or of a silence."""
+
+    became: Became
+    work: Work | None = None
+    words: str = ""
+    changed: bool = False
+    """Refused because the object was not what it had been: its next version is on its way."""
+
+
+class BatchWriter:
+    """Writes for one process."""
+
+    def __init__(self, api: Requests, clock: Clock, may_write: Callable[[], bool]) -> None:
+        self._api = api
+        self._clock = clock
+        self._may_write = may_write
+
+    async def admit(
+        self, work: Work, puts: Sequence[Put], hostnames: Sequence[str], tolerated: Sequence[str]
+    ) -> Written:
+        """Let a gang start on these hosts; `tolerated` are keys of taints that its pods shall put up with."""
+        changes = [
+            *self._tests(work, suspended=True),
+            {"op": "replace", "path": work.suspend_at, "value": False},
+            *_annotate(work, puts),
+        ]
+        for each, own in zip(work.sets, work.affinities, strict=True):
+            changes.append({"op": "add", "path": f"{each.at}/affinity", "value": held_to(own, hostnames)})
+            missing = [key for key in tolerated if not any(t.key in {key, ""} for t in each.template.tolerations)]
+            if missing:
+                mine = [*map(msgspec.to_builtins, each.template.tolerations), *map(_tolerates, missing)]
+                changes.append({"op": "add", "path": f"{each.at}/tolerations", "value": mine})
+        return await self._patch(work, changes)
+
+    async def stop(self, work: Work) -> Written:
+        """Stop a gang: its pods are told to end."""
+        stop = {"op": "replace", "path": work.suspend_at, "value": True}
+        return await self._patch(work, [*self._tests(work, suspended=False), stop])
+
+    async def status(self, queue: str, status: Mapping[str, Any]) -> Written:
+        """Replace the status of a BatchQueue; ours is the only one there is."""
+        path = f"/apis/{GROUP}/{VERSION}/batchqueues/{queue}/status"
+        try:
+            await self._send(path, [{"op": "add", "path": "/status", "value": status}])
+        except KubeError as error:
+            return _refused(error)
+        return Written(Became.DONE)
+
+    def _tests(self, work: Work, *, suspended: bool) -> list[dict[str, Any]]:
+        version = {"op": "test", "path": "/metadata/resourceVersion", "value": work.version}
+        return [version, {"op": "test", "path": work.suspend_at, "value": suspended}] if suspended else [version]
+
+    async def _patch(self, work: Work, changes: Sequence[Mapping[str, Any]]) -> Written:
+        path = work.ref.path
+        try:
+            answer = await self._send(path, changes)
+            found = of_job(decoded(_job, answer, f"PATCH {path}"), self._clock.now())
+        except KubeError as error:
+            return _refused(error)
+        return Written(Became.DONE, found)
+
+    async def _send(self, path: str, changes: Sequence[Mapping[str, Any]]) -> Answer:
+        return await self._api.request(
+            "PATCH", path, body=_text.encode(changes), content_type=JSON_PATCH, timeout_s=CALL_S, admit=self._may_write
+        )
+
+
+def held_to(affinity: Mapping[str, Any] | None, hostnames: Sequence[str]) -> dict[str, Any]:
+    """The affinity, with the pods held to these hosts besides; terms are alternatives, so that each gets it."""
+    ours = {"key": HOSTNAME, "operator": "In", "values": sorted(set(hostnames))}
+    all_of = dict(affinity or {})
+    node = dict(all_of.get("nodeAffinity") or {})
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or [{}]
+    mine = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), ours]} for term in terms]
+    node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": mine}
+    return {**all_of, "nodeAffinity": node}
+
+
+def _annotate(work: Work, puts: Sequence[Put]) -> list[dict[str, Any]]:
+    kept = dict(work.annotations) | {PLACEMENT: _text.encode(list(puts)).decode()}
+    kept.pop(AFFINITY, None)
+    if any(each is not None for each in work.affinities):
+        kept[AFFINITY] = _text.encode(work.affinities).decode()
+    return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
+
+
+def _tolerates(key: str) -> dict[str, str]:
+    return {"key": key, "operator": "Exists"}
+
+
+def _refused(error: KubeError) -> Written:
+    lost = error.sent and (error.status is None or error.status >= 500)
+    return Written(Became.UNKNOWN if lost else Became.REFUSED, None, str(error), error.status in CHANGED)

@@ -1,0 +1,270 @@
+"""Admits batch work while this replica leads: looks, decides, carries out, tells.
+
+Enters: a followed cluster. Leaves: patches by way of the writer, a status per queue, events, and what one look says.
+It looks when something was heard, and now and then besides. What cannot be read stops every admission; a fault of ours
+makes the books be written anew from the cluster. Who is to leave for somebody is told only after it was written down
+for whom.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
+from autoscaler.adapters.kube.batch_objects import BatchQueueObject
+from autoscaler.adapters.kube.batch_work import Put, Work
+from autoscaler.adapters.kube.batch_writer import BatchWriter, Written
+from autoscaler.adapters.kube.pool_writer import Became
+from autoscaler.api.batch_memory import gathered, read_memory
+from autoscaler.api.batch_queue import read_batch_queue
+from autoscaler.api.batch_queue_status import QueueMemory
+from autoscaler.api.batch_tree import QueueSeen, Tree, compile_shapes, tree_of
+from autoscaler.api.shapes import Shape
+from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_look import Look
+from autoscaler.app.batch_telling import BatchTelling
+from autoscaler.app.guard import Guard
+from autoscaler.core.batch.params import BatchParams
+from autoscaler.errors import InputError
+from autoscaler.ports import Clock
+from autoscaler.record.batch import BatchCounts, BatchTold, GangTold
+
+EVERY_S: Final = 5.0
+"""Between two looks about which nothing was heard: leases and waits pass all the same."""
+
+GATHER_S: Final = 0.2
+"""Changes are gathered for this long: a burst of a hundred Jobs is one look."""
+
+CALM: Final = 4.0
+"""The event loop is left to others for so many times what a look took."""
+
+TELL_S: Final = 2.0
+"""Between two times that all is told; a look that finds nothing new tells nothing."""
+
+AT_ONCE: Final = 16
+"""Writes on their way at the same time."""
+
+LOG: Final = structlog.get_logger("headroom")
+
+
+class Batch:
+    """All batch admission of a cluster. `run` while leading; `changed` may be called at any time."""
+
+    def __init__(
+        self,
+        *,
+        cluster: BatchCluster,
+        writer: BatchWriter,
+        shapes: dict[str, Shape],
+        serving_priority: int,
+        telling: BatchTelling,
+        clock: Clock,
+        guard: Guard,
+        idle: Callable[[], str | None],
+        frozen: Callable[[], str | None],
+    ) -> None:
+        self._cluster = cluster
+        self._writer = writer
+        self._shapes = shapes
+        self._serving_priority = serving_priority
+        self._telling = telling
+        self._clock = clock
+        self._guard = guard
+        self._idle = idle
+        self._frozen = frozen
+        self._bell = asyncio.Event()
+        self._books: Books | None = None
+        self._tree: Tree | None = None
+        self._queues_version = -1
+        self._counts = BatchCounts()
+        self._cycle_s: float | None = None
+        self._told_s = float("-inf")
+
+    def changed(self) -> None:
+        """Something was heard that may concern batch work."""
+        self._bell.set()
+
+    def told(self) -> BatchTold | None:
+        """The newest look; None before the first."""
+        return self._telling.told
+
+    def find(self, kind: str, namespace: str | None, name: str) -> Sequence[GangTold]:
+        """Gangs of this kind and name, in one namespace or in all."""
+        books, tree = self._books, self._tree
+        if books is None or tree is None:
+            return ()
+        look = Look(books, tree, self._clock.now())
+        return [
+            look.gang(work.name)
+            for work in self._cluster.works.values()
+            if work.ref.name == name
+            and work.ref.kind.lower() == kind.lower()
+            and namespace in {None, work.ref.namespace}
+        ]
+
+    async def run(self) -> None:
+        """Admit until cancelled. What was followed before may be older than the last leader's writes."""
+        await self._cluster.wait_synced()
+        await self._cluster.relist()
+        while True:
+            self._bell.clear()
+            begun_s = self._clock.monotonic()
+            more = await self._look()
+            await self._clock.sleep_until(begun_s + GATHER_S)
+            if not more:
+                await self._clock.sleep_until(begun_s + EVERY_S, self._bell)
+
+    async def _look(self) -> bool:
+        """One look; whether the next one has work at once."""
+        problems = self._cluster.problems()
+        if problems:
+            await self._tell(f"not read: {'; '.join(problems[:3])}")
+            return False
+        done: list[bool] = []
+        if not self._guard.run("batch admission", lambda: done.append(self._decide())):
+            self._books = None  # written anew from the cluster alone
+            await self._clock.sleep_until(self._clock.monotonic() + EVERY_S)
+            return False
+        idle = self._frozen_words() or self._idle()
+        wrote = False
+        if idle is None and self._books is not None:
+            wrote = await self._carry_out(self._books)
+        await self._tell(idle)
+        return done[0] or wrote
+
+    def _frozen_words(self) -> str | None:
+        why = self._frozen()
+        return None if why is None else f"the whole cluster is frozen: {why}"
+
+    def _decide(self) -> bool:
+        now_s, begun_s = self._clock.now(), self._clock.monotonic()
+        names = self._cluster.touched()
+        self._take_queues(now_s)
+        books = self._books
+        if books is None:
+            return False
+        books.take_in(names, now_s)
+        if self._frozen() is not None:
+            return False
+        more = books.decide(now_s)
+        self._cycle_s = self._clock.monotonic() - begun_s
+        self._counted(books)
+        return more
+
+    def _take_queues(self, now_s: float) -> None:
+        """Where queues changed, the books are written anew: what runs goes on running."""
+        version = self._cluster.queues_version
+        if version == self._queues_version and self._books is not None:
+            return
+        before = None if self._tree is None else self._tree.specs
+        tree = tree_of({name: _seen(found) for name, found in self._cluster.queues.items()}, self._shapes, before)
+        same = self._tree is not None and (self._tree.specs, self._tree.findings) == (tree.specs, tree.findings)
+        self._tree, self._queues_version = tree, version
+        if same and self._books is not None:
+            return
+        old, self._books = self._books, None
+        if not tree.queues or not self._shapes:
+            return
+        params = BatchParams(compile_shapes(self._shapes), tree.queues, serving_priority=self._serving_priority)
+        saved = self._saved(params) if old is None else old.packed(now_s)
+        books = Books(self._cluster, self._shapes, params, tree)
+        try:
+            books.begin(saved, now_s)
+        except ValueError as error:
+            LOG.warning("what batch queues remembered is not restored", why=str(error))
+            books = Books(self._cluster, self._shapes, params, tree)
+            books.begin({}, now_s)
+        self._books = books
+
+    def _saved(self, params: BatchParams) -> dict[str, Any]:
+        found: dict[str, QueueMemory] = {}
+        for name, queue in self._cluster.queues.items():
+            try:
+                memory = read_memory(msgspec.json.decode(queue.status, type=dict[str, Any]))
+            except InputError as error:
+                LOG.warning("what a batch queue remembered is not restored", queue=name, why=str(error))
+                continue
+            if memory is not None:
+                found[name] = memory
+        return gathered(found, params.half_life_s) if found else {}
+
+    async def _carry_out(self, books: Books) -> bool:
+        """Do what is due; whether anything was written."""
+        stops = list(books.due_stops())
+        if any(beneficiary for _, beneficiary in stops) and not await self._write_down(books):
+            stops = [(work, beneficiary) for work, beneficiary in stops if not beneficiary]
+        starts = list(books.due_starts(self._clock.now()))
+        for begin in range(0, len(stops), AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for work, _ in stops[begin : begin + AT_ONCE]:
+                    group.create_task(self._stop(work), name="batch stop")
+        for begin in range(0, len(starts), AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for work, plan in starts[begin : begin + AT_ONCE]:
+                    group.create_task(self._start(books, work, plan), name="batch start")
+        return bool(starts)
+
+    async def _start(self, books: Books, work: Work, plan: Sequence[Put]) -> None:
+        hostnames = self._cluster.hostnames([put.node for put in plan])
+        done = await self._writer.admit(work, plan, hostnames, sorted(self._cluster.resources))
+        now_s = self._clock.now()
+        if done.work is not None:
+            self._cluster.written(done.work)
+            return
+        self._failed(work, done)
+        if done.became is Became.UNKNOWN:
+            books.was_lost(work, now_s)
+        elif done.changed:
+            books.was_changed(work, done.words, now_s)
+        else:
+            books.was_refused(work, done.words, now_s)
+
+    async def _stop(self, work: Work) -> None:
+        done = await self._writer.stop(work)
+        if done.work is not None:
+            self._cluster.written(done.work)
+        else:
+            self._failed(work, done)
+
+    def _failed(self, work: Work, done: Written) -> None:
+        LOG.warning("a gang was not written", gang=work.name, became=done.became.value, why=done.words)
+        self._counts = replace(self._counts, write_failures=self._counts.write_failures + 1)
+
+    async def _write_down(self, books: Books) -> bool:
+        """Write down for whom others leave, before they are told to."""
+        assert self._tree is not None
+        told = self._telling.told
+        return told is not None and await self._telling.remember(books, now_s=self._clock.now())
+
+    async def _tell(self, idle: str | None) -> None:
+        now_s = self._clock.now()
+        if self._clock.monotonic() < self._told_s + TELL_S:
+            return
+        self._told_s = self._clock.monotonic()
+        if self._books is None or self._tree is None:
+            self._telling.nothing(now_s, idle or "there is no BatchQueue that is served, or no shape in the settings")
+            return
+        await self._telling.tell(
+            self._books, self._tree, now_s=now_s, idle=idle, counts=self._counts, cycle_s=self._cycle_s
+        )
+
+    def _counted(self, books: Books) -> None:
+        self._counts = replace(
+            self._counts,
+            admitted=tuple(sorted(books.admitted.items())),
+            evicted=tuple(sorted(books.evicted.items())),
+            lost_gpu_s=books.lost_gpu_s,
+        )
+
+
+def _seen(found: BatchQueueObject) -> QueueSeen:
+    made = found.metadata.creation_timestamp
+    made_s = 0.0 if made is None else made.timestamp()
+    try:
+        return QueueSeen(read_batch_queue(bytes(found.spec)), made_s)
+    except InputError as error:
+        return QueueSeen(None, made_s, str(error))

@@ -1,0 +1,329 @@
+"""The books of batch admission beside the cluster: who waits, who was let in and where, who has to go.
+
+Enters: a followed cluster, instants. Leaves: patches that are due, derived anew at each look from the difference
+between the books and the objects, so that what was not carried out is due still. It writes nothing itself. Everything
+is rebuilt from the cluster alone when the tree of queues changes or the process starts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.adapters.kube.batch_nodes import BatchNode
+from autoscaler.adapters.kube.batch_work import Put, Work
+from autoscaler.api.batch_tree import Tree
+from autoscaler.api.shapes import Shape
+from autoscaler.app.batch_gangs import Around, Unfit, gang_of
+from autoscaler.app.batch_places import Places
+from autoscaler.core.batch import durable
+from autoscaler.core.batch.cycle import Cycles
+from autoscaler.core.batch.gangs import Gang, Refusal
+from autoscaler.core.batch.outcome import Admitted, Evicted
+from autoscaler.core.batch.params import BatchParams
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.room import Room
+
+MOST_CYCLES: Final = 8
+"""In one look; what is left is taken up by the next one at once."""
+
+START_WITHIN_S: Final = 60.0
+"""A gang that was let in and is not bound whole by then is stopped whole: nobody holds GPUs in vain for longer."""
+
+LOST_S: Final = 2.0
+"""Before a start that nobody answered is written again: the first may still come through, and then this one cannot."""
+
+RETRY_S: Final = 5.0
+RETRY_MOST_S: Final = 600.0
+"""After a refusal or a start in vain a gang is left alone for so long, twice as long each time, up to the latter."""
+
+UNBOUND: Final = "UNBOUND"
+REFUSED_WRITE: Final = "WRITE_REFUSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a person should know of one gang, besides what the core says: a word, and a sentence."""
+
+    reason: str
+    words: str
+
+
+@dataclass(slots=True)
+class _Rest:
+    """A gang that is left alone for a while."""
+
+    until_s: float
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A start of which it is not known whether it was written, or that met another version of its object."""
+
+    version: str
+    """The version that would not take it; empty where nobody answered."""
+    until_s: float
+    words: str
+
+
+class Books:
+    """The books of one cluster."""
+
+    def __init__(self, cluster: BatchCluster, shapes: Mapping[str, Shape], params: BatchParams, tree: Tree) -> None:
+        self.cluster, self.tree = cluster, tree
+        self.room = Room(params)
+        self.cycles = Cycles(self.room)
+        self.places = Places(cluster, self.room)
+        self.plans: dict[str, tuple[Put, ...]] = {}
+        """Gangs that were admitted and whose objects do not say so yet."""
+        self.unfit: dict[str, Unfit] = {}
+        self.notes: dict[str, Note] = {}
+        self.admitted: Counter[str] = Counter()
+        self.evicted: Counter[str] = Counter()
+        self.lost_gpu_s = 0.0
+        self.news: list[Admitted | Evicted] = []
+        """What was decided since it was last told."""
+        self.started: dict[str, tuple[float, str]] = {}
+        """When a gang was let in, and for which reason."""
+        self._shapes = shapes
+        self._resting: dict[str, _Rest] = {}
+        self._doubts: dict[str, _Doubt] = {}
+        self._by_shape: dict[str, tuple[BatchNode, ...]] = {}
+        self._looked: tuple[int, int] = (-1, -1)
+        self._stale = False
+        """Whether pods must be read anew although none changed: somebody gave up what pods still hold."""
+
+    def is_tracked(self, name: str) -> bool:
+        """Whether pods of this gang count as its own, and not as strangers."""
+        work = self.cluster.works.get(name)
+        return work is not None and work.says is not None and not work.manager and not work.ended
+
+    def is_running(self, name: str) -> bool:
+        """Whether a gang was let in and all of its pods have found their places."""
+        run = self.room.runs.all.get(name)
+        started = run is not None and run.leaving_s is None and name not in self.plans
+        return started and not self.places.is_settling(name)
+
+    def begin(self, saved: Mapping[str, Any], now_s: float) -> None:
+        """Take in the whole cluster, with what was saved of the past. Raises ValueError where that cannot be read."""
+        self.places.now_s = now_s
+        self._see(now_s)
+        if saved:
+            durable.unpack(self.room, saved, now_s)
+        for name in self.cluster.works:
+            self._sync(name, now_s)
+        self._see(now_s)
+
+    def take_in(self, names: Sequence[str], now_s: float) -> None:
+        """Take in what changed: the work of these names, nodes, pods."""
+        self.places.now_s = now_s
+        again = tuple(self.unfit) if self._looked[1] != self.cluster.nodes_version else ()
+        for name in dict.fromkeys((*names, *again)):
+            self._sync(name, now_s)
+        if self._stale or self._looked != (self.cluster.pods.changes, self.cluster.nodes_version):
+            self._see(now_s)
+        for name in [name for name, rest in self._resting.items() if rest.until_s <= now_s]:
+            if name not in self.room.runs.all and name not in self.room.backlog.waiting:
+                self._sync(name, now_s)
+        self._stop_late(now_s)
+        self._follow_ends(now_s)
+        for name in [name for name in self._resting if self.is_running(name)]:
+            del self._resting[name]
+
+    def decide(self, now_s: float) -> bool:
+        """Run cycles; whether there is more to decide at once."""
+        for _ in range(MOST_CYCLES):
+            done = self.cycles.cycle(now_s)
+            for admitted in done.admitted:
+                self.plans[admitted.gang] = tuple(Put(s.node, s.shape, s.pod_set, s.pods) for s in admitted.spots)
+                self.started[admitted.gang] = (now_s, admitted.reason.name)
+                self.notes.pop(admitted.gang, None)
+                self.admitted[admitted.reason.name] += 1
+                self.news.append(admitted)
+            self._evicted(done.evicted)
+            if not done.more:
+                return False
+        return True
+
+    def due_stops(self) -> Iterator[tuple[Work, str]]:
+        """Gangs that are to stop and run still, each with the one that gets its place, empty for nobody."""
+        for name, run in self.room.runs.all.items():
+            work = self.cluster.works.get(name)
+            if run.leaving_s is not None and work is not None and not work.suspended and not work.ended:
+                yield work, run.leaves_for or ""
+
+    def due_starts(self, now_s: float) -> Iterator[tuple[Work, tuple[Put, ...]]]:
+        """Gangs that are to start where it was proven that they fit, unless others are still finding their places."""
+        for name, plan in list(self.plans.items()):
+            work, run = self.cluster.works.get(name), self.room.runs.all.get(name)
+            if work is None or run is None or run.leaving_s is not None or not work.suspended:
+                del self.plans[name]
+            elif not self._is_doubted(work, now_s) and self.places.enter(name, plan):
+                yield work, plan
+
+    def was_lost(self, work: Work, now_s: float) -> None:
+        """Nobody knows whether a start was written: it is asked for again soon, and is done once at most."""
+        self._doubts[work.name] = _Doubt("", now_s + LOST_S, "")
+
+    def was_changed(self, work: Work, words: str, now_s: float) -> None:
+        """The object was another version than was written for: its next one says what is to be done."""
+        self._doubts[work.name] = _Doubt(work.version, now_s + RETRY_S, words)
+
+    def was_refused(self, work: Work, words: str, now_s: float) -> None:
+        """The object would not take a start: the gang gives back what it was given, and is left alone for a while."""
+        self._rest(work.name, now_s)
+        self.notes[work.name] = Note(REFUSED_WRITE, words)
+        self._give_back(work.name, now_s)
+
+    def _is_doubted(self, work: Work, now_s: float) -> bool:
+        """Whether a start is not to be written now; one that was refused, though nothing has changed since, is over."""
+        doubt = self._doubts.get(work.name)
+        if doubt is None or (doubt.version and doubt.version != work.version):
+            self._doubts.pop(work.name, None)
+            return False
+        if now_s < doubt.until_s:
+            return True
+        del self._doubts[work.name]
+        if doubt.version:
+            self.was_refused(work, doubt.words, now_s)
+        return bool(doubt.version)
+
+    def packed(self, now_s: float) -> dict[str, Any]:
+        """What must outlive a restart."""
+        return durable.pack(self.room, now_s)
+
+    def queue_of(self) -> dict[str, str]:
+        """The queue of each gang."""
+        return {name: work.says.queue for name, work in self.cluster.works.items() if work.says is not None}
+
+    def _sync(self, name: str, now_s: float) -> None:
+        """Bring the books in line with one object."""
+        work, run = self.cluster.works.get(name), self.room.runs.all.get(name)
+        if work is None or not self.is_tracked(name):
+            self._forget(name, now_s, ended=work is not None and work.ended and not work.suspended)
+            return
+        gang = self._gang(work)
+        if gang is None:
+            if work.suspended and (run is None or run.leaving_s is None):
+                self._give_back(name, now_s)
+        elif not work.suspended:
+            self._runs(work, gang, now_s)
+        elif run is None or run.leaving_s is None:
+            self._waits(work, gang, now_s)
+
+    def _runs(self, work: Work, gang: Gang, now_s: float) -> None:
+        name = work.name
+        if name not in self.room.runs.all:
+            self.room.cancel(name, now_s)  # somebody let it in by hand: it runs, whether it was its turn or not
+            self.places.adopt(work)
+            self._stale = True
+        elif gang.checkpoint_s is not None:
+            self.room.checkpointed(name, gang.checkpoint_s)
+
+    def _waits(self, work: Work, gang: Gang, now_s: float) -> None:
+        name = work.name
+        run, rest = self.room.runs.all.get(name), self._resting.get(name)
+        if run is not None:
+            # Let in and not started: what was edited meanwhile has to be decided anew. Or stopped by somebody else.
+            if name in self.plans and (run.gang.form, run.gang.queue) == (gang.form, gang.queue):
+                return
+            self._give_back(name, now_s)
+        if rest is None or rest.until_s <= now_s:
+            self._told_refused(name, self.room.submit(gang, now_s))
+
+    def _gang(self, work: Work) -> Gang | None:
+        around = Around(self.tree, self._shapes, self._by_shape)
+        gang = gang_of(work, around, self.cluster.priority(work.priority_class))
+        if isinstance(gang, Unfit):
+            self.unfit[work.name] = gang
+            return None
+        self.unfit.pop(work.name, None)
+        return gang
+
+    def _told_refused(self, name: str, refused: Refusal | None) -> None:
+        if refused is not None:
+            self.unfit[name] = Unfit(refused.reason.name, f"{refused.what}; {refused.remedy}")
+
+    def _forget(self, name: str, now_s: float, *, ended: bool = False) -> None:
+        """A gang wants nothing any more; pods of it that are there still are strangers until they are gone."""
+        if ended:
+            self.room.finish(name, now_s)
+        else:
+            self.room.cancel(name, now_s)
+        self.places.forget(name)
+        for kept in (self.plans, self.unfit, self.notes, self.started, self._resting, self._doubts):
+            kept.pop(name, None)
+        self._stale = True
+
+    def _give_back(self, name: str, now_s: float) -> None:
+        """A gang that was let in, and does not run, holds nothing any more."""
+        self.room.cancel(name, now_s)
+        self.places.forget(name)
+        self.plans.pop(name, None)
+        self._stale = True
+
+    def _see(self, now_s: float) -> None:
+        self._looked, self._stale = (self.cluster.pods.changes, self.cluster.nodes_version), False
+        seen = self.cluster.seen(self.is_tracked)
+        self._note_nodes(seen)
+        self._evicted(self.room.see(seen.nodes, self.places.pods(seen, self.is_tracked), now_s))
+        for name in self.places.adopting():
+            self._adopt(name, now_s)
+        self.places.settle()
+
+    def _adopt(self, name: str, now_s: float) -> None:
+        """Take in a gang that runs, once a pod of it was seen, or where it was put is known."""
+        work = self.cluster.works.get(name)
+        if work is None or work.suspended or name in self.room.runs.all:
+            return
+        gang = self._gang(work)
+        if gang is not None:
+            started_s = now_s if work.started_s is None else min(work.started_s, now_s)
+            self._told_refused(name, self.room.adopt(gang, started_s, now_s))
+            if name in self.room.runs.all:
+                self.started.setdefault(name, (started_s, ""))
+                self.places.adopted(name)
+
+    def _note_nodes(self, seen: Seen) -> None:
+        by_shape: dict[str, list[BatchNode]] = {}
+        for part in seen.parts.values():
+            by_shape.setdefault(part.shape, []).append(part)
+        self._by_shape = {shape: tuple(parts) for shape, parts in by_shape.items()}
+
+    def _stop_late(self, now_s: float) -> None:
+        """Gangs that were let in and found no whole place in time go, whole."""
+        for name in self.places.late(now_s - START_WITHIN_S):
+            run = self.room.runs.all.get(name)
+            if run is not None and run.leaving_s is None:
+                words = f"not all of its pods were bound within {START_WITHIN_S:g} s; it was stopped whole"
+                self.notes[name] = Note(UNBOUND, words)
+                self._rest(name, now_s)
+                self._evicted([self.room.evict(run, BatchReason.LOST, "", now_s)])
+            self.places.forget(name)
+
+    def _follow_ends(self, now_s: float) -> None:
+        """Gangs that were told to leave, and have no pod any more, wait again."""
+        for name, run in list(self.room.runs.all.items()):
+            if run.leaving_s is None or self.cluster.pods.of_gang(name):
+                continue
+            work = self.cluster.works.get(name)
+            if work is None or work.suspended or work.ended:
+                self.places.forget(name)
+                self.plans.pop(name, None)
+                self.room.left(name, now_s)
+                if name in self._resting and self._resting[name].until_s > now_s:
+                    self.room.cancel(name, now_s)
+                self._sync(name, now_s)
+
+    def _rest(self, name: str, now_s: float) -> None:
+        times = self._resting[name].times + 1 if name in self._resting else 1
+        wait_s = min(RETRY_MOST_S, RETRY_S * 2.0 ** (times - 1))
+        self._resting[name] = _Rest(now_s + wait_s, times)
+
+    def _evicted(self, gone: Sequence[Evicted]) -> None:
+        for each in gone:
+            self.evicted[each.reason.name] += 1
+            self.lost_gpu_s += each.cost_gpu_s
+            self.news.append(each)

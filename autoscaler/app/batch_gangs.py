@@ -1,0 +1,120 @@
+"""What a piece of work asks of the core: a gang, or why it cannot be taken in.
+
+Enters: work as it is followed, the tree of queues, nodes. Leaves: a gang, or a refusal with field, value and remedy.
+Its pods' shape is the one whose resource they ask for and whose nodes they may go to; a selector that leaves only some
+nodes of the shape is refused, because a place there would be no proof.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from autoscaler.adapters.kube.batch_nodes import BatchNode, admits
+from autoscaler.adapters.kube.batch_work import Work, WorkSet
+from autoscaler.api.batch_queue import BatchQueueSpec
+from autoscaler.api.batch_tree import Tree
+from autoscaler.api.shapes import Shape
+from autoscaler.core.batch.gangs import Form, Gang, PodSet
+from autoscaler.core.batch.reasons import BatchReason
+
+NOTICE_S: Final = 30.0
+"""What pods have to end by themselves where the work asks for no more: Kubernetes' own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why a piece of work is not taken in."""
+
+    reason: str
+    words: str
+    """Field, value and remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a gang is read against."""
+
+    tree: Tree
+    shapes: Mapping[str, Shape]
+    nodes: Mapping[str, tuple[BatchNode, ...]]
+    """By shape."""
+
+
+def gang_of(work: Work, around: Around, priority: int | None) -> Gang | Unfit:
+    """The gang that work in a queue asks for. `priority` is its PriorityClass's; None where there is none."""
+    says = work.says
+    assert says is not None, "work of nobody's queue is no gang"
+    if says.refused:
+        return Unfit(BatchReason.ABSURD.name, next(each.words for each in says.findings if each.stops))
+    spec = around.tree.specs.get(says.queue)
+    if spec is None:
+        return Unfit(
+            BatchReason.UNKNOWN_QUEUE.name,
+            f"there is no BatchQueue {says.queue!r} that is served; make it, or name one that is",
+        )
+    if not around.tree.admits(work.ref.namespace, says.queue):
+        words = f"namespace {work.ref.namespace!r} may not use queue {says.queue!r}; name it in its spec.namespaces"
+        return Unfit("NAMESPACE", f"{words}, or in those of a queue above it")
+    if priority is None:
+        return Unfit("UNKNOWN_CLASS", f"there is no PriorityClass {work.priority_class!r}; make it, or name another")
+    sets = []
+    for at, (each, affinity) in enumerate(zip(work.sets, work.affinities, strict=True)):
+        found = _pod_set(f"the pods of set {at}", each, _terms(affinity), spec, around)
+        if isinstance(found, Unfit):
+            return found
+        sets.append(found)
+    return Gang(
+        name=work.name,
+        queue=says.queue,
+        form=Form(tuple(sets)),
+        created_s=work.created_s,
+        priority=priority,
+        expected_s=says.expected_s,
+        min_runtime_s=says.min_runtime_s or 0.0,
+        checkpoint_s=says.checkpoint_s,
+        notice_s=NOTICE_S if says.notice_s is None else says.notice_s,
+        importance=spec.importance(work.priority_class or None),
+        lendable=spec.loans,
+    )
+
+
+def _pod_set(
+    where: str, each: WorkSet, terms: Sequence[Mapping[str, Any]], spec: BatchQueueSpec, around: Around
+) -> PodSet | Unfit:
+    """The pods of one template, in units of the shape that they can only mean."""
+    offered = {shape.resource for shape in around.shapes.values()}
+    asked = {name: units for name, units in each.asks.units.items() if name in offered}
+    if len(asked) != 1:
+        wants = f"{where} ask for {' and '.join(sorted(asked)) or 'no GPU'}"
+        return Unfit(BatchReason.UNKNOWN_SHAPE.name, f"{wants}; ask for one of {', '.join(sorted(offered)) or 'none'}")
+    resource, units = next(iter(asked.items()))
+    if units < 1 or units != math.floor(units):
+        return Unfit(
+            BatchReason.ABSURD.name, f"{where} ask for {units:g} of {resource}; ask for whole units, 1 or more"
+        )
+    selector = each.template.node_selector
+    fits = {
+        name: [admits(node.labels, selector, terms) for node in around.nodes.get(name, ())]
+        for name, shape in around.shapes.items()
+        if shape.resource == resource
+    }
+    named = [quota.shape for quota in spec.quotas]
+    order = sorted(fits, key=lambda name: (named.index(name) if name in named else len(named), name))
+    shape = next((name for name in order if any(fits[name])), None)
+    if shape is None and (selector or terms):
+        words = f"no node that offers {resource} is one that {where} may go to; change their selector or affinity"
+        return Unfit(BatchReason.UNKNOWN_SHAPE.name, words)
+    if shape is None:
+        shape = order[0]
+    elif not all(fits[shape]):
+        words = f"{where} may go to {sum(fits[shape])} of the {len(fits[shape])} nodes of shape {shape!r} only"
+        return Unfit("NARROWED", f"{words}; leave the selector out, or have a shape made for those nodes")
+    return PodSet(each.pods, int(units), shape, each.asks.cpu, each.asks.memory_gib)
+
+
+def _terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+    node = (affinity or {}).get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms: Sequence[Mapping[str, Any]] = required.get("nodeSelectorTerms") or ()
+    return terms

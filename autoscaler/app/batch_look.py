@@ -1,0 +1,206 @@
+"""What one look at batch admission says of every gang and every queue.
+
+Enters: the books. Leaves: the values that pages, tables, metrics and statuses are made of. Nothing is changed. The
+outlook of the first gangs of each queue is found; who stands far behind is told its place and what it waits for.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, Final
+
+from autoscaler.adapters.kube.batch_work import Work
+from autoscaler.api.batch_tree import Tree
+from autoscaler.app.batch_books import Books
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import Owner
+from autoscaler.core.batch.outlook import outlook
+from autoscaler.core.batch.params import UNLIMITED
+from autoscaler.core.batch.reasons import BatchReason, Change
+from autoscaler.record.batch import (
+    MOST_GANGS,
+    BatchCounts,
+    BatchTold,
+    ChangeTold,
+    GangState,
+    GangTold,
+    OwnersTold,
+    QueueTold,
+    ShapeTold,
+)
+
+FORESEEN: Final = 3
+MOST_FORESEEN: Final = 60
+"""Of each queue, and in one look, gangs whose start is forecast; that goes through everything that is to end."""
+
+
+class Look:
+    """One look; `counts` are those of the process."""
+
+    def __init__(self, books: Books, tree: Tree, now_s: float) -> None:
+        self._books, self._tree, self._now_s = books, tree, now_s
+        room = books.room
+        self._in_queue = {leaf: room.backlog.in_queue(at) for leaf, at in room.tree.leaves.items()}
+        self._forecasts = 0
+        self._positions = {
+            each.gang.name: place for mine in self._in_queue.values() for place, each in enumerate(mine, 1)
+        }
+
+    def told(self, *, acting: bool, idle: str, counts: BatchCounts, cycle_s: float | None) -> BatchTold:
+        """All of it."""
+        return BatchTold(
+            now_s=self._now_s, acting=acting, idle_reason=idle, queues=tuple(self._queues()),
+            gangs=tuple(self.gang(name) for name in self._chosen()), waiting=self._reasons(),
+            owners=tuple(self._owners()), counts=counts, cycle_s=cycle_s,
+        )  # fmt: skip
+
+    def gang(self, name: str) -> GangTold:
+        """One gang that is followed."""
+        books, work = self._books, self._books.cluster.works[name]
+        run, note = books.room.runs.all.get(name), books.notes.get(name)
+        plain = _plain(work, books)
+        told = partial(_with, plain)
+        if work.manager:
+            return told(GangState.FOREIGN, "MANAGED_ELSEWHERE", f"{work.manager} manages it")
+        if run is not None and run.leaving_s is not None:
+            detail = "" if note is None else note.words
+            return told(GangState.LEAVING, "LEAVING" if note is None else note.reason, detail)
+        if run is not None:
+            state = GangState.RUNNING if books.is_running(name) else GangState.STARTING
+            started_s, reason = books.started.get(name, (run.started_s, ""))
+            nodes = books.room.ledger.estate.nodes
+            holding = books.room.ledger.holdings.get(name)
+            where = dict.fromkeys(nodes[spot.node].name for spot in (holding.spots if holding is not None else ()))
+            return told(
+                state, reason, "", started_s=started_s, nodes=tuple(where), evictions=run.evictions,
+                lent_units=0 if holding is None else sum(holding.lent.values()),
+                end_p50_s=run.end_s(books.room.runs.ratios(run.queue)[0], self._now_s),
+            )  # fmt: skip
+        unfit = books.unfit.get(name)
+        if unfit is not None:
+            return told(GangState.REFUSED, unfit.reason, unfit.words)
+        if note is not None:
+            told = partial(told, remarks=(*plain.remarks, note.words))
+        waiting = books.room.backlog.waiting.get(name)
+        if waiting is None and name not in books.room.kept_for:
+            return told(GangState.WAITING, "RESTING" if note is None else note.reason, "")
+        if waiting is None or (self._positions.get(name, FORESEEN + 1) <= FORESEEN and self._forecasts < MOST_FORESEEN):
+            self._forecasts += 1
+            seen = outlook(books.cycles, name, self._now_s)
+            if seen is not None:
+                return told(
+                    GangState.WAITING, seen.reason.name, "", position=seen.position, changes=_changes(seen.changes),
+                    start_p50_s=seen.p50_s, start_p90_s=seen.p90_s,
+                )  # fmt: skip
+        assert waiting is not None
+        verdict = books.cycles.why(waiting)
+        position, changes = self._positions.get(name), _changes(verdict.changes)
+        return told(GangState.WAITING, verdict.reason.name, "", position=position, changes=changes)
+
+    def _chosen(self) -> list[str]:
+        """Who is told of without being asked for: those that hold GPUs, then the first of each queue, then the rest."""
+        books = self._books
+        firsts = (each.gang.name for mine in self._in_queue.values() for each in mine[:FORESEEN])
+        others = (each.gang.name for mine in self._in_queue.values() for each in mine[FORESEEN:])
+        names = chain(
+            books.room.runs.all, books.room.kept_for, firsts, books.unfit, books.notes, others,
+            (name for name, work in books.cluster.works.items() if work.manager),
+        )  # fmt: skip
+        known = dict.fromkeys(name for name in names if name in books.cluster.works)
+        return list(known)[:MOST_GANGS]
+
+    def _reasons(self) -> tuple[tuple[str, int], ...]:
+        found = Counter(self._why(each).name for mine in self._in_queue.values() for each in mine)
+        if self._books.room.kept_for:
+            found[BatchReason.LEAVING.name] += len(self._books.room.kept_for)
+        return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def _why(self, waiting: Waiting) -> BatchReason:
+        return self._books.cycles.why(waiting).reason
+
+    def _queues(self) -> Iterator[QueueTold]:
+        room, tree = self._books.room, self._tree
+        wanted = self._wanted()
+        counts = Counter[int]()
+        for run in room.runs.all.values():
+            counts.update(room.tree.paths[run.queue])
+        waits = Counter[int]()
+        for each in chain(room.backlog.waiting.values(), room.kept_for.values()):
+            waits.update(room.tree.paths[each.queue])
+        for name, at in room.tree.index.items():
+            spec = tree.specs.get(name)
+            if spec is None:
+                continue
+            yield QueueTold(
+                name=name, parent=spec.parent, weight=spec.weight, share_ratio=room.tree.share(at),
+                waiting=waits[at], running=counts[at],
+                shapes=tuple(self._shape(name, at, shape, wanted) for shape in self._shapes_of(name, at, wanted)),
+                namespaces=spec.namespaces, used_gpu_s=room.runs.past(at, self._now_s).used_gpu_s,
+                findings=tuple((each.code.value, each.words) for each in tree.of(name)), held=name in tree.held,
+            )  # fmt: skip
+        for name in dict.fromkeys(each.queue for each in tree.findings if each.queue not in tree.specs):
+            findings = tuple((each.code.value, each.words) for each in tree.of(name))
+            yield QueueTold(name, None, 1.0, None, 0, 0, (), findings=findings, served=False)
+
+    def _wanted(self) -> Mapping[tuple[int, int], int]:
+        room, found = self._books.room, Counter[tuple[int, int]]()
+        for each in chain(room.backlog.waiting.values(), room.kept_for.values()):
+            for shape, units in room.backlog.loads[each.brand].units:
+                for at in room.tree.paths[each.queue]:
+                    found[at, shape] += units
+        return found
+
+    def _shapes_of(self, name: str, at: int, wanted: Mapping[tuple[int, int], int]) -> list[str]:
+        tree, spec = self._books.room.tree, self._tree.specs[name]
+        stated = {quota.shape for quota in spec.quotas}
+        return [shape for shape, n in tree.shapes.items() if shape in stated or tree.used[at][n] or wanted.get((at, n))]
+
+    def _shape(self, name: str, at: int, shape: str, wanted: Mapping[tuple[int, int], int]) -> ShapeTold:
+        tree = self._books.room.tree
+        number, spec = tree.shapes[shape], tree.spec(at)
+        quota = spec.quotas.get(shape)
+        limit = None if quota is None or quota.limit >= UNLIMITED else quota.limit
+        guaranteed = 0 if quota is None else quota.guaranteed
+        return ShapeTold(shape, guaranteed, limit, tree.used[at][number], wanted.get((at, number), 0))
+
+    def _owners(self) -> Iterator[OwnersTold]:
+        ledger = self._books.room.ledger
+        lendable = ledger.lendable()
+        for number, shape in enumerate(ledger.estate.shape_names):
+            mine = ledger.estate.shape == number
+            held = {owner.name.lower(): int(ledger.owned[mine, owner].sum()) for owner in Owner}
+            free, units = ledger.estate.free[mine], ledger.estate.units[mine]
+            yield OwnersTold(
+                shape=shape, **held, free=int(free.sum()), whole_free=int(free[free == units].sum()),
+                lendable=sum(number for at, number in lendable.items() if mine[at]),
+            )  # fmt: skip
+
+
+def _changes(changes: tuple[Change, ...]) -> tuple[ChangeTold, ...]:
+    return tuple(ChangeTold(each.reason.name, each.where, each.units) for each in changes)
+
+
+def _with(plain: GangTold, state: GangState, reason: str, detail: str, **more: Any) -> GangTold:
+    return replace(plain, state=state, reason=reason, detail=detail, **more)
+
+
+def _plain(work: Work, books: Books) -> GangTold:
+    """What is told of a gang whatever its state."""
+    says, offered = work.says, books.cluster.resources
+    run = books.room.runs.all.get(work.name)
+    waiting = books.room.backlog.waiting.get(work.name) or books.room.kept_for.get(work.name)
+    gang = run.gang if run is not None else waiting.gang if waiting is not None else None
+    if gang is not None:
+        units = tuple(sorted(gang.form.units().items()))
+    else:
+        asked = Counter[str]()
+        for each in work.sets:
+            asked.update({name: int(n * each.pods) for name, n in each.asks.units.items() if name in offered})
+        units = tuple(sorted(asked.items()))
+    return GangTold(
+        kind=work.ref.kind, namespace=work.ref.namespace, name=work.ref.name, queue="" if says is None else says.queue,
+        state=GangState.WAITING, pods=sum(each.pods for each in work.sets), units=units, created_s=work.created_s,
+        remarks=() if says is None else tuple(each.words for each in says.findings if not each.stops),
+    )  # fmt: skip

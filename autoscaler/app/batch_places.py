@@ -1,0 +1,201 @@
+"""Where gangs are, beside where they were put: kept in line with the pods that the scheduler has bound.
+
+Enters: a room, pods as they are followed. Leaves: the pods of gangs for the core's ledger, bookings that follow pods,
+and whether a gang may start now. A gang that is held to several nodes may find itself spread over them otherwise than
+planned; so nobody else starts on those nodes until it is bound whole, and nothing that was proven becomes untrue.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.adapters.kube.batch_amounts import PodAsks
+from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.adapters.kube.batch_nodes import BatchNode
+from autoscaler.adapters.kube.batch_work import Put, Work
+from autoscaler.core.batch.ledger import PodSeen
+from autoscaler.core.batch.moves import move
+from autoscaler.core.batch.placement import Spot
+from autoscaler.core.batch.room import Room
+
+CLOCKS_S: Final = 5.0
+"""The server's clock may be so far behind ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settling:
+    """A gang whose pods are not all bound yet."""
+
+    since_s: float
+    nodes: frozenset[str]
+    wanders: bool
+    """Whether its pods may be bound otherwise than planned."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What the bound pods of a gang hold on one node."""
+
+    units: int = 0
+    cpu: float = 0.0
+    memory_gib: float = 0.0
+    pods: int = 0
+
+
+class Places:
+    """The places of all gangs of one room."""
+
+    def __init__(self, cluster: BatchCluster, room: Room) -> None:
+        self._cluster = cluster
+        self._room = room
+        self._settling: dict[str, _Settling] = {}
+        self._to_adopt: dict[str, None] = {}
+        self._parts: Mapping[tuple[str, str], BatchNode] = {}
+        self.now_s = 0.0
+
+    def adopt(self, work: Work) -> None:
+        """A gang runs that the books do not have."""
+        self._to_adopt[work.name] = None
+
+    def adopting(self) -> tuple[str, ...]:
+        """Gangs that run and are not in the books."""
+        return tuple(self._to_adopt)
+
+    def adopted(self, name: str) -> None:
+        """A gang is in the books."""
+        self._to_adopt.pop(name, None)
+        self._settling.setdefault(name, _Settling(self.now_s, frozenset(self._booked(name)), wanders=True))
+
+    def forget(self, name: str) -> None:
+        """A gang runs no more."""
+        self._to_adopt.pop(name, None)
+        self._settling.pop(name, None)
+
+    def enter(self, name: str, plan: tuple[Put, ...]) -> bool:
+        """Whether a gang may start now, and if so it does: no other one may come into its way, nor it into theirs."""
+        nodes = frozenset(put.node for put in plan)
+        wanders = len(nodes) > 1 and any(self._has_more_room(name, node) for node in nodes)
+        for other, each in self._settling.items():
+            if other != name and not nodes.isdisjoint(each.nodes) and (wanders or each.wanders):
+                return False
+        self._settling[name] = _Settling(self.now_s, nodes, wanders)
+        return True
+
+    def late(self, before_s: float) -> tuple[str, ...]:
+        """Gangs that have been looking for their places since before an instant."""
+        return tuple(name for name, each in self._settling.items() if each.since_s < before_s)
+
+    def settle(self) -> None:
+        """Gangs that are bound whole have found their places; pods that have run already had one."""
+        for name, each in list(self._settling.items()):
+            held = sum(held.units for held in self._bound(name).values())
+            held += sum(self._any_units(asks) for asks in self._cluster.pods.over(name, each.since_s - CLOCKS_S))
+            if held >= sum(self._booked(name).values()) > 0:
+                del self._settling[name]
+
+    def is_settling(self, name: str) -> bool:
+        """Whether not all pods of a gang that was let in are bound yet."""
+        return name in self._settling
+
+    def pods(self, seen: Seen, is_tracked: Callable[[str], bool]) -> tuple[PodSeen, ...]:
+        """All pods for the ledger; bookings follow those of gangs that were bound otherwise than planned."""
+        self._parts = seen.parts
+        found = list(seen.others)
+        for name in [name for name in self._cluster.pods.gangs() if is_tracked(name)]:
+            bound = self._bound(name)
+            if name in self._room.ledger.holdings:
+                self._follow(name, bound)
+            found += self._seen(name, bound)
+        for name in self._to_adopt:
+            if name not in self._room.ledger.holdings:
+                found += self._planned(name)
+        return tuple(found)
+
+    def _seen(self, name: str, bound: Mapping[tuple[str, str], _Held]) -> Iterator[PodSeen]:
+        for (node, shape), held in bound.items():
+            yield PodSeen(node, shape, held.units, gang=name, cpu=held.cpu, memory_gib=held.memory_gib)
+
+    def _planned(self, name: str) -> Iterator[PodSeen]:
+        """What was planned for a gang and is not bound yet, as its object says."""
+        work = self._cluster.works.get(name)
+        if work is None or work.suspended:
+            return
+        left = {at: held.units for at, held in self._bound(name).items()}
+        for put in work.put:
+            if (put.node, put.shape) not in self._parts or not 0 <= put.pod_set < len(work.sets) or put.pods < 1:
+                continue
+            asks = work.sets[put.pod_set].asks
+            each = self._units(asks, put.shape)
+            for _ in range(min(put.pods, work.sets[put.pod_set].pods)):
+                if left.get((put.node, put.shape), 0) >= each:
+                    left[put.node, put.shape] -= each
+                elif each:
+                    yield PodSeen(put.node, put.shape, each, gang=name, cpu=asks.cpu, memory_gib=asks.memory_gib)
+
+    def _follow(self, name: str, bound: Mapping[tuple[str, str], _Held]) -> None:
+        """Let a booking follow pods that were bound elsewhere; what is not bound stays where it was planned."""
+        run = self._room.runs.all.get(name)
+        if run is None or run.leaving_s is not None:
+            return
+        index, booked = self._room.ledger.estate.index, self._booked_at(name)
+        actual = {index[at]: held for at, held in bound.items() if at in index}
+        total, held_units = sum(booked.values()), sum(held.units for held in actual.values())
+        if held_units > total or all(held.units <= booked.get(node, 0) for node, held in actual.items()):
+            return
+        spots = [Spot(node, 0, h.pods, h.units, h.cpu, h.memory_gib) for node, h in actual.items()]
+        rest = total - held_units
+        cpu, memory_gib = self._per_unit(name)
+        for node, units in booked.items():
+            stays = min(rest, max(0, units - (actual[node].units if node in actual else 0)))
+            if stays:
+                spots.append(Spot(node, 0, 1, stays, cpu * stays, memory_gib * stays))
+                rest -= stays
+        move(self._room, name, spots)
+
+    def _bound(self, name: str) -> dict[tuple[str, str], _Held]:
+        """What the bound pods of a gang hold, by node and shape."""
+        out: dict[tuple[str, str], _Held] = {}
+        for pod in self._cluster.pods.of_gang(name).values():
+            for shape in self._cluster.shapes_of(pod.node) if pod.node else ():
+                units = self._units(pod.asks, shape)
+                if units:
+                    held = out.setdefault((pod.node, shape), _Held())
+                    held.units += units
+                    held.cpu += pod.asks.cpu
+                    held.memory_gib += pod.asks.memory_gib
+                    held.pods += 1
+        return out
+
+    def _any_units(self, asks: PodAsks) -> int:
+        return int(sum(asks.units.get(name, 0.0) for name in self._cluster.resources))
+
+    def _units(self, asks: PodAsks, shape: str) -> int:
+        return int(asks.units.get(self._cluster.resource_of(shape), 0.0))
+
+    def _booked_at(self, name: str) -> dict[int, int]:
+        out: dict[int, int] = {}
+        holding = self._room.ledger.holdings.get(name)
+        for spot in holding.spots if holding is not None else ():
+            out[spot.node] = out.get(spot.node, 0) + spot.units
+        return out
+
+    def _booked(self, name: str) -> dict[str, int]:
+        nodes = self._room.ledger.estate.nodes
+        return {nodes[at].name: units for at, units in self._booked_at(name).items()}
+
+    def _per_unit(self, name: str) -> tuple[float, float]:
+        spots = self._room.ledger.holdings[name].spots
+        units = sum(spot.units for spot in spots)
+        return sum(spot.cpu for spot in spots) / units, sum(spot.memory_gib for spot in spots) / units
+
+    def _has_more_room(self, name: str, node: str) -> bool:
+        """Whether the scheduler sees more room on a node than this gang was given there."""
+        booked = self._booked_at(name)
+        for shape in self._cluster.shapes_of(node):
+            part, at = self._parts.get((node, shape)), self._room.ledger.estate.index.get((node, shape))
+            if part is None or at is None or at not in booked:
+                continue
+            others = sum(self._units(pod.asks, shape) for pod in self._cluster.pods.on_node(node) if pod.gang != name)
+            if part.units - others > booked[at]:
+                return True
+        return False
