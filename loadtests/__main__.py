@@ -6,6 +6,7 @@ import sys
 NAMES = {
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",
+    "run": "one scenario on a real control plane, with real traffic and real servers, and what the simulator says",
     "traffic": "open-loop load on an OpenAI-compatible service: latencies from the intended instants",
     "warm": "warm hits and idle-warm hours: our pool, and the smallest static pool in hindsight",
 }

@@ -64,6 +64,8 @@ class Book:
     gap_s: Histogram = field(default_factory=Histogram)
     """From a token to the next."""
     e2e_s: Histogram = field(default_factory=Histogram)
+    busy_s: float = 0.0
+    """In which a step ran."""
     late_s: float = 0.0
     """The most that this process was behind its own steps."""
 
@@ -151,6 +153,7 @@ class Engine:
             end_s = begin_s + step.duration_s * self.factor
             await self.clock.sleep_until(end_s)
             if batch is self.batch:
+                self.book.busy_s += end_s - begin_s
                 self._deliver(step, end_s)
 
     def _admitted(self, step: Step, at_s: float) -> None:

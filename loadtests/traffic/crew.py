@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from loadtests.traffic.tally import Tally, merged
-from loadtests.traffic.worker import Part, framed, read_frame
+from loadtests.traffic.worker import Aim, Part, framed, read_frame
 
 LEAD_S = 0.2
 """From the word to start to the first instant."""
@@ -55,6 +55,11 @@ class Crew:
         async with asyncio.TaskGroup() as group:
             for number in range(len(self._processes)):
                 group.create_task(self._listen(number))
+
+    def aim(self, bases: Sequence[str]) -> None:
+        """Tell all which replicas to ask from now on; only while they run."""
+        for process in self._processes:
+            _pipe(process).write(framed(Aim(tuple(bases))))
 
     def stop(self) -> None:
         """Tell all to send nothing more; `run` returns soon after."""

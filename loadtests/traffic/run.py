@@ -8,12 +8,13 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 import msgspec
 
 from autoscaler.errors import HeadroomError
-from loadtests.traffic.crew import hired
+from loadtests.traffic.crew import Crew, hired
 from loadtests.traffic.live import View
 from loadtests.traffic.report import Run
 from loadtests.traffic.schedule import Schedule
@@ -50,6 +51,10 @@ class Plan:
     most_open: int
     stop_errors: float
     """Share of failed requests at which the run ends; above 1 it never does."""
+    bases: tuple[str, ...] = ()
+    """Replicas to spread the requests over in the target's place; who runs the load may change them."""
+    log: Path | None = None
+    """A folder that gets one file of each worker with a line for each request that ended; see `log.py`."""
 
 
 class _Model(msgspec.Struct):
@@ -60,8 +65,13 @@ class _Models(msgspec.Struct):
     data: list[_Model]
 
 
-async def execute(plan: Plan, view: View) -> tuple[Run, Tally]:
-    """Run it. ServiceError where the service cannot be asked at all; what happens later is in the tally."""
+def _nothing(_: Crew) -> None:
+    """What most do with a crew."""
+
+
+async def execute(plan: Plan, view: View, hired_crew: Callable[[Crew], None] = _nothing) -> tuple[Run, Tally]:
+    """Run it; `hired_crew` gets the crew before it starts. ServiceError where the service cannot be asked at all; what
+    happens later is in the tally."""
     model = plan.model if plan.model is not None else await first_model(plan.target, plan.headers)
     ended = "done"
 
@@ -71,6 +81,7 @@ async def execute(plan: Plan, view: View) -> tuple[Run, Tally]:
         crew.stop()
 
     async with hired(_parts(plan, model)) as crew:
+        hired_crew(crew)
         with _on_signal(interrupted):
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(crew.run())
@@ -117,11 +128,11 @@ async def first_model(target: Target, headers: dict[str, str]) -> str:
 
 
 def _parts(plan: Plan, model: str) -> Sequence[Part]:
-    asking = Asking(plan.target, model, plan.headers, plan.ignore_eos)
+    asking = Asking(plan.target, model, plan.headers, plan.ignore_eos, plan.bases)
     return [
         Part(
             asking, plan.schedule.share(number, plan.workers).packed(), (plan.seed, number), plan.timeout_s,
-            max(1, plan.most_open // plan.workers),
+            max(1, plan.most_open // plan.workers), None if plan.log is None else str(plan.log / f"{number}.csv"),
         )
         for number in range(plan.workers)
     ]  # fmt: skip

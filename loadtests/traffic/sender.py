@@ -32,6 +32,30 @@ Send = Callable[[Ask, Reply], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """One request that ended; seconds from the start of the load."""
+
+    number: int
+    """Its place in the worker's part of the schedule."""
+    due_s: float
+    end_s: float
+    prompt_tokens: int
+    output_tokens: int
+    ttft_s: float | None
+    """From the instant at which it was due to the first token; None where none came."""
+    failure: str
+    """Empty for a request that was completed."""
+
+
+Told = Callable[[Ended], None]
+"""Gets each request as it ends."""
+
+
+def untold(_: Ended) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """What a worker keeps to."""
 
@@ -44,11 +68,12 @@ class Bounds:
 class Sender:
     """One worker's part of the load."""
 
-    def __init__(self, send: Send, clock: Clock, bounds: Bounds, tally: Tally) -> None:
+    def __init__(self, send: Send, clock: Clock, bounds: Bounds, tally: Tally, told: Told = untold) -> None:
         self._send = send
         self._clock = clock
         self._bounds = bounds
         self._tally = tally
+        self._told = told
         self._open: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._start_s = 0.0
@@ -105,3 +130,9 @@ class Sender:
             raise
         end_s = clock.monotonic() if reply.end_s is None else reply.end_s
         tally.end(reply, due_s, end_s, tally.second(end_s - self._start_s))
+        first_s = None if reply.first_s is None else max(0.0, reply.first_s - due_s)
+        failure = "" if reply.failure is None else reply.failure.value
+        start_s = self._start_s
+        self._told(
+            Ended(ask.number, due_s - start_s, end_s - start_s, ask.prompt_tokens, ask.output_tokens, first_s, failure)
+        )

@@ -6,7 +6,7 @@ Prompts are random words, one or so tokens each, and differ from the first one o
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import aiohttp
@@ -15,7 +15,7 @@ import numpy as np
 
 from loadtests.traffic.sender import Ask
 from loadtests.traffic.tally import Failure, Reply
-from loadtests.traffic.target import Target
+from loadtests.traffic.target import PATHS, Target
 
 MOST_EVENT_BYTES = 2**20
 _TEXT = (
@@ -64,10 +64,13 @@ class Asking(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     ignore_eos: bool = True
     """Ask vLLM and SGLang for exactly as many tokens as are wanted; services of other makes may refuse the field."""
+    bases: tuple[str, ...] = ()
+    """Replicas to spread the requests over in the target's place, as `Target.base` writes them."""
 
 
 class Endpoint:
-    """A service as requests see it; used by one event loop."""
+    """A service as requests see it; used by one event loop. Of several replicas the one with the fewest requests of
+    ours open is asked."""
 
     def __init__(self, asking: Asking, session: aiohttp.ClientSession, rng: np.random.Generator) -> None:
         self.events = 0
@@ -76,12 +79,35 @@ class Endpoint:
         self._session = session
         self._rng = rng
         self._loop = asyncio.get_running_loop()
+        self._open: dict[str, int] = {}
+        """Requests by replica; one that is asked no more stays until its last has ended."""
+        self._bases: tuple[str, ...] = ()
+        self._aimed = asyncio.Event()
+        self.aim(asking.bases or (asking.target.base,))
+
+    def aim(self, bases: Sequence[str]) -> None:
+        """Ask these replicas from now on; while there are none, requests wait."""
+        self._bases = tuple(bases)
+        self._open = {base: self._open.get(base, 0) for base in {*bases, *(b for b, n in self._open.items() if n)}}
+        if bases:
+            self._aimed.set()
+        else:
+            self._aimed.clear()
 
     async def send(self, ask: Ask, reply: Reply) -> None:
         """Ask, and note in the reply what comes until the stream has ended."""
-        target = self._asking.target
+        while not self._bases:
+            await self._aimed.wait()
+        base = min(self._bases, key=self._open.__getitem__)
+        self._open[base] += 1
         try:
-            async with self._session.post(target.url, data=self._body(ask), allow_redirects=False) as response:
+            await self._ask(base + PATHS[self._asking.target.api], ask, reply)
+        finally:
+            self._open[base] -= 1
+
+    async def _ask(self, url: str, ask: Ask, reply: Reply) -> None:
+        try:
+            async with self._session.post(url, data=self._body(ask), allow_redirects=False) as response:
                 if response.status != 200:
                     words = (await response.content.read(300)).decode("utf-8", "replace")
                     _fail(reply, Failure.STATUS, f"HTTP {response.status}: {' '.join(words.split())}")

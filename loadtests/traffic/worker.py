@@ -1,8 +1,9 @@
 """One process of load: `python -m loadtests.traffic.worker`, started and told by `crew`.
 
 Enters, on standard input, as messages of four bytes of length and MessagePack: a `Part`, then the instant of the
-start. The end of standard input stops the load. Leaves, on standard output: a `Tally` several times a second, each the
-whole of what is known, the last one marked as over. All processes of a machine share one monotonic clock.
+start, then an `Aim` whenever the replicas to ask change. The end of standard input stops the load. Leaves, on standard
+output: a `Tally` several times a second, each the whole of what is known, the last one marked as over. All processes of
+a machine share one monotonic clock.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import msgspec
@@ -18,8 +20,9 @@ import numpy as np
 from autoscaler.app.garbage import rarely
 from autoscaler.runtime.clock import WallClock
 from loadtests.bench.machine import rss_mib
+from loadtests.traffic.log import logging_to
 from loadtests.traffic.schedule import Slice, unpacked
-from loadtests.traffic.sender import Bounds, Sender
+from loadtests.traffic.sender import Bounds, Sender, untold
 from loadtests.traffic.stream import Asking, Endpoint
 from loadtests.traffic.tally import Tally
 
@@ -36,6 +39,14 @@ class Part(msgspec.Struct, frozen=True):
     seed: tuple[int, ...]
     timeout_s: float
     most_open: int
+    log: str | None = None
+    """A file to which a line is written for each request that ended; see `log.py`."""
+
+
+class Aim(msgspec.Struct, frozen=True):
+    """The replicas to ask from now on."""
+
+    bases: tuple[str, ...]
 
 
 def framed(message: object) -> bytes:
@@ -76,7 +87,8 @@ async def work(reader: asyncio.StreamReader) -> None:
     clock, tally = WallClock(), Tally()
     async with _session(part.asking.headers, part.most_open) as session:
         endpoint = Endpoint(part.asking, session, np.random.default_rng(part.seed))
-        sender = Sender(endpoint.send, clock, Bounds(part.timeout_s, part.most_open), tally)
+        told = untold if part.log is None else logging_to(Path(part.log))
+        sender = Sender(endpoint.send, clock, Bounds(part.timeout_s, part.most_open), tally, told)
         schedule = unpacked(part.requests)
         _write(tally)  # ready
         body = await read_frame(reader)
@@ -86,18 +98,19 @@ async def work(reader: asyncio.StreamReader) -> None:
         watch = _Watch(tally, endpoint, clock, start_s)
         # A look at all objects of thousands of streams takes 100 ms, in which nothing would be sent.
         async with rarely(clock), asyncio.TaskGroup() as group:
-            ended = group.create_task(_stop_at_end(reader, sender))
-            told = group.create_task(watch.tell())
+            heard = group.create_task(_heed(reader, endpoint, sender))
+            telling = group.create_task(watch.tell())
             await sender.run(schedule, start_s)
-            ended.cancel()
-            told.cancel()
+            heard.cancel()
+            telling.cancel()
         watch.look()
         tally.over = True
         _write(tally)
 
 
-async def _stop_at_end(reader: asyncio.StreamReader, sender: Sender) -> None:
-    await reader.read()
+async def _heed(reader: asyncio.StreamReader, endpoint: Endpoint, sender: Sender) -> None:
+    while (body := await read_frame(reader)) is not None:
+        endpoint.aim(msgspec.msgpack.decode(body, type=Aim).bases)
     sender.stop()
 
 

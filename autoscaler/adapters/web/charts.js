@@ -49,7 +49,7 @@ const Charts = (() => {
   }
 
   /**
-   * A chart. spec: {height, series: [{label, ink, fill, width, step, dash}], between: {series, fill}, sync, axis,
+   * A chart. spec: {height, series: [{label, ink, fill, width, step, dash}], between: {series, fill}, sync, axis, tick,
    * whole, floorTop, limit, legend: (index|null) => void, zoom: ([from, to]|null) => void}. `set(view)` draws {x, rows, from, to, now, band, blind}:
    * band = {x, low, high} may lie beyond now; blind = [[from, to, unknown?], …] are spans without fresh readings.
    */
@@ -151,7 +151,7 @@ const Charts = (() => {
         cursor: { sync: { key: spec.sync, setSeries: false }, drag: { x: Boolean(spec.zoom), y: false, setScale: false }, points: { show: false }, y: false },
         scales: { x: { time: false, range: () => [view.from, view.to] }, y: { range: () => [0, topOf()] } },
         axes: [
-          { ...axis, show: true, size: spec.axis ? 24 : 0, gap: 4, space: 64, incrs: GAPS_S, values: (_u, at) => at.map((s) => (spec.axis ? tick(s) : "")) },
+          { ...axis, show: true, size: spec.axis ? 24 : 0, gap: 4, space: 64, incrs: GAPS_S, values: (_u, at) => at.map((s) => (spec.axis ? (spec.tick ?? tick)(s) : "")) },
           { ...axis, size: AXIS_PX, gap: 6, space: 30, values: (_u, at) => at.map((v) => (spec.whole && !Number.isInteger(v) ? "" : figure(v))) },
         ],
         series: [{}, ...spec.series.map((line) => ({

@@ -1,0 +1,170 @@
+"""A run as JSON, and the numbers its page draws: what was measured, what was predicted, and how far apart they are.
+
+Enters: a course and a prediction. Leaves: a record of plain values. It says nothing that is not in them.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from loadtests.bench.machine import machine
+from loadtests.run.course import Course
+from loadtests.run.measured import Figures, FloatArray, figures, gpu_hours
+from loadtests.run.predicted import Prediction
+from loadtests.run.scenario import Scenario
+from loadtests.traffic.report import record as traffic_record
+
+SCOPE: Final = "control loop, not GPU"
+HOURS_RATIO: Final = 0.05
+ATTAINMENT_POINTS: Final = 2.0
+RECOVERY_RATIO: Final = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """One figure measured and predicted."""
+
+    name: str
+    measured: float | None
+    predicted: float | None
+    apart: float | None
+    """In the words of `unit`; None where one of the two is not there."""
+    unit: str
+    allowed: float
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the prediction is as near as is asked; None where it cannot be told."""
+        return None if self.apart is None else abs(self.apart) <= self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A run and all that is said of it."""
+
+    scenario: Scenario
+    name: str
+    course: Course
+    measured: Figures
+    prediction: Prediction
+    fidelity: tuple[Fidelity, ...]
+    """Empty for a run that was cut."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the run ended before its load did."""
+        return self.course.run.ended != "done"
+
+
+def document(scenario: Scenario, path: Path, course: Course, prediction: Prediction) -> Document:
+    """Judge a course."""
+    measured = judged(scenario, course)
+    compared = () if course.run.ended != "done" else _fidelity(measured, prediction.figures)
+    return Document(scenario, path.name, course, measured, prediction, compared)
+
+
+def judged(scenario: Scenario, course: Course) -> Figures:
+    """The figures of a course. Of one that was cut those requests count whose end is known, or that were late already
+    when it was cut."""
+    objective_s, whole_s = float(scenario.policy.ttft), float(scenario.duration)
+    until_s = whole_s if course.run.ended == "done" else course.end_s - course.start_s
+    schedule = course.run.schedule
+    ttft_s = _ttft_s(schedule.due_s, course)
+    known = schedule.due_s < (np.inf if course.run.ended == "done" else until_s - objective_s)
+    warming_s, held_s = _held(course, min(whole_s, until_s))
+    busy_s = max((sample.busy_s for sample in course.samples if sample.at_s <= whole_s), default=0.0)
+    desired = [sample.desired for sample in course.samples if sample.at_s < whole_s]
+    return figures(
+        due_s=schedule.due_s[known], ttft_s=ttft_s[known], objective_s=objective_s, onset_s=scenario.onset_s,
+        hours=gpu_hours(warming_s, held_s, busy_s, scenario.engine.gpus), desired=np.array(desired, dtype=np.int64),
+    )  # fmt: skip
+
+
+def as_json(document: Document) -> dict[str, object]:
+    """The whole record."""
+    course = document.course
+    return {
+        "loadtest": "run",
+        "scope": SCOPE,
+        "scenario": {"file": document.name, **msgspec.to_builtins(document.scenario, enc_hook=float)},
+        "machine": machine(),
+        "ended": course.run.ended,
+        "measured": document.measured.as_json(),
+        "predicted": document.prediction.figures.as_json(),
+        "fidelity": [{**asdict(row), "held": row.held} for row in document.fidelity],
+        "controller": controller_use(course),
+        "harness": {"cpu_s": round(course.samples[-1].harness_cpu_s, 2) if course.samples else None},
+        "traffic": traffic_record(course.run, course.tally),
+        "samples": [asdict(sample) for sample in course.samples],
+        "pods": [
+            {"name": life.name, **{key: _from_start(getattr(life, key), course.start_s)
+             for key in ("begun_s", "ready_s", "gone_s", "ended_s")}}
+            for life in course.lives
+        ],
+        "decisions": [{**line, "at_s": round(line["now_s"] - course.began_at_s, 2)} for line in course.decisions],
+        "notes": course.notes,
+    }  # fmt: skip
+
+
+def controller_use(course: Course) -> dict[str, float | None]:
+    """Cores and memory of the controller and its children while the load lasted."""
+    if not course.samples:
+        return {"cores": None, "most_rss_mib": None}
+    last = course.samples[-1]
+    most = max(sample.controller_rss_bytes for sample in course.samples)
+    cores = max(sample.controller_cpu_s for sample in course.samples) / max(last.at_s, 1.0)
+    return {"cores": round(cores, 3), "most_rss_mib": round(most / 2**20, 1)}
+
+
+def _ttft_s(due_s: FloatArray, course: Course) -> FloatArray:
+    """Seconds to the first token of each request of the schedule; NaN where none came or the request failed."""
+    found = np.full(due_s.size, np.nan)
+    for row in course.requests:
+        if row.ttft_s is not None and not row.failure:
+            found[row.number] = row.ttft_s
+    return found
+
+
+def _held(course: Course, until_s: float) -> tuple[float, float]:
+    """Replica-seconds before readiness and from it on, within the load's first `until_s` seconds."""
+    first_s, last_s = course.start_s, course.start_s + until_s
+
+    def within(from_s: float, to_s: float) -> float:
+        return max(0.0, min(to_s, last_s) - max(from_s, first_s))
+
+    warming_s = held_s = 0.0
+    for life in course.lives:
+        ended_s = last_s if life.ended_s is None else life.ended_s
+        ready_s = ended_s if life.ready_s is None else life.ready_s
+        warming_s += within(life.begun_s, ready_s)
+        held_s += within(ready_s, ended_s)
+    return warming_s, held_s
+
+
+def _fidelity(measured: Figures, told: Figures) -> tuple[Fidelity, ...]:
+    hours, other = measured.gpu_hours.total, told.gpu_hours.total
+    points = 100.0 * (told.attainment_ratio - measured.attainment_ratio)
+    rows = [
+        Fidelity("GPU-hours", hours, other, 100.0 * (other / hours - 1.0), "%", 100.0 * HOURS_RATIO),
+        Fidelity(
+            "in time, %", 100.0 * measured.attainment_ratio, 100.0 * told.attainment_ratio, points, "points",
+            ATTAINMENT_POINTS,
+        ),
+    ]  # fmt: skip
+    if measured.recovery_s is not None:
+        apart = None
+        if told.recovery_s is not None and measured.recovery_s > 0.0:
+            apart = 100.0 * (told.recovery_s / measured.recovery_s - 1.0)
+        elif told.recovery_s == 0.0:
+            apart = 0.0
+        rows.append(
+            Fidelity("recovery, s", measured.recovery_s, told.recovery_s, apart, "%", 100.0 * RECOVERY_RATIO)
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def _from_start(instant_s: float | None, start_s: float) -> float | None:
+    return None if instant_s is None else round(instant_s - start_s, 2)

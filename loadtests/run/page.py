@@ -1,0 +1,179 @@
+"""The report of a run: one HTML file that needs nothing else, drawn by the same code as the product's own pages.
+
+Enters: a document. Leaves: the page as text. All text from outside is escaped; charts are drawn from seconds.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from autoscaler.adapters.web.assets import assemble
+from loadtests.bench.machine import machine
+from loadtests.run.document import SCOPE, Document, controller_use
+from loadtests.run.words import apart_text, ended, harness, notes, recovery_text, seconds_text
+
+BIN_S: Final = 3.0
+"""Width of the bins of the latencies' chart."""
+
+_OWN: Final = Path(__file__).parent
+
+
+def page(document: Document, command: str) -> str:
+    """The page."""
+    told = "".join(f"<p>{escape(note)}</p>" for note in notes(document))
+    return assemble(
+        "standalone.html",
+        {
+            "kind": escape(f"Headroom load test: {SCOPE}"),
+            "title": escape(document.scenario.title),
+            "facts": _facts(document) + f"<p><code>{escape(command)}</code></p>",
+            "body": _warning(document) + _figures(document) + _charts() + _decisions(document),
+            "notes": f'<div class="notes">{told}</div>' if told else "",
+            "content": msgspec.json.encode(_content(document)).decode().replace("<", "\\u003c"),
+            "own.css": (_OWN / "page.css").read_text(encoding="utf-8"),
+            "own.js": (_OWN / "page.js").read_text(encoding="utf-8"),
+        },
+    )
+
+
+def _facts(document: Document) -> str:
+    scenario, on = document.scenario, machine()
+    stages = ", ".join(f"{name} {length_s:g} s" for name, length_s in scenario.engine.stages)
+    policy = scenario.policy
+    facts = {
+        "Scenario": document.name,
+        "Ran": ended(document),
+        "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages})",
+        "Engine": f"{document.course.run.model}, {scenario.engine.pages} pages",
+        "Objective": f"first token within {policy.ttft:g} s",
+        "Replicas": f"{policy.min_replicas} to {policy.max_replicas}, {policy.replicas} at first",
+        "Seed": str(scenario.seed),
+        "Machine": f"{on['cpu']}, {on['cores']} cores",
+    }
+    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def _warning(document: Document) -> str:
+    if not document.cut:
+        return ""
+    return f'<section class="cut"><h2>Partial report</h2><p>{escape(ended(document).capitalize())}.</p></section>'
+
+
+def _figures(document: Document) -> str:
+    measured, told = document.measured, document.prediction.figures
+    rows = [
+        ("Requests in time", *(f"{100 * f.attainment_ratio:.1f} %" for f in (measured, told))),
+        ("Recovery", *("–" if f.recovery_s is None else recovery_text(f.recovery_s) for f in (measured, told))),
+        *((f"Time to first token, {name}", *(seconds_text(f.ttft_s[name]) for f in (measured, told)))
+          for name in measured.ttft_s),
+        ("GPU-hours", *(f"{f.gpu_hours.total:.3f}" for f in (measured, told))),
+        ("of them warming", *(f"{f.gpu_hours.warming:.3f}" for f in (measured, told))),
+        ("serving", *(f"{f.gpu_hours.serving:.3f}" for f in (measured, told))),
+        ("idle or leaving", *(f"{f.gpu_hours.idle:.3f}" for f in (measured, told))),
+        ("Replicas at most, at the end", *(f"{f.most_replicas}, {f.last_replicas}" for f in (measured, told))),
+    ]  # fmt: skip
+    body = "".join(f'<tr><th scope="row">{n}</th><td>{escape(m)}</td><td>{escape(p)}</td></tr>' for n, m, p in rows)
+    head = '<th scope="col">Figure</th><th scope="col">Measured</th><th scope="col">Simulator</th>'
+    table = f'<table class="figures"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<section><h2>Figures</h2><div class="table">{table}</div>{_fidelity(document)}{_own(document)}</section>'
+
+
+def _fidelity(document: Document) -> str:
+    if not document.fidelity:
+        return ""
+    rows = "".join(
+        f'<li class="{"held" if row.held else "missed"}">{escape(row.name)}: {escape(apart_text(row))}</li>'
+        for row in document.fidelity
+    )
+    return f"<h3>How near the simulator was</h3><ul>{rows}</ul>"
+
+
+def _own(document: Document) -> str:
+    use = controller_use(document.course)
+    if use["cores"] is None:
+        return ""
+    words = (
+        f"The controller took {use['cores']:.2f} cores and at most {use['most_rss_mib']:.0f} MiB; the harness itself "
+    )
+    return f'<p class="own">{words}{escape(harness(document))}.</p>'
+
+
+def _charts() -> str:
+    names = ("load", "replicas", "queue", "ttft", "controller")
+    plots = "".join(
+        f'<figure><figcaption class="legend" data-legend="{name}"></figcaption>'
+        f'<div class="plot" data-plot="{name}"></div></figure>'
+        for name in names
+    )
+    return f'<section class="run"><h2>Second by second</h2>{plots}</section>'
+
+
+def _decisions(document: Document) -> str:
+    course = document.course
+    lines = [line for line in course.decisions if line["now_s"] <= course.began_at_s + document.scenario.duration]
+    moved = [line for line in lines if line["verdict"] == "SCALE"]
+    every = (
+        f"<details><summary>All {len(lines)} decisions, holds among them</summary>{_rows(document, lines)}</details>"
+    )
+    return f"<section><h2>Decisions that changed the count</h2>{_rows(document, moved)}{every}</section>"
+
+
+def _rows(document: Document, lines: Sequence[dict[str, Any]]) -> str:
+    began_s = document.course.began_at_s
+    rows = "".join(
+        f"<tr><td>{line['now_s'] - began_s:+.1f} s</td><td><b>{line['seen_replicas']} → {line['replicas']}</b></td>"
+        f"<td>{escape(line['reason'])}</td><td>{escape(line['text'].partition(': ')[2])}</td></tr>"
+        for line in lines
+    )
+    return f'<div class="decisions" tabindex="0"><table><tbody>{rows}</tbody></table></div>'
+
+
+def _content(document: Document) -> dict[str, object]:
+    """The charts' numbers, one value a second."""
+    course, told = document.course, document.prediction
+    samples = [sample for sample in course.samples if sample.at_s <= document.scenario.duration]
+    due = course.run.schedule.due_s
+    counts = np.bincount(due.astype(np.int64), minlength=round(document.scenario.duration))
+    kept = len(samples)
+    return {
+        "end_s": float(document.scenario.duration),
+        "objective_s": float(document.scenario.policy.ttft),
+        "onset_s": document.scenario.onset_s,
+        "x": [round(sample.at_s, 2) for sample in samples],
+        "load": [int(count) for count in counts[:kept]] + [0] * max(0, kept - counts.size),
+        **{name: [getattr(sample, name) for sample in samples]
+           for name in ("desired", "ready", "starting", "leaving", "waiting", "running")},
+        "predicted": [int(count) for count in told.ready[:kept]] + [None] * max(0, kept - told.ready.size),
+        "cores": _cores(document),
+        "mib": [round(sample.controller_rss_bytes / 2**20, 1) for sample in samples],
+        "ttft": _latencies(document),
+    }  # fmt: skip
+
+
+def _cores(document: Document) -> list[float | None]:
+    samples = document.course.samples
+    found: list[float | None] = [None] if samples else []
+    for before, after in pairwise(samples):
+        passed_s = max(after.at_s - before.at_s, 1e-3)
+        found.append(round(max(0.0, after.controller_cpu_s - before.controller_cpu_s) / passed_s, 3))
+    return found
+
+
+def _latencies(document: Document) -> dict[str, list[float | None]]:
+    """Time to first token by when the request was due: the middle one, and the worst but one in a hundred."""
+    rows = [row for row in document.course.requests if row.ttft_s is not None and not row.failure]
+    bins: dict[int, list[float]] = {}
+    for row in rows:
+        bins.setdefault(int(row.due_s / BIN_S), []).append(row.ttft_s or 0.0)
+    order = sorted(bins)
+    return {
+        "x": [round((at + 0.5) * BIN_S, 2) for at in order],
+        "p50": [round(float(np.percentile(bins[at], 50)), 3) for at in order],
+        "p99": [round(float(np.percentile(bins[at], 99)), 3) for at in order],
+    }

@@ -1,0 +1,89 @@
+"""What the simulator says of a scenario: the product's own core on simulated replicas that are given the same requests.
+
+Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
+are the scenario's; nothing measured enters.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from autoscaler.core.params import Params, Slo
+from autoscaler.core.types import Decision, Readings
+from autoscaler.runtime.triggers import Assumed, contradiction
+from autoscaler.sim.plant import PlantSpec
+from autoscaler.sim.recorded import RecordedPolicy
+from autoscaler.sim.serving.profile import read_profile
+from autoscaler.sim.serving.requests import RequestServing
+from autoscaler.sim.simulate import run
+from autoscaler.sim.traffic import Traffic, bin_counts
+from autoscaler.sim.warmup import Warmup
+from loadtests.engines.profile import STEP_TOKENS
+from loadtests.run.measured import Figures, figures, gpu_hours
+from loadtests.run.scenario import Scenario
+
+STEP_S = 1.0
+TAIL_S = 60.0
+"""Simulated after the last request was due, so that late ones get their token; its GPU-hours are not counted."""
+
+LOOK_S = 1.0
+"""Pages are read each second, and news among them is acted on at once, as the live driver does."""
+
+_MINUTE_S = 60.0
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A simulated run; arrays have shape (seconds,)."""
+
+    figures: Figures
+    desired: IntArray
+    ready: IntArray
+    starting: IntArray
+
+
+def predicted(scenario: Scenario, folder: Path) -> Prediction:
+    """Simulate it; `folder` is the scenario's."""
+    schedule, speed, policy = scenario.schedule(), scenario.speed(folder), scenario.policy
+    whole_s = float(scenario.duration)
+    counts = bin_counts(schedule.due_s, whole_s + TAIL_S, STEP_S)
+    traffic = Traffic(
+        name=scenario.title, step_s=STEP_S, arrivals=counts, source="scenario", seed=scenario.seed,
+        arrival_s=schedule.due_s, prompt_tokens=schedule.prompt_tokens.astype(np.float64),
+        output_tokens=schedule.output_tokens.astype(np.float64),
+    )  # fmt: skip
+    model, gpu, tp = (scenario.engine.only or "//").split("/")
+    profile = read_profile(
+        scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
+        max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,
+    )  # fmt: skip
+    # The plant opens with what its capacity makes of the first minute; the requests themselves say what a replica does.
+    first_rps = float(counts[: round(_MINUTE_S / STEP_S)].sum()) / _MINUTE_S
+    spec = PlantSpec(
+        capacity_rps=max(first_rps, 1e-6) / policy.replicas, warmup=Warmup(scenario.engine.warm_up_s),
+        max_replicas=policy.max_replicas, seed=scenario.seed,
+    )  # fmt: skip
+    params = Params(
+        min_replicas=policy.min_replicas, max_replicas=policy.max_replicas, slo=Slo(ttft_s=float(policy.ttft))
+    )
+    serving = RequestServing(profile, traffic, routing="pods", seed=scenario.seed)
+    done = run(traffic, spec, RecordedPolicy(params, LOOK_S, contradicts=_contradicts), serving=serving)
+    line, times, kept = done.timeline, serving.times(), slice(0, round(whole_s / STEP_S))
+    hours = gpu_hours(
+        float(line.warming[kept].sum()) * STEP_S,
+        float((line.ready[kept] + line.draining[kept]).sum()) * STEP_S,
+        float(line.busy[kept].sum()),
+        scenario.engine.gpus,
+    )
+    found = figures(
+        due_s=times.arrival_s, ttft_s=times.ttft_s, objective_s=float(policy.ttft), onset_s=scenario.onset_s,
+        hours=hours, desired=line.desired[kept],
+    )  # fmt: skip
+    return Prediction(found, line.desired[kept], line.ready[kept], line.starting[kept])
+
+
+def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:
+    return contradiction(Assumed(decision, then), now) is not None

@@ -1,0 +1,130 @@
+"""A measured run, judged: in time, recovery, GPU-hours by state, beside the prediction, as JSON and as a page."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadtests.run.course import Course, Sample
+from loadtests.run.document import Document, as_json, document
+from loadtests.run.measured import figures, gpu_hours
+from loadtests.run.page import page
+from loadtests.run.pods import Life
+from loadtests.run.predicted import predicted
+from loadtests.run.scenario import Scenario, read_scenario
+from loadtests.run.words import lines
+from loadtests.traffic.report import Run
+from loadtests.traffic.sender import Ended
+from loadtests.traffic.tally import Tally
+from loadtests.traffic.target import Target
+from tests.conftest import ROOT
+
+DOUBLING = ROOT / "loadtests" / "scenarios" / "doubling.yaml"
+START_S = 1000.0
+"""When the load began, on the event loop's clock."""
+
+
+def life(name: str, begun_s: float, ready_s: float | None, gone_s: float | None = None) -> Life:
+    at = [None if s is None else START_S + s for s in (ready_s, gone_s, gone_s)]
+    return Life(name, START_S + begun_s, ready_s=at[0], gone_s=at[1], ended_s=at[2])
+
+
+def decision(at_s: float, before: int, after: int) -> dict[str, object]:
+    words = f"load/chat: {before} → {after} <b>because</b> 12 wait"
+    return {"now_s": 5000.0 + at_s, "workload": "load/chat", "seen_replicas": before, "replicas": after,
+            "verdict": "SCALE" if before != after else "HOLD", "reason": "BACKLOG", "text": words}  # fmt: skip
+
+
+def course(scenario: Scenario, *, ended: str = "done", until_s: float = 150.0, late_s: tuple[float, float]) -> Course:
+    """A run of two replicas and, from 60 s on, two more; requests due within `late_s` got their token after 9 s."""
+    schedule, tally = scenario.schedule(), Tally()
+    rows = []
+    for number, due_s in enumerate(schedule.due_s.tolist()):
+        ttft_s = 9.0 if late_s[0] <= due_s < late_s[1] else 0.2
+        if ended == "done" or due_s + ttft_s < until_s:
+            rows.append(Ended(number, due_s, due_s + 10.0, 500, 100, ttft_s, ""))
+    samples = [
+        Sample(float(at), 2 if at < 40 else 4, 2 if at < 60 else 4, 0 if at < 40 or at >= 60 else 2, 0, at % 7, 20,
+               1.5 * at, 0.25 * at, 150 * 2**20, 0.1 * at)
+        for at in range(int(until_s) + 1)
+    ]  # fmt: skip
+    lives = [life("a", -5.0, -4.0), life("b", -5.0, -4.0), life("c", 40.0, 60.0), life("d", 40.0, 60.0, 140.0)]
+    run = Run("loadtests run", 0, Target("http://127.32.0.1:8000"), "model", schedule, ended, until_s, (3.0,))
+    decided = [decision(5.0, 2, 2), decision(40.0, 2, 4)]
+    return Course(run, tally, 5000.0, samples, lives, START_S, START_S + until_s, rows, decided)
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return read_scenario(DOUBLING)
+
+
+def judged(scenario: Scenario, **given: object) -> Document:
+    late_s = given.pop("late_s", (0.0, 0.0))
+    prediction = predicted(scenario, DOUBLING.parent)
+    return document(scenario, DOUBLING, course(scenario, late_s=late_s, **given), prediction)  # type: ignore[arg-type]
+
+
+def test_gpu_hours_are_what_pods_held_within_the_loads_time_by_state(scenario: Scenario) -> None:
+    hours = judged(scenario).measured.gpu_hours
+    assert hours.warming * 3600 == pytest.approx(2 * 20)
+    assert hours.serving * 3600 == pytest.approx(1.5 * 150)
+    assert hours.total * 3600 == pytest.approx(2 * 150 + 110 + 100)
+
+
+def test_recovery_runs_from_the_onset_to_the_last_late_request(scenario: Scenario) -> None:
+    assert scenario.onset_s is not None
+    found = judged(scenario, late_s=(50.0, 70.0))
+    late = [due for due in scenario.schedule().due_s if 50.0 <= due < 70.0]
+    assert found.measured.recovery_s == pytest.approx(late[-1] - scenario.onset_s)
+    assert found.measured.attainment_ratio == pytest.approx(1.0 - len(late) / len(scenario.schedule()))
+    assert judged(scenario).measured.recovery_s == 0.0
+
+
+def test_a_failed_request_is_late_though_its_first_token_was_not() -> None:
+    made = figures(
+        due_s=np.array([0.0, 1.0, 2.0, 3.0]), ttft_s=np.array([0.1, np.nan, 5.0, 5.1]), objective_s=5.0, onset_s=1.0,
+        hours=gpu_hours(0.0, 7200.0, 3600.0, 2), desired=np.array([2, 4, 3]),
+    )  # fmt: skip
+    assert (made.attainment_ratio, made.recovery_s, made.most_replicas, made.last_replicas) == (0.5, 2.0, 4, 3)
+    assert (made.gpu_hours.serving, made.gpu_hours.idle) == (2.0, 2.0)
+
+
+def test_what_the_simulator_misses_is_said_with_how_much(scenario: Scenario) -> None:
+    found = judged(scenario, late_s=(50.0, 70.0))
+    rows = {row.name: row for row in found.fidelity}
+    told, measured = found.prediction.figures, found.measured
+    assert rows["GPU-hours"].apart == pytest.approx(100 * (told.gpu_hours.total / measured.gpu_hours.total - 1))
+    assert rows["in time, %"].apart == pytest.approx(100 * (told.attainment_ratio - measured.attainment_ratio))
+    for row in found.fidelity:
+        assert row.apart is not None
+        assert row.held is (abs(row.apart) <= row.allowed)
+        assert any(("held" if row.held else "MISSED") in line and row.name in line for line in lines(found))
+
+
+def test_a_run_that_was_cut_keeps_what_was_known_and_compares_nothing(scenario: Scenario) -> None:
+    found = judged(scenario, ended="interrupted", until_s=70.0)
+    assert found.fidelity == ()
+    assert found.measured.attainment_ratio == 1.0, "who was not late when it was cut is not counted as late"
+    assert found.measured.requests == np.count_nonzero(scenario.schedule().due_s < 65.0)
+    assert found.measured.gpu_hours.total * 3600 == pytest.approx(2 * 70 + 2 * 30)
+    said = page(found, "loadtests run x.yaml")
+    assert "Partial report" in said
+    assert "Cut after 70 s of 150 s (interrupted)" in said
+    assert any("nothing is compared" in line for line in lines(found))
+
+
+def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scenario, tmp_path: Path) -> None:
+    found = judged(scenario, late_s=(50.0, 70.0))
+    record = json.loads(json.dumps(as_json(found), allow_nan=False))
+    assert record["scope"] == "control loop, not GPU"
+    assert record["scenario"]["engine"]["warm-up"] == {"weights": 15.0, "graphs": 5.0}
+    assert (len(record["samples"]), record["decisions"][1]["at_s"]) == (151, 40.0)
+    assert record["controller"] == {"cores": 0.25, "most_rss_mib": 150.0}
+    text = page(found, "loadtests run x.yaml --json <y>")
+    assert "control loop, not GPU" in text
+    assert "2 → 4 &lt;b&gt;because" in text
+    assert "<b>because" not in text
+    assert "http://" not in text.split("<script>")[0]
+    (tmp_path / "x.html").write_text(text)

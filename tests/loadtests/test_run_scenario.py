@@ -1,0 +1,107 @@
+"""Scenario files: what is accepted, and where a typo is said to be."""
+
+from pathlib import Path
+
+import pytest
+
+from autoscaler.errors import InputError
+from loadtests.__main__ import main
+from loadtests.run.scenario import read_scenario
+from tests.conftest import ROOT
+
+SCENARIOS = ROOT / "loadtests" / "scenarios"
+
+GOOD = """\
+title: Traffic doubles
+duration: 60s
+traffic:
+  shape: step
+  rate: 4
+  at: 20s
+engine:
+  slots: 8
+  warm-up: {weights: 10s, graphs: 5s}
+policy:
+  ttft: 5s
+  max-replicas: 6
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "x.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_scenario_is_sound_and_lasts_four_minutes_at_most(path: Path) -> None:
+    scenario = read_scenario(path)
+    assert scenario.duration <= 240
+    assert 10 <= scenario.engine.warm_up_s <= 30
+    assert len(scenario.schedule()) > 100
+
+
+def test_what_is_left_out_is_the_default(tmp_path: Path) -> None:
+    scenario = read_scenario(written(tmp_path, GOOD))
+    assert (scenario.shape.to, scenario.onset_s, scenario.engine.warm_up_s) == (8.0, 20.0, 15.0)
+    assert (scenario.policy.min_replicas, scenario.policy.replicas, scenario.engine.gpus) == (1, 1, 1)
+
+
+def test_the_same_file_asks_the_same_and_another_seed_something_else(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD)
+    digest = read_scenario(path).schedule().digest()
+    assert read_scenario(path).schedule().digest() == digest
+    assert read_scenario(written(tmp_path, GOOD + "seed: 1\n")).schedule().digest() != digest
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "field", "words"),
+    [
+        (("  rate: 4", "  ratee: 4"), 5, "traffic.ratee", "unknown field"),
+        (("  rate: 4", "  rate: fast"), 5, "traffic.rate", "Expected `float`, got `str`"),
+        (("  rate: 4\n", ""), 3, "traffic.rate", "missing required field"),
+        (("duration: 60s", "duration: 60"), 2, "duration", "60 is no time; write 20s or 2m"),
+        (("duration: 60s", "duration: 5m"), 2, "duration", "300 s is longer than 240 s"),
+        (("shape: step", "shape: stp"), 4, "traffic.shape", "choose from constant"),
+        (("max-replicas: 6", "max-replicas: 0"), 12, "policy.max-replicas", ">= 1"),
+        (("ttft: 5s", "ttft: 5s\n  min-replicas: 9"), 12, "policy.min-replicas", "9 is above max-replicas, 6"),
+        (("ttft: 5s", "ttft: 5s\n  replicas: 7"), 12, "policy.replicas", "7 is not between"),
+        (("rate: 4", "rate: 4\n  rate: 5"), 6, "traffic.rate", "given twice"),
+        (("weights: 10s", "weights: 10"), 9, "engine.warm-up", "10 is no time"),
+        (("{weights: 10s, graphs: 5s}", "{}"), 9, "engine.warm-up", "no stage"),
+        (("  rate: 4", "  rate: 4\n  output-tokens: few"), 3, "traffic", "output-tokens 'few'"),
+        (("  slots: 8", "  profile: none.csv"), 7, "engine", "none.csv: cannot be read"),
+    ],
+)
+def test_a_typo_is_named_with_file_line_and_field(
+    tmp_path: Path, change: tuple[str, str], line: int, field: str, words: str
+) -> None:
+    path = written(tmp_path, GOOD.replace(*change))
+    with pytest.raises(InputError) as raised:
+        read_scenario(path)
+    assert str(raised.value).startswith(f"{path}: line {line}, field {field}: ")
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a: [", "line 1: no YAML"), ("", "line 1, field (the whole)"), ("- 1", "line 1, field (the whole)")],
+    ids=["half", "empty", "a list"],
+)
+def test_what_is_no_scenario_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        read_scenario(written(tmp_path, text))
+
+
+def test_the_command_ends_with_2_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(written(tmp_path, GOOD.replace("rate", "rat")))]) == 2
+    assert "line 5, field traffic.rat: " in capsys.readouterr().err
+    assert main(["run", str(tmp_path / "none.yaml")]) == 2
+    assert "none.yaml: cannot be read" in capsys.readouterr().err
+
+
+def test_a_prediction_alone_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(SCENARIOS / "doubling.yaml"), "--predict-only"]) == 0
+    said = capsys.readouterr().out
+    assert "in time" in said
+    assert "GPU-hours" in said
