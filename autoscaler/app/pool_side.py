@@ -72,7 +72,7 @@ class PoolSide:
 
     def follows(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Tasks of a replica, leading or not."""
-        return {"pool_cluster": self._cluster.run()} if self.enabled else {}
+        return {"pool_cluster": self._cluster.feeds.run()} if self.enabled else {}
 
     def leads(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Tasks of the replica that leads."""

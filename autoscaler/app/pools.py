@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import structlog
 
-from autoscaler.adapters.kube.pool_cluster import PoolCluster, Reread
+from autoscaler.adapters.kube.pool_cluster import PoolCluster
+from autoscaler.adapters.kube.pool_feeds import Reread
 from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
 from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
 from autoscaler.app.guard import Guard
@@ -97,8 +98,8 @@ class Pools:
 
     async def run(self) -> None:
         """Keep the pools until cancelled. What was followed before may be older than the last leader's writes."""
-        await self._cluster.wait_synced()
-        await self._cluster.relist()
+        await self._cluster.feeds.wait_synced()
+        await self._cluster.feeds.relist()
         await self._restore()
         kept_s = self._clock.monotonic()
         while True:
@@ -141,7 +142,7 @@ class Pools:
         kept = self._kept.get(name)
         if kept is None or kept.uid != compiled.uid:
             kept = self._kept[name] = _Kept(compiled.uid, self._remembered(name))
-        if kept.doubt is not None and not self._cluster.is_read(kept.doubt):
+        if kept.doubt is not None and not self._cluster.feeds.is_read(kept.doubt):
             return
         kept.doubt = None
         outcome: list[Reconciled] = []
@@ -149,13 +150,13 @@ class Pools:
             return
         done = await self._carry_out(outcome[0].intents, compiled)
         if any(each.outcome.became is Became.UNKNOWN for each in done):
-            kept.doubt = self._cluster.reread()
+            kept.doubt = self._cluster.feeds.reread()
         kept.counts = _counted(kept.counts, done)
         tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._around())
         self._guard.run(f"WarmPool {name}", tell)
 
     def _around(self) -> Around:
-        return Around(self._frozen(), self._cluster.problems())
+        return Around(self._frozen(), self._cluster.feeds.problems())
 
     def _decide(self, compiled: Compiled, kept: _Kept, outcome: list[Reconciled]) -> None:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()

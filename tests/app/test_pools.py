@@ -61,6 +61,11 @@ class Seen:
         self.unread: tuple[str, ...] = ()
         self.breaks: set[str] = set()
 
+    @property
+    def feeds(self) -> "Seen":
+        """It is its own informers."""
+        return self
+
     async def wait_synced(self) -> None:
         """At once."""
 

@@ -81,8 +81,8 @@ async def following(server: FakeServer, api: KubeApi) -> AsyncIterator[Scene]:
     heard: list[int] = []
     cluster = PoolCluster(api, WallClock(), SCOPE, lambda: heard.append(1))
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(cluster.run())
-        await cluster.wait_synced()
+        task = group.create_task(cluster.feeds.run())
+        await cluster.feeds.wait_synced()
         yield Scene(server, cluster, heard)
         task.cancel()
 
@@ -161,10 +161,10 @@ async def test_a_missing_priority_class_is_none_and_the_default_one_counts_for_p
 
 async def test_after_a_doubt_a_pool_is_read_only_when_everything_was_listed_anew() -> None:
     async with scene() as it:
-        asked = it.cluster.reread()
-        assert not it.cluster.is_read(asked)
-        await until(lambda: it.cluster.is_read(asked))
-        assert not it.cluster.is_read(it.cluster.reread())
+        asked = it.cluster.feeds.reread()
+        assert not it.cluster.feeds.is_read(asked)
+        await until(lambda: it.cluster.feeds.is_read(asked))
+        assert not it.cluster.feeds.is_read(it.cluster.feeds.reread())
 
 
 async def test_slots_and_pods_on_pool_nodes_are_news_and_other_pods_are_none() -> None:
