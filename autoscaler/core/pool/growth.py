@@ -107,14 +107,16 @@ def level_for(history: DemandHistory, within_s: float, hit_ratio: float) -> floa
     all new demand; the highest one where none would, None while less than an hour of demand is known.
 
     A new slot of demand is missed where demand had grown by more than was kept within the last `within_s`, which no
-    refill could have followed. One quantile for all times spends idle slots where they are missed least: a slot more
-    is kept at the time of day at which growth beyond it is as frequent as at any other.
+    refill could have followed; what came before the first refill could be there says nothing. One quantile for all
+    times spends idle slots where they are missed least: a slot more is kept at the time of day at which growth beyond
+    it is as frequent as at any other.
     """
     if history.known < LEAST_BINS:
         return None
     growth, times_s = grown(history, within_s), _times_s(history)
     hours = times_s // 3600.0
     new = np.maximum(np.diff(history.levels, prepend=np.nan), 0.0)
+    new[: _bins(within_s)] = 0.0
     behind = history.levels - _lowest_behind(history.levels, _bins(within_s))
     missed, total = np.zeros(len(LEVELS)), 0.0
     for hour in np.unique(hours[new > 0]).tolist():

@@ -58,12 +58,12 @@ def wanted(world: World) -> Wanted:
     return Wanted(known, sum(known.values()) if whole else None, forecast)
 
 
-def learnt(state: PoolState, view: View, want: Wanted) -> PoolState:
+def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolState:
     """The state after one look; looking again at an unchanged world changes nothing that counts."""
     now_s, slots = view.now_s, view.slots
     rise = sum(max(0.0, now - state.demand.get(name, now)) for name, now in want.by_workload.items())
-    if state.history.known < growth.LEAST_BINS:
-        rise = 0.0  # a pool that is too young to size by growth has nothing to answer for
+    if state.history.known < growth.LEAST_BINS + math.ceil(refill_s / growth.BIN_S):
+        rise = 0.0  # what the first order of a pool could not have met yet is nothing it has to answer for
     found = min(rise, float(state.warm))
     history = growth.noted(state.history, now_s, want.slots)
     fades = _fading(state.history, history)

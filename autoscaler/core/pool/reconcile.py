@@ -71,7 +71,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     if world.slots is None or world.nodes is None:
         return _unread(params, state, now_s)
     view, want = look(params, world, now_s), wanted(world)
-    state = learnt(state, view, want)
+    state = learnt(state, view, want, refill_within_s(state, lead(view, state)))
     found = lost(view, state)
     state = taught(state, view, found)
     stock = _stock(view, state, found)

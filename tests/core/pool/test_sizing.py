@@ -198,9 +198,22 @@ def test_what_the_past_may_miss_follows_what_is_missed() -> None:
 def test_a_pool_that_has_just_begun_has_missed_nothing() -> None:
     state = replace(PoolState(), demand={"ns/chat": 1.0})
     assert taken(pool(), world(demand=(demand(9.0),)), state).state.misses == 0.0
+    too_soon = replace(known(1.0, hours=1.1), demand={"ns/chat": 1.0})
+    assert taken(pool(), world(demand=(demand(9.0),)), too_soon).state.misses == 0.0, "no order could be warm by now"
     state = replace(known(1.0), demand={"ns/chat": 1.0}, warm=3)
     done = taken(pool(), world(demand=(demand(9.0),)), state)
     assert (done.state.hits, done.state.misses) == (3.0, 5.0)
+
+
+def test_the_jump_that_a_history_begins_with_chooses_no_quantile() -> None:
+    day = np.tile(np.array([4.0] * 5 + [2.0] * 55), 6)
+    began = day.copy()
+    day[:3], began[:3] = 2.0, (0.0, 40.0, 60.0)
+    chosen = [
+        growth.level_for(DemandHistory(int(NOW_S // BIN_S), seen, seen.copy(), 2.0, 2.0), 600.0, 0.9)
+        for seen in (day, began)
+    ]
+    assert chosen[0] == chosen[1]
 
 
 def test_history_keeps_holes_apart_from_zero_and_forgets_after_two_weeks() -> None:
