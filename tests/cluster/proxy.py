@@ -45,6 +45,8 @@ class Rule:
     """With status 0: what the server is asked instead of what the controller asks."""
     held: asyncio.Event | None = None
     """With status 0: nothing is passed on before it is set; `Proxy.release` sets it."""
+    silent: bool = False
+    """With status 0: the answer begins, and nothing that the server sends is passed on."""
     times: int = 1_000_000
     asked_s: list[tuple[str, float]] = field(default_factory=list)
     """The path of each request that it met, and when."""
@@ -191,6 +193,8 @@ class Proxy:
             left = rule.cut_after_bytes if rule is not None else -1
             async for chunk in answer.content.iter_any():
                 await self._passing.wait()
+                if rule is not None and rule.silent:
+                    continue
                 if 0 <= left < len(chunk):
                     await response.write(chunk[:left])
                     assert isinstance(request.transport, asyncio.Transport)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.controller import Controller
+from tests.cluster.controller import NAMESPACE, Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
@@ -53,6 +53,7 @@ def test_frozen_it_accepts_and_never_answers(own_plane: Plane, engines: Engines)
     with Controller(own_plane, lease=LEASE) as controller:
         controller.wait_leading()
         wait_for(lambda: all(engines.asked.get(ip, 0) > 3 for ip in ips), 20, "pages")
+        _speak(own_plane, service)
         own_plane.api.signal(signal.SIGSTOP)
         engines.of_all(ips, **QUEUE)
         wait_for(lambda: _outcomes(controller, "unknown"), 30, "a patch of unknown outcome")
@@ -89,6 +90,12 @@ def test_killed_for_longer_than_the_lease_as_it_is_shipped_lasts(own_plane: Plan
         wait_for(lambda: _flooded(service) == 12, RECOVERY_S + WITHIN_S, "the maximum", every_s=0.5)
         assert controller.returncode is None
     assert not service.shrinks()
+
+
+def _speak(plane: Plane, service: Service) -> None:
+    """Have the watches heard that are looked at again before a patch when they are quiet: a patch shall leave."""
+    plane.kubectl("-n", NAMESPACE, "create", "configmap", "headroom-freeze", "--from-literal=freeze=false")
+    service.annotate(max_replicas="11")
 
 
 def _flooded(service: Service) -> int:

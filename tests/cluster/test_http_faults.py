@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from tests.cluster.controller import NAMESPACE
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.proxy import Proxy, Rule
@@ -185,6 +186,24 @@ def test_watches_that_are_opened_and_show_nothing_are_not_believed_for_long(scen
         time.sleep(LASTS_S)
     wait_for(lambda: scene.condition(service, "Paused")[0] == "True", WITHIN_S, "the pause that nobody saw")
     assert service.counts() == []
+
+
+def test_a_freeze_that_a_silent_watch_does_not_show_is_kept(scene: Scene, proxy: Proxy) -> None:
+    service, ips = scene.serve("unshown", max_replicas="6")
+    freeze = ("-n", NAMESPACE, "configmap", "headroom-freeze")
+    scene.plane.kubectl("delete", *freeze, "--ignore-not-found")
+    with harm(proxy, [Rule("GET", r"configmaps\?.*watch=true", silent=True)]):
+        time.sleep(BELIEVED_S + LASTS_S)
+        scene.plane.kubectl("create", *freeze, "--from-literal=freeze=incident 7")
+        try:
+            scene.engines.of_all(ips, **FLOOD)
+            wait_for(lambda: scene.condition(service, "Active") == ("False", "Frozen"), 20, "the freeze to be met")
+            assert "the whole cluster is frozen: incident 7" in scene.explained(service)
+            assert "the freeze is not as its watch showed it" in str(scene.acts(service))
+            assert service.counts() == []
+        finally:
+            scene.plane.kubectl("delete", *freeze)
+    wait_for(lambda: service.replicas() > 2, WITHIN_S, "growth after the freeze")
 
 
 def test_an_event_of_five_megabytes_is_read_like_any_other(scene: Scene, proxy: Proxy) -> None:

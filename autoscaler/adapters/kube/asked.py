@@ -10,7 +10,7 @@ from typing import Final
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaled_objects import API_VERSION, SCALED_OBJECT, read_scaled_object, remarks, target_of
 from autoscaler.adapters.kube.scaling import ObjectRef, ScaledObject, ScalingPolicyObject
-from autoscaler.api.annotations import read_annotations
+from autoscaler.api.annotations import PREFIX, read_annotations
 from autoscaler.api.claims import Claim, Kind, Reject, Rejection
 from autoscaler.api.scaling_policy import ScalingPolicySpec, read_scaling_policy
 from autoscaler.errors import InputError
@@ -39,6 +39,11 @@ def annotated(kind: Kind, meta: Meta) -> Asked | None:
     except InputError as error:
         return Asked(meta, ref, None, str(error))
     return None if spec is None else Asked(meta, ref, spec)
+
+
+def own_annotations(meta: Meta) -> dict[str, str]:
+    """Those of an object that are addressed to Headroom."""
+    return {key: value for key, value in meta.annotations.items() if key.startswith(PREFIX)}
 
 
 def policied(found: ScalingPolicyObject) -> Asked:

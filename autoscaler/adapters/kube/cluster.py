@@ -20,6 +20,7 @@ from autoscaler.adapters.kube.membership import Membership, owner_of
 from autoscaler.adapters.kube.objects import ConfigMap
 from autoscaler.adapters.kube.pods import Node, Pod
 from autoscaler.adapters.kube.pulls import SELECTOR, PulledEvent, pull_of
+from autoscaler.adapters.kube.recheck import Recheck
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.adapters.kube.scope import GROUP, VERSION, Hooks, Scope, root_of
@@ -70,6 +71,7 @@ class Cluster:
             nodes=[Informer(api, Resource("/api/v1/nodes", Node), clock, _unheard, times=TIMES)],
             pulls=self._follow("/api/v1", "events", PulledEvent, self._on_pulled, selector=SELECTOR),
         )
+        self._recheck = Recheck(api, clock, self._followed)
         self._hooks: Hooks | None = None
 
     async def run(self, hooks: Hooks) -> None:
@@ -137,6 +139,10 @@ class Cluster:
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may be otherwise by now, and what is not done therefore; None while all is believed."""
         return self._followed.doubt(claim)
+
+    async def recheck(self, claim: Claim) -> None:
+        """Look again at what may forbid a patch and was quiet for a while. Raises RefusedError."""
+        await self._recheck.look(claim)
 
     def reading(self, ref: TargetRef, desired: int, failed: Callable[[str], bool] = lambda _: False) -> ReplicaReading:
         """The target's replicas (`Membership.reading`); pods that cannot be read count as ready, and stay silent.

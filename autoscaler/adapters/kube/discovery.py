@@ -11,11 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from autoscaler.adapters.kube.asked import POLICY_KIND, Asked, annotated, policied, rejection, spoken_of, triggered
+from autoscaler.adapters.kube.asked import (
+    POLICY_KIND,
+    Asked,
+    annotated,
+    own_annotations,
+    policied,
+    rejection,
+    spoken_of,
+    triggered,
+)
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
 from autoscaler.adapters.kube.scaling import Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
-from autoscaler.api.annotations import PREFIX
 from autoscaler.api.claims import Block, Claim, Kind, Obstacle, Reject, Rejection, TargetRef, Way
 
 OWNERS: Final = frozenset({"InferenceService", "LLMInferenceService"})
@@ -57,7 +65,7 @@ class Discovery:
             self._targets[key].pop(place, None)
             return key
         before = self._targets[key].get(place)
-        if isinstance(before, Asked) and _ours(before.meta) == _ours(new.metadata):
+        if isinstance(before, Asked) and own_annotations(before.meta) == own_annotations(new.metadata):
             self._targets[key][place] = replace(before, meta=new.metadata)
         else:
             self._targets[key][place] = annotated(kind, new.metadata) or new.metadata
@@ -205,10 +213,6 @@ def _is_kedas(hpa: Hpa) -> bool:
 
 def _meta(found: Asked | Meta) -> Meta:
     return found.meta if isinstance(found, Asked) else found
-
-
-def _ours(meta: Meta) -> dict[str, str]:
-    return {key: value for key, value in meta.annotations.items() if key.startswith(PREFIX)}
 
 
 def _age(meta: Meta, name: str) -> tuple[float, str]:

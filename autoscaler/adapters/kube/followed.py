@@ -29,7 +29,8 @@ from autoscaler.record.explain import duration
 
 BELIEVED_S: Final = 10.0
 """A mode, a limit and the absence of a rival are believed for so long after their stream broke; one that is silent for
-75 s counts as broken since it was heard last. A watch that is opened again takes at most some four seconds."""
+75 s counts as broken since it was heard last. A watch that is opened again takes at most some four seconds. Before a
+patch, what was quiet for as long is looked at again (`recheck`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,7 @@ class Followed:
     @property
     def frozen(self) -> str | None:
         """Why everything is frozen, None while it is not."""
-        for found in list(self.freezes[0].items.values()):  # KEDA's thread asks too
-            words = found.data.get(FREEZE_KEY, "").strip()
-            if words and words.lower() != "false":
-                return words
-        return None
+        return freeze_of(list(self.freezes[0].items.values()))  # KEDA's thread asks too
 
     def silent(self, beyond_s: float) -> tuple[str, ...]:
         """Resources that were not heard for longer and cannot be done without, with why."""
@@ -106,23 +103,23 @@ class Followed:
     def behind(self, ref: TargetRef) -> list[Informer[Any]]:
         """The informers that show a target, its pods, and the freeze: what cannot be stopped is left alone."""
         targets = [i for kind, some in self.targets.items() if kind.kind == ref.kind for i in some]
-        return [*_within(ref.namespace, (*targets, *self.pods)), *self.freezes]
+        return [*within(ref.namespace, (*targets, *self.pods)), *self.freezes]
 
     def doubt(self, claim: Claim) -> Doubt | None:
         """What may be otherwise than it was read, and what is not done therefore; None while all is believed."""
         if not any(informer.cut_off_s() > 0 or informer.unread for informer in self.all()):
             return None
         namespace = claim.ref.namespace
-        own, key = self._read_from(claim)
-        for informer in _within(namespace, own):
+        own, key = self.read_from(claim)
+        for informer in within(namespace, own):
             if informer.cut_off_s() > BELIEVED_S or key in informer.unread:
                 cause = f"its mode may be another by now ({_why(informer, key)})"
                 return Doubt(True, cause, remedy(informer, key))
         rivals: list[Informer[Any]] = [*self.hpas, *self.scaled_objects, *self.quotas, *self.ranges]
-        for informer in _within(namespace, rivals):
+        for informer in within(namespace, rivals):
             if informer.cut_off_s() > BELIEVED_S and not (informer.denied or informer.absent):
                 return _kept(informer, "")
-        for informer in _within(namespace, (*rivals, *self.pods)):
+        for informer in within(namespace, (*rivals, *self.pods)):
             for unread in informer.unread:
                 if unread.startswith(f"{namespace}/"):
                     return _kept(informer, unread)
@@ -137,7 +134,7 @@ class Followed:
             for key, unread in informer.unread.items()
         )
 
-    def _read_from(self, claim: Claim) -> tuple[Iterable[Informer[Any]], str]:
+    def read_from(self, claim: Claim) -> tuple[Iterable[Informer[Any]], str]:
         """The informers that show the object whose words a claim is, and its key."""
         if claim.way is Way.SCALED_OBJECT:
             return self.scaled_objects, f"{claim.ref.namespace}/{claim.scaled_object}"
@@ -145,6 +142,15 @@ class Followed:
             return self.policies, f"{claim.ref.namespace}/{claim.policy}"
         kind = claim.ref.kind
         return [i for k, some in self.targets.items() if k.kind == kind for i in some], claim.ref.workload
+
+
+def freeze_of(found: Iterable[ConfigMap]) -> str | None:
+    """Why everything is frozen by these ConfigMaps, None where it is not."""
+    for one in found:
+        words = one.data.get(FREEZE_KEY, "").strip()
+        if words and words.lower() != "false":
+            return words
+    return None
 
 
 def silence(informer: Informer[Any]) -> str:
@@ -175,7 +181,7 @@ def _kept(informer: Informer[Any], key: str) -> Doubt:
     return Doubt(False, cause, remedy(informer, key))
 
 
-def _within(namespace: str, informers: Iterable[Informer[Any]]) -> list[Informer[Any]]:
+def within(namespace: str, informers: Iterable[Informer[Any]]) -> list[Informer[Any]]:
     """Those that show a namespace."""
     own = f"/namespaces/{namespace}/"
     return [informer for informer in informers if own in informer.path or "/namespaces/" not in informer.path]

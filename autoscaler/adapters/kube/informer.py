@@ -49,6 +49,7 @@ class Informer(Generic[T]):
         times: InformerTimes | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
+        self.resource = resource
         self.path = resource.path
         self.absent = False
         """The server does not serve this resource; it is looked for again."""

@@ -3,7 +3,8 @@
 Enters: a followed cluster, the lead. Leaves: replica samples, patches, and names of workloads with news. After a
 patch nobody knows the outcome of, a count is read from the server and not from memory until it answered. What the
 server told of a count stands until memory has caught up with it: a count that jumps back would pass for somebody's
-edit. A freeze counts until the moment in which a patch leaves.
+edit. A freeze and the claim count until the moment in which a patch leaves, and are looked at again before where their
+watches are quiet.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.deletion_cost import DeletionCost
 from autoscaler.adapters.kube.scale import patch_scale, read_scale
 from autoscaler.adapters.kube.scaling import Target
-from autoscaler.api.claims import TargetRef
+from autoscaler.api.claims import Claim, TargetRef
 from autoscaler.ports import Clock, Fault, Patch, PortError, RefusedError, ReplicaSample
 
 CUT_OFF_S: Final = 10.0
@@ -26,8 +27,8 @@ READ_S: Final = 2.0
 """For one read of ``/scale``; a target that cannot be read costs a step, not the others' turns."""
 
 PATCH_S: Final = 3.5
-"""With the second in which pods are marked less than the driver waits for a patch: what became of it is told by who
-knows, above all that it never left."""
+"""The second look before it included. With the second in which pods are marked less than the driver waits for a patch:
+what became of it is told by who knows, above all that it never left."""
 
 Version = int | str
 
@@ -60,7 +61,7 @@ class ClusterScale:
 
     async def read(self, workload: str) -> ReplicaSample:
         """The target's replicas now. Raises PortError."""
-        ref = self._ref(workload)
+        ref = self._claim(workload).ref
         if workload in self._unsure:
             before = self._cluster.target(ref)
             seen = await read_scale(self._api, ref, READ_S)
@@ -84,7 +85,10 @@ class ClusterScale:
 
     async def patch(self, workload: str, seen_replicas: int, replicas: int) -> Patch:
         """Write `replicas` if the target still has `seen_replicas`. Raises PortError as the port says."""
-        ref = self._ref(workload)
+        claim = self._claim(workload)
+        ref, begun_s = claim.ref, self._clock.monotonic()
+        await self._cluster.recheck(claim)
+        left_s = begun_s + PATCH_S - self._clock.monotonic()
         if self._cost is not None and replicas < seen_replicas and self._may_act():
             await self._cost.before(ref, self._cluster.members.pods(ref), seen_replicas - replicas)
         before = self._cluster.target(ref)
@@ -92,7 +96,8 @@ class ClusterScale:
         try:
             outcome = await patch_scale(
                 self._api, ref, seen_replicas=seen_replicas, replicas=replicas,
-                may_write=self._may_act, remaining_s=self._remaining_s, timeout_s=PATCH_S,
+                may_write=lambda: self._may_act() and self._cluster.resolution(workload).claim == claim,
+                remaining_s=self._remaining_s, timeout_s=left_s,
             )  # fmt: skip
         except RefusedError:
             self._unsure.discard(workload)
@@ -115,11 +120,11 @@ class ClusterScale:
         if before is not None:
             self._told[workload] = (_version(before), count)
 
-    def _ref(self, workload: str) -> TargetRef:
+    def _claim(self, workload: str) -> Claim:
         claim = self._cluster.resolution(workload).claim
         if claim is None:
             raise PortError(Fault.INVALID, f"{workload} is not claimed")
-        return claim.ref
+        return claim
 
     def _sample(self, ref: TargetRef, desired: int) -> ReplicaSample:
         return ReplicaSample(self._clock.now(), self._cluster.reading(ref, desired, self._failed))

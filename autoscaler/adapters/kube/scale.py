@@ -91,7 +91,10 @@ async def patch_scale(
     call = f"PATCH {ref.path}/scale"
     within_s = min(timeout_s, remaining_s())
     if within_s <= 0 or not may_write():
-        raise RefusedError(Fault.DENIED, f"{call}: not sent: this process does not lead, or all is frozen")
+        raise RefusedError(
+            Fault.DENIED,
+            f"{call}: not sent: this process does not lead, all is frozen, or what asked for it has changed",
+        )
     try:
         answer = await api.request(
             "PATCH",

@@ -1,0 +1,161 @@
+"""A watch that hangs shows neither a freeze nor a pause: right before a patch both are looked at again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from autoscaler.api.modes import Mode
+from autoscaler.ports import Patch, RefusedError
+from tests.kube.clients import until
+from tests.kube.fakeserver import Connection, Handler, Request, answer, hang, status
+from tests.kube.test_cluster import ASKS, DEPLOYMENTS, FREEZES, Scene, following, scaled_to
+from tests.kube.test_doubts import POLICIES, POLICY, claimed
+
+OWN_DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/prod/deployments"
+OWN_POLICIES: Final = "/apis/headroom.dev/v1alpha1/namespaces/prod/scalingpolicies"
+SCALE: Final = f"{OWN_DEPLOYMENTS}/chat/scale"
+
+QUIET_S: Final = 0.2
+
+
+@pytest.fixture(autouse=True)
+def _soon_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.recheck.QUIET_S", QUIET_S)
+
+
+@asynccontextmanager
+async def followed(*, by_policy: bool = False, quiet: bool = True) -> AsyncIterator[Scene]:
+    """A claimed workload of two, whose watches are quiet; single objects are listed as the server has them."""
+    async with following() as scene:
+        claim = await claimed(scene, by_policy=by_policy)
+        if quiet:
+            held = scene.cluster._followed
+            (source, *_), _ = held.read_from(claim)
+            await until(lambda: min(source.staleness_s(), held.freezes[0].staleness_s()) > QUIET_S)
+        scene.server.always = Answers(scene)
+        yield scene
+
+
+class Answers:
+    """One namespace's lists and the count, besides what a server answers anyway; `instead` by path."""
+
+    def __init__(self, scene: Scene, **instead: Handler) -> None:
+        self._server, self.instead = scene.server, instead
+        self.instead[SCALE] = scaled_to(4)
+
+    async def __call__(self, request: Request, connection: Connection) -> None:
+        every = request.path.replace("/namespaces/prod/", "/")
+        if request.path in self.instead:
+            await self.instead[request.path](request, connection)
+        elif every in self._server.objects and every != request.path:
+            assert request.query == {"fieldSelector": f"metadata.name={self._name(every)}"}
+            found = list(self._server.objects[every].values())
+            await answer(200, {"metadata": {"resourceVersion": "99"}, "items": found})(request, connection)
+        else:
+            await self._server.honest(request, connection)
+
+    def _name(self, path: str) -> str:
+        return "chat" if path == DEPLOYMENTS else "chat-policy"
+
+
+def unseen(scene: Scene, path: str, name: str, **parts: Any) -> None:
+    """Change or create an object of which no watch shows anything."""
+    held = scene.server.objects[path].get(name, {"metadata": {"namespace": "prod", "name": name, "uid": "new"}})
+    metadata = held["metadata"] | {"resourceVersion": "90"} | parts.pop("metadata", {})
+    scene.server.objects[path][name] = held | parts | {"metadata": metadata}
+
+
+def asked(scene: Scene, path: str) -> int:
+    """How often a path was listed."""
+    return sum(request.path == path and not request.watches for request in scene.server.requests)
+
+
+def patched(scene: Scene) -> bool:
+    return any(request.method == "PATCH" for request in scene.server.requests)
+
+
+async def test_a_freeze_that_a_silent_watch_did_not_show_stops_the_patch_and_is_read_anew() -> None:
+    async with followed() as scene:
+        unseen(scene, FREEZES, "headroom-freeze", data={"freeze": "incident 7"})
+        with pytest.raises(RefusedError, match=r"not sent: the freeze is not as its watch showed it, .* quiet for"):
+            await scene.scale.patch("prod/chat", 2, 4)
+        await until(lambda: scene.cluster.frozen == "incident 7")
+        with pytest.raises(RefusedError, match="not sent"):
+            await scene.scale.patch("prod/chat", 2, 4)
+    assert not patched(scene)
+
+
+@pytest.mark.parametrize("by_policy", [True, False], ids=["claimed by a policy", "claimed by annotation"])
+async def test_a_pause_that_a_silent_watch_did_not_show_stops_the_patch_and_is_read_anew(by_policy: bool) -> None:
+    async with followed(by_policy=by_policy) as scene:
+        if by_policy:
+            unseen(scene, POLICIES, "prod/chat-policy", metadata={"generation": 2}, spec=POLICY | {"mode": "Paused"})
+        else:
+            paused = ASKS["annotations"] | {"headroom.dev/mode": "Paused"}
+            unseen(scene, DEPLOYMENTS, "prod/chat", metadata={"annotations": paused})
+        with pytest.raises(RefusedError, match=r"prod/chat.* is not as its watch showed it"):
+            await scene.scale.patch("prod/chat", 2, 4)
+        await until(lambda: next(scene.cluster.claims).spec.mode is Mode.PAUSED)
+    assert not patched(scene)
+
+
+@pytest.mark.parametrize("by_policy", [True, False], ids=["claimed by a policy", "claimed by annotation"])
+async def test_what_is_as_it_was_is_patched_and_the_freeze_is_asked_for_once_in_a_while(by_policy: bool) -> None:
+    async with followed(by_policy=by_policy) as scene:
+        unseen(scene, DEPLOYMENTS, "prod/chat", status={"replicas": 2})
+        freezes = asked(scene, FREEZES)
+        crowd = [scene.scale.patch("prod/chat", 2, 4) for _ in range(20)]
+        assert set(await asyncio.gather(*crowd)) == {Patch.APPLIED}
+        assert asked(scene, FREEZES) == freezes + 1
+        assert asked(scene, OWN_POLICIES if by_policy else OWN_DEPLOYMENTS) == len(crowd)
+
+
+async def test_what_was_heard_lately_is_not_asked_for() -> None:
+    async with followed(quiet=False) as scene:
+        for path in (FREEZES, DEPLOYMENTS):
+            scene.server.bookmark(path)
+        before = asked(scene, FREEZES)
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+        assert (asked(scene, FREEZES), asked(scene, OWN_DEPLOYMENTS)) == (before, 0)
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [(status(500, "InternalError", "no leader"), "500 InternalError"), (hang, "no answer within 0.3 s")],
+    ids=["refused", "never answered"],
+)
+async def test_nothing_is_patched_while_a_quiet_freeze_cannot_be_looked_at(
+    handler: Handler, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.recheck.ASK_S", 0.3)
+    async with followed() as scene:
+        scene.server.always = Answers(scene, **{FREEZES: handler})
+        with pytest.raises(RefusedError, match=f"prod/chat: not sent: .*{words}"):
+            await scene.scale.patch("prod/chat", 2, 4)
+        assert not patched(scene)
+        scene.server.always = Answers(scene)
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED, "it is known not to have left"
+
+
+async def test_a_pause_that_comes_while_a_patch_waits_for_its_turn_stops_it() -> None:
+    async with followed() as scene:
+        held = asyncio.Event()
+
+        async def late(request: Request, connection: Connection) -> None:
+            await held.wait()
+            await scene.server.honest(request, connection)
+
+        scene.server.always = Answers(scene, **{FREEZES: late})
+        patch = asyncio.create_task(scene.scale.patch("prod/chat", 2, 4))
+        before = asked(scene, FREEZES)
+        await until(lambda: asked(scene, FREEZES) > before)
+        paused = ASKS["annotations"] | {"headroom.dev/mode": "Paused"}
+        scene.server.put("chat", path=DEPLOYMENTS, metadata={"annotations": paused}, spec={"replicas": 2})
+        await until(lambda: next(scene.cluster.claims).spec.mode is not None)
+        held.set()
+        with pytest.raises(RefusedError, match=r"not sent: .* what asked for it has changed"):
+            await patch
+    assert not patched(scene)
