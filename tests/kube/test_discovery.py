@@ -1,7 +1,7 @@
 """Who is heard when several ask for one workload, and who is told why not."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -184,6 +184,34 @@ def test_a_target_that_kserve_owns_is_left_to_kserve() -> None:
     assert claim.obstacle is not None
     assert claim.obstacle.block is Block.OWNER
     assert "InferenceService llama owns it" in claim.obstacle.message
+
+
+OWNERS: Final = {
+    "knative": (Owner("serving.knative.dev/v1", "Revision", "llama-00001", "u", True), "autoscaling.knative.dev/*"),
+    "another-group": (Owner("example.com/v1", "InferenceService", "llama", "u", True), "would set its replicas back"),
+    "operator": (Owner("example.com/v1", "NimService", "llama", "u", True), "list NimService in the settings (kinds)"),
+    "listed": (Owner("apps/v1", "StatefulSet", "llama", "u", True), "ask for scaling on the StatefulSet instead"),
+}
+
+
+@pytest.mark.parametrize(("owner", "words"), OWNERS.values(), ids=OWNERS)
+def test_a_target_that_anything_controls_is_said_to_be_and_not_fought_over(owner: Owner, words: str) -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, owners=(owner,)))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is not None
+    assert claim.obstacle.block is Block.OWNER
+    assert f"{owner.kind} {owner.name}" in claim.obstacle.message
+    assert words in claim.obstacle.message
+
+
+def test_a_target_that_belongs_to_something_that_does_not_control_it_is_scaled() -> None:
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, owners=(Owner("v1", "ConfigMap", "app", "u"),)))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is None
 
 
 def test_two_kinds_of_one_name_are_not_both_scaled() -> None:

@@ -22,13 +22,10 @@ from autoscaler.adapters.kube.asked import (
     triggered,
 )
 from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.owners import owned
 from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
 from autoscaler.adapters.kube.scaling import Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Block, Claim, Kind, Obstacle, Reject, Rejection, TargetRef, Way
-
-OWNERS: Final = frozenset({"InferenceService", "LLMInferenceService"})
-"""KServe's kinds; their controller writes the replicas of what they own (kserve/kserve, reconcilers of deployments)."""
-
 
 KEDA_LABEL: Final = "scaledobject.keda.sh/name"
 
@@ -160,9 +157,8 @@ class Discovery:
 
     def _obstacle(self, ref: TargetRef, meta: Meta) -> Obstacle | None:
         for owner in meta.owner_references:
-            if owner.controller and owner.kind in OWNERS:
-                words = f"{owner.kind} {owner.name} owns it and sets its replicas; set the scaling on that object"
-                return Obstacle(Block.OWNER, words)
+            if owner.controller:
+                return Obstacle(Block.OWNER, owned(owner, self._kinds))
         for (kind, key), (aimed, _) in sorted(self._others.get(ref.workload, {}).items()):
             if kind == "Vpa" or not _same(aimed, ref):
                 continue

@@ -1,0 +1,32 @@
+"""Who made a target and would undo what is patched, in words that say what to do instead.
+
+Whoever controls an object writes its spec. One that leaves the replicas alone cannot be told from one that will not,
+and a count that is set back with every reconciliation is worse than one that nobody changes: each is left to its owner.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from autoscaler.adapters.kube.meta import Owner
+
+OWN_SCALING: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("serving.kserve.io", "InferenceService"): "set the scaling on that object",
+        ("serving.kserve.io", "LLMInferenceService"): "set the scaling on that object",
+        ("serving.knative.dev", "Revision"): "its scaling is Knative's: set autoscaling.knative.dev/* on the Service",
+    }
+)
+"""What to do where the owner (group and kind) is known. The controllers of all of them write the replicas of what they
+own (kserve/kserve, reconcilers of deployments; knative/serving, its autoscaler's scaler)."""
+
+
+def owned(owner: Owner, listed: Collection[tuple[str, str]]) -> str:
+    """What to tell of a target that `owner` controls; `listed` are the kinds (by group) that may be scaled."""
+    place = (owner.api_version.rpartition("/")[0], owner.kind)
+    if place in OWN_SCALING:
+        return f"{owner.kind} {owner.name} owns it and sets its replicas; {OWN_SCALING[place]}"
+    above = f"{owner.kind} {owner.name} controls it and would set its replicas back"
+    if place in listed:
+        return f"{above}; ask for scaling on the {owner.kind} instead"
+    return f"{above}; set them there, or list {owner.kind} in the settings (kinds) if it serves /scale, and ask there"
