@@ -161,6 +161,8 @@ def starts(slots: SlotClock) -> Iterator[str]:
         told = ", ".join(f"{name} {duration(took_s)}" for name, took_s in zip(STARTS, parts, strict=True))
         where = " ".join(filter(None, (kind.sku, kind.capacity_type, kind.zone and f"in {kind.zone}")))
         node = "a new node" if kind.new_node else "a node that was there"
+        digests = kind.content.partition("@")[2]
+        where += f" ({digests[:19]})" if digests else ""
         yield (
             f"a slot on {node}, {where}: warm after {duration(whole.p50_s)}, 9 of 10 within {duration(whole.p90_s)}, "
             f"{whole.samples} starts; in the middle {told}"

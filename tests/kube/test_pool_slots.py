@@ -54,6 +54,21 @@ def test_images_and_weights_are_there_when_the_last_container_of_their_kind_has_
     assert (seen.images_s, seen.weights_s) == tuple(None if s is None else T0 + s for s in expected)
 
 
+DIGESTS: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "one image": ([init("pull-0", 9, imageID="docker.io/vllm@sha256:aa"), init("fetch-0", 12, imageID="sha256:f")],
+                  "sha256:aa"),
+    "two images": ([init("pull-0", 9, imageID="sha256:bb"), init("pull-1", 9, imageID="x@sha256:aa")],
+                   "sha256:aa+sha256:bb"),
+    "one is still pulled": ([init("pull-0", 9, imageID="sha256:bb"), init("pull-1", imageID="")], ""),
+    "a runtime that does not say": ([init("pull-0", 9)], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statuses", "digests"), DIGESTS.values(), ids=DIGESTS)
+def test_what_a_tag_stood_for_is_read_once_all_images_are_there(statuses: list[dict[str, Any]], digests: str) -> None:
+    assert slot_seen(pod(status={"initContainerStatuses": statuses}), None).digests == digests
+
+
 def ended(code: int) -> dict[str, Any]:
     return {"terminated": {"exitCode": code, "reason": "Error"}}
 

@@ -12,7 +12,7 @@ from autoscaler.record.pool_status import PoolCounts, PoolStatus, pool_status
 from autoscaler.record.status import Condition
 
 NOW_S = 1_700_000_000.0
-KIND = StartKind("h100", "a", "on-demand", "c1", new_node=True)
+KIND = StartKind("h100", "a", "on-demand", "c1@sha256:0123456789abcdef", new_node=True)
 WHERE = Domain("h100", "a", CapacityType.ON_DEMAND)
 DECISION = PoolDecision(
     pool="chat", now_s=NOW_S, supply=3, warm=2, target=4, keep=4, reason=PoolReason.MINIMUM,

@@ -50,6 +50,7 @@ class InitStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One init container as the kubelet sees it."""
 
     name: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
     restart_count: int = 0
     state: InitState = InitState()
     last_state: InitState = InitState()

@@ -67,6 +67,7 @@ def slot_seen(pod: PlacedPod, claim: str | None) -> SlotSeen:
         claim=None if spec.node_name else claim,
         scheduled_s=_since(status.conditions, "PodScheduled") if spec.node_name else None,
         images_s=images_s,
+        digests="" if images_s is None else _digests(status.init_container_statuses),
         weights_s=weights_s,
         ready_s=_since(status.conditions, "Ready"),
         deadline_s=None if started_s is None or life_s is None else started_s + life_s,
@@ -100,6 +101,12 @@ def _ends(statuses: tuple[InitStatus, ...], initialized_s: float | None) -> tupl
     images_s = _last([s for s in statuses if s.name.startswith(PULL)])
     fetches = [s for s in statuses if s.name.startswith(FETCH)]
     return images_s, (_last(fetches) if fetches else images_s)
+
+
+def _digests(statuses: tuple[InitStatus, ...]) -> str:
+    """The digests of the images that were pulled, each once; a runtime names them `sha256:…` or `image@sha256:…`."""
+    pulled = {status.image_id.rpartition("@")[2] for status in statuses if status.name.startswith(PULL)}
+    return "" if "" in pulled else "+".join(sorted(pulled))
 
 
 def _last(statuses: list[InitStatus]) -> float | None:

@@ -63,6 +63,7 @@ class StartKind:
     zone: str
     capacity_type: str
     content: str
+    """Images and weights that were asked for, and after an @ the digests that the images had, where they are known."""
     new_node: bool
 
 

@@ -104,7 +104,7 @@ def lead(view: View, state: PoolState) -> Spread:
     tiers = view.params.tiers
     open_to = (tier for tier in tiers if breaker.position(state.circuits, tier, None, view.now_s) is not Position.OPEN)
     tier = next(open_to, tiers[0])
-    kind = StartKind(tier.sku, "", tier.capacity_type.value, view.params.content, new_node=True)
+    kind = StartKind(tier.sku, "", tier.capacity_type.value, view.content, new_node=True)
     return clock.remaining(state.clock, kind, Stage.REQUESTED, view.params.lead_prior_s)
 
 

@@ -62,7 +62,7 @@ def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation
 def _before_s(view: View, state: PoolState) -> float:
     """How long before its end a slot is made anew."""
     tier = view.params.tiers[0]
-    again = StartKind(tier.sku, "", tier.capacity_type.value, view.params.content, new_node=False)
+    again = StartKind(tier.sku, "", tier.capacity_type.value, view.content, new_node=False)
     lead_s = clock.remaining(state.clock, again, Stage.REQUESTED, AGAIN_PRIOR_S).p90_s
     return min(BEFORE_S + lead_s, 0.25 * view.params.slot_life_s)
 

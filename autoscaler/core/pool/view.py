@@ -76,6 +76,8 @@ class View:
     nodes: Nodes
     slots: Slots
     claims: Mapping[str, ClaimSeen]
+    pulled: Mapping[str, str]
+    """Content -> the digests under which it was pulled last: a tag may have moved since the others."""
 
     def zone_of(self, slot: int) -> str:
         """The zone a slot is in, or is pinned to; empty while neither is known."""
@@ -91,18 +93,39 @@ class View:
         tier = self.params.tiers[at]
         node = int(self.slots.node[slot])
         new_node = node == NOWHERE or self.nodes.seen[node].created_s >= seen.created_s
-        return StartKind(tier.sku, self.zone_of(slot), tier.capacity_type.value, seen.content, new_node)
+        content = content_as(seen.content, seen.digests) if seen.digests else self._expected(seen.content)
+        return StartKind(tier.sku, self.zone_of(slot), tier.capacity_type.value, content, new_node)
+
+    @property
+    def content(self) -> str:
+        """What a slot that is ordered now is expected to pull."""
+        return self._expected(self.params.content)
+
+    def _expected(self, content: str) -> str:
+        digests = self.pulled.get(content)
+        return content if digests is None else content_as(content, digests)
 
     def _claimed_zone(self, seen: SlotSeen) -> str:
         claim = None if seen.claim is None else self.claims.get(seen.claim)
         return "" if claim is None else claim.domain.zone
 
 
+def content_as(content: str, digests: str) -> str:
+    """What starts are alike in: the content that was asked for, as the digests that its tags stood for."""
+    return f"{content}@{digests}"
+
+
 def look(params: PoolParams, world: World, now_s: float) -> View:
     """The world as columns. Slots and nodes were read; a caller that has not read them has nothing to look at."""
     nodes = _nodes(params, world.nodes or ())
     claims = {claim.name: claim for claim in world.claims or ()}
-    return View(params, world, now_s, nodes, _slots(params, world.slots or (), nodes, claims, now_s), claims)
+    slots = _slots(params, world.slots or (), nodes, claims, now_s)
+    return View(params, world, now_s, nodes, slots, claims, _pulled(slots.seen))
+
+
+def _pulled(seen: Sequence[SlotSeen]) -> dict[str, str]:
+    told = [slot for slot in seen if slot.digests]
+    return {slot.content: slot.digests for slot in sorted(told, key=lambda slot: (slot.images_s or 0.0, slot.uid))}
 
 
 def _nodes(params: PoolParams, seen: Sequence[NodeSeen]) -> Nodes:

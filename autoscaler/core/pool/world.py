@@ -30,6 +30,8 @@ class SlotSeen:
     scheduled_s: float | None = None
     images_s: float | None = None
     """When the last init container that pulls an image had ended well."""
+    digests: str = ""
+    """What the tags of its images stood for when they were pulled; empty before all were, or where nobody says."""
     weights_s: float | None = None
     """When the last init container that fetches weights had ended well."""
     ready_s: float | None = None

@@ -12,7 +12,7 @@ from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState, pack, unpack
 from autoscaler.core.pool.view import UNLISTED_S
 from autoscaler.core.pool.world import NodeSeen
-from tests.core.pool.builders import NOW_S, fleet, node, of, pool, slot, taken, warm, world
+from tests.core.pool.builders import CONTENT, NOW_S, fleet, node, of, pool, slot, taken, warm, world
 
 
 def test_a_slot_that_vanishes_under_way_is_ordered_again() -> None:
@@ -73,6 +73,18 @@ def test_instants_out_of_order_give_no_sample_and_are_counted() -> None:
     assert (dict(kept.walks), kept.dropped) == ({}, 1)
     year = started(kept, "v", 100.0, 3.2e7, 1.0, 1.0, 1.0, 1.0)
     assert (dict(year.walks), year.dropped) == ({}, 2)
+
+
+@pytest.mark.parametrize(("digests", "refill_s"), [("sha256:old", 300.0), ("sha256:new", 900.0)])
+def test_a_tag_that_moved_begins_a_distribution_of_its_own(digests: str, refill_s: float) -> None:
+    kept = SlotClock()
+    for at in range(LEAST_SAMPLES):
+        for digest, image_s in (("old", 100.0), ("new", 700.0)):
+            kind = replace(KIND, content=f"{CONTENT}@sha256:{digest}")
+            kept = started(kept, f"{digest}{at}", 1000.0 * at, 100.0, 10.0, 50.0, image_s, 40.0, kind=kind)
+    seen = world([warm("p-0", age_s=9000.0, digests="sha256:old"), warm("p-1", digests=digests)])
+    state = PoolState(clock=replace(kept, told=frozenset({"u-p-0", "u-p-1"})))
+    assert taken(pool(), seen, state).decision.refill_s == refill_s
 
 
 def test_what_is_left_of_a_start_shrinks_with_each_stage() -> None:
