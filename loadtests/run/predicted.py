@@ -4,7 +4,7 @@ Enters: a scenario. Leaves: its figures and its timeline. The requests, the engi
 are the scenario's; nothing measured enters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from autoscaler.core.types import Decision, Readings
 from autoscaler.runtime.triggers import Assumed, contradiction
 from autoscaler.sim.plant import PlantSpec
 from autoscaler.sim.recorded import RecordedPolicy
-from autoscaler.sim.serving.profile import read_profile
+from autoscaler.sim.serving.profile import Profile, read_profile
 from autoscaler.sim.serving.requests import RequestServing
 from autoscaler.sim.simulate import run
 from autoscaler.sim.traffic import Traffic, bin_counts
@@ -47,7 +47,7 @@ class Prediction:
 
 def predicted(scenario: Scenario, folder: Path) -> Prediction:
     """Simulate it; `folder` is the scenario's."""
-    schedule, speed, policy = scenario.schedule(), scenario.speed(folder), scenario.policy
+    schedule, policy = scenario.schedule(), scenario.policy
     whole_s = float(scenario.duration)
     counts = bin_counts(schedule.due_s, whole_s + TAIL_S, STEP_S)
     traffic = Traffic(
@@ -55,11 +55,7 @@ def predicted(scenario: Scenario, folder: Path) -> Prediction:
         arrival_s=schedule.due_s, prompt_tokens=schedule.prompt_tokens.astype(np.float64),
         output_tokens=schedule.output_tokens.astype(np.float64),
     )  # fmt: skip
-    model, gpu, tp = (scenario.engine.only or "//").split("/")
-    profile = read_profile(
-        scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
-        max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,
-    )  # fmt: skip
+    profile = simulated_profile(scenario, folder)
     # The plant opens with what its capacity makes of the first minute; the requests themselves say what a replica does.
     first_rps = float(counts[: round(_MINUTE_S / STEP_S)].sum()) / _MINUTE_S
     spec = PlantSpec(
@@ -83,6 +79,18 @@ def predicted(scenario: Scenario, folder: Path) -> Prediction:
         hours=hours, desired=line.desired[kept],
     )  # fmt: skip
     return Prediction(found, line.desired[kept], line.ready[kept], line.starting[kept])
+
+
+def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
+    """The engine as the simulator has it: of a step that computes a prompt beside decoding, a lone decode is saved, as
+    the servers' engine has it."""
+    speed = scenario.speed(folder)
+    model, gpu, tp = (scenario.engine.only or "//").split("/")
+    profile = read_profile(
+        scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
+        max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,
+    )  # fmt: skip
+    return replace(profile, shared_s=profile.tpot_s(1))
 
 
 def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:

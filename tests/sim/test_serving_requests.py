@@ -1,6 +1,7 @@
 """The request-level model told as stories with numbers, then its laws, then a slow engine it must agree with."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -89,6 +90,20 @@ def test_a_lone_request_takes_its_prefill_and_then_one_step_per_further_token() 
 def test_a_long_prompt_in_chunks_takes_as_long_as_whole_when_it_is_alone() -> None:
     whole, chunked = (served([(0.0, 80, 2)], profile(chunk_tokens=chunk)).times() for chunk in (None, 8))
     assert whole.ttft_s[0] == pytest.approx(chunked.ttft_s[0]) == pytest.approx(10.0)
+
+
+def test_a_prompt_beside_decoding_saves_what_both_share_and_a_lone_one_nothing() -> None:
+    shared = replace(profile(), shared_s=0.25)
+    requests = [(0.0, 4, 6), (1.0, 4, 1)]
+    apart, together = (served(requests, engine).times() for engine in (profile(), shared))
+    assert (apart.ttft_s[0], together.ttft_s[0]) == (0.5, 0.5), "nothing decodes beside the first prompt"
+    assert apart.ttft_s[1] == 0.5 + 0.25
+    assert together.ttft_s[1] == 0.5
+    assert served(requests, replace(shared, shared_s=9.0)).times().ttft_s[1] == 0.25, (
+        "a chunk saves its own time at most"
+    )
+    with pytest.raises(InputError, match="shared_s is -1"):
+        replace(shared, shared_s=-1.0)
 
 
 def test_a_batch_of_slots_plus_one_makes_the_last_one_wait_for_a_slot() -> None:

@@ -46,6 +46,9 @@ class Profile:
     """Tokens the KV cache holds; a request holds its prompt and what it generated so far."""
     chunk_tokens: int | None = DEFAULT_CHUNK_TOKENS
     """A longer prompt is cut into equal chunks of at most this; None runs it whole while decoding stalls."""
+    shared_s: float = 0.0
+    """What a step saves that computes a prompt beside decoding, as both read the weights once; at most the chunk's own
+    time. 0 adds the two times, an upper estimate."""
 
     def __post_init__(self) -> None:
         for field in ("prefill_points", "tpot_points"):
@@ -54,6 +57,8 @@ class Profile:
             value = getattr(self, field)
             if value is not None and value < 1:
                 raise InputError(f"profile {self.name}: {field} is {value}; it must be at least 1")
+        if not (math.isfinite(self.shared_s) and self.shared_s >= 0.0):
+            raise InputError(f"profile {self.name}: shared_s is {self.shared_s}; it must be 0 s or more")
 
     def prefill_s(self, tokens: int) -> float:
         """Seconds to compute `tokens` (>= 1) of prompt with nothing else in the batch."""

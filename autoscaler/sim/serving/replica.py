@@ -8,7 +8,8 @@ the youngest request is preempted to the head of the queue, to be recomputed lat
 the head of the queue (FIFO) if a slot is free, no other prompt is in prefill, and the prompt fits. The step lasts
 tpot(decoding) plus the time of the prompt chunk it carries (without chunks the prompt runs alone and decoding stalls);
 at its end each decoding request has one more token, and a prompt whose last chunk is done has its first. Adding the two
-times is an upper estimate: both read the same weights. The order is that of vLLM v1 (vllm/v1/core/sched/scheduler.py).
+times is an upper estimate, as both read the same weights; what is saved is the profile's `shared_s`. The order is that
+of vLLM v1 (vllm/v1/core/sched/scheduler.py).
 
 Virtual time is the count of decode steps. A request that enters at count v with r tokens to go ends at v + r whatever
 the batch does, so a heap of those counts finds the next end, and equal steps are taken in one stride until an event.
@@ -187,7 +188,7 @@ class Replica:
         limits = []
         self._step_s = self._tpot_s[decoders]
         if self._prefill != _NONE:
-            self._step_s += self._chunk_s
+            self._step_s += self._chunk_s if not decoders else max(0.0, self._chunk_s - self._profile.shared_s)
             limits.append(self._chunks_left)
         if decoders:
             heap = self._finish

@@ -1,0 +1,65 @@
+"""The simulator and the servers' engine, which share no code, serve the same requests: how far apart are they."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from autoscaler.sim.serving import ServingPod
+from autoscaler.sim.serving.requests import RequestServing
+from autoscaler.sim.traffic import Traffic, bin_counts
+from loadtests.engines.batching import Batch, Sequence
+from loadtests.run.predicted import simulated_profile
+from loadtests.run.scenario import read_scenario
+from loadtests.traffic.lengths import parse
+from tests.conftest import ROOT
+
+FloatArray = npt.NDArray[np.float64]
+REQUESTS = 800
+SCENARIO = ROOT / "loadtests" / "scenarios" / "doubling.yaml"
+
+
+def by_the_engine(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> FloatArray:
+    """Seconds to each first token of one server whose steps follow each other without delay."""
+    batch = Batch(read_scenario(SCENARIO).speed(SCENARIO.parent))
+    now_s, at, numbers, first_s = 0.0, 0, dict[int, int](), dict[int, float]()
+    while len(first_s) < len(prompts):
+        while at < len(prompts) and due_s[at] <= now_s:
+            sequence = Sequence(prompts[at], outputs[at])
+            numbers[id(sequence)] = at
+            batch.arrive(sequence)
+            at += 1
+        step = batch.plan()
+        if step is None:
+            now_s = float(due_s[at])
+            continue
+        now_s += step.duration_s
+        for sequence in batch.finish(step):
+            first_s.setdefault(numbers[id(sequence)], now_s)
+    return np.array([first_s[number] for number in range(len(prompts))]) - due_s
+
+
+def by_the_simulator(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> FloatArray:
+    length_s = float(np.ceil(due_s[-1])) + 1.0
+    traffic = Traffic(
+        name="requests", step_s=1.0, arrivals=bin_counts(due_s, length_s, 1.0), source="drawn", arrival_s=due_s,
+        prompt_tokens=np.array(prompts, dtype=np.float64), output_tokens=np.array(outputs, dtype=np.float64),
+    )  # fmt: skip
+    serving = RequestServing(simulated_profile(read_scenario(SCENARIO), SCENARIO.parent), traffic, routing="pods")
+    serving.set_pods(0.0, (ServingPod("one", 0.0),))
+    now_s = 0.0
+    while now_s < length_s or serving.running or serving.waiting:
+        serving.offer(now_s, 1.0, 0.0)
+        now_s += 1.0
+    return serving.times().ttft_s
+
+
+@pytest.mark.parametrize("rps", [2.0, 3.0, 4.0, 6.0], ids=lambda rps: f"{rps:g}-rps")
+def test_first_tokens_come_within_a_twentieth_of_each_other_from_idle_to_overload(rps: float) -> None:
+    rng = np.random.default_rng(0)
+    prompts, outputs = (
+        parse("", text).draw(REQUESTS, rng).tolist() for text in ("lognormal:512:0.8", "lognormal:96:0.6")
+    )
+    due_s = np.cumsum(rng.exponential(1.0, REQUESTS)) / rps
+    engine, simulator = (serve(due_s, prompts, outputs) for serve in (by_the_engine, by_the_simulator))
+    for q in (50, 90, 99):
+        assert np.percentile(simulator, q) == pytest.approx(np.percentile(engine, q), rel=0.05, abs=0.03)
