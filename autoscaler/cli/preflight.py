@@ -25,6 +25,7 @@ from autoscaler.preflight.given import ANY_SHAPE, Given
 from autoscaler.preflight.page import page
 from autoscaler.preflight.policies import policies
 from autoscaler.preflight.traces import STEP_S, check_step, histories
+from autoscaler.preflight.warm_pools import warm_pools
 from autoscaler.preflight.words import TITLES, answered, cluster_sentences, workload_sentences
 from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile
 from autoscaler.sim.serving.profile import Profile
@@ -35,7 +36,7 @@ PARTS: Final = ".prometheus"
 """Folder within the output's for what was read: a run that is cut goes on from there."""
 SHOWN: Final = 12
 """Workloads whose answers are printed; all of them are in the files."""
-FILES: Final = {"html": "preflight.html", "json": "preflight.json", "yaml": "policies.yaml"}
+FILES: Final = {"html": "preflight.html", "json": "preflight.json", "yaml": "policies.yaml", "pools": "pools.yaml"}
 OF_PROMETHEUS: Final = (
     "config", "token_file", "ca_file", "days", "begin", "end", "workload", "selector", "namespace", "owner_label",
     "metric", "query_timeout",
@@ -50,7 +51,7 @@ def _option(help_text: str, metavar: str | None = None) -> Any:
 
 
 Traces = Annotated[list[str] | None, _option(f"A trace file, or a part of it; may be repeated: {FORM}.", "FILE")]
-Out = Annotated[Path, _option("Folder for preflight.html, preflight.json and policies.yaml; made if missing.", "DIR")]
+Out = Annotated[Path, _option(f"Folder for {', '.join(FILES.values())}; made if missing.", "DIR")]
 ColdStart = Annotated[
     float | None, _option("Seconds from ordering a replica to its first served request, if not measured.", "SECONDS")
 ]
@@ -115,7 +116,10 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
             findings = examine(sources, given, command=command, begun=meter.begin)
             meter.begin("writing")
             text, yaml = document(findings), policies(findings.workloads, command=command)
-            files = {paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml}
+            files = {
+                paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml,
+                paths["pools"]: warm_pools(findings.warm, command=command),
+            }  # fmt: skip
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED) from None

@@ -6,7 +6,7 @@ what is needed. Fields and kinds are added under the same version; a change of m
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from autoscaler.preflight.chart import Chart
 from autoscaler.preflight.cluster import ClusterStudy
 from autoscaler.preflight.episodes import Episodes
 from autoscaler.preflight.given import Given
+from autoscaler.preflight.growth import Pools
 from autoscaler.preflight.study import WorkloadStudy
 from autoscaler.preflight.words import cluster_sentences, workload_sentences
 
@@ -38,6 +39,8 @@ class Findings:
     cluster: ClusterStudy
     notes: tuple[str, ...] = ()
     """What a reader should know about how the sources were read."""
+    warm: Pools = field(default_factory=Pools)
+    """What should be kept warm, by shape."""
 
 
 def document(findings: Findings) -> str:
@@ -50,6 +53,7 @@ def document(findings: Findings) -> str:
         "notes": findings.notes,
         "given": plain(findings.given),
         "cluster": plain(findings.cluster) | {"sentences": plain(cluster_sentences(findings.cluster))},
+        "warm": plain(findings.warm),
     }
     parts = [f"{_text(key)}:{_text(value)}" for key, value in head.items()]
     studies = [_text(plain(study) | {"sentences": plain(workload_sentences(study))}) for study in findings.workloads]
@@ -70,7 +74,7 @@ def plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        body = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        body = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
         kind = _KINDS.get(type(value))
         return body if kind is None else {"kind": kind, **body}
     if isinstance(value, np.ndarray):

@@ -11,6 +11,7 @@ from autoscaler.errors import InputError
 from autoscaler.preflight.cluster import Cluster
 from autoscaler.preflight.document import Findings
 from autoscaler.preflight.given import Given
+from autoscaler.preflight.growth import Growth
 from autoscaler.preflight.history import WorkloadHistory
 from autoscaler.preflight.study import WorkloadStudy, study
 
@@ -36,18 +37,20 @@ def examine(
 
     InputError where there is no workload at all.
     """
-    cluster = Cluster()
+    cluster, growth = Cluster(), Growth()
     studies: list[WorkloadStudy] = []
     for history in _named_once(sources):
         begun(history.workload)
         answers, demands = study(history, given)
         cluster.add(answers, demands)
+        growth.add(answers, demands)
         studies.append(answers)
     if not studies:
-        names = ", ".join(source.name for source in sources)
-        raise InputError(f"{names}: no workload in it; choose another source or a longer window")
+        empty = ", ".join(source.name for source in sources)
+        raise InputError(f"{empty}: no workload in it; choose another source or a longer window")
     notes = tuple(note for source in sources for note in source.notes)
-    return Findings(command, tuple(source.name for source in sources), given, tuple(studies), cluster.finish(), notes)
+    names = tuple(source.name for source in sources)
+    return Findings(command, names, given, tuple(studies), cluster.finish(), notes, growth.finish())
 
 
 def _named_once(sources: Sequence[Source]) -> Iterator[WorkloadHistory]:

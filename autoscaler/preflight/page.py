@@ -23,6 +23,7 @@ from autoscaler.preflight.phrases import lasting, said, value_text
 from autoscaler.preflight.policies import policy
 from autoscaler.preflight.rows import inputs, plan, unknowns
 from autoscaler.preflight.study import WorkloadStudy
+from autoscaler.preflight.tables import answer_table, warm_section
 from autoscaler.preflight.words import TITLES, Sentence, cluster_sentences, workload_sentences
 from autoscaler.record.explain import EPOCH_FROM_S, EPOCH_TO_S, clock
 
@@ -44,7 +45,7 @@ def page(findings: Findings) -> str:
         kind="Headroom preflight",
         title=_title(findings),
         facts=_facts(findings),
-        body="\n".join(part for part in (together, sections) if part),
+        body="\n".join(part for part in (together, sections, warm_section(findings.warm)) if part),
         content={key: chart for key, chart in charts.items() if chart is not None},
         command=findings.command,
         notes=_notes(findings, len(ranked) - len(shown)),
@@ -108,7 +109,7 @@ def _cluster(findings: Findings) -> str:
         ("Sharing saves at the top", study.ceiling.gain),
     ]  # fmt: skip
     return (
-        f'<section aria-labelledby="together">{title}{body}{left}{_answer_table("What it adds up to", rows)}</section>'
+        f'<section aria-labelledby="together">{title}{body}{left}{answer_table("What it adds up to", rows)}</section>'
     )
 
 
@@ -157,8 +158,8 @@ def _section(key: str, study: WorkloadStudy) -> str:
     yaml = escape(policy(study, set()))
     return (
         f'<section class="run" id="{key}"><h2>{escape(study.workload)}{note}</h2>{_answers(workload_sentences(study))}'
-        f"{_plot(key, study.chart)}{figures}{_answer_table('What to provision for', plan(study))}"
-        f"{_answer_table('The seven inputs', inputs(study))}{gone}"
+        f"{_plot(key, study.chart)}{figures}{answer_table('What to provision for', plan(study))}"
+        f"{answer_table('The seven inputs', inputs(study))}{gone}"
         f"<details><summary>The policy to begin with</summary><pre>{yaml}</pre></details></section>"
     )
 
@@ -191,19 +192,6 @@ def _figures(
 def _dated(found: Answer) -> bool:
     """Whether the record counts from 1970; one that counts from its own beginning has no time zone."""
     return isinstance(found, Measured) and EPOCH_FROM_S <= found.window.from_s < EPOCH_TO_S
-
-
-def _answer_table(title: str, rows: Sequence[tuple[str, Answer]]) -> str:
-    lines = []
-    for name, found in rows:
-        if isinstance(found, CannotTell):
-            value, origin, kind = "cannot tell", f"{found.text}. Needed: {found.needed}", ' class="untold"'
-        else:
-            value, origin, kind = said(found), found.how, ""
-        lines.append(
-            f'<tr{kind}><th scope="row">{escape(name)}</th><td>{escape(value)}</td><td>{escape(origin)}</td></tr>'
-        )
-    return f'<details><summary>{escape(title)}</summary><table class="told">{"".join(lines)}</table></details>'
 
 
 def _notes(findings: Findings, left: int) -> list[str]:

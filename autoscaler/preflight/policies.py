@@ -5,9 +5,7 @@ keeps the field's default, and a comment says why. Every document is read back b
 """
 
 import json
-import re
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +18,7 @@ from autoscaler.api.scaling_policy import MOST_GPUS_PER_REPLICA, read_scaling_po
 from autoscaler.core.demand.peaks import CEILING
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why
 from autoscaler.preflight.history import Fact
+from autoscaler.preflight.manifests import comment, commented, scalar, slug
 from autoscaler.preflight.phrases import behind, value_text, window_text
 from autoscaler.preflight.study import WorkloadStudy, recommended_replicas
 from autoscaler.preflight.sustained import DAY_S, LEAST_DAYS
@@ -34,9 +33,6 @@ _API_VERSIONS: Final = {
     "ReplicaSet": "apps/v1",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
 }
-_WIDTH: Final = 116
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*[a-z0-9]")
-_WORDS_OF_YAML: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Line:
 def policies(studies: Sequence[WorkloadStudy], *, command: str) -> str:
     """One ScalingPolicy per workload as a YAML stream."""
     used: set[tuple[str, str]] = set()
-    head = _comment(
+    head = comment(
         f"Written by headroom preflight {__version__}: {command}",
         "Every policy only decides and records (Shadow) until you write Active. Check the targets: a trace does not "
         "know what serves it.",
@@ -69,14 +65,14 @@ def policy(study: WorkloadStudy, used: set[tuple[str, str]]) -> str:
     used.add((namespace, name))
     kind = study.facts.get(Fact.KIND, "Deployment")
     kind = kind if kind in _API_VERSIONS else "Deployment"
-    meta = [f"  name: {_scalar(name)}"] + ([f"  namespace: {_scalar(namespace)}"] if namespace else [])
+    meta = [f"  name: {scalar(name)}"] + ([f"  namespace: {scalar(namespace)}"] if namespace else [])
     lines = [
         f"apiVersion: {GROUP}/{VERSION}", f"kind: {KIND}", "metadata:", *meta, "spec:",
-        *_commented("  ", f"{study.workload}: {window_text(study.window)}"),
-        "  targetRef:", f"    apiVersion: {_API_VERSIONS[kind]}", f"    kind: {kind}", f"    name: {_scalar(target)}",
+        *commented("  ", f"{study.workload}: {window_text(study.window)}"),
+        "  targetRef:", f"    apiVersion: {_API_VERSIONS[kind]}", f"    kind: {kind}", f"    name: {scalar(target)}",
     ]  # fmt: skip
     for line in recommended(study):
-        lines += _commented("  ", line.origin if line.value is not None else f"{line.field}: {line.origin}")
+        lines += commented("  ", line.origin if line.value is not None else f"{line.field}: {line.origin}")
         if line.value is not None:
             lines.append(f"  {line.field}: {line.value}")
     text = "\n".join(lines) + "\n"
@@ -182,25 +178,4 @@ def _left(field: str, refusal: CannotTell) -> Line:
 def _names(workload: str) -> tuple[str, str]:
     """(namespace, name) as Kubernetes takes them; the namespace is empty where the workload names none."""
     namespace, _, name = workload.rpartition("/")
-    return _slug(namespace.replace("/", "-"), 63, dots=False), _slug(name, 253) or "workload"
-
-
-def _slug(text: str, most: int, *, dots: bool = True) -> str:
-    kept = re.sub(r"[^a-z0-9.-]+" if dots else r"[^a-z0-9-]+", "-", text.lower())
-    parts = (re.sub(r"^[-]+|[-]+$", "", part) for part in kept.split("."))
-    return ".".join(part for part in parts if part)[:most].rstrip("-.")
-
-
-def _scalar(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and text not in _WORDS_OF_YAML else json.dumps(text)
-
-
-def _comment(*texts: str) -> str:
-    return "\n".join(line for text in texts for line in _commented("", text)) + "\n"
-
-
-def _commented(indent: str, text: str) -> Iterator[str]:
-    """The text as comment lines; line ends and what else YAML cannot hold in a comment become spaces."""
-    clean = "".join(char if char.isprintable() else " " for char in text)
-    wrapped: Iterable[str] = textwrap.wrap(clean, _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
-    return (f"{indent}# {line}" for line in wrapped)
+    return slug(namespace.replace("/", "-"), 63, dots=False), slug(name, 253) or "workload"

@@ -19,6 +19,7 @@ from autoscaler.preflight.given import Given
 from autoscaler.preflight.history import Fact, Gap, Hole, Spread, Track, WorkloadHistory
 from autoscaler.preflight.page import page
 from autoscaler.preflight.policies import policies
+from autoscaler.preflight.warm_pools import warm_pools
 from loadtests.bench.machine import command, machine, peak_rss_mib
 
 TARGET_S = 60.0
@@ -101,6 +102,7 @@ def main(arguments: list[str]) -> int:
         "preflight.html": page(findings),
         "preflight.json": document(findings),
         "policies.yaml": policies(findings.workloads, command="bench preflight"),
+        "pools.yaml": warm_pools(findings.warm, command="bench preflight"),
     }
     end, cpu_end = time.perf_counter(), time.process_time()
     report = {

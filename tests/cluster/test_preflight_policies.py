@@ -1,4 +1,4 @@
-"""What preflight writes is applied to a real API server as it is, and stays a policy that decides without acting."""
+"""What preflight writes is applied to a real API server as it is, and decides without acting."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from autoscaler.preflight.given import Given
+from autoscaler.preflight.growth import Growth
 from autoscaler.preflight.history import Fact
 from autoscaler.preflight.policies import policies
 from autoscaler.preflight.study import study
+from autoscaler.preflight.warm_pools import warm_pools
 from tests.cluster.plane import Plane
 from tests.preflight.builders import DAY, GONE, HOUR, history, track, wave
 
@@ -51,3 +53,26 @@ def test_the_policies_of_a_fleet_are_taken_with_nothing_dropped(plane: Plane, na
     assert (kept["blank"]["maxReplicas"], kept["blank"]["warmupPriorS"]) == (100, 0.25), (
         "the default, and what was given"
     )
+
+
+def test_the_warm_pools_of_a_fleet_are_taken_with_nothing_dropped(plane: Plane, tmp_path: Path) -> None:
+    """A week of one shape, and an hour of another whose name needs changing."""
+    grown = Growth()
+    surges = np.where(np.arange(7 * DAY) % DAY < HOUR, 80.0, 16.0)
+    for one in (
+        history(7 * DAY, workload="prod/chat", running=track(surges), facts={Fact.SHAPE: "Preflight H100"}),
+        history(HOUR, workload="prod/Code_{x}", facts={Fact.SHAPE: "preflight: l4"}, gpus_per_replica=1.0),
+    ):
+        grown.add(*study(one, Given(slots=8.0)))
+    file = tmp_path / "pools.yaml"
+    file.write_text(warm_pools(grown.finish(), command="headroom preflight"))
+    try:
+        plane.kubectl("apply", "--validate=strict", "-f", file)
+        items = json.loads(plane.kubectl("get", "warmpools", "--output", "json"))["items"]
+    finally:
+        plane.kubectl("delete", "--ignore-not-found", "-f", file)
+    kept = {item["metadata"]["name"]: item["spec"] for item in items}
+    chat, code = kept["warm-preflight-h100-2"], kept["warm-preflight-l4-1"]
+    assert (chat["backend"], chat["minSlots"], chat["maxSlots"], chat["leadPriorS"]) == ("observe", 0, 11, 180)
+    assert chat["tiers"] == [{"name": "preflight-h100", "shape": "preflight-h100", "nodePoolRef": "preflight-h100"}]
+    assert (code["slot"]["count"], code["maxSlots"]) == (1, 10), "the default: an hour says nothing"
