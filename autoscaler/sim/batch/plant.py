@@ -31,7 +31,7 @@ class Orders:
 
     starts: tuple[tuple[str, Spots], ...] = ()
     leaves: tuple[str, ...] = ()
-    """Gangs that are told to go."""
+    """Gangs that are told to go; after the starts, so that who started now may be among them."""
     again_s: float | None = None
     """When it wants to be asked at the latest, were there no event."""
 
@@ -203,10 +203,10 @@ class Plant:
         """Ask the policy until it wants nothing more."""
         for _ in range(MOST_TURNS):
             orders = self.policy.decide(self.now_s)
-            for name in orders.leaves:
-                self._tell(name)
             for name, spots in orders.starts:
                 self._start(name, spots)
+            for name in orders.leaves:
+                self._tell(name)
             if not orders.starts and not orders.leaves:
                 if orders.again_s is not None and orders.again_s > self.now_s and orders.again_s not in self._looks:
                     self._looks.add(orders.again_s)
