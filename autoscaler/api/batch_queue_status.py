@@ -83,7 +83,7 @@ class KeptFor(Model):
     start_s: Annotated[Instant, Field(validation_alias=instant_spellings("start_s"))]
     """When it is expected to start."""
     places: Annotated[tuple[Place, ...], Field(max_length=MOST_PLACES)]
-    """Where."""
+    """On which nodes, with how many units."""
 
 
 class EvictionCount(Model):

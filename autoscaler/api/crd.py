@@ -123,7 +123,7 @@ BATCH_QUEUE: Final = Resource(
         ),
     ),
 )
-RESOURCES: Final = MappingProxyType({resource.kind: resource for resource in (SCALING_POLICY, WARM_POOL)})
+RESOURCES: Final = MappingProxyType({resource.kind: resource for resource in (SCALING_POLICY, WARM_POOL, BATCH_QUEUE)})
 """Every kind by its name."""
 
 _KEPT: Final = (

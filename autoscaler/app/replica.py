@@ -50,6 +50,7 @@ from autoscaler.app.work import work_of
 from autoscaler.app.workloads import Choices, Workloads
 from autoscaler.core.scale.sharing import Budgets
 from autoscaler.hindsight.estimates import Past
+from autoscaler.record.batch_lines import batch_lines
 from autoscaler.record.board import Board
 from autoscaler.runtime.supervisor import Ports, Runtime
 from autoscaler.settings.model import Settings
@@ -147,7 +148,8 @@ class Live:
     def _batch_side(self, outside: Outside) -> BatchSide:
         return BatchSide(
             self._settings, outside, serves=self._serves, events=self._events, guard=self._guard,
-            may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen, shown=lambda _: None,
+            may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen,
+            shown=lambda told: self.hub.publish_batch(batch_lines(told)),
         )  # fmt: skip
 
     def _serves(self, pod: str) -> bool:
@@ -164,7 +166,7 @@ class Live:
         snapshot = lambda: self._kept.bytes if self._known.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(
             self._clock, self._board, told.process, told.workloads, told.not_ready, snapshot, told.rejected, self._past,
-            self._pools.pools,
+            self._pools.pools, self._batch if self._batch.enabled else None,
         )  # fmt: skip
 
     def _past(self) -> list[Past]:

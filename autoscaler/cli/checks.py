@@ -141,7 +141,10 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
     pools = settings.warm_pools
     slots = pools.namespace if pools.enabled else None
-    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots)
+    needed = rights(
+        kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots,
+        batch=settings.batch.enabled,
+    )  # fmt: skip
     who, account = "you", patient.account
     if account is not None:
         who = f"system:serviceaccount:{settings.namespace}:{account}"

@@ -8,9 +8,13 @@ import typer
 
 from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace, Reach, Server, ask
 from autoscaler.errors import InputError
+from autoscaler.record.batch import KINDS
 
 _WORKLOAD: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _POOL: Final = re.compile(r"warmpools?/([a-z0-9]([-.a-z0-9]*[a-z0-9])?)")
+_QUEUE: Final = re.compile(r"batchqueues?/([a-z0-9]([-.a-z0-9]*[a-z0-9])?)")
+_NAME: Final = r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?"
+_GANG: Final = re.compile(rf"({'|'.join(KINDS)})(/{_NAME}){{1,2}}")
 _ENDINGS: Final = frozenset({".csv", ".gz", ".json", ".jsonl"})
 """Of what can only be meant as a file, there or not."""
 
@@ -19,9 +23,9 @@ def explain(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="NAMESPACE/NAME|warmpool/NAME|FILE",
-            help="A workload or a WarmPool of the running controller; or audit lines or answers of `headroom decide`, "
-            "- for standard input.",
+            metavar="NAMESPACE/NAME|warmpool/NAME|batchqueue/NAME|job/NAME|FILE",
+            help="A workload, a WarmPool, a BatchQueue or batch work (job/NAMESPACE/NAME where several have that name) "
+            "of the running controller; or audit lines or answers of `headroom decide`, - for standard input.",
         ),
     ],
     workload: Annotated[
@@ -39,22 +43,35 @@ def explain(
 ) -> None:  # fmt: skip
     """Say why a number is what it is: each step with its counts, its reason and the figures behind it.
 
-    Of a workload or a WarmPool it asks the controller that leads. Of a file it prints the latest decision of every
-    workload in it.
+    Of a workload, a WarmPool, a BatchQueue or batch work it asks the controller that leads. Of a file it prints the
+    latest decision of every workload in it.
     """
     if _is_workload(what):
         if workload is not None or at is not None or last is not None:
             raise InputError(f"{what}: --at, --last and a second name choose from a file; leave them out, or give one")
-        pool = _POOL.fullmatch(what)
-        path, told = (f"/api/explain/{what}", "text") if pool is None else (f"/api/pools/{pool[1]}", "explained")
-        _explain_running(Reach(server, config, kubeconfig, context, namespace), path, told, as_json)
+        _explain_running(Reach(server, config, kubeconfig, context, namespace), *_asked(what), as_json)
     else:
         _explain_file(Path(what), workload, at, last or 1, as_json)
 
 
 def _is_workload(what: str) -> bool:
-    """Whether a word is meant as a workload: it reads like one, and no file has that name."""
-    return bool(_WORKLOAD.fullmatch(what)) and Path(what).suffix not in _ENDINGS and not Path(what).exists()
+    """Whether a word is meant as what runs: it reads like that, and no file has that name."""
+    return (
+        bool(_WORKLOAD.fullmatch(what) or _GANG.fullmatch(what))
+        and Path(what).suffix not in _ENDINGS
+        and not Path(what).exists()
+    )
+
+
+def _asked(what: str) -> tuple[str, str]:
+    """Where the controller is asked about it, and the part of the answer that is its text."""
+    if (pool := _POOL.fullmatch(what)) is not None:
+        return f"/api/pools/{pool[1]}", "explained"
+    if (queue := _QUEUE.fullmatch(what)) is not None:
+        return f"/api/batch/queues/{queue[1]}", "explained"
+    if _GANG.fullmatch(what):
+        return f"/api/batch/gangs/{what}", "explained"
+    return f"/api/explain/{what}", "text"
 
 
 def _explain_running(reach: Reach, path: str, told: str, as_json: bool) -> None:

@@ -25,6 +25,7 @@ SUMMARIES: Final = {
     "replay": "Run what was recorded through the core again.",
     "run": "Run the controller on a cluster.",
     "status": "Show what every workload needs, has and is getting.",
+    "queue": "Show the queues of batch work and who waits why.",
     "report": "Say what shadow mode would have saved.",
     "pause": "Stop acting on a workload, or on everything; resume.",
     "doctor": "Check what the controller needs, and say what to mend.",

@@ -51,18 +51,25 @@ class Own:
 
 
 def rights(
-    kinds: Iterable[Kind], namespaces: Iterable[str], own: Own, *, deletion_cost: bool = False, slots: str | None = None
+    kinds: Iterable[Kind],
+    namespaces: Iterable[str],
+    own: Own,
+    *,
+    deletion_cost: bool = False,
+    slots: str | None = None,
+    batch: bool = False,
 ) -> tuple[Right, ...]:
     """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one.
 
     `deletion_cost` adds those of the setting of that name, which stand in ``config/rbac/optional``; `slots`, the slots'
-    namespace, those of warm pools, which stand in ``config/rbac/warm-pools``.
+    namespace, those of warm pools, which stand in ``config/rbac/warm-pools``; `batch` those of batch admission, which
+    stand in ``config/rbac/batch``.
     """
     everywhere = tuple(namespaces) or (None,)
     marking = [Right("", "pods", "patch", "mark the pods that should go first", n) for n in everywhere if deletion_cost]
     pools = () if slots is None else _pools(slots)
     needed: dict[tuple[str, ...], Right] = {}
-    for right in (*_wide(tuple(kinds), everywhere), *marking, *_own(own), *pools):
+    for right in (*_wide(tuple(kinds), everywhere), *marking, *_own(own), *pools, *(_batch() if batch else ())):
         place = (right.group, right.resource, right.verb, right.namespace or "", right.name or "")
         needed.setdefault(place, right)
     return tuple(needed.values())
@@ -107,6 +114,23 @@ def _pools(slots: str) -> Iterator[Right]:
         yield Right("", "pods", verb, "make, mark and give up slots", slots)
     for verb in ("list", "watch"):
         yield Right("", "events", verb, "see on which node a slot will be", slots)
+
+
+def _batch() -> Iterator[Right]:
+    watched = (
+        ("headroom.dev", "batchqueues", "read the queues of batch work"),
+        ("batch", "jobs", "see what waits and what runs"),
+        ("scheduling.k8s.io", "priorityclasses", "see that batch work gives way to what serves"),
+        ("", "pods", "see what is on nodes"),
+        ("", "nodes", "see what nodes have"),
+    )
+    for group, resource, why in watched:
+        for verb in ("list", "watch"):
+            yield Right(group, resource, verb, why)
+    yield Right("batch", "jobs", "patch", "let batch work start and stop")
+    yield Right("headroom.dev", "batchqueues/status", "patch", "write conditions of queues and what is kept")
+    for verb in ("create", "patch"):
+        yield Right("", "events", verb, "tell batch work why it waits")
 
 
 def _own(own: Own) -> Iterator[Right]:

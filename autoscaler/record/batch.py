@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+KINDS: Final = ("job",)
+"""Kinds of objects that are admitted, as names of gangs spell them."""
+
 MOST_GANGS: Final = 500
 """Gangs that are told of without being asked for: those that hold GPUs, then the first of each queue."""
 

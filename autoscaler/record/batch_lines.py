@@ -6,7 +6,7 @@ Enters: what one look says. Leaves: rows with their sentence and their whole exp
 from dataclasses import dataclass
 
 from autoscaler.record.batch import BatchTold, GangState, GangTold, OwnersTold, QueueTold, ShapeTold
-from autoscaler.record.batch_words import change, queue_sentence, sentence, units
+from autoscaler.record.batch_words import change, means, queue_sentence, sentence, units
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,15 @@ class QueueLine:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitLine:
+    """How many gangs wait for one thing; `reason` is its code, `means` says it."""
+
+    reason: str
+    means: str
+    gangs: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchLines:
     """All of batch as rows."""
 
@@ -60,8 +69,7 @@ class BatchLines:
     gangs: tuple[GangLine, ...]
     """Those that hold GPUs or are refused, then those that wait, by queue and place."""
     owners: tuple[OwnersTold, ...]
-    waiting: tuple[tuple[str, int], ...]
-    """(reason, gangs)."""
+    waiting: tuple[WaitLine, ...]
     lost_gpu_h: float
     """Work that was lost to evictions since the process began."""
 
@@ -81,7 +89,7 @@ def batch_lines(told: BatchTold) -> BatchLines:
         queues=tuple(queues),
         gangs=tuple(gang_line(gang, told.now_s) for gang in ranked),
         owners=told.owners,
-        waiting=told.waiting,
+        waiting=tuple(WaitLine(reason, means(reason), gangs) for reason, gangs in told.waiting),
         lost_gpu_h=round(told.counts.lost_gpu_s / 3600.0, 2),
     )
 

@@ -14,6 +14,8 @@ from itertools import chain
 from typing import Final
 
 from autoscaler.core.scale.overload import Overload
+from autoscaler.record.batch import BatchTold
+from autoscaler.record.batch_metrics import BATCH, batch_families
 from autoscaler.record.families import OWNER, Family, Kind, Labels, Metric, owner
 from autoscaler.record.gpu_metrics import GPUS, GpuUse, gpu_families
 from autoscaler.record.keda_metrics import KEDA, KedaFigures, keda_families
@@ -176,6 +178,7 @@ CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
     *GPUS, *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
+    *BATCH,
 )  # fmt: skip
 """Every metric there is."""
 
@@ -186,10 +189,15 @@ def families(
     process: Process,
     now_s: float,
     pools: Sequence[PoolStatus] = (),
+    *,
+    batch: BatchTold | None = None,
 ) -> Iterator[Family]:
     """All metrics that have a value at `now_s` (the time of the frames), one family at a time."""
     of_process = _of_process(process, len(frames))
-    made = chain(_of_frames(frames, now_s), past_families(frames), _counted(counts), of_process, pool_families(pools))
+    made = chain(
+        _of_frames(frames, now_s), past_families(frames), _counted(counts), of_process, pool_families(pools),
+        batch_families(batch),
+    )  # fmt: skip
     return (family for family in made if family.values)
 
 

@@ -15,11 +15,15 @@ import msgspec
 import pytest
 
 from autoscaler.api.annotations import read_annotations
-from autoscaler.api.crd import GROUP, KIND, RESOURCES, VERSION, WARM_POOL, Resource, definition, manifest
+from autoscaler.api.batch_queue import read_batch_queue
+from autoscaler.api.batch_tree import QueueSeen, tree_of
+from autoscaler.api.batch_work import read_work
+from autoscaler.api.crd import BATCH_QUEUE, GROUP, KIND, RESOURCES, VERSION, WARM_POOL, Resource, definition, manifest
 from autoscaler.api.scaling_policy import Engine, read_scaling_policy
+from autoscaler.api.shapes import Shape
 from autoscaler.api.status import ConditionType
 from autoscaler.api.warm_pool import read_warm_pool
-from tests.api import pools
+from tests.api import pools, queues
 from tests.api.resources import SOUND
 from tests.conftest import ROOT
 
@@ -56,7 +60,9 @@ def test_the_committed_definition_is_the_generated_one(resource: Resource) -> No
     assert committed.read_text() == manifest(resource), f"run: {command}"
 
 
-@pytest.mark.parametrize(("argument", "resource"), [([], RESOURCES[KIND]), (["WarmPool"], WARM_POOL)])
+@pytest.mark.parametrize(
+    ("argument", "resource"), [([], RESOURCES[KIND]), (["WarmPool"], WARM_POOL), (["BatchQueue"], BATCH_QUEUE)]
+)
 def test_the_generator_is_a_command(argument: list[str], resource: Resource) -> None:
     command = [sys.executable, "-m", "autoscaler.api.crd", *argument]
     assert subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout.decode() == manifest(resource)
@@ -68,6 +74,14 @@ def test_warm_pools_are_of_the_cluster() -> None:
     columns = {column["name"]: column["jsonPath"] for column in spec["versions"][0]["additionalPrinterColumns"]}
     del columns["Age"]
     assert set(columns.values()) <= set(POOL_FORMS)
+
+
+def test_batch_queues_are_of_the_cluster() -> None:
+    spec = definition(BATCH_QUEUE)["spec"]
+    assert (spec["scope"], spec["names"]["shortNames"]) == ("Cluster", ["hbq"])
+    columns = {column["name"]: column["jsonPath"] for column in spec["versions"][0]["additionalPrinterColumns"]}
+    del columns["Age"], columns["Ready"]
+    assert set(columns.values()) <= {path for path, _ in forms(schema_of(BATCH_QUEUE))}
 
 
 def test_it_is_namespaced_with_a_short_name_a_category_and_a_status_of_its_own() -> None:
@@ -166,6 +180,12 @@ def sample(name: str) -> Any:
     return msgspec.yaml.decode(Path(SAMPLES / name).read_bytes())
 
 
+def samples(name: str) -> Iterator[Any]:
+    """The manifests of a sample with several."""
+    for text in Path(SAMPLES / name).read_text().split("\n---\n"):
+        yield msgspec.yaml.decode(text)
+
+
 def test_the_sample_deployment_asks_for_scaling() -> None:
     manifest = sample("deployment.yaml")
     policy = read_annotations(manifest["metadata"]["annotations"])
@@ -195,3 +215,26 @@ def test_the_sample_pool_is_one() -> None:
     pool = read_warm_pool(json.dumps(manifest["spec"]).encode())
     assert [tier.name for tier in pool.tiers] == ["reserved", "on-demand"]
     assert pool.calendar[0].slots == 8
+
+
+@pytest.mark.parametrize("spec", queues.SOUND.values(), ids=queues.SOUND)
+def test_a_sound_queue_has_no_field_that_the_server_would_drop(spec: dict[str, Any]) -> None:
+    assert list(dropped(spec, schema_of(BATCH_QUEUE)["properties"]["spec"])) == []
+
+
+def test_the_sample_queues_are_a_tree_that_the_sample_job_may_use() -> None:
+    manifests = list(samples("batchqueue.yaml"))
+    assert {(one["apiVersion"], one["kind"]) for one in manifests} == {(f"{GROUP}/{VERSION}", "BatchQueue")}
+    for one in manifests:
+        assert list(dropped(one["spec"], schema_of(BATCH_QUEUE)["properties"]["spec"])) == []
+    seen = {one["metadata"]["name"]: QueueSeen(read_batch_queue(json.dumps(one["spec"]).encode())) for one in manifests}
+    tree = tree_of(seen, {"h100": Shape(sku="h100")})
+    assert tree.findings == ()
+    job, priority = samples("batch-job.yaml")
+    says = read_work(job["metadata"]["labels"], job["metadata"]["annotations"], 0.0)
+    assert says is not None
+    assert (says.findings, says.expected_s, says.notice_s) == ((), 4 * 3600, 90)
+    assert tree.admits(job["metadata"]["namespace"], says.queue)
+    assert job["spec"]["suspend"]
+    assert priority["value"] < 0
+    assert priority["metadata"]["name"] == job["spec"]["template"]["spec"]["priorityClassName"]

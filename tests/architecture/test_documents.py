@@ -81,9 +81,9 @@ def test_headroom_has_no_right_on_what_batch_schedulers_own() -> None:
     settings = Settings()
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
-    needed = rights(kinds, (), own, deletion_cost=True, slots=settings.warm_pools.namespace)
+    needed = rights(kinds, (), own, deletion_cost=True, slots=settings.warm_pools.namespace, batch=True)
     assert {right.group for right in needed} == {
-        "", "apps", "autoscaling", "autoscaling.k8s.io", "coordination.k8s.io", "headroom.dev", "karpenter.sh",
+        "", "apps", "autoscaling", "autoscaling.k8s.io", "batch", "coordination.k8s.io", "headroom.dev", "karpenter.sh",
         "keda.sh", "leaderworkerset.x-k8s.io", "scheduling.k8s.io",
     }  # fmt: skip
     assert {right.resource for right in needed if right.group == "scheduling.k8s.io"} == {"priorityclasses"}
@@ -91,7 +91,8 @@ def test_headroom_has_no_right_on_what_batch_schedulers_own() -> None:
     assert changed == {
         ("", "events"), ("", "pods"), ("apps", "deployments/scale"), ("apps", "statefulsets/scale"),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/scale"), ("headroom.dev", "scalingpolicies/status"),
-        ("headroom.dev", "warmpools/status"), ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools"),
+        ("headroom.dev", "warmpools/status"), ("headroom.dev", "batchqueues/status"), ("batch", "jobs"),
+        ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools"),
     }  # fmt: skip
 
 

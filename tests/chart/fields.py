@@ -1,6 +1,6 @@
-"""The reference of what users write: fields of a ScalingPolicy and of a WarmPool, in every spelling, out of the models.
+"""The reference of what users write: fields of a ScalingPolicy, a WarmPool and a BatchQueue, out of the models.
 
-Enters: the models' schemas. Leaves: two pages of the chart's documentation. Ranges and defaults are those that the
+Enters: the models' schemas. Leaves: pages of the chart's documentation. Ranges and defaults are those that the
 models check by.
 """
 
@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from autoscaler.api import annotations, trigger
+from autoscaler.api import annotations, batch_work, trigger
 from autoscaler.api.crd import RESOURCES, Resource
 from autoscaler.api.model_faults import legal
 from autoscaler.api.policy import Policy
 from autoscaler.api.schema import Spelling, resolved, schema_of
-from tests.chart.told import conditions_of_policies, conditions_of_pools
+from tests.chart.told import conditions_of_policies, conditions_of_pools, conditions_of_queues
 from tests.chart.writing import BY, cell, code, table
 
 IN_SCALED_OBJECT: Final = {"min_replicas": "minReplicaCount", "max_replicas": "maxReplicaCount"}
@@ -145,6 +145,28 @@ def policies() -> str:
 def warm_pools() -> str:
     """Fields of a WarmPool, its status and its conditions; what comes before them is written by hand."""
     resource = RESOURCES["WarmPool"]
+    lines = [
+        *_fields(resource), *_status(resource), "", "## Conditions", "", *conditions_of_pools(),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def batch() -> str:
+    """What batch work says of itself, fields of a BatchQueue, its status and its conditions."""
+    resource = RESOURCES["BatchQueue"]
+    said = [(f"`{batch_work.QUEUE}`", "label: the BatchQueue that the work waits in")]
+    said += [(f"`{name}`", cell(words)) for name, words in batch_work.ANNOTATIONS.items()]
+    lines = [
+        "", "## Labels and annotations", "",
+        "Durations carry their unit: `90s`, `15m`, `1h30m`, `2d`. A value that cannot be meant keeps the work from",
+        "being admitted, with annotation, value and remedy in an event; a checkpoint that cannot be read is none.",
+        "", *table(("on the Job", "what it is"), said), *_fields(resource), *_status(resource), "",
+        "## Conditions", "", *conditions_of_queues(),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _fields(resource: Resource) -> list[str]:
     found = [
         (
             f"`{row.path(Spelling.CAMEL)}`",
@@ -154,12 +176,10 @@ def warm_pools() -> str:
         )
         for row in rows(resource.spec)
     ]
-    lines = [
+    return [
         "", "## Fields", "", "Names that end in `S` are in seconds.", "",
         *table(("`spec.…`", "legal", "default", "what it is"), found), "",
-        *_status(resource), "", "## Conditions", "", *conditions_of_pools(),
     ]  # fmt: skip
-    return "\n".join(lines) + "\n"
 
 
 def _status(resource: Resource) -> list[str]:

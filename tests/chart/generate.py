@@ -15,7 +15,7 @@ import msgspec
 from autoscaler.settings.model import Settings
 from autoscaler.settings.warm_pools import WarmPools
 from tests.chart.docstrings import said_of
-from tests.chart.fields import policies, warm_pools
+from tests.chart.fields import batch, policies, warm_pools
 from tests.chart.schema import OF_THE_CHART, settings_form, values_schema
 from tests.chart.told import metrics, reasons
 from tests.chart.writing import BY, cell
@@ -41,6 +41,8 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "docs/policies.md", policies()
     by_hand = (CHART / "docs/warm-pools.md").read_text().partition(FIELDS)[0]
     yield "docs/warm-pools.md", f"{by_hand}{FIELDS}\n{warm_pools()}"
+    by_hand = (CHART / "docs/batch.md").read_text().partition(FIELDS)[0]
+    yield "docs/batch.md", f"{by_hand}{FIELDS}\n{batch()}"
     yield "docs/metrics.md", metrics()
     yield "docs/reasons.md", reasons()
     before, _, rest = (CHART / "README.md").read_text().partition(BEGIN)

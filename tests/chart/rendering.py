@@ -43,6 +43,7 @@ EVERYTHING: Final[dict[str, Any]] = {
         "deletion_cost": True,
         "keda": {"enabled": True},
         "warm_pools": {"enabled": True, "registries": ["registry.example.com"]},
+        "batch": {"enabled": True},
         "shapes": {"h100": {"sku": "NVIDIA-H100-80GB-HBM3", "gpu_hour_price": 3.5}},
         "audit": {"max_bytes": 67108864, "keep": 4},
         "budgets": {"cluster_gpus": 64, "namespaces": {"prod": 32}},

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.
 
 ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:headroom"
 KEDA: Final[dict[str, Any]] = {"settings": {"keda": {"enabled": True}}}
-DEFINITIONS: Final = {"scalingpolicies.headroom.dev", "warmpools.headroom.dev"}
+DEFINITIONS: Final = {"scalingpolicies.headroom.dev", "warmpools.headroom.dev", "batchqueues.headroom.dev"}
 UNUSED: Final = {
     **dict.fromkeys(
         [(group, f"{resource}/scale", verb) for verb in ("get", "patch") for group, resource in (

@@ -50,6 +50,10 @@ def words(given: ast.expr, tree: ast.Module) -> set[str]:
         (function,) = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "_words")
         pairs = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
         return {str(ast.literal_eval(pair.elts[0])) for pair in pairs if isinstance(pair, ast.Tuple)}
+    if said == "reason":
+        (function,) = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "_code")
+        told = [ast.unparse(node.value) for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
+        return {found[1] for text in told for found in re.finditer(r"(?:Normal|Warning)/(\w+)/", text)}
     options = [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
     return {str(ast.literal_eval(option)) for option in options}
 
@@ -58,6 +62,8 @@ def test_every_event_that_the_code_tells_is_explained_and_no_other() -> None:
     told_by = {path.name: names(path) for path in APP.glob("*.py")}
     pools = told_by.pop("pool_telling.py")
     assert pools == set(told.ADVICE["pool_event"])
+    batch = told_by.pop("batch_telling.py")
+    assert batch == set(told.ADVICE["batch_event"])
     assert set().union(*told_by.values()) == set(told.ADVICE["event"])
 
 

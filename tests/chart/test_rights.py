@@ -46,7 +46,10 @@ def asked(**given: Any) -> set[Granted]:
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
     slots = settings.warm_pools.namespace if settings.warm_pools.enabled else None
-    needed = rights(kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots)
+    needed = rights(
+        kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots,
+        batch=settings.batch.enabled,
+    )  # fmt: skip
     return {(one.group, one.resource, one.verb, one.namespace, one.name) for one in needed}
 
 
@@ -58,6 +61,7 @@ def asked(**given: Any) -> set[Granted]:
         {"watch_namespaces": ["team-a", "team-b"]},
         {"watch_namespaces": [NAMESPACE], "deletion_cost": True},
         {"warm_pools": {"enabled": True, "namespace": "slots"}, "watch_namespaces": ["team-a"]},
+        {"batch": {"enabled": True}, "watch_namespaces": ["team-a"]},
         {"kinds": [OTHER], "lease": {"name": "other"}, "freeze_config_map": "stop"},
     ],
     ids=[
@@ -66,6 +70,7 @@ def asked(**given: Any) -> set[Granted]:
         "in two namespaces",
         "in its own",
         "with warm pools",
+        "with batch admission",
         "other kinds and names",
     ],
 )
@@ -83,8 +88,8 @@ def test_it_grants_what_the_projects_own_manifests_grant() -> None:
         return granted([one for path in files for one in objects(path.read_text())])
 
     assert granted(render({"settings": {"keda": KEDA}})) == applied(".")
-    settings = {"keda": KEDA, "deletion_cost": True, "warm_pools": {"enabled": True}}
-    assert granted(render({"settings": settings})) == applied(".", "optional", "warm-pools")
+    settings = {"keda": KEDA, "deletion_cost": True, "warm_pools": {"enabled": True}, "batch": {"enabled": True}}
+    assert granted(render({"settings": settings})) == applied(".", "optional", "warm-pools", "batch")
 
 
 def test_without_scaling_no_count_can_be_changed() -> None:
@@ -94,6 +99,13 @@ def test_without_scaling_no_count_can_be_changed() -> None:
     assert {verb for _, _, verb, namespace, _ in without if namespace is None} == {"list", "watch", "patch", "create"}
     changes = {resource for _, resource, verb, namespace, _ in without if namespace is None and verb == "patch"}
     assert changes == {"scalingpolicies/status", "events"}
+
+
+def test_without_scaling_no_job_can_be_changed() -> None:
+    settings = {"batch": {"enabled": True}}
+    gone = granted(render({"settings": settings})) - granted(render({"settings": settings, "rbac": {"scaling": False}}))
+    assert ("batch", "jobs", "patch", None, None) in gone
+    assert {row[1] for row in gone if row[0] == "batch"} == {"jobs"}
 
 
 def test_namespaces_without_nodes_take_no_right_of_the_whole_cluster() -> None:

@@ -53,6 +53,10 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
         {"rbac": {"nodes": False}, "settings": {"watch_namespaces": ["a"], "budgets": {"cluster_gpus": 0}}},
         "set rbac.nodes to true, or leave the budget out",
     ),
+    "batch without nodes": (
+        {"rbac": {"nodes": False}, "settings": {"watch_namespaces": ["a"], "batch": {"enabled": True}}},
+        "set rbac.nodes to true, or leave batch out",
+    ),
     "warm pools without nodes": (
         {"rbac": {"nodes": False}, "settings": {"watch_namespaces": ["a"], "warm_pools": {"enabled": True}}},
         "set rbac.nodes to true, or leave warm pools out",

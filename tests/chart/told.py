@@ -10,9 +10,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from autoscaler.api.batch_findings import TreeCode
+from autoscaler.api.batch_queue_status import QueueCondition
 from autoscaler.api.modes import Mode
 from autoscaler.api.status import ConditionType
 from autoscaler.app import pool_telling
+from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.hpa.limits import Limit
 from autoscaler.core.observe.freshness import SIGNALS
@@ -21,6 +24,7 @@ from autoscaler.core.pool.intents import Aspect
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.reasons import Reason
 from autoscaler.core.types import Verdict
+from autoscaler.record.batch_metrics import OWNERS
 from autoscaler.record.estimate import Doubt
 from autoscaler.record.families import Kind
 from autoscaler.record.metrics import CATALOGUE
@@ -35,7 +39,7 @@ ADVICE: Final[dict[str, dict[str, str]]] = {name: rows for name, rows in _READ.i
 
 CODES: Final[Mapping[str, type[Enum]]] = {
     "reason": Reason, "outcome": Outcome, "note": Event, "doubt": Doubt, "drift": Drift, "limit": Limit,
-    "pool_reason": PoolReason,
+    "pool_reason": PoolReason, "batch_reason": BatchReason,
 }  # fmt: skip
 """Section -> the closed set whose values say what its codes mean."""
 
@@ -50,7 +54,7 @@ LABELS: Final[Mapping[str, str]] = {
     "signal": ", ".join(SIGNALS),
     "verdict": ", ".join(verdict.value for verdict in Verdict),
     "reason": "codes of [decisions](reasons.md#decisions); of `headroom_shadow_doubt` and `headroom_forecast_drift` "
-    "their [own](reasons.md#shadow-mode-and-forecasts)",
+    "their [own](reasons.md#shadow-mode-and-forecasts), of `headroom_batch_…` [theirs](reasons.md#batch-work)",
     "outcome": "codes of [outcomes](reasons.md#outcomes)",
     "event": "codes of the [journal](reasons.md#the-journal)",
     "limit": "codes of [HPA](reasons.md#hpa)",
@@ -72,6 +76,9 @@ LABELS: Final[Mapping[str, str]] = {
     "capacity_type": "reserved, on-demand, spot",
     "type": "a [condition](warm-pools.md#conditions)",
     "status": "True, False, Unknown",
+    "queue": "the BatchQueue",
+    "shape": "of the settings",
+    "owner": ", ".join(OWNERS),
 }
 """Label -> its values."""
 
@@ -116,6 +123,14 @@ def conditions_of_policies() -> list[str]:
 def conditions_of_pools() -> list[str]:
     """The conditions of a WarmPool."""
     return _conditions("pool_condition", POOL_CONDITIONS)
+
+
+def conditions_of_queues() -> list[str]:
+    """The conditions of a BatchQueue, and the words of those that are false."""
+    contradictions = table(
+        ("word", "what it means, and what to do"), _advised("tree_code", (c.value for c in TreeCode))
+    )
+    return [*_conditions("queue_condition", (each.value for each in QueueCondition)), "", *contradictions]
 
 
 def _conditions(section: str, types: Iterable[str]) -> list[str]:

@@ -236,6 +236,18 @@ def test_the_roles_of_warm_pools_grant_exactly_what_they_take_besides() -> None:
     assert {right[2] for right in granting if right[1] == "pods" and right[3] is None} == {"list", "watch"}
 
 
+def test_the_role_of_batch_admission_grants_exactly_what_it_takes_besides() -> None:
+    own = Own("headroom-system", "headroom", "headroom-freeze")
+    with_it, without = (rights([], [], own, batch=given) for given in (True, False))
+    batch = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in with_it}
+    others = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in without}
+    granting = granted(ROOT / "config" / "rbac" / "batch")
+    assert batch - others <= granting <= batch
+    assert {(right[1], right[2]) for right in granting if right[2] not in {"list", "watch"}} == {
+        ("jobs", "patch"), ("batchqueues/status", "patch"), ("events", "create"), ("events", "patch"),
+    }  # fmt: skip
+
+
 TOLERANT = HpaPreview(
     "h", 21, 20, 20, None, ("TOLERANCE",), "HPA h: …", ("HPA's tolerance of 10 % …",), '{"scaleUp":{}}'
 )

@@ -1,5 +1,7 @@
 """One look at batch work, with something of everything, for whoever tells it on."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from autoscaler.record.batch import (
@@ -67,3 +69,23 @@ TOLD: Final = BatchTold(
     counts=BatchCounts((("FITS", 3), ("LOAN", 1)), (("RECALLED", 1),), 7200.0, 960.0, 30.0, 2),
     cycle_s=0.0125,
 )
+
+
+@dataclass(slots=True)
+class Book:
+    """Batch admission as whoever asks knows it: one look, and gangs that may be found in it."""
+
+    look: BatchTold | None = TOLD
+
+    def told(self) -> BatchTold | None:
+        """The look."""
+        return self.look
+
+    def find(self, kind: str, namespace: str | None, name: str) -> Sequence[GangTold]:
+        """Gangs of the look."""
+        gangs = () if self.look is None else self.look.gangs
+        return [
+            gang
+            for gang in gangs
+            if (gang.kind.lower(), gang.name) == (kind, name) and namespace in {None, gang.namespace}
+        ]

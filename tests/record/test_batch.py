@@ -111,6 +111,7 @@ def test_rows_begin_with_what_is_wrong_and_end_with_who_waits_longest() -> None:
     assert (big.position, big.wait_p50_s, big.wait_p90_s, big.age_s) == (1, 1200, 3000, 600)
     assert big.changes == ("8 more free units of h100",)
     assert lines.lost_gpu_h == 2
+    assert next((one.gangs, one.means) for one in lines.waiting) == (1, "not enough free units")
 
 
 def test_a_queue_with_a_contradiction_that_stops_nothing_says_so() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoscaler.core.scale.overload import Overload
+from autoscaler.record.batch import BatchTold
 from autoscaler.record.families import Family, Kind, owner
 from autoscaler.record.gpu_metrics import GpuUse
 from autoscaler.record.keda_metrics import KedaFigures
@@ -15,6 +16,7 @@ from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import fit_of
 from autoscaler.record.stream import SignalFrame, WorkloadFrame
 from autoscaler.record.tally import BOUNDS_S, Lags, Tally
+from tests.record.batches import TOLD
 from tests.record.pool_statuses import short_pool
 from tests.web.builders import estimate, quality, signals, workload
 
@@ -37,10 +39,11 @@ def made(
     process: Process | None = None,
     now_s: float = 0.0,
     pools: Sequence[PoolStatus] = (),
+    batch: BatchTold | None = None,
 ) -> dict[str, Family]:
     by_name = {frame.workload: frame for frame in frames}
     counts = (tally or Tally()).counts()
-    return {f.metric.name: f for f in families(by_name, counts, process or Process(), now_s, pools)}
+    return {f.metric.name: f for f in families(by_name, counts, process or Process(), now_s, pools, batch=batch)}
 
 
 def full_tally(*names: str) -> Tally:
@@ -55,7 +58,9 @@ def full_tally(*names: str) -> Tally:
 def test_every_metric_of_the_catalogue_has_a_value_when_everything_is_known() -> None:
     known = workload(overload=SHORT, gpus_per_replica=2, shadow=estimate(), quality=quality(drift="MISSES"))
     unsure = workload(workload="demo/code", shadow=estimate(doubt="TOO_SHORT", saved_hours=None, avoided=None))
-    told = made(known, unsure, tally=full_tally("demo/chat"), process=PROCESS, now_s=1.0, pools=[short_pool()])
+    told = made(
+        known, unsure, tally=full_tally("demo/chat"), process=PROCESS, now_s=1.0, pools=[short_pool()], batch=TOLD
+    )
     assert set(told) == {metric.name for metric in CATALOGUE}
     assert all(family.values for family in told.values())
 
@@ -162,7 +167,7 @@ def test_no_label_names_a_pod_or_anything_else_without_bound() -> None:
     closed = {
         "namespace", "workload", "mode", "signal", "verdict", "reason", "outcome", "event", "resource", "state",
         "method", "answer", "code", "stream", "limit", "version", "hash", "account", "model", "side",
-        "pool", "stage", "sku", "zone", "capacity_type", "type", "status",
+        "pool", "stage", "sku", "zone", "capacity_type", "type", "status", "queue", "shape", "owner",
     }  # fmt: skip
     assert {label for metric in CATALOGUE for label in metric.labels} == closed
 

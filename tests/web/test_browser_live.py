@@ -9,8 +9,10 @@ import pytest
 from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.server import serving
 from autoscaler.core.scale.overload import Overload
+from autoscaler.record.batch_lines import batch_lines
 from autoscaler.record.pool_status import pool_line
 from autoscaler.record.stream import Frame, WorkloadFrame
+from tests.record.batches import TOLD
 from tests.record.pool_statuses import short_pool, young_pool
 from tests.web.browser import Page, browser
 from tests.web.builders import decision, signals, workload
@@ -193,4 +195,35 @@ async def test_a_warm_pool_is_a_card_with_a_cell_for_every_slot(page: Page, widt
         assert await page.ask("document.querySelectorAll('.pool ul li').length") == 0
         hub.publish_pools(())
         await page.until("document.getElementById('pools').hidden")
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+async def test_batch_work_is_shown_with_places_reasons_and_starts(page: Page, width: int) -> None:
+    hub = Hub()
+    tell(hub, EVENING_S, 1)
+    async with serving(hub) as url:
+        await page.open(url, width=width)
+        await page.until("document.querySelector('.service') && document.getElementById('batch')?.hidden")
+        hub.publish_batch(batch_lines(TOLD))
+        await page.until("!document.getElementById('batch').hidden")
+        assert await page.ask("document.querySelectorAll('.owners-bar i').length") == 7
+        assert await page.ask("document.querySelectorAll('.batch-queues tbody tr').length") == 3
+        told = await page.ask(text("#batch"))
+        for words in (
+            "h100: 64 units",
+            "8 lent to batch",
+            "there is no BatchQueue 'nobody'",
+            "1 × not enough free units",
+            "20 min to 50 min",
+            "not foreseen",
+            "8 more free units of h100",
+        ):
+            assert words in told
+        assert await page.ask(NO_SCROLL)
+        hub.publish_batch(batch_lines(replace(TOLD, gangs=(), acting=False, idle_reason="Shadow")))
+        await page.until("!document.querySelector('.batch-idle').hidden")
+        assert await page.ask("document.querySelectorAll('.batch-gangs tbody tr').length") == 0
+        hub.publish_batch(None)
+        await page.until("document.getElementById('batch').hidden")
     assert page.complaints == []

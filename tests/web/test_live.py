@@ -16,6 +16,7 @@ from autoscaler.adapters.web.hosts import NO_PAGE, Hosts
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import STUCK_S, LiveFacts, live_application, serving_live
 from autoscaler.errors import InputError
+from autoscaler.record.batch import BatchBook
 from autoscaler.record.board import Board
 from autoscaler.record.estimate import Estimate
 from autoscaler.record.metrics import Process
@@ -73,6 +74,7 @@ class Controller:
     rejected: tuple[Rejected, ...] = ()
     past: tuple[Estimate, ...] = ()
     pools: tuple[PoolStatus, ...] = ()
+    batch: BatchBook | None = None
 
     def facts(self) -> LiveFacts:
         return LiveFacts(
@@ -85,6 +87,7 @@ class Controller:
             rejected=lambda: self.rejected,
             past=lambda: self.past,
             pools=lambda: self.pools,
+            batch=self.batch,
         )
 
 

@@ -11,6 +11,8 @@ _PARTS = {
     "uplot.js": "vendor/uPlot.iife.min.js",
     "uplot.licence": "vendor/uPlot.LICENSE.txt",
     "base.css": "base.css",
+    "batch.css": "batch.css",
+    "batch.js": "batch.js",
     "beside.css": "beside.css",
     "beside.js": "beside.js",
     "charts.js": "charts.js",

@@ -18,6 +18,7 @@ from autoscaler.adapters.web.history import History, share_of
 from autoscaler.adapters.web.history import Row as PointRow
 from autoscaler.adapters.web.overview import TableRow, table_row
 from autoscaler.adapters.web.reader import Focus, Reader
+from autoscaler.record.batch_lines import BatchLines
 from autoscaler.record.pool_status import PoolLine
 from autoscaler.record.stream import Frame, Results, WorkloadFrame
 
@@ -56,6 +57,7 @@ class Hub:
         self._changed: set[str] = set()
         self._results: list[Results] = []
         self._pools: tuple[PoolLine, ...] = ()
+        self._batch: BatchLines | None = None
         self._standing = Standing()
         self._now_s = 0.0
         self._heard_s = 0.0
@@ -109,6 +111,12 @@ class Hub:
             self._pools = pools
             self._tell("pools", _encode(pools))
 
+    def publish_batch(self, lines: BatchLines | None) -> None:
+        """Take batch work as it is now, None where none is admitted; readers are told when it changed."""
+        if lines != self._batch:
+            self._batch = lines
+            self._tell("batch", _encode(lines))
+
     def publish_results(self, results: Results) -> None:
         """Take the table of one workload; it stays on the page."""
         self._results.append(results)
@@ -153,6 +161,7 @@ class Hub:
             "standing": self._standing,
             "results": self._results,
             "pools": self._pools,
+            "batch": self._batch,
             "ended": self._ended,
         }
         return self._event("snapshot", _encode(content))

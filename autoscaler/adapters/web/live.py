@@ -18,12 +18,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from autoscaler.adapters.web.asked import Asked, RefusedError
+from autoscaler.adapters.web.batch import BatchAnswers, GangAnswer
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.metrics import exposition
 from autoscaler.adapters.web.server import add_page, harden, running, why_not
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
+from autoscaler.record.batch import BatchBook
 from autoscaler.record.board import Board
 from autoscaler.record.metrics import Process, families
 from autoscaler.record.pool_status import PoolStatus
@@ -35,6 +37,7 @@ STUCK_S = 900.0
 _PROBES = frozenset({"/healthz", "/readyz"})
 _SERVED = (
     "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/past, /api/pools, /api/pools/NAME, "
+    "/api/batch, /api/batch/queues/NAME, /api/batch/gangs/KIND/NAMESPACE/NAME, /api/batch/gangs/KIND/NAME, "
     "/api/overload, /api/overload/NAMESPACE/NAME and /api/snapshot"
 )
 
@@ -60,6 +63,8 @@ class LiveFacts:
     """What shadow mode counted, a value per workload that writes itself as JSON."""
     pools: Callable[[], Sequence[PoolStatus]] = tuple
     """The warm pools, in the order of their names."""
+    batch: BatchBook | None = None
+    """Batch work; None where it is not admitted."""
 
 
 def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Application:
@@ -76,6 +81,7 @@ def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Applicatio
         rejected=facts.rejected,
         pools=facts.pools,
     )
+    batch = BatchAnswers(facts.batch)
     app.router.add_get("/metrics", _metrics(facts))
     app.router.add_get("/healthz", _health(facts))
     app.router.add_get("/readyz", _ready(facts))
@@ -86,6 +92,10 @@ def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Applicatio
         "/api/past": lambda _: asked.of_leader(facts.past),
         "/api/pools": lambda _: asked.of_leader(facts.pools),
         "/api/pools/{name}": lambda request: asked.of_leader(lambda: _pool(facts, request.match_info["name"])),
+        "/api/batch": lambda _: asked.of_leader(batch.lines),
+        "/api/batch/queues/{name}": lambda request: asked.of_leader(lambda: batch.queue(request.match_info["name"])),
+        "/api/batch/gangs/{kind}/{name}": lambda request: asked.of_leader(lambda: _gang(batch, request)),
+        "/api/batch/gangs/{kind}/{namespace}/{name}": lambda request: asked.of_leader(lambda: _gang(batch, request)),
         "/api/overload": lambda request: asked.overloads(request.query),
         "/api/overload/{namespace}/{name}": lambda request: asked.overload(_workload(request)),
     }
@@ -170,11 +180,17 @@ def _pool(facts: LiveFacts, name: str) -> PoolStatus:
     return found
 
 
+def _gang(batch: BatchAnswers, request: web.Request) -> GangAnswer:
+    given = request.match_info
+    return batch.gang(given["kind"], given.get("namespace"), given["name"])
+
+
 def _metrics(facts: LiveFacts) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         # Frames and counts are frozen here; writing them takes long enough to be done beside the loop.
         frames, counts = facts.board.frames(), facts.board.tally.counts()
-        made = families(frames, counts, facts.process(), facts.clock.now(), facts.pools())
+        told = None if facts.batch is None else facts.batch.told()
+        made = families(frames, counts, facts.process(), facts.clock.now(), facts.pools(), batch=told)
         accept, zipped = request.headers.get("Accept", ""), "gzip" in request.headers.get("Accept-Encoding", "")
 
         def write() -> tuple[bytes, str]:

@@ -5,7 +5,7 @@
   const HELD_MS = 3000, LOST_MS = 15000, SAY_MS = 6000, FEW = 6;
   const at = (id) => document.getElementById(id);
   const services = new Map(), rows = new Map();
-  const pools = new Pools.Board(at("pools"));
+  const pools = new Pools.Board(at("pools")), batch = new Batch.Board(at("batch"));
   const table = new Overview.Table(at("lines"), at("find"), at("troubled"), at("found"));
   const seen = new IntersectionObserver((all) => all.forEach((row) => { row.target.service.visible = row.isIntersecting; }), { rootMargin: "300px" });
   let now = 0, speed = 1, spanS = 7200, began = null, lastFrame = null, connected = false, ended = null, dirty = false, said = { text: "", at: -Infinity };
@@ -207,9 +207,11 @@
       stir();
     });
     on("pools", (message) => pools.draw(message));
+    on("batch", (message) => batch.draw(message));
     on("snapshot", (message) => {
       stand(message.standing);
       pools.draw(message.pools);
+      batch.draw(message.batch);
       take(message, true);
       at("results").replaceChildren();
       message.results.forEach(results);

@@ -123,6 +123,34 @@
   verbs: [list, watch, create, patch]
 {{- end -}}
 
+{{- define "headroom.rights.batch" -}}
+- apiGroups: [headroom.dev]
+  resources: [batchqueues]
+  verbs: [list, watch]
+- apiGroups: [headroom.dev]
+  resources: [batchqueues/status]
+  verbs: [patch]
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
+  verbs: [list, watch]
+# Pods and nodes everywhere: what is on a node is what room it has.
+- apiGroups: [""]
+  resources: [pods, nodes]
+  verbs: [list, watch]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list, watch]
+{{- if .scaling }}
+# Sets suspend, and where the pods go. It lets the controller change what any Job runs; RBAC knows nothing narrower.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [patch]
+{{- end }}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
 {{- define "headroom.rights.slots" -}}
 - apiGroups: [""]
   resources: [pods]

@@ -20,6 +20,9 @@
 {{- if and $settings.warm_pools.enabled (not .Values.rbac.nodes) -}}
 {{- fail "settings.warm_pools.enabled is true, but rbac.nodes is false: warm pools are about nodes; set rbac.nodes to true, or leave warm pools out" -}}
 {{- end -}}
+{{- if and $settings.batch.enabled (not .Values.rbac.nodes) -}}
+{{- fail "settings.batch.enabled is true, but rbac.nodes is false: gangs are placed on nodes; set rbac.nodes to true, or leave batch out" -}}
+{{- end -}}
 {{- if and $settings.warm_pools.enabled (eq $settings.warm_pools.namespace .Release.Namespace) -}}
 {{- fail (printf "settings.warm_pools.namespace is %s, where the controller is: slots need a namespace of their own; name another" .Release.Namespace) -}}
 {{- end -}}
