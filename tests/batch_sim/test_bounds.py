@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.sim.batch.bounds import bounds_of, water_filling
+from autoscaler.sim.batch.files import Minutes
 from autoscaler.sim.batch.generate import kueue_baseline, mixed, overstated
 from autoscaler.sim.batch.rivals import RIVALS
 from autoscaler.sim.batch.score import fairness
+from autoscaler.sim.batch.shared import gain
 from autoscaler.sim.batch.work import Tenant
 from tests.batch_sim.cases import case, job, judged, played
 
@@ -94,3 +96,12 @@ def test_kueues_baseline_has_the_published_counts_and_the_floor_of_66_s():
     work_s = sum(each.total_gpus * each.duration_s for each in of.jobs)
     assert work_s / of.total_gpus == pytest.approx(66.0)
     assert bounds_of(of).makespan_s == pytest.approx(66.0)
+
+
+def test_sharing_lets_who_waits_use_what_others_leave_idle():
+    capacity = np.full((2, 2), 8.0)
+    running, pending = np.array([[4.0, 8.0], [4.0, 8.0]]), np.array([[0.0, 8.0], [0.0, 0.0]])
+    found = gain(Minutes(("x", "y"), capacity, running, pending))
+    assert (found.held_gpu_h, found.waiting_gpu_h) == (24 / 60, 8 / 60)
+    assert found.shared_gpu_h == pytest.approx(28 / 60), "four of the eight that wait have room"
+    assert found.worst_tenant_ratio == 1.0

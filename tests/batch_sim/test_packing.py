@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.errors import InputError
+from autoscaler.sim.batch.packed import ours
 from autoscaler.sim.batch.packing import Instance, Packed, best_fit, bound, drawn
 
 law = settings(max_examples=15, deadline=None)
@@ -53,3 +54,13 @@ def test_more_is_asked_for_than_is_free_and_greedy_comes_close():
     assert 0.9 < ratio <= 1.0
     with pytest.raises(InputError, match="0 racks"):
         drawn(0, seed=1)
+
+
+@given(seed=st.integers(0, 10_000))
+@law
+def test_law_our_packing_is_within_the_bound_and_near_it(seed):
+    instance = drawn(4, seed)
+    worth = instance.worth(ours(instance))
+    most = bound(instance)
+    assert worth <= most + 1e-6
+    assert worth >= 0.85 * most

@@ -1,0 +1,216 @@
+"""`loadtests batch`: batch admission under several policies beside bounds: recorded and drawn work, packing, sharing.
+
+Without options all cases with goals run, in minutes; `--only` takes some. `--trace FILE --gpus N` plays a job list of
+your own (the columns of Philly, CSV or gzip), `--load X` the generator. Rows hold mean completion over its bound,
+the worst wait of a gang above 8 GPUs, makespan over its bound, work that lasted over GPU-hours, evictions, GPU-hours
+in vain, and what the worst tenant got of its fair share.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from autoscaler.cli.output import check_writable, write_atomically
+from autoscaler.cli.progress import Meter
+from autoscaler.errors import HeadroomError, InputError
+from autoscaler.sim.batch import files
+from autoscaler.sim.batch.bounds import bounds_of
+from autoscaler.sim.batch.contest import POLICIES, enter, parse
+from autoscaler.sim.batch.generate import KUEUE_FLOOR_S, kueue_baseline, mixed, overstated
+from autoscaler.sim.batch.packed import ours
+from autoscaler.sim.batch.packing import best_fit, bound, drawn
+from autoscaler.sim.batch.score import Score
+from autoscaler.sim.batch.shared import gain
+from autoscaler.sim.batch.work import Case, cluster_of, scaled
+from loadtests.bench.machine import machine
+
+PHILLY = "batch/philly_dev_jobs.csv.gz"
+QUOTA = "batch/philly_quota.csv"
+HELIOS = "batch/helios_earth_vc_minutes_dev.csv.gz"
+PHILLY_GPUS = 500
+WINDOWS = ((33, 7), (17, 7), (2, 40))
+"""(first day, days): the seven days with a load nearest to 0.8 and to 0.95, and all after the first two days."""
+
+TARGETS = {
+    "completion_ratio": {"load 0.8": 1.45, "load 0.95": 2.2},
+    "worst_large_wait_s": "at most EASY's",
+    "kueue_makespan_s": round(1.1 * KUEUE_FLOOR_S, 1),
+    "packing_gap_ratio": 0.02,
+}
+Cases = Callable[[], list[dict[str, object]]]
+"""Plays one kind of case."""
+
+SIMPLE = ("headroom", "headroom-one-queue", "easy", "greedy", "sjf", "drf", "kueue")
+"""Who runs the long window; the others take long, or leave work undone."""
+
+
+def played(case: Case, names: Sequence[str], sample_s: float = 300.0) -> dict[str, object]:
+    """All policies on one case; a table line for each as it is done."""
+    bounds = bounds_of(case)
+    print(f"{case.label}: {len(case.jobs)} jobs, {case.total_gpus} GPUs, load {case.load_ratio:.2f}", flush=True)
+    rows = []
+    with Meter(len(names)) as meter:
+        for name in names:
+            meter.begin(name)
+            rows.append(enter(name, case, bounds, sample_s=sample_s, progress=meter.move))
+            print(line(rows[-1]), flush=True)
+    return {
+        "case": case.label, "jobs": len(case.jobs), "gpus": case.total_gpus, "load_ratio": case.load_ratio,
+        "bounds": asdict(bounds), "policies": [asdict(row) for row in rows],
+    }  # fmt: skip
+
+
+def line(row: Score) -> str:
+    """One policy for a person."""
+    wait_h = None if row.worst_large_wait_s is None else row.worst_large_wait_s / 3600.0
+    figures = (
+        ("completion", row.completion_ratio), ("large wait h", wait_h), ("makespan", row.makespan_ratio),
+        ("useful", row.utilisation), ("in vain", row.lost_ratio), ("worst tenant", row.fairness.worst_ratio),
+    )  # fmt: skip
+    told = "  ".join(f"{name} {'–' if value is None else f'{value:.2f}'}" for name, value in figures)
+    undone = f"  {row.unfinished} undone" if row.unfinished else ""
+    return f"  {row.policy:<20} {told}  {row.evictions} evictions{undone}"
+
+
+def philly(data: Path, first_day: int, days: int, gpus: int = PHILLY_GPUS) -> Case:
+    """A window of the recorded jobs on nodes of 8 GPUs, quotas scaled to them."""
+    jobs = files.philly(data / PHILLY, first_day=first_day, days=days)
+    guarantees = files.quotas(data / QUOTA)
+    tenants = scaled(guarantees, files.tenants_of(jobs, guarantees), gpus)
+    return Case(f"Philly, days {first_day} to {first_day + days - 1}", cluster_of(gpus), tenants, jobs)
+
+
+def generator(seeds: int, seed: int) -> list[dict[str, object]]:
+    """Loads 0.8 and 0.95, told the truth and up to five times too much."""
+    out = []
+    for load in (0.8, 0.95):
+        for at in range(seed, seed + seeds):
+            case = mixed(load=load, seed=at)
+            out.append({"seed": at, **played(case, POLICIES)})
+            out.append({"seed": at, **played(overstated(case, 5.0, at), ("headroom", "easy", "sjf"))})
+    return out
+
+
+def packing(seeds: int, seed: int) -> list[dict[str, object]]:
+    """Racks of 18 nodes, from 1,152 to 9,216 GPUs: how far packings stay below the bound."""
+    out: list[dict[str, object]] = []
+    for racks in (8, 16, 32, 64):
+        for at in range(seed, seed + seeds):
+            instance = drawn(racks, at)
+            most = bound(instance)
+            gaps = {name: 1.0 - instance.worth(who(instance)) / most for name, who in PACKERS.items()}
+            out.append({"gpus": instance.total_gpus, "seed": at, "gap_ratio": gaps})
+            print(f"packing {instance.total_gpus} GPUs, seed {at}: {gaps}", flush=True)
+    return out
+
+
+PACKERS = {"headroom": ours, "best-fit": best_fit}
+
+
+def recorded(data: Path) -> list[dict[str, object]]:
+    """The windows of Philly."""
+    return [played(philly(data, first, days), SIMPLE if days > 7 else POLICIES) for first, days in WINDOWS]
+
+
+def kueue() -> list[dict[str, object]]:
+    """Kueue's baseline; who knows nothing of cohorts would borrow across them."""
+    return [played(kueue_baseline(), ("headroom-guarantees", "headroom", "kueue"), sample_s=1.0)]
+
+
+def helios(data: Path) -> list[dict[str, object]]:
+    """What Helios' virtual clusters would have gained by sharing."""
+    found = asdict(gain(files.minutes(data / HELIOS)))
+    print(f"Helios: {found}", flush=True)
+    return [found]
+
+
+def own(given: argparse.Namespace) -> list[dict[str, object]]:
+    """What the options describe."""
+    names = parse(given.policy)
+    if given.load is not None:
+        case = mixed(load=given.load, seed=given.seed)
+    else:
+        jobs = files.philly(given.trace, first_day=given.day, days=given.days)
+        guarantees = {} if given.quotas is None else files.quotas(given.quotas)
+        tenants = scaled(guarantees, files.tenants_of(jobs, guarantees), given.gpus)
+        case = Case(given.trace.name, cluster_of(given.gpus), tenants, jobs)
+    if given.overstate > 1.0:
+        case = overstated(case, given.overstate, given.seed)
+    return [played(case, names)]
+
+
+def main(arguments: list[str]) -> int:
+    """Play, print a line for each policy, write JSON after every case."""
+    parser = argparse.ArgumentParser(prog="loadtests batch", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the trace files")
+    parser.add_argument("--only", help="only these: generator, philly, kueue, packing, helios")
+    parser.add_argument("--trace", type=Path, help="a job list of your own")
+    parser.add_argument("--gpus", type=int, default=PHILLY_GPUS, help="with --trace: GPUs, on nodes of 8")
+    parser.add_argument("--day", type=int, default=0, help="with --trace: the first day, counted from 0")
+    parser.add_argument("--days", type=int, help="with --trace: how many")
+    parser.add_argument("--quotas", type=Path, help="with --trace: what tenants are guaranteed")
+    parser.add_argument("--load", type=float, help="the generator at this load")
+    parser.add_argument("--overstate", type=float, default=1.0, help="jobs say they run up to this many times too long")
+    parser.add_argument("--policy", default="all", help=f"of --trace and --load: {', '.join(POLICIES)}, or all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=5, help="of what is drawn, from --seed on")
+    parser.add_argument("--json", type=Path, help="write all figures here, after every case")
+    given = parser.parse_args(arguments)
+    command = shlex.join(["python3", "dev.py", "loadtests", "batch", *arguments])
+    cases: dict[str, Cases] = {
+        "generator": lambda: generator(given.seeds, given.seed),
+        "philly": lambda: recorded(given.data),
+        "kueue": kueue,
+        "packing": lambda: packing(given.seeds, given.seed),
+        "helios": lambda: helios(given.data),
+    }
+    about = {"loadtest": "batch", "command": command, "seed": given.seed, "machine": machine(), "targets": TARGETS}
+    results: dict[str, object] = {}
+    try:
+        _refuse(given)
+        check_writable([path for path in (given.json,) if path is not None])
+        mine: dict[str, Cases] = {"own": lambda: own(given)}
+        wanted = mine if given.trace is not None or given.load is not None else _chosen(cases, given.only)
+        for name, play in wanted.items():
+            results[name] = play()
+            if given.json is not None:
+                _write(given.json, {**about, "results": results})
+    except HeadroomError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    except KeyboardInterrupt:
+        print("interrupted: the JSON holds the cases that were done", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _refuse(given: argparse.Namespace) -> None:
+    if given.trace is not None and given.load is not None:
+        raise InputError("--load: the generator has no trace; leave out --trace or --load")
+    if given.gpus < 1 or given.gpus > files.MOST_GPUS:
+        raise InputError(f"--gpus: {given.gpus} cannot be used; give 1 to {files.MOST_GPUS}")
+    if given.day < 0 or (given.days is not None and given.days < 1):
+        raise InputError(f"--day {given.day}, --days {given.days}: give a day from 0 on, and 1 day or more")
+    if not 1.0 <= given.overstate <= 100.0:
+        raise InputError(f"--overstate: {given.overstate} cannot be used; give 1 to 100")
+    if given.seed < 0 or given.seeds < 1:
+        raise InputError(f"--seed {given.seed}, --seeds {given.seeds}: give a seed from 0 on, and 1 of them or more")
+
+
+def _chosen(cases: dict[str, Cases], only: str | None) -> dict[str, Cases]:
+    if only is None:
+        return cases
+    words = only.split(",")
+    strange = sorted(set(words) - set(cases))
+    if strange:
+        raise InputError(f"--only: {', '.join(strange)} not known; choose from {', '.join(cases)}")
+    return {name: cases[name] for name in cases if name in words}
+
+
+def _write(path: Path, report: dict[str, object]) -> None:
+    with write_atomically(path) as file:
+        file.write((json.dumps(report, indent=1, allow_nan=False) + "\n").encode())
