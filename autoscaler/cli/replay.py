@@ -1,5 +1,6 @@
 """`headroom replay`: recorded inputs through the same core again, as they were or under other settings."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from autoscaler.hindsight.replay import Replayed
 
 DAYS: Final = 7.0
+MOST_PROCESSES: Final = 4
+"""More would have too few stretches each to be worth it."""
 OF_PROMETHEUS: Final = ("days", "config", "token_file", "ca_file", "selector", "metric", "query_timeout")
 """Parameters that say nothing about audit files."""
 
@@ -95,7 +98,8 @@ def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay"
 
     if not audit:
         raise InputError("replay: nothing to read; give audit files, or --prometheus URL with --workload NS/NAME")
-    return replay(Recording.of(audit), fit, overlay=overlay, workload=workload)
+    processes = min(MOST_PROCESSES, os.cpu_count() or 1)
+    return replay(Recording.of(audit), fit, overlay=overlay, workload=workload, processes=processes)
 
 
 def _of_prometheus(options: live.PrometheusOptions, workload: str, overlay: "Overlay") -> "Replayed":

@@ -10,6 +10,7 @@ from typing import Final
 
 from autoscaler.core.types import Readings
 from autoscaler.errors import InputError
+from autoscaler.hindsight.crew import Crew, Look, abreast, shared_out, stepped
 from autoscaler.hindsight.history import Series, looks
 from autoscaler.hindsight.overlay import Overlay, SettingError
 from autoscaler.hindsight.recording import MOST_TOLD, Begun, Entry, Fitted, Looked, Recording
@@ -50,8 +51,9 @@ def replay(
     *,
     overlay: Overlay | None = None,
     workload: str | None = None,
+    processes: int = 1,
 ) -> Replayed:
-    """Replay all entries, or those of one workload.
+    """Replay all entries, or those of one workload; stretches that do not depend on each other in several processes.
 
     Raises InputError where nothing in the files can be replayed, naming what was wrong with them.
     """
@@ -59,7 +61,7 @@ def replay(
     whatif = WhatIf(rerun, overlay) if overlay is not None and overlay.changes else None
     done = Replayed(recording, rerun, whatif, [])
     if whatif is None:
-        _side_by_side(done, workload)
+        _side_by_side(done, workload, processes)
     else:
         _one_after_another(done, whatif, workload)
     done.gaps[:0] = recording.gaps
@@ -68,40 +70,27 @@ def replay(
     return done
 
 
-def _side_by_side(done: Replayed, workload: str | None) -> None:
+def _side_by_side(done: Replayed, workload: str | None, processes: int) -> None:
     """Every stretch as it was: they do not depend on each other."""
     for strands in plait(_in_time(done), workload):
-        steps = [_stepped(done, strand) for strand in strands]
-        while steps:
-            drawn = [(each, next(each, None)) for each in steps]
-            turn = [look for _, look in drawn if look is not None]
-            if turn:
-                done.rerun.step_rows(turn)
-            steps = [each for each, look in drawn if look is not None]
+        ours, parts = shared_out(strands, processes)
+        if not parts:
+            abreast(done.rerun, (_stepped(done, strand) for strand in ours))
+            continue
+        with Crew(done.rerun, parts) as crew:
+            abreast(done.rerun, (_stepped(done, strand) for strand in ours))
+            crew.collect()
 
 
-def _stepped(done: Replayed, strand: Strand) -> Iterator[tuple[str, Looked, Readings]]:
-    """A strand's looks, one as each is asked for, with all that stands between them done in its place."""
-    rerun, row = done.rerun, strand.row
-    if strand.begins is not None:
+def _stepped(done: Replayed, strand: Strand) -> Iterator[Look]:
+    """A strand's looks; where its beginning cannot be used that is noted, and it goes on afresh."""
+    if isinstance(strand.begins, Begun):
         try:
-            rerun.begin(strand.begins, row)
+            done.rerun.begin(strand.begins, strand.row)
         except InputError as error:
             done.recording.bad_line(str(error))
-    elif row not in rerun.table.rows and strand.ends is not None:
-        looks = sum(isinstance(entry, Looked) for entry in strand.entries)
-        rerun.unknown += looks
-        rerun.unbegun.update([strand.workload] if looks else [])
-        return
-    for entry in strand.entries:
-        if isinstance(entry, Fitted):
-            rerun.fitted(entry, row)
-        else:
-            yield row, entry, rerun.readings(entry, row)
-    if strand.ends is not None and row in rerun.table.rows and (strand.begins or strand.workload not in rerun.unbegun):
-        rerun.end(strand.ends, row)
-    if strand.over and row in rerun.table.rows:
-        rerun.table.remove(row)
+        strand.begins = None
+    yield from stepped(done.rerun, strand)
 
 
 def _in_time(done: Replayed) -> Iterator[Entry]:

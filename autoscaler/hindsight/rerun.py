@@ -44,6 +44,18 @@ class Difference:
     again: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a part of a replay came to."""
+
+    steps: int
+    compared: int
+    different: int
+    differences: tuple[Difference, ...]
+    memories: int
+    unlike: tuple[str, ...]
+
+
 def unfitted(params: Params) -> Params:
     """The same parameters for a row that asks for no models."""
     return replace(params, without=params.without | {Feature.LEARNED})
@@ -69,6 +81,8 @@ class Rerun:
     """Decisions before a workload's first memory whose beginning is not in the record: they are not made again."""
     unbegun: set[str] = field(default_factory=set)
     """Workloads whose beginning is not in the record: their first decisions rest on what is not known."""
+    afresh: set[str] = field(default_factory=set)
+    """Rows that began with nothing though something may have been remembered."""
     _compiled: Compiled = field(default_factory=Compiled)
     _supplied: set[str] = field(default_factory=set)
     """Rows whose models are in the record."""
@@ -115,12 +129,34 @@ class Rerun:
                 + (f" ({', '.join(parts[:MOST_PARTS])})" if parts else "")
             )
 
+    def pass_over(self, workload: str, looks: int) -> None:
+        """Note looks that cannot be decided on, because what was remembered before them is not known."""
+        if looks:
+            self.unknown += looks
+            self.unbegun.add(workload)
+
+    def counted(self) -> Counted:
+        """What this came to."""
+        return Counted(
+            self.steps, self.compared, self.different, tuple(self.differences), self.memories, tuple(self.unlike)
+        )
+
+    def add(self, part: Counted) -> None:
+        """Add what a part that was replayed elsewhere came to."""
+        self.steps += part.steps
+        self.compared += part.compared
+        self.different += part.different
+        self.memories += part.memories
+        self.unlike += part.unlike
+        self.differences = sorted([*self.differences, *part.differences], key=_instant)[:MOST_DIFFERENT]
+
     def readings(self, looked: Looked, row: str | None = None) -> Readings:
         """The readings of a look, its policy put in force. Raises InputError for a line that is not whole."""
         line, name = looked.line, row or looked.workload
         params = self.policy(looked)
         if name not in self.table.rows:
             self.unbegun.add(line.workload)
+            self.afresh.add(name)
         if name not in self.table.rows or self.params(name) != params:
             self.table.put(name, params)
         seen = line.replicas
@@ -167,8 +203,12 @@ class Rerun:
             self.different += 1
             told = Difference(looked.where, decision.now_s, decision.workload, looked.decision, again)
             # Stretches are replayed side by side: the first in time are told.
-            insort(self.differences, told, key=lambda difference: difference.now_s)
+            insort(self.differences, told, key=_instant)
             del self.differences[MOST_DIFFERENT:]
+
+
+def _instant(difference: Difference) -> float:
+    return difference.now_s
 
 
 def _put_marked(table: Table, name: str, marked: Marked) -> None:

@@ -12,8 +12,8 @@ from typing import Final
 
 from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked
 
-MOST_LOOKS: Final = 50_000
-"""Looks held at a time, some 5 KB each at eight pods; a stretch that is cut off by it goes on in the same row."""
+MOST_LOOKS: Final = 64_000
+"""Looks held at a time, some 5 KB each at eight pods, 300 MB; a stretch that this cuts goes on in the same row."""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ memories and under other settings, and half an hour of sixteen such workloads in
 import argparse
 import json
 import math
+import os
 import tempfile
 import time
 from collections import deque
@@ -161,10 +162,10 @@ def timed_history(series: Series) -> dict[str, object]:
     }
 
 
-def timed(path: Path, changes: tuple[str, ...] = ()) -> tuple[Replayed, float, float]:
+def timed(path: Path, changes: tuple[str, ...] = (), processes: int = 1) -> tuple[Replayed, float, float]:
     """A replay, and its seconds by the clock and of the processor."""
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-    done = replay(Recording.of([path]), fit, overlay=Overlay.of(changes))
+    done = replay(Recording.of([path]), fit, overlay=Overlay.of(changes), processes=processes)
     return done, time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
 
 
@@ -174,6 +175,9 @@ def timed_audit(hours: float, seed: int) -> dict[str, object]:
         folder = Path(name)
         path = audit(folder, int(hours * HOUR_S), seed)
         done, took_s, cpu_s = timed(path)
+        processes = os.cpu_count() or 1
+        shared, shared_s, _ = timed(path, processes=processes)
+        assert shared.rerun.counted() == done.rerun.counted()
         lines = path.read_bytes().splitlines(keepends=True)
         sizes = {
             kind: sum(len(line) for line in lines if line.startswith(prefix))
@@ -190,9 +194,11 @@ def timed_audit(hours: float, seed: int) -> dict[str, object]:
             "different": done.rerun.different,
             "memories": done.rerun.memories,
             "memories_unlike": len(done.rerun.unlike),
-            "seconds": round(took_s, 2),
-            "cpu_s": round(cpu_s, 2),
+            "seconds": round(shared_s, 2),
+            "processes": processes,
             "target_s": TARGET_S,
+            "one_process_s": round(took_s, 2),
+            "one_process_cpu_s": round(cpu_s, 2),
             "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
             "without_memories_cpu_ms_per_decision": round(1000 * alone_cpu_s / alone.rerun.compared, 3),
             "other_settings_cpu_ms_per_decision": round(1000 * other_cpu_s / other.rerun.steps, 3),

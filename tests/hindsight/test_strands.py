@@ -1,13 +1,17 @@
 """Stretches between memories are replayed side by side, and it comes out as from end to end."""
 
 import json
+import os
+import signal
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from autoscaler.cli.replayed import Shown, as_json, text
+from autoscaler.errors import HeadroomError
 from autoscaler.fitting.fit import fit
+from autoscaler.hindsight import crew
 from autoscaler.hindsight import strands as module
 from autoscaler.hindsight.estimates import estimates
 from autoscaler.hindsight.overlay import Overlay
@@ -116,3 +120,36 @@ def test_other_settings_and_estimates_are_the_same_with_memories_and_without(tmp
 def test_other_settings_begin_with_the_first_memory_where_the_record_has_no_beginning(tmp_path: Path) -> None:
     done = again(tmp_path, list(marked()[MEMORIES[0] :]), "max_replicas=8")
     assert (done.rerun.compared, done.rerun.different, done.rerun.unbegun) == (79, 0, set())
+
+
+@pytest.mark.slow
+def test_processes_share_the_stretches_out_and_it_comes_out_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One decision is changed by hand in a stretch of a child, one in a stretch of the parent."""
+    monkeypatch.setattr(crew, "LEAST_LOOKS", 10)
+    given = list(marked())
+    for at in (MEMORIES[0] + 4, MEMORIES[1] + 4):
+        given[at] = given[at].replace(b'"version":1', b'"version": 1')
+    path = write(tmp_path / "audit.jsonl", given)
+    alone, shared = (replay(Recording.of([path]), fit, processes=processes).rerun for processes in (1, 3))
+    assert alone.different == 2
+    assert alone.counted() == shared.counted()
+    assert (shared.steps, shared.memories, shared.unlike) == (100, 4, [])
+
+
+def test_a_process_that_is_ended_ends_the_replay_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "LEAST_LOOKS", 10)
+    monkeypatch.setattr(crew, "_work", lambda answers, *_: os.kill(os.getpid(), signal.SIGKILL))
+    path = write(tmp_path / "audit.jsonl", marked())
+    with pytest.raises(HeadroomError, match="ended from outside"):
+        replay(Recording.of([path]), fit, processes=2)
+
+
+def test_little_work_and_what_rests_on_something_before_it_stay_in_one_process(tmp_path: Path) -> None:
+    (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", marked())]).entries())
+    assert crew.shared_out(held, 4) == (held, [])
+    bare = [line for line in marked() if not line.startswith(memories.PREFIX)]
+    (whole,) = plait(Recording.of([write(tmp_path / "audit.jsonl", bare)]).entries())
+    whole[0].entries *= 60
+    assert crew.shared_out(whole, 4) == (whole, [])

@@ -1,0 +1,114 @@
+"""Stretches of a recording shared out among processes, each with a core of its own.
+
+Enters: strands, of which some begin with a memory and end in one. Leaves: what all of them came to, added up. Children
+are forked, so that what was read is theirs without being sent; where a system cannot fork, one process does it all. A
+strand goes to a child if it needs nothing from before it: no row, no model to be fitted.
+"""
+
+import gc
+import signal
+from collections.abc import Iterable, Sequence
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Final
+
+from autoscaler.core.types import Readings
+from autoscaler.errors import HeadroomError
+from autoscaler.hindsight.recording import Fitted, Looked, Marked
+from autoscaler.hindsight.rerun import Counted, Rerun
+from autoscaler.hindsight.strands import Strand
+
+LEAST_LOOKS: Final = 5_000
+"""Below so many, one second's work, a child is not worth its start."""
+
+Look = tuple[str, Looked, Readings]
+
+
+def shared_out(strands: Sequence[Strand], processes: int) -> tuple[list[Strand], list[list[Strand]]]:
+    """What the caller is to do, and what each child is; no child for little work."""
+    whole = [strand for strand in strands if isinstance(strand.begins, Marked) and strand.over]
+    looks = sum(len(strand.entries) for strand in whole)
+    if processes < 2 or looks < LEAST_LOOKS or "fork" not in get_all_start_methods():
+        return list(strands), []
+    parts = [whole[at::processes] for at in range(1, processes)]
+    away = {id(strand) for part in parts for strand in part}
+    return [strand for strand in strands if id(strand) not in away], parts
+
+
+class Crew:
+    """Children at work on their parts; leaving the block ends those that are not through."""
+
+    def __init__(self, rerun: Rerun, parts: Iterable[Sequence[Strand]]) -> None:
+        self._rerun = rerun
+        self._parts = tuple(parts)
+        self._working: list[tuple[BaseProcess, Connection]] = []
+
+    def __enter__(self) -> "Crew":
+        context = get_context("fork")
+        # What is there now is never freed while children live: looking through it would copy all of its pages.
+        gc.freeze()
+        for part in self._parts:
+            ours, theirs = context.Pipe(duplex=False)
+            child = context.Process(target=_work, args=(theirs, self._rerun, part), daemon=True)
+            child.start()
+            theirs.close()
+            self._working.append((child, ours))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.unfreeze()
+        for child, answers in self._working:
+            child.terminate()
+            child.join()
+            answers.close()
+
+    def collect(self) -> None:
+        """Add what the children counted. Raises HeadroomError where one was ended."""
+        for _, answers in self._working:
+            try:
+                counted: Counted = answers.recv()
+            except EOFError as error:
+                raise HeadroomError("a process of the replay was ended from outside; start it again") from error
+            self._rerun.add(counted)
+
+
+def _work(answers: Connection, parent: Rerun, part: Sequence[Strand]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at the terminal is the parent's to answer
+    gc.disable()
+    rerun = Rerun(parent.fit)
+    abreast(rerun, (stepped(rerun, strand) for strand in part))
+    answers.send(rerun.counted())
+
+
+def abreast(rerun: Rerun, strands: Iterable[Iterable[Look]]) -> None:
+    """Step strands together, one look of each at a time, until all are through."""
+    steps = [iter(each) for each in strands]
+    while steps:
+        drawn = [(each, next(each, None)) for each in steps]
+        turn = [look for _, look in drawn if look is not None]
+        if turn:
+            rerun.step_rows(turn)
+        steps = [each for each, look in drawn if look is not None]
+
+
+def stepped(rerun: Rerun, strand: Strand) -> Iterable[Look]:
+    """A strand's looks, one as each is asked for, with all that stands between them done in its place.
+
+    Raises InputError for a beginning that cannot be used.
+    """
+    row = strand.row
+    if strand.begins is not None:
+        rerun.begin(strand.begins, row)
+    elif row not in rerun.table.rows and strand.ends is not None:
+        rerun.pass_over(strand.workload, sum(isinstance(entry, Looked) for entry in strand.entries))
+        return
+    for entry in strand.entries:
+        if isinstance(entry, Fitted):
+            rerun.fitted(entry, row)
+        else:
+            yield row, entry, rerun.readings(entry, row)
+    if strand.ends is not None and row in rerun.table.rows and row not in rerun.afresh:
+        rerun.end(strand.ends, row)
+    if strand.over and row in rerun.table.rows:
+        rerun.table.remove(row)
