@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_writer import BatchWriter
@@ -35,6 +36,7 @@ MOST_NOTES: Final = 50
 REMEMBER_S: Final = 60.0
 """How often what queues used is written down, while nothing else is."""
 
+LOG: Final = structlog.get_logger("headroom")
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 
 
@@ -109,6 +111,8 @@ class BatchTelling:
         done = await self._writer.status(queue.name, status)
         if done.became is Became.DONE:
             self._gists[queue.name], self._written_s[queue.name] = gist, told.now_s
+        else:
+            LOG.warning("a batch queue's status is not written", queue=queue.name, why=done.words)
         return done.became is Became.DONE
 
     def _note(self, books: Books, told: BatchTold) -> None:
