@@ -215,6 +215,7 @@ class Books:
 
     def _runs(self, work: Work, gang: Gang, now_s: float) -> None:
         name = work.name
+        self.plans.pop(name, None)
         if name not in self.room.runs.all:
             self.room.cancel(name, now_s)  # somebody let it in by hand: it runs, whether it was its turn or not
             self.places.adopt(work)

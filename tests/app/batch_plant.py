@@ -1,0 +1,170 @@
+"""A cluster in memory behind the real reading of it: Jobs, nodes and pods are objects as the API server shows them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_objects import Job, WorkPod
+from autoscaler.adapters.kube.batch_work import Work, of_job
+from autoscaler.adapters.kube.informer import Change
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pods import Node
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.api.batch_queue import BatchQueueSpec, ShapeQuota
+from autoscaler.api.batch_tree import QueueSeen, compile_shapes, tree_of
+from autoscaler.api.shapes import Shape
+from autoscaler.app.batch_books import Books
+from autoscaler.core.batch.params import BatchParams
+from autoscaler.runtime.clock import ScaledClock
+
+SHAPES = {"h100": Shape(sku="h100")}
+START_S = 1_700_000_000.0
+
+
+class BatchPlant:
+    """Nodes, pods and Jobs of the namespace `ns`; what the books order is done when a test says so."""
+
+    def __init__(self, nodes: Mapping[str, int], **quota: int) -> None:
+        self.now_s = START_S
+        scope = BatchScope(SHAPES, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"))
+        self.cluster = BatchCluster(cast(KubeApi, None), ScaledClock(origin_s=START_S), scope, lambda: None)
+        self._objects: dict[str, Any] = {}
+        self._versions = 0
+        self.cluster._classes._cache.put(PriorityClass(Meta("batch"), -20))
+        for name, gpus in nodes.items():
+            self.node(name, gpus)
+        spec = BatchQueueSpec(quotas=(ShapeQuota(shape="h100", **quota),), namespaces=("ns",))
+        self._tree = tree_of({"team": QueueSeen(spec)}, SHAPES)
+        self.books = self.begin()
+
+    def begin(self, saved: Mapping[str, Any] | None = None) -> Books:
+        """Books written from the cluster alone."""
+        self.cluster.touched()
+        self.books = Books(self.cluster, SHAPES, BatchParams(compile_shapes(SHAPES), self._tree.queues), self._tree)
+        self.books.begin(saved or {}, self.now_s)
+        return self.books
+
+    def look(self, after_s: float = 1.0) -> None:
+        """Look and decide, a while later."""
+        self.now_s += after_s
+        self.books.take_in(self.cluster.touched(), self.now_s)
+        self.books.decide(self.now_s)
+        assert self.books.room.contradictions() == []
+
+    def due(self) -> list[str]:
+        """The Jobs that are to start now."""
+        return [work.ref.name for work, _ in self.books.due_starts(self.now_s)]
+
+    def start(self, *, heard: bool = True) -> list[str]:
+        """Start what is due, as the writer would; the Jobs."""
+        names = []
+        for work, plan in list(self.books.due_starts(self.now_s)):
+            names.append(work.ref.name)
+            placement = msgspec.json.encode(plan).decode()
+            found = self._objects[f"job/{work.ref.name}"]
+            meta = {**found["metadata"], "annotations": {"headroom.dev/placement": placement}}
+            meta["generation"] += 1
+            self._put_job({**found, "metadata": meta, "spec": {**found["spec"], "suspend": False}}, heard=heard)
+        return names
+
+    def stop(self) -> list[str]:
+        """Stop what is to stop; the Jobs."""
+        names = [work.ref.name for work, _ in self.books.due_stops()]
+        for name in names:
+            self.edit(name, suspend=True)
+        return names
+
+    def node(self, name: str, gpus: int, **spec: Any) -> None:
+        """A node comes, or changes."""
+        labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": "H100"}
+        status = {
+            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "512Gi"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        meta = {"name": name, "labels": labels}
+        self._feed(self.cluster._on_node, name, {"metadata": meta, "spec": spec, "status": status}, Node)
+
+    def job(self, name: str, pods: int = 1, gpus: int = 8, **meta: Any) -> None:
+        """A suspended Job comes."""
+        self._put_job({
+            "metadata": {
+                "name": name, "namespace": "ns", "uid": name, "generation": 1, "labels": {"headroom.dev/queue": "team"},
+                "creationTimestamp": "2023-11-14T22:13:20Z", **meta,
+            },
+            "spec": {
+                "suspend": True, "parallelism": pods, "completions": pods,
+                "template": {"spec": {"priorityClassName": "batch", "containers": [_box(gpus)]}},
+            },
+        })  # fmt: skip
+
+    def edit(self, name: str, **spec: Any) -> None:
+        """A Job is edited."""
+        found = self._objects[f"job/{name}"]
+        meta = {**found["metadata"], "generation": found["metadata"]["generation"] + 1}
+        self._put_job({**found, "metadata": meta, "spec": {**found["spec"], **spec}})
+
+    def end(self, name: str) -> None:
+        """A Job ends well."""
+        found = self._objects[f"job/{name}"]
+        self._put_job({**found, "status": {"conditions": [{"type": "Complete", "status": "True"}]}})
+
+    def pod(self, name: str, node: str = "", gpus: int = 8, job: str = "", phase: str = "Pending") -> None:
+        """A pod comes, is bound, or ends."""
+        owners = [{"kind": "Job", "name": job, "uid": job, "controller": True}] if job else []
+        meta = {
+            "name": name, "namespace": "ns", "uid": name, "ownerReferences": owners,
+            "creationTimestamp": "2023-11-14T22:13:20Z",
+        }  # fmt: skip
+        spec = {"nodeName": node, "containers": [_box(gpus)]}
+        self._feed(
+            self.cluster._on_pod, f"ns/{name}", {"metadata": meta, "spec": spec, "status": {"phase": phase}}, WorkPod
+        )
+
+    def gone(self, *names: str) -> None:
+        """Pods are gone."""
+        for name in names:
+            self.cluster._on_pod(Change(f"ns/{name}", self._objects.pop(f"ns/{name}"), None))
+
+    def delete(self, name: str) -> None:
+        """A Job is gone."""
+        self._objects.pop(f"job/{name}")
+        self.cluster._on_job(Change(f"ns/{name}", Job(), None))
+
+    def work(self, name: str) -> Work:
+        """A Job as it is read."""
+        return self.cluster.works[f"job/ns/{name}"]
+
+    def on_server(self, name: str) -> Work:
+        """A Job as the server has it, whether it was heard of or not."""
+        found = of_job(msgspec.convert(self._objects[f"job/{name}"], Job, strict=False), self.now_s)
+        assert found is not None
+        return found
+
+    def lose(self, node: str) -> None:
+        """A node is gone."""
+        self.cluster._on_node(Change(node, self._objects.pop(node), None))
+
+    def free(self) -> dict[str, int]:
+        """Free GPUs by node, by the books."""
+        estate = self.books.room.ledger.estate
+        return {node.name: int(free) for node, free in zip(estate.nodes, estate.free, strict=True)}
+
+    def _put_job(self, found: dict[str, Any], *, heard: bool = True) -> None:
+        self._versions += 1
+        found["metadata"]["resourceVersion"] = str(self._versions)
+        name = found["metadata"]["name"]
+        self._objects[f"job/{name}"] = found
+        if heard:
+            self.cluster._on_job(Change(f"ns/{name}", None, msgspec.convert(found, Job, strict=False)))
+
+    def _feed(self, hear: Callable[[Change[Any]], None], key: str, found: dict[str, Any], kind: type[Any]) -> None:
+        old, new = self._objects.get(key), msgspec.convert(found, kind, strict=False)
+        self._objects[key] = new
+        hear(Change(key, old, new))
+
+
+def _box(gpus: int) -> dict[str, Any]:
+    return {"resources": {"limits": {"nvidia.com/gpu": str(gpus)} if gpus else {}}}

@@ -1,0 +1,229 @@
+"""The books of batch admission beside a cluster in memory: what is due after each thing that may happen between."""
+
+from itertools import pairwise
+
+import pytest
+
+from autoscaler.app.batch_books import RETRY_S, START_WITHIN_S
+from tests.app.batch_plant import BatchPlant
+
+pytestmark = pytest.mark.looptime
+
+FOUR = {f"n{at}": 8 for at in range(4)}
+
+
+async def test_a_gang_is_due_once_and_holds_its_place_before_a_pod_of_it_is_bound() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("train", pods=3)
+    plant.look()
+    assert plant.due() == ["train"]
+    assert plant.start() == ["train"]
+    plant.job("next", pods=2)
+    plant.look()
+    assert plant.due() == []
+    assert sum(plant.free().values()) == 8
+
+
+async def test_books_that_are_begun_anew_know_a_gang_by_its_object_before_a_pod_of_it_is_bound() -> None:
+    """The moment in which a restart would let two gangs onto the same GPUs."""
+    plant = BatchPlant(FOUR)
+    plant.job("train", pods=3)
+    plant.look()
+    plant.start()
+    plant.job("next", pods=2)
+    plant.begin()
+    plant.look()
+    assert plant.due() == []
+    assert sum(plant.free().values()) == 8
+
+
+async def test_an_answer_of_the_server_is_believed_before_the_watch_shows_it_and_never_an_older_one_after() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("train")
+    plant.look()
+    before = plant.work("train")
+    plant.start(heard=False)
+    plant.cluster.written(plant.on_server("train"))
+    plant.look()
+    assert plant.due() == []
+    assert not plant.work("train").suspended
+    assert plant.work("train").generation > before.generation
+    plant.cluster.written(before)
+    assert not plant.work("train").suspended
+
+
+async def test_who_may_wander_over_its_nodes_is_alone_on_them_until_it_is_bound_whole() -> None:
+    """Three pods of two GPUs, one planned beside a stranger: were all on the other node, four GPUs more had no room."""
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.pod("stranger", "n0", gpus=6, phase="Running")
+    plant.job("wide", pods=3, gpus=2)
+    plant.look()
+    assert {put.node: put.pods for put in plant.books.plans["job/ns/wide"]} == {"n0": 1, "n1": 2}
+    plant.job("beside", gpus=4)
+    plant.look()
+    assert plant.start() == ["wide"]
+    plant.look()
+    assert plant.due() == [], "a place is kept for it, and it is not let in yet"
+    assert sum(plant.free().values()) == 0
+    for at, node in enumerate(("n0", "n1", "n1")):
+        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
+    plant.look()
+    assert plant.due() == ["beside"]
+
+
+async def test_a_booking_follows_pods_that_were_bound_otherwise_than_planned() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8, "n2": 8})
+    for at in range(3):
+        plant.pod(f"stranger-{at}", f"n{at}", gpus=4, phase="Running")
+    plant.job("wide", pods=5, gpus=2)
+    plant.look()
+    planned = {put.node: put.pods for put in plant.books.plans["job/ns/wide"]}
+    assert sorted(planned.values()) == [1, 2, 2]
+    plant.start()
+    fullest, least = max(planned, key=lambda node: planned[node]), min(planned, key=lambda node: planned[node])
+    nodes = [node for node, pods in planned.items() for _ in range(pods)]
+    nodes[nodes.index(fullest)] = least
+    for at, node in enumerate(nodes):
+        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
+    plant.look()
+    assert plant.free()[fullest] == 2
+    assert plant.free()[least] == 0
+    assert plant.books.is_running("job/ns/wide")
+
+
+async def test_a_gang_that_is_not_bound_whole_in_time_is_stopped_whole_and_left_alone_for_a_while() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("half", pods=2)
+    plant.look()
+    plant.start()
+    plant.pod("half-0", "n0", job="half")
+    plant.pod("half-1", job="half")
+    plant.look(START_WITHIN_S - 2.0)
+    assert plant.stop() == []
+    plant.look(4.0)
+    assert plant.stop() == ["half"]
+    plant.look()
+    assert sum(plant.free().values()) < 32, "its pods are there still"
+    plant.gone("half-0", "half-1")
+    plant.look()
+    assert plant.due() == []
+    assert sum(plant.free().values()) == 32
+    plant.look(RETRY_S + 1.0)
+    assert plant.due() == ["half"]
+
+
+async def test_pods_that_ran_and_ended_at_once_had_found_their_places() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("short", pods=2)
+    plant.look()
+    plant.start()
+    for at in range(2):
+        plant.pod(f"short-{at}", f"n{at}", job="short", phase="Succeeded")
+    plant.look()
+    plant.look(2 * START_WITHIN_S)
+    assert plant.stop() == []
+
+
+async def test_a_start_that_met_another_version_waits_for_the_next_one_and_is_given_up_without() -> None:
+    plant = BatchPlant({"n0": 8})
+    plant.job("edited")
+    plant.look()
+    plant.books.was_changed(plant.work("edited"), "409", plant.now_s)
+    assert plant.due() == []
+    assert sum(plant.free().values()) == 0, "what it was given is its own meanwhile"
+    plant.edit("edited", backoffLimit=1)
+    plant.look()
+    assert plant.due() == ["edited"]
+    plant.books.was_changed(plant.work("edited"), "422: a policy", plant.now_s)
+    plant.look(RETRY_S + 1.0)
+    assert plant.due() == []
+    assert sum(plant.free().values()) == 8
+    assert plant.books.notes["job/ns/edited"].words == "422: a policy"
+
+
+async def test_a_start_that_is_refused_again_and_again_is_tried_less_and_less_often() -> None:
+    plant = BatchPlant({"n0": 8})
+    plant.job("refused")
+    tries = []
+    for _ in range(200):
+        plant.look(5.0)
+        if plant.due():
+            tries.append(plant.now_s)
+            plant.books.was_refused(plant.work("refused"), "no", plant.now_s)
+    gaps = [after - before for before, after in pairwise(tries)]
+    assert len(tries) <= 9
+    assert gaps == sorted(gaps)
+
+
+async def test_a_start_that_nobody_answered_is_written_again_and_its_gpus_stay_kept() -> None:
+    plant = BatchPlant({"n0": 8})
+    plant.job("lost")
+    plant.look()
+    plant.books.was_lost(plant.work("lost"), plant.now_s)
+    assert plant.due() == []
+    plant.job("thief")
+    plant.look(3.0)
+    assert plant.due() == ["lost"]
+
+
+async def test_a_gang_whose_width_is_edited_before_it_starts_is_decided_anew() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("wide", pods=4)
+    plant.look()
+    plant.edit("wide", parallelism=1)
+    plant.look()
+    assert [put.pods for put in plant.books.plans["job/ns/wide"]] == [1]
+    assert sum(plant.free().values()) == 24
+
+
+async def test_a_deleted_job_holds_nothing_but_what_its_pods_hold_still() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("gone", pods=2)
+    plant.look()
+    plant.start()
+    for at, put in enumerate(plant.work("gone").put):
+        plant.pod(f"gone-{at}", put.node, job="gone")
+    plant.look()
+    plant.delete("gone")
+    plant.look()
+    assert sum(plant.free().values()) == 16
+    plant.gone("gone-0", "gone-1")
+    plant.look()
+    assert sum(plant.free().values()) == 32
+
+
+async def test_a_job_that_somebody_starts_by_hand_counts_and_one_that_somebody_stops_waits_again() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8}, limit=8)
+    plant.job("first")
+    plant.job("byhand")
+    plant.look()
+    assert plant.start() == ["first"]
+    plant.edit("byhand", suspend=False)
+    plant.pod("byhand-0", "n1", job="byhand")
+    plant.look()
+    assert sum(plant.free().values()) == 0
+    assert plant.stop() == [], "it is not for us to stop it"
+    plant.pod("first-0", "n0", job="first")
+    plant.look()
+    plant.edit("first", suspend=True)
+    plant.look()
+    assert plant.due() == [], "its pod is there still, and the queue's limit is reached"
+    plant.gone("first-0")
+    plant.end("byhand")
+    plant.gone("byhand-0")
+    plant.look()
+    assert plant.due() == ["first"]
+
+
+async def test_a_node_that_is_lost_stops_its_gangs_whole() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("wide", pods=2)
+    plant.look()
+    plant.start()
+    nodes = [put.node for put in plant.work("wide").put]
+    for at, node in enumerate(nodes):
+        plant.pod(f"wide-{at}", node, job="wide")
+    plant.look()
+    plant.lose(nodes[0])
+    plant.look()
+    assert plant.stop() == ["wide"]
