@@ -5,6 +5,7 @@ import sys
 
 NAMES = {
     "batch": "batch admission beside bounds: recorded and drawn jobs under several policies, packing, sharing",
+    "compare": "one scenario scaled by Headroom, and by KEDA and HPA on the length of the queue, side by side",
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",
     "run": "one scenario on a real control plane, with real traffic and real servers, and what the simulator says",

@@ -22,8 +22,9 @@ from autoscaler.adapters.kube.scaling import Target as Scaled
 from autoscaler.errors import HeadroomError
 from autoscaler.runtime.clock import WallClock
 from loadtests.run.pods import MODEL, Life, Pods
-from loadtests.run.scenario import Scenario
-from loadtests.run.usage import usage
+from loadtests.run.scalers import NAME, NAMESPACE, UP_S, Scaler, scaler
+from loadtests.run.scenario import Scaling, Scenario
+from loadtests.run.usage import Usage, usage
 from loadtests.traffic.crew import Crew
 from loadtests.traffic.live import View
 from loadtests.traffic.log import read_log
@@ -32,16 +33,12 @@ from loadtests.traffic.run import Plan, execute
 from loadtests.traffic.sender import Ended
 from loadtests.traffic.tally import Tally
 from loadtests.traffic.target import Target
-from tests.cluster.controller import Controller
 from tests.cluster.manifests import deployment
 from tests.cluster.plane import Plane
 from tests.cluster.processes import free_port
 
-NAMESPACE: Final = "load"
-NAME: Final = "chat"
 HOLD: Final = "stage.headroom.dev/hold"
 EVERY_S: Final = 1.0
-UP_S: Final = 60.0
 TIMEOUT_S: Final = 60.0
 """Of a request, from when it was due."""
 
@@ -61,9 +58,12 @@ class Sample:
     leaving: int
     waiting: int
     running: int
+    kv_used_ratio: float
+    """Of the fullest KV cache."""
     busy_s: float
-    controller_cpu_s: float
-    controller_rss_bytes: int
+    scaler_cpu_s: float
+    scaler_rss_bytes: int
+    """Of all processes of what scales: the controller, or KEDA and its Prometheus."""
     harness_cpu_s: float
     """Of this process: the servers, and the following of pods."""
 
@@ -91,10 +91,13 @@ class Course:
 class _Watched:
     """What the run sees of the cluster, and samples."""
 
-    def __init__(self, scenario: Scenario, folder: Path, api: KubeApi, clock: WallClock, port: int) -> None:
+    def __init__(
+        self, scenario: Scenario, folder: Path, api: KubeApi, clock: WallClock, *, port: int, scaler: Scaler
+    ) -> None:
         self.desired = scenario.policy.replicas
         self.samples: list[Sample] = []
         self.crew: Crew | None = None
+        self.scaler = scaler
         self.clock = clock
         self.api = api
         self.pods = Pods(
@@ -110,6 +113,7 @@ class _Watched:
     def _told(self) -> None:
         if self.crew is not None and self.crew.start_s:
             self.crew.aim(self.pods.bases)
+        self.scaler.serve({life.name: life.address for life in self.pods.lives.values() if life.serving})
 
     def _scaled(self, change: Change[Scaled]) -> None:
         if change.new is not None and change.new.spec.replicas is not None:
@@ -127,7 +131,11 @@ class _Watched:
                     return
                 await self.clock.sleep_until(self.clock.monotonic() + 1.0)
 
-    async def sample(self, controller: Controller) -> None:
+    def _used(self) -> Usage:
+        each = [usage(process.pid) for process in self.scaler.processes if process.returncode is None]
+        return Usage(sum(one.cpu_s for one in each), sum(one.rss_bytes for one in each))
+
+    async def sample(self) -> None:
         """Note each second until cancelled."""
         crew, clock = self.crew, self.clock
         assert crew is not None
@@ -135,18 +143,19 @@ class _Watched:
             await clock.sleep_until(clock.monotonic() + 0.05)
         self._told()
         await clock.sleep_until(crew.start_s)
-        before, own_s, busy_s = usage(controller.pid), time.process_time(), self.pods.busy_s
+        before, own_s, busy_s = self._used(), time.process_time(), self.pods.busy_s
         number = 0
         while True:
             pods = self.pods
-            used, lives = usage(controller.pid), pods.lives.values()
+            used, lives = self._used(), pods.lives.values()
             self.samples.append(Sample(
                 at_s=clock.monotonic() - crew.start_s, desired=self.desired,
                 ready=sum(life.serving for life in lives),
                 starting=sum(life.ready_s is None and life.gone_s is None for life in lives),
                 leaving=sum(life.gone_s is not None and life.ended_s is None for life in lives),
-                waiting=pods.waiting, running=pods.running, busy_s=pods.busy_s - busy_s,
-                controller_cpu_s=max(0.0, used.cpu_s - before.cpu_s), controller_rss_bytes=used.rss_bytes,
+                waiting=pods.waiting, running=pods.running, kv_used_ratio=pods.kv_used_ratio,
+                busy_s=pods.busy_s - busy_s,
+                scaler_cpu_s=max(0.0, used.cpu_s - before.cpu_s), scaler_rss_bytes=used.rss_bytes,
                 harness_cpu_s=time.process_time() - own_s,
             ))  # fmt: skip
             number += 1
@@ -162,40 +171,41 @@ async def course(
     logs.mkdir()
     async with AsyncExitStack() as stack:
         connect = KubeApi.connect(kubeconfig=plane.folder / "admin.kubeconfig", clock=clock, qps=500, burst=1000)
-        watched = _Watched(scenario, folder, await stack.enter_async_context(connect), clock, port)
+        api = await stack.enter_async_context(connect)
+        say(f"starting {scenario.policy.replicas} replicas")
+        await asyncio.to_thread(_create, plane, scenario, port)
+        scaling = scaler(plane, scenario, port)
+        stack.callback(scaling.close)
+        watched = _Watched(scenario, folder, api, clock, port=port, scaler=scaling)
         start = await stack.enter_async_context(_beside())
         start(watched.pods.run())
         for informer in watched.informers:
             start(informer.run())
-        say(f"starting {scenario.policy.replicas} replicas")
-        await asyncio.to_thread(_create, plane, scenario, port)
         await _until(lambda: len(watched.pods.bases) == scenario.policy.replicas, clock, "the first replicas")
         watched.pods.stages = watched.pods.later
-        say("starting the controller")
-        controller = Controller(plane, "headroom", watch_namespaces=[NAMESPACE])
-        stack.callback(controller.kill)
-        controller.start()
+        say(f"starting what scales: {scenario.scaling.value}")
         try:
-            await asyncio.to_thread(controller.wait_leading, UP_S)
+            await asyncio.to_thread(scaling.start)
         except AssertionError as error:
-            raise CourseError(f"the controller does not lead: {error}") from error
+            raise CourseError(f"what scales does not come up: {error}") from error
         plan = _plan(scenario, command, watched.pods.bases, logs)
 
         def hired(crew: Crew) -> None:
             watched.crew = crew
-            start(watched.sample(controller))
+            start(watched.sample())
 
         run, tally = await execute(plan, view, hired)
-        end_s, wall_s = clock.monotonic(), time.time()
-        crew, notes = watched.crew, []
+        end_s, wall_s, crew = clock.monotonic(), time.time(), watched.crew
         assert crew is not None
-        if controller.returncode is not None:
-            notes.append(f"the controller ended by itself with {controller.returncode}: {controller.words()[-500:]}")
-        else:
-            await asyncio.to_thread(controller.stop)
+        notes = [
+            f"{process.command[0]} ended by itself with {process.returncode}: {process.words()[-500:]}"
+            for process in scaling.processes
+            if process.returncode is not None
+        ]
+        await asyncio.to_thread(scaling.close)
         return Course(
             run, tally, wall_s - (end_s - crew.start_s), watched.samples, list(watched.pods.lives.values()),
-            crew.start_s, end_s, read_log(logs), controller.decisions(), notes,
+            crew.start_s, end_s, read_log(logs), scaling.decisions(), notes,
         )  # fmt: skip
 
 
@@ -223,7 +233,7 @@ def _plan(scenario: Scenario, command: str, bases: tuple[str, ...], logs: Path) 
 
 
 def _create(plane: Plane, scenario: Scenario, port: int) -> None:
-    policy = scenario.policy
+    policy, direct = scenario.policy, scenario.scaling is Scaling.DIRECT
     settings = {
         "scale": "true", "slo-ttft-s": f"{policy.ttft:g}", "min-replicas": str(policy.min_replicas),
         "max-replicas": str(policy.max_replicas), "engine": scenario.engine.pages,
@@ -231,7 +241,7 @@ def _create(plane: Plane, scenario: Scenario, port: int) -> None:
     plane.kubectl("create", "namespace", NAMESPACE)
     plane.apply(deployment(
         NAMESPACE, NAME, port, replicas=policy.replicas, stages={"hold": "ready"}, gpus=scenario.engine.gpus,
-        annotations={f"headroom.dev/{name}": value for name, value in settings.items()},
+        annotations={f"headroom.dev/{name}": value for name, value in settings.items()} if direct else {},
     ))  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 Enters: a course and a prediction. Leaves: a record of plain values. It says nothing that is not in them.
 """
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +15,14 @@ from loadtests.bench.machine import machine
 from loadtests.run.course import Course
 from loadtests.run.measured import Figures, FloatArray, figures, gpu_hours
 from loadtests.run.predicted import Prediction
-from loadtests.run.scenario import Scenario
+from loadtests.run.scenario import Scaling, Scenario
+from loadtests.run.verdict import GOAL_RATIO, Cause, WhatIf, causes, what_ifs
 from loadtests.traffic.report import record as traffic_record
 
 SCOPE: Final = "control loop, not GPU"
+LABELS: Final = {
+    Scaling.DIRECT: "Headroom", Scaling.KEDA: "Headroom through KEDA", Scaling.KEDA_QUEUE: "KEDA and HPA on the queue",
+}  # fmt: skip
 HOURS_RATIO: Final = 0.05
 ATTAINMENT_POINTS: Final = 2.0
 RECOVERY_RATIO: Final = 0.10
@@ -30,6 +35,8 @@ class Fidelity:
     name: str
     measured: float | None
     predicted: float | None
+    span: tuple[float, float]
+    """Between which the simulator's runs lie, by when pages are read."""
     apart: float | None
     """In the words of `unit`; None where one of the two is not there."""
     unit: str
@@ -40,6 +47,11 @@ class Fidelity:
         """Whether the prediction is as near as is asked; None where it cannot be told."""
         return None if self.apart is None else abs(self.apart) <= self.allowed
 
+    @property
+    def within(self) -> bool:
+        """Whether what was measured lies among the simulator's runs."""
+        return self.measured is not None and self.span[0] <= self.measured <= self.span[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -49,9 +61,19 @@ class Document:
     name: str
     course: Course
     measured: Figures
-    prediction: Prediction
+    prediction: Prediction | None
+    """None where the simulator does not have what scales."""
     fidelity: tuple[Fidelity, ...]
     """Empty for a run that was cut."""
+    causes: Counter[Cause]
+    """Seconds in which late requests waited, by what they waited for."""
+    what_ifs: tuple[WhatIf, ...] = ()
+    """Where too many were late: what the simulator says would have helped; see `advised`."""
+
+    @property
+    def label(self) -> str:
+        """What scales, in words."""
+        return LABELS[self.scenario.scaling]
 
     @property
     def cut(self) -> bool:
@@ -59,11 +81,19 @@ class Document:
         return self.course.run.ended != "done"
 
 
-def document(scenario: Scenario, path: Path, course: Course, prediction: Prediction) -> Document:
+def document(scenario: Scenario, path: Path, course: Course, prediction: Prediction | None) -> Document:
     """Judge a course."""
     measured = judged(scenario, course)
-    compared = () if course.run.ended != "done" else _fidelity(measured, prediction.figures)
-    return Document(scenario, path.name, course, measured, prediction, compared)
+    whole = course.run.ended == "done"
+    fidelity = _fidelity(measured, prediction) if whole and prediction is not None else ()
+    found = causes(scenario, course, _ttft_s(course.run.schedule.due_s, course))
+    return Document(scenario, path.name, course, measured, prediction, fidelity, found)
+
+
+def advised(document: Document, folder: Path) -> Document:
+    """The document with what would have helped, where the simulator has what scales and too many were late."""
+    few = document.prediction is not None and document.measured.attainment_ratio < GOAL_RATIO
+    return replace(document, what_ifs=tuple(what_ifs(document.scenario, folder))) if few else document
 
 
 def judged(scenario: Scenario, course: Course) -> Figures:
@@ -93,9 +123,11 @@ def as_json(document: Document) -> dict[str, object]:
         "machine": machine(),
         "ended": course.run.ended,
         "measured": document.measured.as_json(),
-        "predicted": document.prediction.figures.as_json(),
-        "fidelity": [{**asdict(row), "held": row.held} for row in document.fidelity],
-        "controller": controller_use(course),
+        "predicted": None if document.prediction is None else document.prediction.figures.as_json(),
+        "fidelity": [{**asdict(row), "held": row.held, "within": row.within} for row in document.fidelity],
+        "late_seconds_by_cause": {cause.name.lower(): count for cause, count in document.causes.most_common()},
+        "what_if": [{"change": each.change, **each.figures.as_json()} for each in document.what_ifs],
+        "scaler": scaler_use(course),
         "harness": {"cpu_s": round(course.samples[-1].harness_cpu_s, 2) if course.samples else None},
         "traffic": traffic_record(course.run, course.tally),
         "samples": [asdict(sample) for sample in course.samples],
@@ -109,13 +141,13 @@ def as_json(document: Document) -> dict[str, object]:
     }  # fmt: skip
 
 
-def controller_use(course: Course) -> dict[str, float | None]:
-    """Cores and memory of the controller and its children while the load lasted."""
+def scaler_use(course: Course) -> dict[str, float | None]:
+    """Cores and memory of what scales, its children among it, while the load lasted."""
     if not course.samples:
         return {"cores": None, "most_rss_mib": None}
     last = course.samples[-1]
-    most = max(sample.controller_rss_bytes for sample in course.samples)
-    cores = max(sample.controller_cpu_s for sample in course.samples) / max(last.at_s, 1.0)
+    most = max(sample.scaler_rss_bytes for sample in course.samples)
+    cores = max(sample.scaler_cpu_s for sample in course.samples) / max(last.at_s, 1.0)
     return {"cores": round(cores, 3), "most_rss_mib": round(most / 2**20, 1)}
 
 
@@ -144,13 +176,16 @@ def _held(course: Course, until_s: float) -> tuple[float, float]:
     return warming_s, held_s
 
 
-def _fidelity(measured: Figures, told: Figures) -> tuple[Fidelity, ...]:
+def _fidelity(measured: Figures, prediction: Prediction) -> tuple[Fidelity, ...]:
+    told = prediction.figures
+    low, high = prediction.attainment
     hours, other = measured.gpu_hours.total, told.gpu_hours.total
     points = 100.0 * (told.attainment_ratio - measured.attainment_ratio)
     rows = [
-        Fidelity("GPU-hours", hours, other, 100.0 * (other / hours - 1.0), "%", 100.0 * HOURS_RATIO),
+        Fidelity("GPU-hours", hours, other, prediction.hours, 100.0 * (other / hours - 1.0), "%", 100.0 * HOURS_RATIO),
         Fidelity(
-            "in time, %", 100.0 * measured.attainment_ratio, 100.0 * told.attainment_ratio, points, "points",
+            "in time, %", 100.0 * measured.attainment_ratio, 100.0 * told.attainment_ratio,
+            (100.0 * low, 100.0 * high), points, "points",
             ATTAINMENT_POINTS,
         ),
     ]  # fmt: skip
@@ -161,7 +196,10 @@ def _fidelity(measured: Figures, told: Figures) -> tuple[Fidelity, ...]:
         elif told.recovery_s == 0.0:
             apart = 0.0
         rows.append(
-            Fidelity("recovery, s", measured.recovery_s, told.recovery_s, apart, "%", 100.0 * RECOVERY_RATIO)
+            Fidelity(
+                "recovery, s", measured.recovery_s, told.recovery_s, prediction.recovery_s, apart, "%",
+                100.0 * RECOVERY_RATIO,
+            )
         )  # fmt: skip
     return tuple(rows)
 

@@ -1,16 +1,16 @@
 "use strict";
-/* A run second by second: five charts over one time, with one cursor. */
-(() => {
-  const { make, figure } = Charts, content = JSON.parse(document.getElementById("content").textContent);
+/* Runs second by second: each has five charts over one time, and all share one cursor. */
+JSON.parse(document.getElementById("content").textContent).forEach((content, index) => {
+  const { make, figure } = Charts, host = document.getElementById(`run-${index}`);
   const { x, end_s: end, objective_s: objective } = content, seconds = (at) => `${figure(at)} s`;
-  const find = (kind, key) => document.querySelector(`[data-${kind}="${key}"]`);
+  const find = (kind, key) => host.querySelector(`[data-${kind}="${key}"]`);
   const held = x.map((_at, i) => content.ready[i] + content.starting[i]);
   const most = (row) => row.reduce((top, value) => Math.max(top, value ?? 0), 0);
 
   function legend(key, title, rows, at) {
-    const host = find("legend", key);
-    host.replaceChildren(document.createElement("h3"));
-    host.firstChild.textContent = title + (at === null ? "" : ` at ${seconds(at)}`);
+    const caption = find("legend", key);
+    caption.replaceChildren(document.createElement("h3"));
+    caption.firstChild.textContent = title + (at === null ? "" : ` at ${seconds(at)}`);
     for (const [label, ink, kind, value] of rows) {
       const one = document.createElement("span"), swatch = document.createElement("i"), bold = document.createElement("b");
       swatch.className = `swatch ${kind}`;
@@ -18,7 +18,7 @@
       if (kind === "area") swatch.style.background = `color-mix(in srgb, var(${ink}) 22%, transparent)`;
       bold.textContent = value;
       one.append(swatch, `${label} `, bold);
-      host.append(one);
+      caption.append(one);
     }
   }
 
@@ -27,15 +27,16 @@
       line.label, line.ink, line.dash ? "dash" : line.fill ? "area" : "", i === null ? `most ${figure(most(line.row))}` : figure(line.row[i]),
     ]), i === null ? null : xs[i]);
     const drawn = make(find("plot", key), { sync: "all", height: () => (innerWidth <= 640 ? Math.min(height, 120) : height), legend: say, ...options, series: lines });
-    drawn.say(`${title}: ${lines.map((line) => `${line.label} at most ${figure(most(line.row))}`).join(", ")}`);
+    drawn.say(`${content.label}: ${title}: ${lines.map((line) => `${line.label} at most ${figure(most(line.row))}`).join(", ")}`);
     drawn.set({ x: xs, rows: lines.map((line) => line.row), from: 0, to: end, now: null, band: null, blind: [] });
     say(null);
   }
 
+  const said = content.predicted ? [{ label: "ready, as the simulator says", ink: "--bad", step: true, width: 1, dash: [3, 3], row: content.predicted }] : [];
   chart("load", "Requests due, each second", 110, x, [{ label: "due", ink: "--load", width: 1.25, row: content.load }]);
   chart("replicas", "Replicas", 170, x, [
     { label: "ready or starting", ink: "--start", step: true, width: 1, row: held }, { label: "ready", ink: "--ready", fill: "--ready-fill", step: true, width: 1.25, row: content.ready },
-    { label: "asked for", ink: "--order", step: true, width: 1, row: content.desired }, { label: "ready, as the simulator says", ink: "--bad", step: true, width: 1, dash: [3, 3], row: content.predicted },
+    { label: "asked for", ink: "--order", step: true, width: 1, row: content.desired }, ...said,
   ], { whole: true, floorTop: 2, between: { series: [1, 2], fill: "--start-fill" } });
   chart("queue", "Requests in the engines", 130, x, [
     { label: "waiting", ink: "--queue", fill: "--queue-fill", width: 1.25, row: content.waiting }, { label: "in a batch", ink: "--load", width: 1, row: content.running },
@@ -43,5 +44,5 @@
   chart("ttft", `Seconds to the first token, by when the request was due; the objective is ${figure(objective)} s`, 130, content.ttft.x, [
     { label: "p99", ink: "--queue", width: 1.25, row: content.ttft.p99 }, { label: "p50", ink: "--load", width: 1.25, row: content.ttft.p50 },
   ], { sync: "latency", floorTop: objective * 1.25, limit: () => objective });
-  chart("controller", "Cores of the controller", 90, x, [{ label: "cores", ink: "--ready", width: 1.25, row: content.cores }], { axis: true, tick: (s) => `${s} s` });
-})();
+  chart("scaler", `Cores of what scales (${content.label})`, 90, x, [{ label: "cores", ink: "--ready", width: 1.25, row: content.cores }], { axis: true, tick: (s) => `${s} s` });
+});

@@ -14,8 +14,17 @@ import numpy as np
 
 from autoscaler.adapters.web.assets import assemble
 from loadtests.bench.machine import machine
-from loadtests.run.document import SCOPE, Document, controller_use
-from loadtests.run.words import apart_text, ended, harness, notes, recovery_text, seconds_text
+from loadtests.run.document import SCOPE, Document, scaler_use
+from loadtests.run.words import (
+    apart_text,
+    bottlenecks,
+    ended,
+    harness,
+    notes,
+    recovery_text,
+    seconds_text,
+    what_if_text,
+)
 
 BIN_S: Final = 3.0
 """Width of the bins of the latencies' chart."""
@@ -23,18 +32,23 @@ BIN_S: Final = 3.0
 _OWN: Final = Path(__file__).parent
 
 
-def page(document: Document, command: str) -> str:
-    """The page."""
-    told = "".join(f"<p>{escape(note)}</p>" for note in notes(document))
+def page(documents: Sequence[Document], command: str) -> str:
+    """The page of one run, or of several of one scenario side by side."""
+    told = "".join(
+        f"<p>{escape(note if len(documents) == 1 else f'{document.label}: {note}')}</p>"
+        for document in documents
+        for note in notes(document)
+    )
+    sections = "".join(_run(index, document, alone=len(documents) == 1) for index, document in enumerate(documents))
     return assemble(
         "standalone.html",
         {
             "kind": escape(f"Headroom load test: {SCOPE}"),
-            "title": escape(document.scenario.title),
-            "facts": _facts(document) + f"<p><code>{escape(command)}</code></p>",
-            "body": _warning(document) + _figures(document) + _charts() + _decisions(document),
+            "title": escape(documents[0].scenario.title),
+            "facts": _facts(documents[0]) + f"<p><code>{escape(command)}</code></p>",
+            "body": _warning(documents) + _figures(documents) + sections,
             "notes": f'<div class="notes">{told}</div>' if told else "",
-            "content": msgspec.json.encode(_content(document)).decode().replace("<", "\\u003c"),
+            "content": msgspec.json.encode([_content(each) for each in documents]).decode().replace("<", "\\u003c"),
             "own.css": (_OWN / "page.css").read_text(encoding="utf-8"),
             "own.js": (_OWN / "page.js").read_text(encoding="utf-8"),
         },
@@ -47,6 +61,7 @@ def _facts(document: Document) -> str:
     policy = scenario.policy
     facts = {
         "Scenario": document.name,
+        "Scaled by": document.label,
         "Ran": ended(document),
         "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages})",
         "Engine": f"{document.course.run.model}, {scenario.engine.pages} pages",
@@ -59,29 +74,43 @@ def _facts(document: Document) -> str:
     return f'<dl class="facts">{rows}</dl>'
 
 
-def _warning(document: Document) -> str:
-    if not document.cut:
-        return ""
-    return f'<section class="cut"><h2>Partial report</h2><p>{escape(ended(document).capitalize())}.</p></section>'
+def _warning(documents: Sequence[Document]) -> str:
+    told = "".join(f"<p>{escape(f'{each.label}: {ended(each)}')}.</p>" for each in documents if each.cut)
+    return f'<section class="cut"><h2>Partial report</h2>{told}</section>' if told else ""
 
 
-def _figures(document: Document) -> str:
-    measured, told = document.measured, document.prediction.figures
-    rows = [
-        ("Requests in time", *(f"{100 * f.attainment_ratio:.1f} %" for f in (measured, told))),
-        ("Recovery", *("–" if f.recovery_s is None else recovery_text(f.recovery_s) for f in (measured, told))),
-        *((f"Time to first token, {name}", *(seconds_text(f.ttft_s[name]) for f in (measured, told)))
-          for name in measured.ttft_s),
-        ("GPU-hours", *(f"{f.gpu_hours.total:.3f}" for f in (measured, told))),
-        ("of them warming", *(f"{f.gpu_hours.warming:.3f}" for f in (measured, told))),
-        ("serving", *(f"{f.gpu_hours.serving:.3f}" for f in (measured, told))),
-        ("idle or leaving", *(f"{f.gpu_hours.idle:.3f}" for f in (measured, told))),
-        ("Replicas at most, at the end", *(f"{f.most_replicas}, {f.last_replicas}" for f in (measured, told))),
-    ]  # fmt: skip
-    body = "".join(f'<tr><th scope="row">{n}</th><td>{escape(m)}</td><td>{escape(p)}</td></tr>' for n, m, p in rows)
-    head = '<th scope="col">Figure</th><th scope="col">Measured</th><th scope="col">Simulator</th>'
+def _figures(documents: Sequence[Document]) -> str:
+    columns = [(each.label, each.measured) for each in documents]
+    columns += [
+        (f"the simulator, {each.label}", each.prediction.figures) for each in documents if each.prediction is not None
+    ]
+    found = [figures for _, figures in columns]
+    rows: list[tuple[str, list[str]]] = [
+        ("Requests in time", [f"{100 * f.attainment_ratio:.1f} %" for f in found]),
+        ("Recovery", ["–" if f.recovery_s is None else recovery_text(f.recovery_s) for f in found]),
+        *((f"Time to first token, {name}", [seconds_text(f.ttft_s[name]) for f in found]) for name in found[0].ttft_s),
+        ("GPU-hours", [f"{f.gpu_hours.total:.3f}" for f in found]),
+        ("of them warming", [f"{f.gpu_hours.warming:.3f}" for f in found]),
+        ("serving", [f"{f.gpu_hours.serving:.3f}" for f in found]),
+        ("idle or leaving", [f"{f.gpu_hours.idle:.3f}" for f in found]),
+        ("Replicas at most, at the end", [f"{f.most_replicas}, {f.last_replicas}" for f in found]),
+    ]
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("Figure", *(label for label, _ in columns)))
+    body = "".join(
+        f'<tr><th scope="row">{name}</th>{"".join(f"<td>{escape(text)}</td>" for text in texts)}</tr>'
+        for name, texts in rows
+    )
     table = f'<table class="figures"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<section><h2>Figures</h2><div class="table">{table}</div>{_fidelity(document)}{_own(document)}</section>'
+    told = "".join(_verdict(each) + _fidelity(each) for each in documents) + "".join(_own(each) for each in documents)
+    return f'<section><h2>Figures</h2><div class="table" tabindex="0">{table}</div>{told}</section>'
+
+
+def _verdict(document: Document) -> str:
+    """What late requests waited for, and what would have helped."""
+    causes = "".join(f"<li>{escape(line)}</li>" for line in bottlenecks(document))
+    helped = "".join(f"<li>{escape(what_if_text(each))}</li>" for each in document.what_ifs)
+    more = f"<h3>What would have helped, as the simulator says</h3><ul>{helped}</ul>" if helped else ""
+    return f'<div class="verdict"><h3>What bound, {escape(document.label)}</h3><ul>{causes}</ul>{more}</div>'
 
 
 def _fidelity(document: Document) -> str:
@@ -95,36 +124,38 @@ def _fidelity(document: Document) -> str:
 
 
 def _own(document: Document) -> str:
-    use = controller_use(document.course)
+    use = scaler_use(document.course)
     if use["cores"] is None:
         return ""
-    words = (
-        f"The controller took {use['cores']:.2f} cores and at most {use['most_rss_mib']:.0f} MiB; the harness itself "
-    )
-    return f'<p class="own">{words}{escape(harness(document))}.</p>'
+    words = f"{document.label} took {use['cores']:.2f} cores and at most {use['most_rss_mib']:.0f} MiB"
+    return f'<p class="own">{escape(words)}; the harness itself {escape(harness(document))}.</p>'
 
 
-def _charts() -> str:
-    names = ("load", "replicas", "queue", "ttft", "controller")
+def _run(index: int, document: Document, *, alone: bool) -> str:
+    """Charts and decisions of one run."""
+    names = ("load", "replicas", "queue", "ttft", "scaler")
     plots = "".join(
         f'<figure><figcaption class="legend" data-legend="{name}"></figcaption>'
         f'<div class="plot" data-plot="{name}"></div></figure>'
         for name in names
     )
-    return f'<section class="run"><h2>Second by second</h2>{plots}</section>'
+    title = "Second by second" if alone else escape(document.label)
+    charts = f'<section class="run" id="run-{index}"><h2>{title}</h2>{plots}{"" if alone else _decisions(document)}'
+    return f"{charts}</section>" + (f"<section>{_decisions(document)}</section>" if alone else "")
 
 
 def _decisions(document: Document) -> str:
     course = document.course
     lines = [line for line in course.decisions if line["now_s"] <= course.began_at_s + document.scenario.duration]
     moved = [line for line in lines if line["verdict"] == "SCALE"]
-    every = (
-        f"<details><summary>All {len(lines)} decisions, holds among them</summary>{_rows(document, lines)}</details>"
-    )
-    return f"<section><h2>Decisions that changed the count</h2>{_rows(document, moved)}{every}</section>"
+    summary = f"<summary>All {len(lines)} decisions, holds among them</summary>"
+    every = f"<details>{summary}{_rows(document, lines)}</details>" if len(lines) > len(moved) else ""
+    return f"<h2>Decisions that changed the count</h2>{_rows(document, moved)}{every}"
 
 
 def _rows(document: Document, lines: Sequence[dict[str, Any]]) -> str:
+    if not lines:
+        return "<p>None.</p>"
     began_s = document.course.began_at_s
     rows = "".join(
         f"<tr><td>{line['now_s'] - began_s:+.1f} s</td><td><b>{line['seen_replicas']} → {line['replicas']}</b></td>"
@@ -139,6 +170,7 @@ def _content(document: Document) -> dict[str, object]:
     course, told = document.course, document.prediction
     samples = [sample for sample in course.samples if sample.at_s <= document.scenario.duration]
     due = course.run.schedule.due_s
+    ready = [] if told is None else told.ready[: len(samples)].tolist()
     counts = np.bincount(due.astype(np.int64), minlength=round(document.scenario.duration))
     kept = len(samples)
     return {
@@ -149,9 +181,10 @@ def _content(document: Document) -> dict[str, object]:
         "load": [int(count) for count in counts[:kept]] + [0] * max(0, kept - counts.size),
         **{name: [getattr(sample, name) for sample in samples]
            for name in ("desired", "ready", "starting", "leaving", "waiting", "running")},
-        "predicted": [int(count) for count in told.ready[:kept]] + [None] * max(0, kept - told.ready.size),
+        "label": document.label,
+        "predicted": None if told is None else [*ready, *[None] * max(0, kept - len(ready))],
         "cores": _cores(document),
-        "mib": [round(sample.controller_rss_bytes / 2**20, 1) for sample in samples],
+        "mib": [round(sample.scaler_rss_bytes / 2**20, 1) for sample in samples],
         "ttft": _latencies(document),
     }  # fmt: skip
 
@@ -161,7 +194,7 @@ def _cores(document: Document) -> list[float | None]:
     found: list[float | None] = [None] if samples else []
     for before, after in pairwise(samples):
         passed_s = max(after.at_s - before.at_s, 1e-3)
-        found.append(round(max(0.0, after.controller_cpu_s - before.controller_cpu_s) / passed_s, 3))
+        found.append(round(max(0.0, after.scaler_cpu_s - before.scaler_cpu_s) / passed_s, 3))
     return found
 
 

@@ -84,6 +84,11 @@ class Pods:
         return sum(len(server.engine.batch.running) for server in self._servers())
 
     @property
+    def kv_used_ratio(self) -> float:
+        """Share of its memory that the fullest KV cache uses."""
+        return max((server.engine.batch.used_ratio for server in self._servers()), default=0.0)
+
+    @property
     def busy_s(self) -> float:
         """Seconds in which engines ran steps, of all pods that ever were."""
         for life in self.lives.values():

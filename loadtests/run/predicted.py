@@ -1,11 +1,15 @@
 """What the simulator says of a scenario: the product's own core on simulated replicas that are given the same requests.
 
 Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
-are the scenario's; nothing measured enters.
+are the scenario's; nothing measured enters. Whether a page is read in the instant in which one request waits is chance,
+and while nothing is known of a replica's capacity a single one makes it grow. So the same requests are simulated with
+pages read a little later each time; the run in the middle is the prediction, and how far the others lie is told.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +39,12 @@ _MINUTE_S = 60.0
 IntArray = npt.NDArray[np.int64]
 
 
+PHASES: Final = tuple(k / 10 for k in range(10))
+"""Shares of the reading's interval by which the load begins after a reading."""
+
+Span = tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """A simulated run; arrays have shape (seconds,)."""
@@ -43,16 +53,36 @@ class Prediction:
     desired: IntArray
     ready: IntArray
     starting: IntArray
+    hours: Span = (0.0, 0.0)
+    """The fewest and the most GPU-hours of all phases."""
+    attainment: Span = (0.0, 0.0)
+    recovery_s: Span = (0.0, 0.0)
 
 
-def predicted(scenario: Scenario, folder: Path) -> Prediction:
-    """Simulate it; `folder` is the scenario's."""
+def predicted(scenario: Scenario, folder: Path, phases: Sequence[float] = PHASES) -> Prediction:
+    """The run in the middle of those of all phases; `folder` is the scenario's."""
+    runs = [_simulated(scenario, folder, phase * LOOK_S) for phase in phases]
+    each = np.array([_judged(one.figures) for one in runs])
+    middle, least, most = np.median(each, axis=0), each.min(axis=0), each.max(axis=0)
+    width = np.maximum(most - least, 1e-9)
+    nearest = int(np.abs((each - middle) / width).sum(axis=1).argmin())
+    spans = [(float(low), float(high)) for low, high in zip(least, most, strict=True)]
+    return replace(runs[nearest], hours=spans[0], attainment=spans[1], recovery_s=spans[2])
+
+
+def _judged(figures: Figures) -> tuple[float, float, float]:
+    return figures.gpu_hours.total, figures.attainment_ratio, figures.recovery_s or 0.0
+
+
+def _simulated(scenario: Scenario, folder: Path, later_s: float) -> Prediction:
+    """One run whose load begins `later_s` after pages were read."""
     schedule, policy = scenario.schedule(), scenario.policy
+    due_s = schedule.due_s + later_s
     whole_s = float(scenario.duration)
-    counts = bin_counts(schedule.due_s, whole_s + TAIL_S, STEP_S)
+    counts = bin_counts(due_s, whole_s + TAIL_S, STEP_S)
     traffic = Traffic(
         name=scenario.title, step_s=STEP_S, arrivals=counts, source="scenario", seed=scenario.seed,
-        arrival_s=schedule.due_s, prompt_tokens=schedule.prompt_tokens.astype(np.float64),
+        arrival_s=due_s, prompt_tokens=schedule.prompt_tokens.astype(np.float64),
         output_tokens=schedule.output_tokens.astype(np.float64),
     )  # fmt: skip
     profile = simulated_profile(scenario, folder)
@@ -75,7 +105,7 @@ def predicted(scenario: Scenario, folder: Path) -> Prediction:
         scenario.engine.gpus,
     )
     found = figures(
-        due_s=times.arrival_s, ttft_s=times.ttft_s, objective_s=float(policy.ttft), onset_s=scenario.onset_s,
+        due_s=times.arrival_s - later_s, ttft_s=times.ttft_s, objective_s=float(policy.ttft), onset_s=scenario.onset_s,
         hours=hours, desired=line.desired[kept],
     )  # fmt: skip
     return Prediction(found, line.desired[kept], line.ready[kept], line.starting[kept])

@@ -35,6 +35,10 @@ class Scaling(Enum):
 
     DIRECT = "direct"
     """Headroom, on the target's ``/scale``."""
+    KEDA = "keda"
+    """Headroom, through KEDA's external scaler."""
+    KEDA_QUEUE = "keda-queue"
+    """KEDA and HPA on the number of requests that wait, without Headroom."""
 
 
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e4)]

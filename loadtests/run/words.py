@@ -3,8 +3,9 @@
 Enters: figures or a whole document. Leaves: lines of text.
 """
 
-from loadtests.run.document import SCOPE, Document, Fidelity, controller_use
+from loadtests.run.document import SCOPE, Document, Fidelity, scaler_use
 from loadtests.run.measured import Figures
+from loadtests.run.verdict import WhatIf
 from loadtests.traffic.report import doubts
 
 
@@ -25,14 +26,16 @@ def told(figures: Figures) -> list[str]:
 
 def lines(document: Document) -> list[str]:
     """The whole result for a terminal."""
-    course, use = document.course, controller_use(document.course)
-    found = [f"{document.scenario.title} ({SCOPE}): {ended(document)}", *told(document.measured)]
+    course, use = document.course, scaler_use(document.course)
+    found = [f"{document.scenario.title} ({SCOPE}), {document.label}: {ended(document)}", *told(document.measured)]
     found.append(f"decided   {len(course.decisions)} decisions, {moves(document)} of them changed the count")
     if use["cores"] is not None:
-        found.append(f"controller {use['cores']:.2f} cores, at most {use['most_rss_mib']:.0f} MiB")
+        found.append(f"scaler    {use['cores']:.2f} cores, at most {use['most_rss_mib']:.0f} MiB")
     if course.samples:
         last = course.samples[-1]
         found.append(f"harness   {harness(document)} over {last.at_s:.0f} s")
+    found += [f"bottleneck {line}" for line in bottlenecks(document)]
+    found += [f"what if   {what_if_text(each)}" for each in document.what_ifs]
     found += [fidelity_text(row) for row in document.fidelity]
     return [*found, *(f"note: {note}" for note in notes(document))]
 
@@ -46,6 +49,20 @@ def notes(document: Document) -> list[str]:
     if document.cut:
         found.append("the run was cut: what is shown is what was known until then, and nothing is compared")
     return found
+
+
+def bottlenecks(document: Document) -> list[str]:
+    """What late requests waited for, the longest first; a line that says so where nobody was late."""
+    total = sum(document.causes.values())
+    found = [f"{cause.value} ({count} of {total} s)" for cause, count in document.causes.most_common()]
+    return found or ["none: nobody was late"]
+
+
+def what_if_text(each: WhatIf) -> str:
+    """One answer of the simulator."""
+    told = each.figures
+    late = "" if told.recovery_s is None else f", recovery {told.recovery_s:.0f} s"
+    return f"{each.change}: {100 * told.attainment_ratio:.1f} % in time, {told.gpu_hours.total:.3f} GPU-hours{late}"
 
 
 def ended(document: Document) -> str:
@@ -79,7 +96,9 @@ def apart_text(row: Fidelity) -> str:
     if row.apart is None:
         return "cannot be told"
     verdict = "held" if row.held else "MISSED"
-    return f"{row.apart:+.1f} {row.unit}, {verdict} (within {row.allowed:g} {row.unit})"
+    where = "within" if row.within else "outside"
+    span = f"what was measured is {where} {row.span[0]:.3g} to {row.span[1]:.3g}, by when pages are read"
+    return f"{row.apart:+.1f} {row.unit}, {verdict} ({row.allowed:g} {row.unit} allowed); {span}"
 
 
 def seconds_text(seconds: float | None) -> str:

@@ -1,18 +1,20 @@
 """A measured run, judged: in time, recovery, GPU-hours by state, beside the prediction, as JSON and as a page."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loadtests.run.course import Course, Sample
-from loadtests.run.document import Document, as_json, document
+from loadtests.run.document import Document, advised, as_json, document
 from loadtests.run.measured import figures, gpu_hours
 from loadtests.run.page import page
 from loadtests.run.pods import Life
-from loadtests.run.predicted import predicted
+from loadtests.run.predicted import Prediction, predicted
 from loadtests.run.scenario import Scenario, read_scenario
+from loadtests.run.verdict import Cause
 from loadtests.run.words import lines
 from loadtests.traffic.report import Run
 from loadtests.traffic.sender import Ended
@@ -45,8 +47,11 @@ def course(scenario: Scenario, *, ended: str = "done", until_s: float = 150.0, l
         if ended == "done" or due_s + ttft_s < until_s:
             rows.append(Ended(number, due_s, due_s + 10.0, 500, 100, ttft_s, ""))
     samples = [
-        Sample(float(at), 2 if at < 40 else 4, 2 if at < 60 else 4, 0 if at < 40 or at >= 60 else 2, 0, at % 7, 20,
-               1.5 * at, 0.25 * at, 150 * 2**20, 0.1 * at)
+        Sample(
+            at_s=float(at), desired=2 if at < 40 else 4, ready=2 if at < 60 else 4, starting=2 if 40 <= at < 60 else 0,
+            leaving=0, waiting=30 if 50 <= at < 80 else 0, running=20, kv_used_ratio=0.99 if at == 55 else 0.5,
+            busy_s=1.5 * at, scaler_cpu_s=0.25 * at, scaler_rss_bytes=150 * 2**20, harness_cpu_s=0.1 * at,
+        )
         for at in range(int(until_s) + 1)
     ]  # fmt: skip
     lives = [life("a", -5.0, -4.0), life("b", -5.0, -4.0), life("c", 40.0, 60.0), life("d", 40.0, 60.0, 140.0)]
@@ -60,10 +65,14 @@ def scenario() -> Scenario:
     return read_scenario(DOUBLING)
 
 
+@cache
+def told() -> Prediction:
+    return predicted(read_scenario(DOUBLING), DOUBLING.parent)
+
+
 def judged(scenario: Scenario, **given: object) -> Document:
     late_s = given.pop("late_s", (0.0, 0.0))
-    prediction = predicted(scenario, DOUBLING.parent)
-    return document(scenario, DOUBLING, course(scenario, late_s=late_s, **given), prediction)  # type: ignore[arg-type]
+    return document(scenario, DOUBLING, course(scenario, late_s=late_s, **given), told())  # type: ignore[arg-type]
 
 
 def test_gpu_hours_are_what_pods_held_within_the_loads_time_by_state(scenario: Scenario) -> None:
@@ -82,6 +91,30 @@ def test_recovery_runs_from_the_onset_to_the_last_late_request(scenario: Scenari
     assert judged(scenario).measured.recovery_s == 0.0
 
 
+def test_what_late_requests_waited_for_is_named_second_by_second(scenario: Scenario) -> None:
+    found = judged(scenario, late_s=(50.0, 70.0))
+    causes = dict(found.causes)
+    assert causes.pop(Cause.MEMORY) == 1, "the second in which the cache was full"
+    assert causes.pop(Cause.WARM_UP) in {8, 9}, "from the first late request to 60 s, but for that second"
+    assert 15 <= causes.pop(Cause.UNORDERED) <= 19, "four of six replicas were ready and requests waited"
+    assert causes == {}
+    assert any("warm-up: replicas were ordered and could not serve yet (" in line for line in lines(found))
+    assert judged(scenario).causes == {}
+    assert any(line.endswith("nobody was late") for line in lines(judged(scenario)) if "bottleneck" in line)
+
+
+def test_what_would_have_helped_is_told_where_too_many_were_late(scenario: Scenario) -> None:
+    assert advised(judged(scenario), DOUBLING.parent).what_ifs == ()
+    found = advised(judged(scenario, late_s=(50.0, 70.0)), DOUBLING.parent)
+    as_it_was, pool, floor = found.what_ifs
+    assert sum(line.startswith("what if") for line in lines(found)) == 3
+    assert "What would have helped" in page([found], "")
+    assert (as_it_was.change, pool.change) == ("as it was", "a warm pool: a start is only its last stage, graphs, 5 s")
+    assert floor.change.startswith("a floor of ")
+    assert floor.figures.attainment_ratio >= 0.99
+    assert pool.figures.gpu_hours.warming < as_it_was.figures.gpu_hours.warming
+
+
 def test_a_failed_request_is_late_though_its_first_token_was_not() -> None:
     made = figures(
         due_s=np.array([0.0, 1.0, 2.0, 3.0]), ttft_s=np.array([0.1, np.nan, 5.0, 5.1]), objective_s=5.0, onset_s=1.0,
@@ -94,6 +127,7 @@ def test_a_failed_request_is_late_though_its_first_token_was_not() -> None:
 def test_what_the_simulator_misses_is_said_with_how_much(scenario: Scenario) -> None:
     found = judged(scenario, late_s=(50.0, 70.0))
     rows = {row.name: row for row in found.fidelity}
+    assert found.prediction is not None
     told, measured = found.prediction.figures, found.measured
     assert rows["GPU-hours"].apart == pytest.approx(100 * (told.gpu_hours.total / measured.gpu_hours.total - 1))
     assert rows["in time, %"].apart == pytest.approx(100 * (told.attainment_ratio - measured.attainment_ratio))
@@ -109,9 +143,9 @@ def test_a_run_that_was_cut_keeps_what_was_known_and_compares_nothing(scenario: 
     assert found.measured.attainment_ratio == 1.0, "who was not late when it was cut is not counted as late"
     assert found.measured.requests == np.count_nonzero(scenario.schedule().due_s < 65.0)
     assert found.measured.gpu_hours.total * 3600 == pytest.approx(2 * 70 + 2 * 30)
-    said = page(found, "loadtests run x.yaml")
+    said = page([found], "loadtests run x.yaml")
     assert "Partial report" in said
-    assert "Cut after 70 s of 150 s (interrupted)" in said
+    assert "Headroom: cut after 70 s of 150 s (interrupted)" in said
     assert any("nothing is compared" in line for line in lines(found))
 
 
@@ -121,8 +155,8 @@ def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scen
     assert record["scope"] == "control loop, not GPU"
     assert record["scenario"]["engine"]["warm-up"] == {"weights": 15.0, "graphs": 5.0}
     assert (len(record["samples"]), record["decisions"][1]["at_s"]) == (151, 40.0)
-    assert record["controller"] == {"cores": 0.25, "most_rss_mib": 150.0}
-    text = page(found, "loadtests run x.yaml --json <y>")
+    assert record["scaler"] == {"cores": 0.25, "most_rss_mib": 150.0}
+    text = page([found], "loadtests run x.yaml --json <y>")
     assert "control loop, not GPU" in text
     assert "2 → 4 &lt;b&gt;because" in text
     assert "<b>because" not in text

@@ -56,7 +56,7 @@ def test_a_queue_in_the_servers_becomes_replicas_that_serve(scenario: Path, tmp_
     moved = [line for line in record["decisions"] if line["verdict"] == "SCALE"]
     assert moved
     assert all(line["reason"] and line["text"] for line in moved)
-    assert record["controller"]["cores"] > 0
+    assert record["scaler"]["cores"] > 0
     assert record["harness"]["cpu_s"] > 0
     assert {row["name"] for row in record["fidelity"]} == {"GPU-hours", "in time, %"}
     assert "control loop, not GPU" in html.read_text()

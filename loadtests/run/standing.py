@@ -1,0 +1,41 @@
+"""A control plane for one run, started and ended around it.
+
+Enters: a scenario. Leaves: its course, on a control plane of its own with nodes enough for the most replicas. Whatever
+did not come up is a `CourseError` that says what was waited for.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from autoscaler.errors import InputError
+from loadtests.run.course import Course, CourseError, course
+from loadtests.run.scenario import Scaling, Scenario
+from loadtests.traffic.live import watching
+from tests.cluster.conftest import install
+from tests.cluster.plane import Plane
+from tests.real import parts
+
+GPUS_PER_NODE: Final = 8
+
+
+def measured(scenario: Scenario, folder: Path, command: str) -> Course:
+    """Run it; `folder` is the scenario's. InputError where programs are not built."""
+    direct = scenario.scaling is Scaling.DIRECT
+    missing = parts.missing(parts.CONTROL_PLANE if direct else (*parts.CONTROL_PLANE, "keda"))
+    if missing:
+        raise InputError(missing)
+    console = Console(stderr=True, highlight=False)
+    nodes = 1 + scenario.policy.max_replicas * scenario.engine.gpus // GPUS_PER_NODE
+    console.print("starting the control plane")
+    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place:
+        try:
+            with Plane(Path(place) / "plane", nodes=nodes, gpus=GPUS_PER_NODE, aggregates=not direct) as plane:
+                install(plane)
+                with watching(console, len(scenario.schedule())) as view:
+                    return asyncio.run(course(scenario, folder, plane, view, command=command, say=console.print))
+        except AssertionError as error:  # how those who start its parts say what they waited for
+            raise CourseError(f"the control plane did not start: {error}") from error
