@@ -33,11 +33,12 @@ class Guarantees:
                 self._cut(name, shape, self._wants(name, shape))
 
     def _wants(self, name: str, shape: str) -> int:
-        """What a queue states, or its children do where it states nothing."""
+        """What a queue states, or its children do where it states nothing, as far as its limit allows."""
         quota = self._stated[name].get(shape)
-        if quota is not None:
+        if quota is not None and quota.guaranteed > 0:
             return quota.guaranteed
-        return sum(self._wants(child, shape) for child in self._children.get(name, ()))
+        wanted = sum(self._wants(child, shape) for child in self._children.get(name, ()))
+        return wanted if quota is None or quota.limit is None else min(wanted, quota.limit)
 
     def _cut(self, name: str, shape: str, has: int) -> None:
         if shape in self._stated[name]:
@@ -46,7 +47,8 @@ class Guarantees:
         wants = {child: self._wants(child, shape) for child in children}
         promised = sum(wants.values())
         if promised > has and has == self._wants(name, shape):
-            words = f"spec.quotas[{shape}].guaranteed: {has} is less than the {promised} of its children"
+            field = "guaranteed" if self._stated[name][shape].guaranteed else "limit"
+            words = f"spec.quotas[{shape}].{field}: {has} is less than the {promised} that its children are guaranteed"
             remedy = "each of them gets its part of it; raise it, or promise the children less"
             self.found.append(TreeFinding(name, TreeCode.PROMISED_TOO_MUCH, f"{words}; {remedy}"))
         for child, wanted in wants.items():

@@ -50,7 +50,8 @@ class ShapeQuota(Model):
     shape: ShapeName
     """The shape, by its name in the administrator's settings."""
     guaranteed: Units = 0
-    """Units that others give back when the queue wants them. Of a queue with children: shared by them."""
+    """Units that others give back when the queue wants them. Of a queue with children: shared by them, and 0 stands for
+    as many as theirs together."""
     limit: Units | None = None
     """The most units that it ever holds; left out, as many as there are."""
     lendable: Units | None = None
@@ -109,16 +110,13 @@ class BatchQueueSpec(Model):
     preemption: Preemption = Preemption()
     """Whom its gangs make give way."""
     min_runtime_s: Annotated[float, Field(ge=0, le=MOST_RUNTIME_S)] = 0.0
-    """How long a gang that was admitted is left alone, in seconds (0..2592000); a gang may ask for longer. Serving
-    takes back what it lent all the same."""
+    """How long a gang that was admitted is left alone, in seconds (0..2592000); a gang may ask for longer."""
     tiers: Annotated[
         tuple[ImportanceTier, ...],
         listed(16, "tiers"),
         Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["priorityClass"]}),
     ] = ()
     """Importance by PriorityClass, each class once; other work counts 1."""
-    loans: bool = False
-    """Whether its gangs may run on idle GPUs of WarmPools that lend, and be recalled from them at any time."""
 
     @model_validator(mode="after")
     def _each_stands_once(self) -> Self:

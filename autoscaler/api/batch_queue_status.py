@@ -38,8 +38,6 @@ class ShapeUse(Model):
     """Units that count as guaranteed; fewer than the spec's where its parent has less to give."""
     used: Whole
     """Units that its gangs hold."""
-    on_loan: Whole = 0
-    """Of those, units that serving may recall."""
     wanted: Whole = 0
     """Units that its gangs wait for."""
 

@@ -167,9 +167,8 @@ def _namespaces(
                 words = f"spec.namespaces: {namespace!r} stands in {first!r} already, which keeps it; strike it here"
                 found.append(TreeFinding(name, TreeCode.NAMESPACE_TAKEN, words))
     inner = {spec.parent for spec in serving.values()}
-    named = set(of.values())
     for name in sorted(serving.keys() - inner):
-        if named.isdisjoint(_path(name, serving)[0]):
+        if not any(serving[at].namespaces for at in _path(name, serving)[0]):
             words = "spec.namespaces: none here nor in a queue above, so that no work may use it; name one"
             found.append(TreeFinding(name, TreeCode.NO_NAMESPACE, words))
     return of

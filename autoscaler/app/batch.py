@@ -45,6 +45,9 @@ CALM: Final = 4.0
 TELL_S: Final = 2.0
 """Between two times that all is told; a look that finds nothing new tells nothing."""
 
+SELDOM: Final = 20.0
+"""All is told so many times less often than telling takes, where that is longer."""
+
 AT_ONCE: Final = 16
 """Writes on their way at the same time."""
 
@@ -82,7 +85,9 @@ class Batch:
         self._queues_version = -1
         self._counts = BatchCounts()
         self._cycle_s: float | None = None
-        self._told_s = float("-inf")
+        self._thought_s = 0.0
+        """What the last look took, writes aside."""
+        self._told_s = self._tell_again_s = float("-inf")
 
     def changed(self) -> None:
         """Something was heard that may concern batch work."""
@@ -114,9 +119,10 @@ class Batch:
             self._bell.clear()
             begun_s = self._clock.monotonic()
             more = await self._look()
-            await self._clock.sleep_until(begun_s + GATHER_S)
+            await self._clock.sleep_until(begun_s + max(GATHER_S, CALM * self._thought_s))
             if not more:
-                await self._clock.sleep_until(begun_s + EVERY_S, self._bell)
+                until_s = begun_s + EVERY_S if self._told_s >= begun_s else self._tell_again_s
+                await self._clock.sleep_until(until_s, self._bell)
 
     async def _look(self) -> bool:
         """One look; whether the next one has work at once."""
@@ -151,7 +157,7 @@ class Batch:
         if self._frozen() is not None:
             return False
         more = books.decide(now_s)
-        self._cycle_s = self._clock.monotonic() - begun_s
+        self._cycle_s = self._thought_s = self._clock.monotonic() - begun_s
         self._counted(books)
         return more
 
@@ -241,16 +247,20 @@ class Batch:
         return told is not None and await self._telling.remember(books, now_s=self._clock.now())
 
     async def _tell(self, idle: str | None) -> None:
-        now_s = self._clock.now()
-        if self._clock.monotonic() < self._told_s + TELL_S:
+        now_s, begun_s = self._clock.now(), self._clock.monotonic()
+        if begun_s < self._tell_again_s:
             return
-        self._told_s = self._clock.monotonic()
+        self._told_s = begun_s
+        self._tell_again_s = begun_s + TELL_S
         if self._books is None or self._tree is None:
-            self._telling.nothing(now_s, idle or "there is no BatchQueue that is served, or no shape in the settings")
+            why = idle or "there is no BatchQueue that is served, or no shape in the settings"
+            await self._telling.nothing(self._tree, now_s, why)
             return
-        await self._telling.tell(
+        look = self._telling.look(
             self._books, self._tree, now_s=now_s, idle=idle, counts=self._counts, cycle_s=self._cycle_s
         )
+        self._tell_again_s = begun_s + max(TELL_S, SELDOM * (self._clock.monotonic() - begun_s))
+        await self._telling.write(self._books, look)
 
     def _counted(self, books: Books) -> None:
         self._counts = replace(

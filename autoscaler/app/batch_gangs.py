@@ -7,8 +7,10 @@ nodes of the shape is refused, because a place there would be no proof.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from autoscaler.adapters.kube.batch_nodes import BatchNode, admits
 from autoscaler.adapters.kube.batch_work import Work, WorkSet
@@ -33,12 +35,28 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a gang is read against."""
+    """What a gang is read against; made anew when nodes or queues change."""
 
     tree: Tree
     shapes: Mapping[str, Shape]
     nodes: Mapping[str, tuple[BatchNode, ...]]
     """By shape."""
+    _found: dict[bytes, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+
+    def may_go(
+        self, resource: str, selector: Mapping[str, str], terms: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, tuple[int, int]]:
+        """For each shape that offers a resource, how many of its nodes pods may go to, and how many it has."""
+        key = msgspec.json.encode((resource, selector, terms))
+        found = self._found.get(key)
+        if found is None:
+            offering = [name for name, shape in self.shapes.items() if shape.resource == resource]
+            found = self._found[key] = {name: self._count(name, selector, terms) for name in offering}
+        return found
+
+    def _count(self, shape: str, selector: Mapping[str, str], terms: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+        nodes = self.nodes.get(shape, ())
+        return sum(admits(node.labels, selector, terms) for node in nodes), len(nodes)
 
 
 def gang_of(work: Work, around: Around, priority: int | None) -> Gang | Unfit:
@@ -75,7 +93,6 @@ def gang_of(work: Work, around: Around, priority: int | None) -> Gang | Unfit:
         checkpoint_s=says.checkpoint_s,
         notice_s=NOTICE_S if says.notice_s is None else says.notice_s,
         importance=spec.importance(work.priority_class or None),
-        lendable=spec.loans,
     )
 
 
@@ -94,21 +111,17 @@ def _pod_set(
             BatchReason.ABSURD.name, f"{where} ask for {units:g} of {resource}; ask for whole units, 1 or more"
         )
     selector = each.template.node_selector
-    fits = {
-        name: [admits(node.labels, selector, terms) for node in around.nodes.get(name, ())]
-        for name, shape in around.shapes.items()
-        if shape.resource == resource
-    }
+    fits = around.may_go(resource, selector, terms)
     named = [quota.shape for quota in spec.quotas]
     order = sorted(fits, key=lambda name: (named.index(name) if name in named else len(named), name))
-    shape = next((name for name in order if any(fits[name])), None)
+    shape = next((name for name in order if fits[name][0]), None)
     if shape is None and (selector or terms):
         words = f"no node that offers {resource} is one that {where} may go to; change their selector or affinity"
         return Unfit(BatchReason.UNKNOWN_SHAPE.name, words)
     if shape is None:
         shape = order[0]
-    elif not all(fits[shape]):
-        words = f"{where} may go to {sum(fits[shape])} of the {len(fits[shape])} nodes of shape {shape!r} only"
+    elif fits[shape][0] < fits[shape][1]:
+        words = f"{where} may go to {fits[shape][0]} of the {fits[shape][1]} nodes of shape {shape!r} only"
         return Unfit("NARROWED", f"{words}; leave the selector out, or have a shape made for those nodes")
     return PodSet(each.pods, int(units), shape, each.asks.cpu, each.asks.memory_gib)
 

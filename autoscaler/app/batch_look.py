@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_work import Work
-from autoscaler.api.batch_tree import Tree
+from autoscaler.api.batch_tree import Tree, beyond_capacity
 from autoscaler.app.batch_books import Books
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Owner
@@ -122,7 +122,8 @@ class Look:
 
     def _queues(self) -> Iterator[QueueTold]:
         room, tree = self._books.room, self._tree
-        wanted = self._wanted()
+        wanted, units = self._wanted(), self._units()
+        beyond = beyond_capacity(tree, units)
         counts = Counter[int]()
         for run in room.runs.all.values():
             counts.update(room.tree.paths[run.queue])
@@ -138,11 +139,19 @@ class Look:
                 waiting=waits[at], running=counts[at],
                 shapes=tuple(self._shape(name, at, shape, wanted) for shape in self._shapes_of(name, at, wanted)),
                 namespaces=spec.namespaces, used_gpu_s=room.runs.past(at, self._now_s).used_gpu_s,
-                findings=tuple((each.code.value, each.words) for each in tree.of(name)), held=name in tree.held,
+                findings=tuple(
+                    (each.code.value, each.words) for each in (*tree.of(name), *beyond) if each.queue == name
+                ),
+                held=name in tree.held,
             )  # fmt: skip
-        for name in dict.fromkeys(each.queue for each in tree.findings if each.queue not in tree.specs):
-            findings = tuple((each.code.value, each.words) for each in tree.of(name))
-            yield QueueTold(name, None, 1.0, None, 0, 0, (), findings=findings, served=False)
+        yield from left_out(tree)
+
+    def _units(self) -> Mapping[str, int]:
+        """Units by shape that the cluster has, usable or not."""
+        found = Counter[str]()
+        for node in self._books.room.ledger.estate.nodes:
+            found[node.shape] += node.units
+        return found
 
     def _wanted(self) -> Mapping[tuple[int, int], int]:
         room, found = self._books.room, Counter[tuple[int, int]]()
@@ -167,15 +176,20 @@ class Look:
 
     def _owners(self) -> Iterator[OwnersTold]:
         ledger = self._books.room.ledger
-        lendable = ledger.lendable()
         for number, shape in enumerate(ledger.estate.shape_names):
             mine = ledger.estate.shape == number
             held = {owner.name.lower(): int(ledger.owned[mine, owner].sum()) for owner in Owner}
             free, units = ledger.estate.free[mine], ledger.estate.units[mine]
             yield OwnersTold(
                 shape=shape, **held, free=int(free.sum()), whole_free=int(free[free == units].sum()),
-                lendable=sum(number for at, number in lendable.items() if mine[at]),
             )  # fmt: skip
+
+
+def left_out(tree: Tree) -> Iterator[QueueTold]:
+    """The queues that cannot be served, each with what is wrong with it."""
+    for name in dict.fromkeys(each.queue for each in tree.findings if each.queue not in tree.specs):
+        findings = tuple((each.code.value, each.words) for each in tree.of(name))
+        yield QueueTold(name, None, 1.0, None, 0, 0, (), findings=findings, served=False)
 
 
 def _changes(changes: tuple[Change, ...]) -> tuple[ChangeTold, ...]:

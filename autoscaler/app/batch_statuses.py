@@ -38,7 +38,7 @@ def queue_status(queue: QueueTold, told: BatchTold, generation: int, memory: Que
         text=queue_sentence(queue),
         shapes=tuple(
             ShapeUse(
-                shape=each.shape, guaranteed=each.guaranteed, used=each.used, on_loan=each.lent, wanted=each.wanted
+                shape=each.shape, guaranteed=each.guaranteed, used=each.used, wanted=each.wanted
             )
             for each in queue.shapes
         ),

@@ -20,7 +20,7 @@ from autoscaler.api.batch_memory import spread
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.schema import custom_resource
 from autoscaler.app.batch_books import Books
-from autoscaler.app.batch_look import Look
+from autoscaler.app.batch_look import Look, left_out
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
 from autoscaler.core.batch.outcome import Evicted
@@ -64,15 +64,18 @@ class BatchTelling:
         self._noted: dict[str, str] = {}
         """Gang -> what it was last told, by its code."""
 
-    def nothing(self, now_s: float, idle: str) -> None:
-        """There is nothing to admit by."""
-        self.told = BatchTold(now_s, acting=False, idle_reason=idle)
-        self._shown(self.told)
+    async def nothing(self, tree: Tree | None, now_s: float, idle: str) -> None:
+        """There is nothing to admit by; queues that cannot be served are told why."""
+        queues = () if tree is None else tuple(left_out(tree))
+        self.told = told = BatchTold(now_s, acting=False, idle_reason=idle, queues=queues)
+        self._shown(told)
+        for queue in queues:
+            await self._write(queue, told, None)
 
-    async def tell(
+    def look(
         self, books: Books, tree: Tree, *, now_s: float, idle: str | None, counts: BatchCounts, cycle_s: float | None
-    ) -> None:
-        """Tell all of one look."""
+    ) -> BatchTold:
+        """Tell all of one look, but for what is written."""
         look = Look(books, tree, now_s)
         told = look.told(acting=idle is None, idle=idle or "", counts=counts, cycle_s=cycle_s)
         self.told = told
@@ -80,7 +83,11 @@ class BatchTelling:
         if self._writes():
             self._note(books, told)
         books.news.clear()
-        memory = spread(books.packed(now_s), books.queue_of())
+        return told
+
+    async def write(self, books: Books, told: BatchTold) -> None:
+        """Write the statuses of queues of which something changed."""
+        memory = spread(books.packed(told.now_s), books.queue_of())
         for queue in told.queues:
             await self._write(queue, told, memory.get(queue.name))
 

@@ -94,8 +94,6 @@ class ShapeTold:
     used: int
     wanted: int
     """Units that its gangs wait for."""
-    lent: int = 0
-    """Of what is used, units on loan from serving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +134,6 @@ class OwnersTold:
     free: int = 0
     whole_free: int = 0
     """Of the free units, those on nodes that are wholly free."""
-    lendable: int = 0
-    """Idle units of serving that may be lent now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +146,6 @@ class BatchCounts:
     """(reason, gangs)."""
     lost_gpu_s: float = 0.0
     """Work lost to evictions, in GPU-seconds of the reference GPU."""
-    returned_gpu_s: float = 0.0
-    """GPU-seconds that serving waited for the return of what it had lent."""
-    partial_gpu_s: float = 0.0
-    """GPU-seconds that gangs held before all of their pods ran."""
     write_failures: int = 0
 
 

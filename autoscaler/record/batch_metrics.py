@@ -32,22 +32,18 @@ _SERVED: Final = _gauge("queue_served", "1 for a queue that is part of the tree,
 _USED: Final = _gauge("queue_used_units", "Units that a queue's gangs hold.", _OF_SHAPE)
 _GUARANTEED: Final = _gauge("queue_guaranteed_units", "Units that a queue is guaranteed.", _OF_SHAPE)
 _WANTED: Final = _gauge("queue_wanted_units", "Units that a queue's gangs wait for.", _OF_SHAPE)
-_LENT: Final = _gauge("queue_lent_units", "Of a queue's units in use, those that serving may recall.", _OF_SHAPE)
 _REASONS: Final = _gauge("waiting_gangs", "Gangs that wait, by what they wait for.", ("reason",))
 _UNITS: Final = _gauge("units", "Units by who owns them.", ("shape", "owner"))
-_LENDABLE: Final = _gauge("lendable_units", "Idle units of serving that may be lent now.", ("shape",))
 _WHOLE: Final = _gauge("whole_free_units", "Free units on nodes that are wholly free.", ("shape",))
 _FRAGMENTED: Final = _gauge("fragmented_ratio", "Share of the free units that are on nodes in use.", ("shape",))
 _ADMITTED: Final = _counter("admitted_gangs", "Gangs that were admitted, by what let them start.", ("reason",))
 _EVICTED: Final = _counter("evicted_gangs", "Gangs that were asked to leave, by what for.", ("reason",))
 _LOST: Final = _counter("lost_gpu_seconds", "Work that was lost to evictions.")
-_RETURNED: Final = _counter("loan_return_gpu_seconds", "What serving waited for the return of what it had lent.")
-_PARTIAL: Final = _counter("partial_gpu_seconds", "What gangs held before all of their pods ran.")
 _FAILURES: Final = _counter("write_failures", "Writes for batch work that the API server refused.")
 
 BATCH: Final = (
-    _ACTING, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _USED, _GUARANTEED, _WANTED, _LENT, _REASONS, _UNITS,
-    _LENDABLE, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _RETURNED, _PARTIAL, _FAILURES,
+    _ACTING, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _USED, _GUARANTEED, _WANTED, _REASONS, _UNITS,
+    _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _FAILURES,
 )  # fmt: skip
 """Every metric of batch work."""
 
@@ -66,8 +62,6 @@ def batch_families(told: BatchTold | None) -> Iterator[Family]:
     yield Family(_EVICTED, {(reason,): float(gangs) for reason, gangs in counts.evicted})
     plain = {
         _LOST: counts.lost_gpu_s,
-        _RETURNED: counts.returned_gpu_s,
-        _PARTIAL: counts.partial_gpu_s,
         _FAILURES: float(counts.write_failures),
     }
     for metric, value in plain.items():
@@ -83,11 +77,9 @@ def _of_queues(queues: tuple[QueueTold, ...]) -> Iterator[Family]:
     yield Family(_USED, {labels: float(shape.used) for labels, shape in shapes})
     yield Family(_GUARANTEED, {labels: float(shape.guaranteed) for labels, shape in shapes})
     yield Family(_WANTED, {labels: float(shape.wanted) for labels, shape in shapes})
-    yield Family(_LENT, {labels: float(shape.lent) for labels, shape in shapes})
 
 
 def _of_shapes(owners: tuple[OwnersTold, ...]) -> Iterator[Family]:
     yield Family(_UNITS, {(one.shape, owner): float(getattr(one, owner)) for one in owners for owner in OWNERS})
-    yield Family(_LENDABLE, {(one.shape,): float(one.lendable) for one in owners})
     yield Family(_WHOLE, {(one.shape,): float(one.whole_free) for one in owners})
     yield Family(_FRAGMENTED, {(one.shape,): 1.0 - one.whole_free / one.free for one in owners if one.free})

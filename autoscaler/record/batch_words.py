@@ -137,5 +137,4 @@ def _gang_lines(gang: GangTold, now_s: float) -> Iterator[str]:
 
 def _shape(shape: ShapeTold) -> str:
     most = "" if shape.limit is None else f", {number(shape.limit)} at most"
-    lent = f", {number(shape.lent)} lent by serving" if shape.lent else ""
-    return f"{number(shape.used)} {shape.shape} in use, {number(shape.guaranteed)} guaranteed{most}{lent}"
+    return f"{number(shape.used)} {shape.shape} in use, {number(shape.guaranteed)} guaranteed{most}"

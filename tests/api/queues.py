@@ -15,7 +15,7 @@ SOUND: Final[dict[str, dict[str, Any]]] = {
     "nothing at all": {},
     "a quota and a namespace": spec(),
     "every field": spec(
-        parent="research", weight=2.5, order="strict", minRuntimeS=600, loans=True,
+        parent="research", weight=2.5, order="strict", minRuntimeS=600,
         quotas=[{**QUOTA, "lendable": 8, "borrowable": 32}, {"shape": "a100-quarter", "guaranteed": 4}],
         preemption={"reclaims": False, "preemptsOwn": False, "graceS": 30},
         tiers=[{"priorityClass": "batch-urgent", "importance": 4}, {"priorityClass": "batch-low", "importance": 0.5}],

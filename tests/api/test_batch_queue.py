@@ -36,7 +36,7 @@ def test_what_is_left_out_bounds_nothing() -> None:
     queue = read(spec(quotas=[{"shape": "h100", "guaranteed": 4}]))
     (quota,) = queue.quotas
     assert (quota.limit, quota.lendable, quota.borrowable) == (None, None, None)
-    assert (queue.order, queue.preemption.grace_s, queue.loans) == (Order.FAIR, 60, False)
+    assert (queue.order, queue.preemption.grace_s) == (Order.FAIR, 60)
 
 
 def test_importance_is_that_of_the_priority_class() -> None:

@@ -129,8 +129,20 @@ def test_a_parent_that_promised_too_much_is_told_and_its_children_get_their_part
     found = tree({"top": queue(guaranteed=16), "a": queue("top", guaranteed=30), "b": queue("top", guaranteed=10)})
     assert guaranteed(found) == {"top": 16, "a": 12, "b": 4}
     assert codes(found) == [("top", TreeCode.PROMISED_TOO_MUCH)]
-    assert "16 is less than the 40 of its children" in found.of("top")[0].words
+    assert "guaranteed: 16 is less than the 40 that its children are guaranteed" in found.of("top")[0].words
     assert not found.of("top")[0].blocks
+
+
+def test_a_parent_that_states_no_guarantee_has_as_much_as_its_children_within_its_limit() -> None:
+    children = {"a": queue("top", guaranteed=24), "b": queue("top", guaranteed=8)}
+    for quota, has, codes_of_top in (
+        ({"shape": "h100", "limit": 64}, {"top": 32, "a": 24, "b": 8}, []),
+        ({"shape": "h100", "limit": 16}, {"top": 16, "a": 12, "b": 4}, [("top", TreeCode.PROMISED_TOO_MUCH)]),
+    ):
+        found = tree({"top": queue(quotas=[quota]), **children})
+        assert guaranteed(found) == has
+        assert codes(found) == codes_of_top
+    assert "limit: 16 is less than the 32" in found.of("top")[0].words
 
 
 def test_a_promise_is_kept_through_a_queue_that_states_none() -> None:

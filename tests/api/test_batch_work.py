@@ -1,5 +1,8 @@
 """What a Job says of itself in labels and annotations: read with its units, or found wrong by name."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from autoscaler.api.batch_work import (
@@ -41,7 +44,14 @@ def test_everything_is_read_in_seconds_and_pods() -> None:
         min_width="2", max_width="8", checkpoint_notice="90s", last_checkpoint="2026-11-28T11:30:00+01:00",
         expected_duration="1h30m", min_runtime="15m",
     )  # fmt: skip
-    assert found == WorkSays("vision", 2, 8, 90.0, NOON_S - 1800, 5400.0, 900.0)
+    assert replace(found, findings=()) == WorkSays("vision", 2, 8, 90.0, NOON_S - 1800, 5400.0, 900.0)
+
+
+def test_a_width_is_told_to_have_no_effect_and_stops_nobody() -> None:
+    found = says(max_width="8")
+    (finding,) = found.findings
+    assert finding.words.startswith("headroom.dev/max-width: 8 has no effect; a gang starts with all of its pods")
+    assert not found.refused
 
 
 @pytest.mark.parametrize(
@@ -86,7 +96,7 @@ def test_a_value_that_cannot_be_meant_is_named(name: str, value: str, words: str
 
 def test_a_minimum_above_the_maximum_is_named() -> None:
     found = says(min_width="9", max_width="8")
-    assert [finding.words for finding in found.findings] == [
+    assert [finding.words for finding in found.findings if finding.stops] == [
         "headroom.dev/min-width: 9 is above max-width 8; lower it, or raise max-width"
     ]
     assert found.refused
@@ -109,5 +119,6 @@ def test_every_fault_is_told_at_once() -> None:
     assert {finding.field for finding in found.findings} == {MIN_WIDTH, EXPECTED_DURATION, LAST_CHECKPOINT}
 
 
-def test_every_annotation_is_told_with_its_unit_or_form() -> None:
-    assert all("left out" in words or "writes it" in words or "holds" in words for words in ANNOTATIONS.values())
+def test_every_annotation_is_told_with_what_it_may_be() -> None:
+    ends = re.compile("left out|writes it|holds|no effect")
+    assert all(ends.search(words) for words in ANNOTATIONS.values())

@@ -112,7 +112,7 @@ def test_the_whole_status_is_kept_and_shown_in_the_columns(plane: Plane) -> None
         share_ratio=0.125,
         reason="QUOTA",
         text="t" * 10_000,
-        shapes=(ShapeUse(shape="h100", guaranteed=16, used=24, on_loan=8, wanted=40),),
+        shapes=(ShapeUse(shape="h100", guaranteed=16, used=24, wanted=40),),
         waiting=(WaitingReason(reason="QUOTA", gangs=3),),
         memory=memory,
         conditions=tuple(

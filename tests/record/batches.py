@@ -47,10 +47,10 @@ ALIEN: Final = gang("alien", GangState.FOREIGN, detail="Kueue manages it (kueue.
 
 TOP: Final = QueueTold(
     "research", None, 1.0, 0.25, waiting=2, running=1, namespaces=("lab",),
-    shapes=(ShapeTold("h100", 32, None, 16, 32, 8),),
+    shapes=(ShapeTold("h100", 32, None, 16, 32),),
 )  # fmt: skip
 VISION: Final = QueueTold(
-    "vision", "research", 2.0, 0.125, waiting=2, running=1, shapes=(ShapeTold("h100", 16, 64, 16, 32, 8),)
+    "vision", "research", 2.0, 0.125, waiting=2, running=1, shapes=(ShapeTold("h100", 16, 64, 16, 32),)
 )
 BROKEN: Final = QueueTold(
     "broken", "nobody", 1.0, None, waiting=0, running=0, shapes=(), served=False,
@@ -66,7 +66,7 @@ TOLD: Final = BatchTold(
     owners=(
         OwnersTold("h100", serving=24, batch=8, loan=8, reserved=8, foreign=4, unavailable=4, free=8, whole_free=2),
     ),
-    counts=BatchCounts((("FITS", 3), ("LOAN", 1)), (("RECALLED", 1),), 7200.0, 960.0, 30.0, 2),
+    counts=BatchCounts((("FITS", 3), ("LOAN", 1)), (("RECALLED", 1),), 7200.0, 2),
     cycle_s=0.0125,
 )
 

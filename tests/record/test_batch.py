@@ -79,7 +79,7 @@ def test_the_page_of_a_gang_that_runs_tells_where_and_what_it_has_been_through()
 
 
 QUEUES = {
-    "served": (VISION, "1 running, 2 waiting; 16 h100 in use, 16 guaranteed, 64 at most, 8 lent by serving"),
+    "served": (VISION, "1 running, 2 waiting; 16 h100 in use, 16 guaranteed, 64 at most"),
     "left out": (BROKEN, "not served: spec.parent: there is no BatchQueue 'nobody'; make it"),
     "held": (replace(VISION, held=True, shapes=()), "served as before its last change; 1 running, 2 waiting; no units"),
 }

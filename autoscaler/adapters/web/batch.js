@@ -40,7 +40,7 @@ const Batch = (() => {
 
   function queueRow(row, queue) {
     const units = (pick) => queue.shapes.map((shape) => pick(shape)).filter(Boolean).join(", ");
-    const used = units((s) => `${figure(s.used)}${s.lent ? ` (${figure(s.lent)} lent)` : ""} ${s.shape}`);
+    const used = units((s) => `${figure(s.used)} ${s.shape}`);
     cells(row, [
       queue.queue, queue.state, queue.share_ratio === null ? "?" : percent(queue.share_ratio), String(queue.running), String(queue.waiting),
       used || "none", units((s) => (s.guaranteed ? `${figure(s.guaranteed)} ${s.shape}` : "")) || "none",
