@@ -22,9 +22,11 @@ NAME: Final = "chat"
 UP_S: Final = 60.0
 
 THRESHOLD: Final = 5
-"""Waiting requests for each replica, and the polling interval in seconds below: those of the KEDA tutorial of vLLM's
-production stack (vllm-project/production-stack, tutorials)."""
+"""Waiting requests for each replica. This, the polling interval and the cooldown are those that vLLM's production stack
+documents (vllm-project/production-stack @ 183a136abb5f, docs/source/use_cases/autoscaling-keda.rst); the query here
+sums over pods, as one of several series is refused."""
 POLLED_S: Final = 15
+COOLDOWN_S: Final = 360
 
 QUEUES: Final = {"vllm": "vllm:num_requests_waiting", "sglang": "sglang:num_queue_reqs"}
 
@@ -156,4 +158,8 @@ def scaler(plane: Plane, scenario: Scenario, port: int) -> Scaler:
 
 def _bounds(scenario: Scenario) -> dict[str, Any]:
     policy = scenario.policy
-    return {"minReplicaCount": policy.min_replicas, "maxReplicaCount": policy.max_replicas, "cooldownPeriod": 300}
+    return {
+        "minReplicaCount": policy.min_replicas,
+        "maxReplicaCount": policy.max_replicas,
+        "cooldownPeriod": COOLDOWN_S,
+    }

@@ -7,6 +7,7 @@ never sent, or was open when the load was stopped, has no line.
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from loadtests.traffic.sender import Ended, Told
@@ -14,17 +15,18 @@ from loadtests.traffic.sender import Ended, Told
 COLUMNS = ("number", "due_s", "end_s", "prompt_tokens", "output_tokens", "ttft_s", "failure")
 
 
-def logging_to(path: Path) -> Told:
-    """What writes each request into a new file there."""
-    file = path.open("w", buffering=1, encoding="ascii")
-    file.write(",".join(COLUMNS) + "\n")
+@contextmanager
+def logging_to(path: Path) -> Iterator[Told]:
+    """What writes each request into a new file there, line by line."""
+    with path.open("w", buffering=1, encoding="ascii") as file:
+        file.write(",".join(COLUMNS) + "\n")
 
-    def told(ended: Ended) -> None:
-        first = "" if ended.ttft_s is None else f"{ended.ttft_s:.6f}"
-        lengths = f"{ended.prompt_tokens},{ended.output_tokens}"
-        file.write(f"{ended.number},{ended.due_s:.6f},{ended.end_s:.6f},{lengths},{first},{ended.failure}\n")
+        def told(ended: Ended) -> None:
+            first = "" if ended.ttft_s is None else f"{ended.ttft_s:.6f}"
+            lengths = f"{ended.prompt_tokens},{ended.output_tokens}"
+            file.write(f"{ended.number},{ended.due_s:.6f},{ended.end_s:.6f},{lengths},{first},{ended.failure}\n")
 
-    return told
+        yield told
 
 
 def read_log(folder: Path) -> list[Ended]:

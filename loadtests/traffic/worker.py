@@ -10,7 +10,7 @@ import asyncio
 import resource
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import aiohttp
@@ -85,27 +85,28 @@ async def work(reader: asyncio.StreamReader) -> None:
         return
     part = msgspec.msgpack.decode(body, type=Part)
     clock, tally = WallClock(), Tally()
-    async with _session(part.asking.headers, part.most_open) as session:
-        endpoint = Endpoint(part.asking, session, np.random.default_rng(part.seed))
-        told = untold if part.log is None else logging_to(Path(part.log))
-        sender = Sender(endpoint.send, clock, Bounds(part.timeout_s, part.most_open), tally, told)
-        schedule = unpacked(part.requests)
-        _write(tally)  # ready
-        body = await read_frame(reader)
-        if body is None:
-            return
-        start_s = msgspec.msgpack.decode(body, type=float)
-        watch = _Watch(tally, endpoint, clock, start_s)
-        # A look at all objects of thousands of streams takes 100 ms, in which nothing would be sent.
-        async with rarely(clock), asyncio.TaskGroup() as group:
-            heard = group.create_task(_heed(reader, endpoint, sender))
-            telling = group.create_task(watch.tell())
-            await sender.run(schedule, start_s)
-            heard.cancel()
-            telling.cancel()
-        watch.look()
-        tally.over = True
-        _write(tally)
+    logged = nullcontext(untold) if part.log is None else logging_to(Path(part.log))
+    with logged as told:
+        async with _session(part.asking.headers, part.most_open) as session:
+            endpoint = Endpoint(part.asking, session, np.random.default_rng(part.seed))
+            sender = Sender(endpoint.send, clock, Bounds(part.timeout_s, part.most_open), tally, told)
+            schedule = unpacked(part.requests)
+            _write(tally)  # ready
+            body = await read_frame(reader)
+            if body is None:
+                return
+            start_s = msgspec.msgpack.decode(body, type=float)
+            watch = _Watch(tally, endpoint, clock, start_s)
+            # A look at all objects of thousands of streams takes 100 ms, in which nothing would be sent.
+            async with rarely(clock), asyncio.TaskGroup() as group:
+                heard = group.create_task(_heed(reader, endpoint, sender))
+                telling = group.create_task(watch.tell())
+                await sender.run(schedule, start_s)
+                heard.cancel()
+                telling.cancel()
+            watch.look()
+            tally.over = True
+            _write(tally)
 
 
 async def _heed(reader: asyncio.StreamReader, endpoint: Endpoint, sender: Sender) -> None:
