@@ -25,10 +25,10 @@ from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
 
-MOST_CYCLES: Final = 8
+MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
 
-START_WITHIN_S: Final = 60.0
+START_WITHIN_S: Final = 30.0
 """A gang that was let in and is not bound whole by then is stopped whole: nobody holds GPUs in vain for longer."""
 
 LOST_S: Final = 2.0
@@ -90,7 +90,7 @@ class Books:
         self._shapes = shapes
         self._resting: dict[str, _Rest] = {}
         self._doubts: dict[str, _Doubt] = {}
-        self._by_shape: dict[str, tuple[BatchNode, ...]] = {}
+        self._around = Around(tree, shapes, {})
         self._looked: tuple[int, int] = (-1, -1)
         self._stale = False
         """Whether pods must be read anew although none changed: somebody gave up what pods still hold."""
@@ -173,7 +173,7 @@ class Books:
 
     def was_refused(self, work: Work, words: str, now_s: float) -> None:
         """The object would not take a start: the gang gives back what it was given, and is left alone for a while."""
-        self._rest(work.name, now_s)
+        self._rest(work.name, now_s, RETRY_S)
         self.notes[work.name] = Note(REFUSED_WRITE, words)
         self._give_back(work.name, now_s)
 
@@ -235,8 +235,7 @@ class Books:
             self._told_refused(name, self.room.submit(gang, now_s))
 
     def _gang(self, work: Work) -> Gang | None:
-        around = Around(self.tree, self._shapes, self._by_shape)
-        gang = gang_of(work, around, self.cluster.priority(work.priority_class))
+        gang = gang_of(work, self._around, self.cluster.priority(work.priority_class))
         if isinstance(gang, Unfit):
             self.unfit[work.name] = gang
             return None
@@ -291,7 +290,9 @@ class Books:
         by_shape: dict[str, list[BatchNode]] = {}
         for part in seen.parts.values():
             by_shape.setdefault(part.shape, []).append(part)
-        self._by_shape = {shape: tuple(parts) for shape, parts in by_shape.items()}
+        nodes = {shape: tuple(parts) for shape, parts in by_shape.items()}
+        if nodes != self._around.nodes:
+            self._around = Around(self.tree, self._shapes, nodes)
 
     def _stop_late(self, now_s: float) -> None:
         """Gangs that were let in and found no whole place in time go, whole."""
@@ -300,7 +301,7 @@ class Books:
             if run is not None and run.leaving_s is None:
                 words = f"not all of its pods were bound within {START_WITHIN_S:g} s; it was stopped whole"
                 self.notes[name] = Note(UNBOUND, words)
-                self._rest(name, now_s)
+                self._rest(name, now_s, 2.0 * START_WITHIN_S)
                 self._evicted([self.room.evict(run, BatchReason.LOST, "", now_s)])
             self.places.forget(name)
 
@@ -318,9 +319,9 @@ class Books:
                     self.room.cancel(name, now_s)
                 self._sync(name, now_s)
 
-    def _rest(self, name: str, now_s: float) -> None:
+    def _rest(self, name: str, now_s: float, first_s: float) -> None:
         times = self._resting[name].times + 1 if name in self._resting else 1
-        wait_s = min(RETRY_MOST_S, RETRY_S * 2.0 ** (times - 1))
+        wait_s = min(RETRY_MOST_S, first_s * 2.0 ** (times - 1))
         self._resting[name] = _Rest(now_s + wait_s, times)
 
     def _evicted(self, gone: Sequence[Evicted]) -> None:

@@ -19,7 +19,7 @@ from autoscaler.adapters.kube.status import dated
 from autoscaler.api.batch_memory import spread
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.schema import custom_resource
-from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_books import REFUSED_WRITE, UNBOUND, Books
 from autoscaler.app.batch_look import Look, left_out
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
@@ -36,6 +36,7 @@ MOST_NOTES: Final = 50
 REMEMBER_S: Final = 60.0
 """How often what queues used is written down, while nothing else is."""
 
+FAILED: Final = frozenset({REFUSED_WRITE, UNBOUND})
 LOG: Final = structlog.get_logger("headroom")
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 
@@ -125,7 +126,7 @@ class BatchTelling:
     def _note(self, books: Books, told: BatchTold) -> None:
         for each in books.news:
             work = self._cluster.works.get(each.gang)
-            if isinstance(each, Evicted) and work is not None:
+            if isinstance(each, Evicted) and work is not None and each.gang not in books.notes:
                 lost = f"; {each.cost_gpu_s / 3600:.1f} GPU-hours of its work are lost"
                 for_whom = f" for {each.beneficiary}" if each.beneficiary else ""
                 self._events.note(
@@ -156,9 +157,11 @@ def _code(gang: GangTold, now_s: float) -> str:
         case GangState.FOREIGN:
             return f"Warning/LeftAlone/{gang.detail}" if gang.queue else ""
         case GangState.WAITING:
-            if gang.remarks and gang.reason in {"WRITE_REFUSED", "UNBOUND"}:
+            if gang.reason in FAILED:
                 return f"Warning/StartFailed/{gang.reason}"
             return f"Normal/Waiting/{gang.reason}" if now_s - gang.created_s >= WAITS_S else ""
+        case GangState.LEAVING if gang.reason in FAILED:
+            return f"Warning/StartFailed/{gang.reason}"
         case _:
             return ""
 

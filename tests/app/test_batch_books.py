@@ -108,7 +108,7 @@ async def test_a_gang_that_is_not_bound_whole_in_time_is_stopped_whole_and_left_
     plant.look()
     assert plant.due() == []
     assert sum(plant.free().values()) == 32
-    plant.look(RETRY_S + 1.0)
+    plant.look(2 * START_WITHIN_S)
     assert plant.due() == ["half"]
 
 
