@@ -12,6 +12,7 @@ from autoscaler.api.claims import Reject
 from autoscaler.api.scaling_policy import ScalingPolicySpec
 from autoscaler.api.schema import Spelling
 from autoscaler.api.trigger import PER_REPLICA, VALUE, read_trigger
+from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.errors import InputError
 from autoscaler.record.metrics import CATALOGUE
@@ -129,3 +130,9 @@ def test_whoever_reads_the_chart_finds_every_page() -> None:
     shown = (CHART / "README.md").read_text()
     for path in (CHART / "docs").glob("*.md"):
         assert f"(docs/{path.name})" in shown, f"the chart's README does not lead to docs/{path.name}"
+
+
+def test_every_word_by_which_a_gang_is_told_is_explained() -> None:
+    told_by = "\n".join(path.read_text() for path in sorted(APP.glob("batch*.py")))
+    words = set(re.findall(r'"([A-Z][A-Z_]{5,})"', told_by)) - {reason.name for reason in BatchReason}
+    assert words == set(told.ADVICE["batch_word"]) - {reason.name for reason in BatchReason}
