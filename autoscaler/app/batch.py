@@ -153,6 +153,7 @@ class Batch:
         books = self._books
         if books is None:
             return False
+        books.acts = self._frozen() is None and self._idle() is None
         books.take_in(names, now_s)
         if self._frozen() is not None:
             return False
@@ -184,6 +185,8 @@ class Batch:
             LOG.warning("what batch queues remembered is not restored", why=str(error))
             books = Books(self._cluster, self._shapes, params, tree)
             books.begin({}, now_s)
+        if old is not None:
+            books.inherit(old)
         self._books = books
 
     def _saved(self, params: BatchParams) -> dict[str, Any]:

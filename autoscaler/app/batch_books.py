@@ -88,8 +88,12 @@ class Books:
         self.started: dict[str, tuple[float, str]] = {}
         """When a gang was let in, and for which reason."""
         self._shapes = shapes
-        self._resting: dict[str, _Rest] = {}
+        self.resting: dict[str, _Rest] = {}
         self._doubts: dict[str, _Doubt] = {}
+        self._known: set[str] = set()
+        """Gangs that the books have heard of."""
+        self.acts = True
+        """Whether what is decided is carried out: else nobody who runs is judged by when it started."""
         self._around = Around(tree, shapes, {})
         self._looked: tuple[int, int] = (-1, -1)
         self._stale = False
@@ -109,12 +113,22 @@ class Books:
     def begin(self, saved: Mapping[str, Any], now_s: float) -> None:
         """Take in the whole cluster, with what was saved of the past. Raises ValueError where that cannot be read."""
         self.places.now_s = now_s
+        for name, work in self.cluster.works.items():
+            if self.is_tracked(name) and not work.suspended:
+                self.places.adopt(work)
         self._see(now_s)
         if saved:
             durable.unpack(self.room, saved, now_s)
         for name in self.cluster.works:
             self._sync(name, now_s)
         self._see(now_s)
+
+    def inherit(self, old: "Books") -> None:
+        """Go on from books that were written by other queues: what was counted, told, and left alone for a while."""
+        self.admitted, self.evicted, self.lost_gpu_s = old.admitted, old.evicted, old.lost_gpu_s
+        self.started.update({name: since for name, since in old.started.items() if name in self.room.runs.all})
+        self.resting.update({name: rest for name, rest in old.resting.items() if name in self.cluster.works})
+        self.notes.update({name: note for name, note in old.notes.items() if name in self.resting})
 
     def take_in(self, names: Sequence[str], now_s: float) -> None:
         """Take in what changed: the work of these names, nodes, pods."""
@@ -124,13 +138,14 @@ class Books:
             self._sync(name, now_s)
         if self._stale or self._looked != (self.cluster.pods.changes, self.cluster.nodes_version):
             self._see(now_s)
-        for name in [name for name, rest in self._resting.items() if rest.until_s <= now_s]:
+        for name in [name for name, rest in self.resting.items() if rest.until_s <= now_s]:
             if name not in self.room.runs.all and name not in self.room.backlog.waiting:
                 self._sync(name, now_s)
-        self._stop_late(now_s)
+        if self.acts:
+            self._stop_late(now_s)
         self._follow_ends(now_s)
-        for name in [name for name in self._resting if self.is_running(name)]:
-            del self._resting[name]
+        for name in [name for name in self.resting if self.is_running(name)]:
+            del self.resting[name]
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
@@ -202,8 +217,10 @@ class Books:
         """Bring the books in line with one object."""
         work, run = self.cluster.works.get(name), self.room.runs.all.get(name)
         if work is None or not self.is_tracked(name):
-            self._forget(name, now_s, ended=work is not None and work.ended and not work.suspended)
+            if name in self._known:
+                self._forget(name, now_s, finished=work is not None and work.finished)
             return
+        self._known.add(name)
         gang = self._gang(work)
         if gang is None:
             if work.suspended and (run is None or run.leaving_s is None):
@@ -225,7 +242,7 @@ class Books:
 
     def _waits(self, work: Work, gang: Gang, now_s: float) -> None:
         name = work.name
-        run, rest = self.room.runs.all.get(name), self._resting.get(name)
+        run, rest = self.room.runs.all.get(name), self.resting.get(name)
         if run is not None:
             # Let in and not started: what was edited meanwhile has to be decided anew. Or stopped by somebody else.
             if name in self.plans and (run.gang.form, run.gang.queue) == (gang.form, gang.queue):
@@ -246,14 +263,15 @@ class Books:
         if refused is not None:
             self.unfit[name] = Unfit(refused.reason.name, f"{refused.what}; {refused.remedy}")
 
-    def _forget(self, name: str, now_s: float, *, ended: bool = False) -> None:
+    def _forget(self, name: str, now_s: float, *, finished: bool) -> None:
         """A gang wants nothing any more; pods of it that are there still are strangers until they are gone."""
-        if ended:
+        if finished:
             self.room.finish(name, now_s)
         else:
             self.room.cancel(name, now_s)
         self.places.forget(name)
-        for kept in (self.plans, self.unfit, self.notes, self.started, self._resting, self._doubts):
+        self._known.discard(name)
+        for kept in (self.plans, self.unfit, self.notes, self.started, self.resting, self._doubts):
             kept.pop(name, None)
         self._stale = True
 
@@ -284,7 +302,7 @@ class Books:
             self._told_refused(name, self.room.adopt(gang, started_s, now_s))
             if name in self.room.runs.all:
                 self.started.setdefault(name, (started_s, ""))
-                self.places.adopted(name)
+                self.places.adopted(name, now_s - started_s < START_WITHIN_S)
 
     def _note_nodes(self, seen: Seen) -> None:
         by_shape: dict[str, list[BatchNode]] = {}
@@ -315,14 +333,14 @@ class Books:
                 self.places.forget(name)
                 self.plans.pop(name, None)
                 self.room.left(name, now_s)
-                if name in self._resting and self._resting[name].until_s > now_s:
+                if name in self.resting and self.resting[name].until_s > now_s:
                     self.room.cancel(name, now_s)
                 self._sync(name, now_s)
 
     def _rest(self, name: str, now_s: float, first_s: float) -> None:
-        times = self._resting[name].times + 1 if name in self._resting else 1
+        times = self.resting[name].times + 1 if name in self.resting else 1
         wait_s = min(RETRY_MOST_S, first_s * 2.0 ** (times - 1))
-        self._resting[name] = _Rest(now_s + wait_s, times)
+        self.resting[name] = _Rest(now_s + wait_s, times)
 
     def _evicted(self, gone: Sequence[Evicted]) -> None:
         for each in gone:

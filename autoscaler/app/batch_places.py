@@ -51,6 +51,7 @@ class Places:
         self._settling: dict[str, _Settling] = {}
         self._to_adopt: dict[str, None] = {}
         self._parts: Mapping[tuple[str, str], BatchNode] = {}
+        self._taken: dict[tuple[str, str], int] = {}
         self.now_s = 0.0
 
     def adopt(self, work: Work) -> None:
@@ -61,10 +62,11 @@ class Places:
         """Gangs that run and are not in the books."""
         return tuple(self._to_adopt)
 
-    def adopted(self, name: str) -> None:
-        """A gang is in the books."""
+    def adopted(self, name: str, is_new: bool) -> None:
+        """A gang is in the books. Not all of its pods need be there still, unless it has just begun."""
         self._to_adopt.pop(name, None)
-        self._settling.setdefault(name, _Settling(self.now_s, frozenset(self._booked(name)), wanders=True))
+        if is_new or any(not pod.node for pod in self._cluster.pods.of_gang(name).values()):
+            self._settling.setdefault(name, _Settling(self.now_s, frozenset(self._booked(name)), wanders=True))
 
     def forget(self, name: str) -> None:
         """A gang runs no more."""
@@ -99,7 +101,7 @@ class Places:
 
     def pods(self, seen: Seen, is_tracked: Callable[[str], bool]) -> tuple[PodSeen, ...]:
         """All pods for the ledger; bookings follow those of gangs that were bound otherwise than planned."""
-        self._parts = seen.parts
+        self._parts, self._taken = seen.parts, {}
         found = list(seen.others)
         for name in [name for name in self._cluster.pods.gangs() if is_tracked(name)]:
             bound = self._bound(name)
@@ -116,21 +118,35 @@ class Places:
             yield PodSeen(node, shape, held.units, gang=name, cpu=held.cpu, memory_gib=held.memory_gib)
 
     def _planned(self, name: str) -> Iterator[PodSeen]:
-        """What was planned for a gang and is not bound yet, as its object says."""
+        """What was planned for a gang and is not bound yet, as its object says, where there is room for it still.
+
+        Whoever may edit the object wrote it, so that it is believed for no more units than the gang has, and on no node
+        that bound pods fill.
+        """
         work = self._cluster.works.get(name)
         if work is None or work.suspended:
             return
-        left = {at: held.units for at, held in self._bound(name).items()}
+        bound = {at: held.units for at, held in self._bound(name).items()}
+        left = sum(self._any_units(each.asks) * each.pods for each in work.sets) - sum(bound.values())
         for put in work.put:
-            if (put.node, put.shape) not in self._parts or not 0 <= put.pod_set < len(work.sets) or put.pods < 1:
+            at = (put.node, put.shape)
+            if at not in self._parts or not 0 <= put.pod_set < len(work.sets):
                 continue
             asks = work.sets[put.pod_set].asks
             each = self._units(asks, put.shape)
-            for _ in range(min(put.pods, work.sets[put.pod_set].pods)):
-                if left.get((put.node, put.shape), 0) >= each:
-                    left[put.node, put.shape] -= each
-                elif each:
+            for _ in range(min(put.pods, work.sets[put.pod_set].pods) if each else 0):
+                if bound.get(at, 0) >= each:
+                    bound[at] -= each
+                elif left >= each and self._unheld(at) >= each:
+                    self._taken[at] = self._taken.get(at, 0) + each
+                    left -= each
                     yield PodSeen(put.node, put.shape, each, gang=name, cpu=asks.cpu, memory_gib=asks.memory_gib)
+
+    def _unheld(self, at: tuple[str, str]) -> int:
+        """Units of a node that no bound pod holds, and that were not planned for anybody in this look."""
+        node, shape = at
+        held = sum(self._units(pod.asks, shape) for pod in self._cluster.pods.on_node(node))
+        return self._parts[at].units - held - self._taken.get(at, 0)
 
     def _follow(self, name: str, bound: Mapping[tuple[str, str], _Held]) -> None:
         """Let a booking follow pods that were bound elsewhere; what is not bound stays where it was planned."""

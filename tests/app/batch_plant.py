@@ -1,6 +1,7 @@
 """A cluster in memory behind the real reading of it: Jobs, nodes and pods are objects as the API server shows them."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -67,7 +68,9 @@ class BatchPlant:
             found = self._objects[f"job/{work.ref.name}"]
             meta = {**found["metadata"], "annotations": {"headroom.dev/placement": placement}}
             meta["generation"] += 1
-            self._put_job({**found, "metadata": meta, "spec": {**found["spec"], "suspend": False}}, heard=heard)
+            started = datetime.fromtimestamp(self.now_s, UTC).isoformat()
+            begun = {"spec": {**found["spec"], "suspend": False}, "status": {"startTime": started}}
+            self._put_job({**found, "metadata": meta, **begun}, heard=heard)
         return names
 
     def stop(self) -> list[str]:

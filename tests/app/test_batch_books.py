@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from autoscaler.app.batch_books import RETRY_S, START_WITHIN_S
@@ -35,6 +36,50 @@ async def test_books_that_are_begun_anew_know_a_gang_by_its_object_before_a_pod_
     plant.look()
     assert plant.due() == []
     assert sum(plant.free().values()) == 8
+
+
+async def test_of_a_gang_that_is_bound_in_part_the_rest_is_known_after_a_restart() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("train", pods=3)
+    plant.look()
+    plant.start()
+    plant.pod("train-0", plant.work("train").put[0].node, job="train")
+    plant.job("next", pods=2)
+    plant.begin()
+    plant.look()
+    assert plant.due() == []
+    assert sum(plant.free().values()) == 8
+
+
+async def test_a_gang_of_which_some_pods_have_ended_is_not_late_after_a_restart() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("old", pods=2)
+    plant.look()
+    plant.start()
+    for at in range(2):
+        plant.pod(f"old-{at}", f"n{at}", job="old", phase="Running")
+    plant.look()
+    plant.gone("old-1")
+    plant.look(2 * START_WITHIN_S)
+    plant.begin()
+    plant.look(3 * START_WITHIN_S)
+    assert plant.stop() == [], "its other pod has ended long ago, and is collected"
+
+
+async def test_a_placement_that_somebody_forged_takes_nothing_from_others() -> None:
+    plant = BatchPlant(FOUR)
+    plant.job("honest", pods=4)
+    plant.look()
+    plant.start()
+    for at, put in enumerate(plant.work("honest").put):
+        plant.pod(f"honest-{at}", put.node, job="honest")
+    forged = msgspec.json.encode([{"node": f"n{at}", "shape": "h100", "pod_set": 0, "pods": 9} for at in range(4)])
+    plant.job("forger", pods=4, annotations={"headroom.dev/placement": forged.decode()})
+    plant.edit("forger", suspend=False)
+    plant.begin()
+    plant.look()
+    assert plant.stop() == []
+    assert "job/ns/honest" in plant.books.room.runs.all
 
 
 async def test_an_answer_of_the_server_is_believed_before_the_watch_shows_it_and_never_an_older_one_after() -> None:

@@ -72,6 +72,8 @@ class Work:
     suspended: bool
     ended: bool
     """It is over, or is being deleted: its pods go, and no others come."""
+    finished: bool
+    """It ended well, by itself."""
     manager: str
     """Who else manages it; empty for nobody."""
     says: WorkSays | None
@@ -126,6 +128,7 @@ def of_job(job: Job, now_s: float) -> Work | None:
         suspended=spec.suspend,
         ended=meta.deletion_timestamp is not None
         or any(each.type in ENDS and each.status == "True" for each in job.status.conditions),
+        finished=any(each.type == "Complete" and each.status == "True" for each in job.status.conditions),
         manager=manager,
         says=says,
         sets=(_set("/spec/template/spec", spec.template, _width(spec.parallelism, spec.completions)),),
