@@ -4,6 +4,7 @@ import importlib
 import sys
 
 NAMES = {
+    "bench": "one of the benchmarks; without a name, their list",
     "batch": "batch admission beside bounds: recorded and drawn jobs under several policies, packing, sharing",
     "compare": "one scenario scaled by Headroom, and by KEDA and HPA on the length of the queue, side by side",
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
@@ -24,7 +25,9 @@ def main(arguments: list[str]) -> int:
             (f"unknown load test {asked!r}; there are:\n" if wrong else "usage: loadtests NAME [ARGUMENTS]\n") + listed
         )
         return 2 if wrong or asked is None else 0
-    module = importlib.import_module(f"loadtests.{arguments[0]}")
+    module = importlib.import_module(
+        "loadtests.bench.__main__" if arguments[0] == "bench" else f"loadtests.{arguments[0]}"
+    )
     return int(module.main(arguments[1:]))
 
 

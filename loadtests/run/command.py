@@ -64,6 +64,8 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     path: Path = given.scenario
     scenario = read_scenario(path)
     if name == "run" and given.predict_only:
+        if scenario.scaling is not Scaling.DIRECT:
+            raise InputError(f"{path}: scaling is {scenario.scaling.value}; the simulator has no KEDA, only direct")
         print("\n".join(told(predicted(scenario, path.parent).figures)))
         return 0
     html = given.html if given.html is not None else Path(f"{path.stem}.html")

@@ -39,7 +39,7 @@ _MINUTE_S = 60.0
 IntArray = npt.NDArray[np.int64]
 
 
-PHASES: Final = tuple(k / 10 for k in range(10))
+PHASES: Final = tuple(k / 20 for k in range(20))
 """Shares of the reading's interval by which the load begins after a reading."""
 
 Span = tuple[float, float]

@@ -5,7 +5,10 @@ did not come up is a `CourseError` that says what was waited for.
 """
 
 import asyncio
+import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +25,16 @@ from tests.real import parts
 GPUS_PER_NODE: Final = 8
 
 
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Within the block SIGTERM ends as Ctrl-C does, so that nothing that was started is left behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def measured(scenario: Scenario, folder: Path, command: str) -> Course:
     """Run it; `folder` is the scenario's. InputError where programs are not built."""
     direct = scenario.scaling is Scaling.DIRECT
@@ -31,7 +44,7 @@ def measured(scenario: Scenario, folder: Path, command: str) -> Course:
     console = Console(stderr=True, highlight=False)
     nodes = 1 + scenario.policy.max_replicas * scenario.engine.gpus // GPUS_PER_NODE
     console.print("starting the control plane")
-    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place:
+    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place, _ended_in_order():
         try:
             with Plane(Path(place) / "plane", nodes=nodes, gpus=GPUS_PER_NODE, aggregates=not direct) as plane:
                 install(plane)

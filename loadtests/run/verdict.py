@@ -24,7 +24,8 @@ FULL_RATIO: Final = 0.97
 """A KV cache this full takes no request of usual length."""
 
 
-PHASES: Final = (0.0, 1 / 3, 2 / 3)
+PHASES: Final = tuple(k / 5 for k in range(5))
+"""Fewer than for a prediction, since many floors are tried."""
 
 
 class Cause(Enum):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadtests.run import verdict
 from loadtests.run.course import Course, Sample
 from loadtests.run.document import Document, advised, as_json, document
 from loadtests.run.measured import figures, gpu_hours
@@ -67,7 +68,7 @@ def scenario() -> Scenario:
 
 @cache
 def told() -> Prediction:
-    return predicted(read_scenario(DOUBLING), DOUBLING.parent)
+    return predicted(read_scenario(DOUBLING), DOUBLING.parent, (0.0,))
 
 
 def judged(scenario: Scenario, **given: object) -> Document:
@@ -103,7 +104,10 @@ def test_what_late_requests_waited_for_is_named_second_by_second(scenario: Scena
     assert any(line.endswith("nobody was late") for line in lines(judged(scenario)) if "bottleneck" in line)
 
 
-def test_what_would_have_helped_is_told_where_too_many_were_late(scenario: Scenario) -> None:
+def test_what_would_have_helped_is_told_where_too_many_were_late(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "PHASES", (0.0,))
     assert advised(judged(scenario), DOUBLING.parent).what_ifs == ()
     found = advised(judged(scenario, late_s=(50.0, 70.0)), DOUBLING.parent)
     as_it_was, pool, floor = found.what_ifs
@@ -162,3 +166,17 @@ def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scen
     assert "<b>because" not in text
     assert "http://" not in text.split("<script>")[0]
     (tmp_path / "x.html").write_text(text)
+
+
+def test_a_prediction_is_the_run_in_the_middle_and_tells_how_far_the_others_lie(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "{title: x, duration: 40s, traffic: {rate: 6, output-tokens: 96}, engine: {slots: 8, warm-up: {graphs: 10s}}, "
+        "policy: {ttft: 5s}}"
+    )
+    made = [predicted(read_scenario(path), tmp_path, (phase,)).figures for phase in (0.0, 0.4, 0.8)]
+    hours = sorted(figures.gpu_hours.total for figures in made)
+    whole = predicted(read_scenario(path), tmp_path, (0.0, 0.4, 0.8))
+    assert whole.figures in made
+    assert whole.hours == (hours[0], hours[-1])
+    assert whole.hours[0] <= whole.figures.gpu_hours.total <= whole.hours[1]

@@ -100,8 +100,15 @@ def test_the_command_ends_with_2_before_anything_starts(tmp_path: Path, capsys: 
     assert "none.yaml: cannot be read" in capsys.readouterr().err
 
 
-def test_a_prediction_alone_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(SCENARIOS / "doubling.yaml"), "--predict-only"]) == 0
+def test_no_prediction_is_made_of_what_the_simulator_does_not_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(written(tmp_path, GOOD + "scaling: keda-queue\n")), "--predict-only"]) == 2
+    assert "scaling is keda-queue; the simulator has no KEDA" in capsys.readouterr().err
+
+
+def test_a_prediction_alone_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(written(tmp_path, GOOD)), "--predict-only"]) == 0
     said = capsys.readouterr().out
     assert "in time" in said
     assert "GPU-hours" in said
