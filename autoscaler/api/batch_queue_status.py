@@ -130,7 +130,7 @@ class BatchQueueStatus(Model):
     shapes: Annotated[tuple[ShapeUse, ...], Field(max_length=32)] = ()
     """What it holds of each shape."""
     waiting: Annotated[tuple[WaitingReason, ...], Field(max_length=32)] = ()
-    """How many gangs wait for which reason."""
+    """How many gangs wait for which reason, of those that Headroom tells of: the first of each queue."""
     memory: QueueMemory | None = None
     """What outlives a restart."""
     conditions: Annotated[

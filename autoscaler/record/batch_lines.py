@@ -3,7 +3,7 @@
 Enters: what one look says. Leaves: rows with their sentence and their whole explanation left to whoever asks for one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoscaler.record.batch import BatchTold, GangState, GangTold, OwnersTold, QueueTold, ShapeTold
 from autoscaler.record.batch_words import change, means, queue_sentence, sentence, units
@@ -68,6 +68,8 @@ class BatchLines:
     queues: tuple[QueueLine, ...]
     gangs: tuple[GangLine, ...]
     """Those that hold GPUs or are refused, then those that wait, by queue and place."""
+    more: int
+    """Gangs that would follow and are left out here."""
     owners: tuple[OwnersTold, ...]
     waiting: tuple[WaitLine, ...]
     lost_gpu_h: float
@@ -88,10 +90,17 @@ def batch_lines(told: BatchTold) -> BatchLines:
         idle_reason=told.idle_reason,
         queues=tuple(queues),
         gangs=tuple(gang_line(gang, told.now_s) for gang in ranked),
+        more=0,
         owners=told.owners,
         waiting=tuple(WaitLine(reason, means(reason), gangs) for reason, gangs in told.waiting),
         lost_gpu_h=round(told.counts.lost_gpu_s / 3600.0, 2),
     )
+
+
+def first(lines: BatchLines, most: int) -> BatchLines:
+    """The same with so many gangs at most."""
+    left_out = len(lines.gangs) - most
+    return lines if left_out <= 0 else replace(lines, gangs=lines.gangs[:most], more=lines.more + left_out)
 
 
 def gang_line(gang: GangTold, now_s: float) -> GangLine:

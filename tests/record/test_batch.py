@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.record.batch import ChangeTold, GangState, GangTold, QueueTold
-from autoscaler.record.batch_lines import batch_lines
+from autoscaler.record.batch_lines import batch_lines, first
 from autoscaler.record.batch_metrics import BATCH, OWNERS, batch_families
 from autoscaler.record.batch_words import CHANGES, change, gang_page, means, queue_page, queue_sentence, sentence
 from autoscaler.record.families import Kind
@@ -112,6 +112,13 @@ def test_rows_begin_with_what_is_wrong_and_end_with_who_waits_longest() -> None:
     assert big.changes == ("8 more free units of h100",)
     assert lines.lost_gpu_h == 2
     assert next((one.gangs, one.means) for one in lines.waiting) == (1, "not enough free units")
+
+
+def test_a_page_is_told_the_first_rows_and_how_many_follow() -> None:
+    lines = batch_lines(TOLD)
+    assert first(lines, 5) is lines
+    shown = first(lines, 2)
+    assert ([g.gang for g in shown.gangs], shown.more) == (["job/lab/wrong", "job/lab/runs"], 3)
 
 
 def test_a_queue_with_a_contradiction_that_stops_nothing_says_so() -> None:

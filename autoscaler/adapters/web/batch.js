@@ -6,7 +6,6 @@ const Batch = (() => {
     ["serving", "serving"], ["standby", "standby"], ["loan", "lent to batch"], ["batch", "batch"],
     ["reserved", "kept for a gang"], ["foreign", "others"], ["unavailable", "not usable"], ["free", "free"],
   ];
-  const MOST = 60;
 
   /** A bar of one shape's units by owner; the legend beside it has the numbers, so that no color is needed to read it. */
   function owners(one) {
@@ -108,10 +107,9 @@ const Batch = (() => {
       this.found.replaceChildren(...told.map((words) => element("li", words)));
       const waiting = lines.waiting.map((one) => `${one.gangs} × ${one.means}`).join(", ");
       put(this.sums, [waiting ? `Waiting: ${waiting}.` : "Nobody waits.", lines.lost_gpu_h ? `${figure(lines.lost_gpu_h)} GPU-h of work were lost to evictions.` : ""].filter(Boolean).join(" "));
-      this.gangs.draw(lines.gangs.slice(0, MOST));
-      const left = lines.gangs.length - MOST;
-      this.more.hidden = left <= 0;
-      put(this.more, `${left} more: headroom queue lists them.`);
+      this.gangs.draw(lines.gangs);
+      this.more.hidden = !lines.more;
+      put(this.more, `${lines.more} more: headroom queue lists them.`);
     }
   }
   return { Board };

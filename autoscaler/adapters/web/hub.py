@@ -18,7 +18,7 @@ from autoscaler.adapters.web.history import History, share_of
 from autoscaler.adapters.web.history import Row as PointRow
 from autoscaler.adapters.web.overview import TableRow, table_row
 from autoscaler.adapters.web.reader import Focus, Reader
-from autoscaler.record.batch_lines import BatchLines
+from autoscaler.record.batch_lines import BatchLines, first
 from autoscaler.record.pool_status import PoolLine
 from autoscaler.record.stream import Frame, Results, WorkloadFrame
 
@@ -27,6 +27,9 @@ INTERVAL_S = 0.125
 
 FEW = 6
 """Workloads up to this many are told whole to a reader that did not choose."""
+
+MOST_GANGS = 60
+"""Gangs that a page shows; it is told all of them whenever one changed."""
 
 Fresh = tuple[list[PointRow], list[msgspec.Raw]] | None
 
@@ -113,9 +116,10 @@ class Hub:
 
     def publish_batch(self, lines: BatchLines | None) -> None:
         """Take batch work as it is now, None where none is admitted; readers are told when it changed."""
-        if lines != self._batch:
-            self._batch = lines
-            self._tell("batch", _encode(lines))
+        shown = None if lines is None else first(lines, MOST_GANGS)
+        if shown != self._batch:
+            self._batch = shown
+            self._tell("batch", _encode(shown))
 
     def publish_results(self, results: Results) -> None:
         """Take the table of one workload; it stays on the page."""
