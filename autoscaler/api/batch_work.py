@@ -29,8 +29,8 @@ ANNOTATIONS: Final = MappingProxyType(
     {
         MIN_WIDTH: "the fewest pods it can work with, 1 to 16384; checked, and of no effect: a gang starts with all",
         MAX_WIDTH: "the most pods it can use, 1 to 16384; checked, and of no effect: a gang starts with all",
-        CHECKPOINT_NOTICE: "how long its pods take to end once told to, a checkpoint included, 0s to 1h; left out, 30s; "
-        "they are given what their terminationGracePeriodSeconds says",
+        CHECKPOINT_NOTICE: "how long its pods take to end once told to, checkpoint included, 0s to 1h; left out, 30s. "
+        "What they are given is their terminationGracePeriodSeconds",
         LAST_CHECKPOINT: "when it last wrote a checkpoint, a date and time with offset; its program writes it",
         EXPECTED_DURATION: "how long it runs, 1s to 90d; left out, what the queue's past says",
         MIN_RUNTIME: "how long it is left alone once it runs, 0s to 30d; the longer of this and its queue's holds",
