@@ -40,8 +40,3 @@ class TreeFinding:
     code: TreeCode
     words: str
     """Field, value and remedy."""
-
-    @property
-    def blocks(self) -> bool:
-        """Whether the queue cannot be served as it stands."""
-        return self.code.blocks

@@ -106,6 +106,7 @@ def queue_page(queue: QueueTold, told: BatchTold) -> str:
     rows = [
         f"{clock(told.now_s)}  {queue.name}  {queue_sentence(queue)}",
         f"  {where}, weight {number(queue.weight)}, share {share}",
+        f"  used: {number(round(queue.used_gpu_s / 3600, 1))} GPU-hours, those of a day ago counting half",
         f"  namespaces: {', '.join(queue.namespaces) or 'those of the queues above it'}",
         *(f"  {code}: {words}" for code, words in queue.findings),
     ]

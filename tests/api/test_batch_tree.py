@@ -73,7 +73,7 @@ def test_a_queue_that_cannot_stand_there_is_left_out_and_the_others_are_served(
     assert [each.name for each in found.queues] == ["other"]
     assert codes(found) == [(name, code) for name in left_out]
     assert words in found.of(left_out[0])[0].words
-    assert all(finding.blocks for finding in found.findings)
+    assert all(finding.code.blocks for finding in found.findings)
 
 
 def test_what_is_below_a_queue_that_is_left_out_says_why() -> None:
@@ -130,7 +130,7 @@ def test_a_parent_that_promised_too_much_is_told_and_its_children_get_their_part
     assert guaranteed(found) == {"top": 16, "a": 12, "b": 4}
     assert codes(found) == [("top", TreeCode.PROMISED_TOO_MUCH)]
     assert "guaranteed: 16 is less than the 40 that its children are guaranteed" in found.of("top")[0].words
-    assert not found.of("top")[0].blocks
+    assert not found.of("top")[0].code.blocks
 
 
 def test_a_parent_that_states_no_guarantee_has_as_much_as_its_children_within_its_limit() -> None:
@@ -172,7 +172,7 @@ def test_a_namespace_may_use_all_queues_below_its_own() -> None:
 
 def test_a_leaf_that_no_namespace_may_use_says_so() -> None:
     found = tree({"top": queue(namespaces=["lab"]), "a": queue("top"), "alone": queue()})
-    assert [(f.queue, f.code, f.blocks) for f in found.findings] == [("alone", TreeCode.NO_NAMESPACE, False)]
+    assert [(f.queue, f.code, f.code.blocks) for f in found.findings] == [("alone", TreeCode.NO_NAMESPACE, False)]
 
 
 def test_guarantees_beyond_what_the_cluster_has_are_told_at_the_top() -> None:
@@ -202,7 +202,7 @@ def test_whatever_is_written_the_core_takes_what_is_left_and_nobody_vanishes_uns
     found = tree(now, dict(served))
     if found.queues:
         BatchParams(compile_shapes(SHAPES), found.queues)
-    told = {finding.queue for finding in found.findings if finding.blocks}
+    told = {finding.queue for finding in found.findings if finding.code.blocks}
     assert now.keys() - found.specs.keys() <= told
     assert found.held <= told
     assert found.specs.keys() <= now.keys()

@@ -91,12 +91,13 @@ def test_a_queue_says_in_one_sentence_how_it_does(queue: QueueTold, words: str) 
 
 
 def test_the_page_of_a_queue_tells_of_its_gangs() -> None:
-    lines = queue_page(VISION, TOLD).splitlines()
-    assert lines[1:3] == [
+    lines = queue_page(replace(VISION, used_gpu_s=7200.0), TOLD).splitlines()
+    assert lines[1:4] == [
         "  below research, weight 2, share 12.5 % by weight",
+        "  used: 2 GPU-hours, those of a day ago counting half",
         "  namespaces: those of the queues above it",
     ]
-    assert [line.split(":")[0].strip() for line in lines[3:]] == [
+    assert [line.split(":")[0].strip() for line in lines[4:]] == [
         "job/lab/big", "job/lab/next", "job/lab/runs", "job/lab/wrong", "job/lab/alien",
     ]  # fmt: skip
 
