@@ -224,11 +224,12 @@ class Batch:
         if done.work is not None:
             self._cluster.written(done.work)
             return
+        if done.changed:
+            books.was_changed(work, done.words, now_s)  # nothing went wrong: somebody else was first
+            return
         self._failed(work, done)
         if done.became is Became.UNKNOWN:
             books.was_lost(work, now_s)
-        elif done.changed:
-            books.was_changed(work, done.words, now_s)
         else:
             books.was_refused(work, done.words, now_s)
 
@@ -236,7 +237,7 @@ class Batch:
         done = await self._writer.stop(work)
         if done.work is not None:
             self._cluster.written(done.work)
-        else:
+        elif not done.changed:
             self._failed(work, done)
 
     def _failed(self, work: Work, done: Written) -> None:

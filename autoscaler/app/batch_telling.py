@@ -143,8 +143,10 @@ class BatchTelling:
                 left -= 1
                 self._noted[gang.key] = word
                 kind, reason = word.split("/")[:2]
+                note = books.notes.get(gang.key) if reason == "StartFailed" else None
+                words = sentence(gang, told.now_s) if note is None else f"{note.words}; it is tried again later"
                 ref = self._cluster.works[gang.key].ref
-                self._events.note(ref, "Warning" if kind == "Warning" else "Normal", reason, sentence(gang, told.now_s))
+                self._events.note(ref, "Warning" if kind == "Warning" else "Normal", reason, words)
         if len(self._noted) > 2 * len(self._cluster.works) + MOST_NOTES:
             self._noted = {name: word for name, word in self._noted.items() if name in self._cluster.works}
 

@@ -67,15 +67,17 @@ async def test_a_gang_of_which_some_pods_have_ended_is_not_late_after_a_restart(
 
 
 async def test_a_placement_that_somebody_forged_takes_nothing_from_others() -> None:
-    plant = BatchPlant(FOUR)
-    plant.job("honest", pods=4)
-    plant.look()
-    plant.start()
-    for at, put in enumerate(plant.work("honest").put):
-        plant.pod(f"honest-{at}", put.node, job="honest")
+    """The forger is met first, and says that three of its pods are where another gang's are."""
+    plant = BatchPlant(FOUR | {"n4": 8})
     forged = msgspec.json.encode([{"node": f"n{at}", "shape": "h100", "pod_set": 0, "pods": 9} for at in range(4)])
     plant.job("forger", pods=4, annotations={"headroom.dev/placement": forged.decode()})
     plant.edit("forger", suspend=False)
+    plant.pod("forger-0", "n4", job="forger")
+    plant.job("honest", pods=4)
+    plant.look()
+    plant.start()
+    for at in range(4):
+        plant.pod(f"honest-{at}", f"n{at}", job="honest")
     plant.begin()
     plant.look()
     assert plant.stop() == []
