@@ -5,10 +5,11 @@ did not come up is a `CourseError` that says what was waited for.
 """
 
 import asyncio
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -35,20 +36,34 @@ def _ended_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _missing(scaling: Scaling) -> str | None:
+    """What this way of scaling needs and is not here, with the remedy."""
+    if scaling is Scaling.DIRECT:
+        return parts.missing(parts.CONTROL_PLANE)
+    if scaling is Scaling.KEDA_QUEUE and shutil.which("prometheus") is None:
+        return "no Prometheus on PATH (Debian: apt install prometheus)"
+    lacking = parts.missing((*parts.CONTROL_PLANE, "keda"))
+    if lacking is None and parts.source("keda", parts.KEDA_MODULE) is None:
+        return "KEDA's sources, which hold its definitions, are not there (python3 dev.py parts keda, with Go on PATH)"
+    return lacking
+
+
 def measured(scenario: Scenario, folder: Path, command: str) -> Course:
     """Run it; `folder` is the scenario's. InputError where programs are not built."""
     direct = scenario.scaling is Scaling.DIRECT
-    missing = parts.missing(parts.CONTROL_PLANE if direct else (*parts.CONTROL_PLANE, "keda"))
+    missing = _missing(scenario.scaling)
     if missing:
         raise InputError(missing)
     console = Console(stderr=True, highlight=False)
     nodes = 1 + scenario.policy.max_replicas * scenario.engine.gpus // GPUS_PER_NODE
     console.print("starting the control plane")
-    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place, _ended_in_order():
+    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place, _ended_in_order(), ExitStack() as ended:
+        plane = Plane(Path(place) / "plane", nodes=nodes, gpus=GPUS_PER_NODE, aggregates=not direct)
+        ended.push(plane)  # before it starts: what an interruption finds half started is ended too
         try:
-            with Plane(Path(place) / "plane", nodes=nodes, gpus=GPUS_PER_NODE, aggregates=not direct) as plane:
-                install(plane)
-                with watching(console, len(scenario.schedule())) as view:
-                    return asyncio.run(course(scenario, folder, plane, view, command=command, say=console.print))
+            plane.__enter__()
+            install(plane)
+            with watching(console, len(scenario.schedule())) as view:
+                return asyncio.run(course(scenario, folder, plane, view, command=command, say=console.print))
         except AssertionError as error:  # how those who start its parts say what they waited for
             raise CourseError(f"the control plane did not start: {error}") from error
