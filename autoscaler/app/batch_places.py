@@ -141,6 +141,8 @@ class Places:
                     self._taken[at] = self._taken.get(at, 0) + each
                     left -= each
                     yield PodSeen(put.node, put.shape, each, gang=name, cpu=asks.cpu, memory_gib=asks.memory_gib)
+                else:
+                    break
 
     def _unheld(self, at: tuple[str, str]) -> int:
         """Units of a node that no bound pod holds, and that were not planned for anybody in this look."""

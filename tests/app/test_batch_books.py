@@ -84,6 +84,15 @@ async def test_a_placement_that_somebody_forged_takes_nothing_from_others() -> N
     assert "job/ns/honest" in plant.books.room.runs.all
 
 
+async def test_a_placement_without_end_is_read_no_further_than_the_gang_is_large() -> None:
+    plant = BatchPlant(FOUR)
+    forged = msgspec.json.encode([{"node": "n0", "shape": "h100", "pod_set": 0, "pods": 16_000}] * 4_000)
+    plant.job("forger", pods=16_000, gpus=1, annotations={"headroom.dev/placement": forged.decode()})
+    plant.edit("forger", suspend=False)
+    plant.look()
+    assert plant.free() == {"n0": 0, "n1": 8, "n2": 8, "n3": 8}
+
+
 async def test_an_answer_of_the_server_is_believed_before_the_watch_shows_it_and_never_an_older_one_after() -> None:
     plant = BatchPlant(FOUR)
     plant.job("train")

@@ -158,6 +158,21 @@ def test_where_a_gang_was_put_is_read_back_and_its_author_s_affinity_with_it() -
     assert (spoilt.put, spoilt.affinities) == ((), (None,))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"nodeAffinity": 5}]', '[5]', '{"nodeAffinity": {}}', '[{}, {}]', "[", "5",
+        f'[{{"nodeAffinity": {{"{REQUIRED}": {{"nodeSelectorTerms": [5]}}}}}}]',
+        f'[{{"nodeAffinity": {{"{REQUIRED}": {{"nodeSelectorTerms": [{{"matchExpressions": [7]}}]}}}}}}]',
+    ],
+)  # fmt: skip
+def test_an_affinity_that_somebody_spoilt_in_our_annotation_is_as_if_it_were_not_there(text: str) -> None:
+    spoilt = job(annotations={"headroom.dev/placement": "[]", "headroom.dev/affinity": text})
+    assert spoilt is not None
+    assert spoilt.affinities == (None,)
+    assert held_to(spoilt.affinities[0], ["a"])
+
+
 def test_a_pod_counts_from_when_it_is_bound_until_it_has_ended() -> None:
     books = WorkPods()
     meta = {

@@ -44,8 +44,34 @@ class Put(msgspec.Struct, frozen=True, gc=False):
     pods: int
 
 
+class _Expression(msgspec.Struct):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class _Term(msgspec.Struct, rename="camel"):
+    match_expressions: list[_Expression] | None = None
+    match_fields: list[_Expression] | None = None
+
+
+class _Required(msgspec.Struct, rename="camel"):
+    node_selector_terms: list[_Term] | None = None
+
+
+class _NodeAffinity(msgspec.Struct):
+    required: _Required | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class _Affinity(msgspec.Struct, rename="camel"):
+    """What is read of an affinity: the annotation that keeps one is anybody's to edit who may edit the object."""
+
+    node_affinity: _NodeAffinity | None = None
+
+
 _puts: Final = msgspec.json.Decoder(tuple[Put, ...])
 _affinities: Final = msgspec.json.Decoder(tuple[dict[str, Any] | None, ...])
+_formed: Final = msgspec.json.Decoder(tuple[_Affinity | None, ...])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +127,8 @@ class Work:
         """The affinity of each set as its author wrote it."""
         if PLACEMENT not in self.annotations:
             return tuple(each.template.affinity for each in self.sets)
-        kept: tuple[dict[str, Any] | None, ...] = _read(_affinities, self.annotations.get(AFFINITY, ""))
+        text = self.annotations.get(AFFINITY, "")
+        kept: tuple[dict[str, Any] | None, ...] = _read(_affinities, text) if _read(_formed, text) else ()
         return kept if len(kept) == len(self.sets) else (None,) * len(self.sets)
 
 
