@@ -178,12 +178,12 @@ class Batch:
             return
         params = BatchParams(compile_shapes(self._shapes), tree.queues, serving_priority=self._serving_priority)
         saved = self._saved(params) if old is None else old.packed(now_s)
-        books = Books(self._cluster, self._shapes, params, tree)
+        books = Books(self._cluster, self._shapes, params, tree, self._guard)
         try:
             books.begin(saved, now_s)
         except ValueError as error:
             LOG.warning("what batch queues remembered is not restored", why=str(error))
-            books = Books(self._cluster, self._shapes, params, tree)
+            books = Books(self._cluster, self._shapes, params, tree, self._guard)
             books.begin({}, now_s)
         if old is not None:
             books.inherit(old)

@@ -17,6 +17,7 @@ from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Around, Unfit, gang_of
 from autoscaler.app.batch_places import Places
+from autoscaler.app.guard import Guard
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.gangs import Gang, Refusal
@@ -24,6 +25,7 @@ from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
+from autoscaler.runtime.isolation import Bug
 
 MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
@@ -71,7 +73,9 @@ class _Doubt:
 class Books:
     """The books of one cluster."""
 
-    def __init__(self, cluster: BatchCluster, shapes: Mapping[str, Shape], params: BatchParams, tree: Tree) -> None:
+    def __init__(
+        self, cluster: BatchCluster, shapes: Mapping[str, Shape], params: BatchParams, tree: Tree, guard: Guard
+    ) -> None:
         self.cluster, self.tree = cluster, tree
         self.room = Room(params)
         self.cycles = Cycles(self.room)
@@ -88,6 +92,7 @@ class Books:
         self.started: dict[str, tuple[float, str]] = {}
         """When a gang was let in, and for which reason."""
         self._shapes = shapes
+        self._guard = guard
         self.resting: dict[str, _Rest] = {}
         self._doubts: dict[str, _Doubt] = {}
         self._known: set[str] = set()
@@ -252,7 +257,10 @@ class Books:
             self._told_refused(name, self.room.submit(gang, now_s))
 
     def _gang(self, work: Work) -> Gang | None:
-        gang = gang_of(work, self._around, self.cluster.priority(work.priority_class))
+        priority = self.cluster.priority(work.priority_class)
+        gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority))
+        if isinstance(gang, Bug):
+            gang = Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
         if isinstance(gang, Unfit):
             self.unfit[work.name] = gang
             return None

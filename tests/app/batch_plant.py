@@ -18,6 +18,7 @@ from autoscaler.api.batch_queue import BatchQueueSpec, ShapeQuota
 from autoscaler.api.batch_tree import QueueSeen, compile_shapes, tree_of
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_books import Books
+from autoscaler.app.guard import Guard
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.runtime.clock import ScaledClock
 
@@ -31,20 +32,22 @@ class BatchPlant:
     def __init__(self, nodes: Mapping[str, int], **quota: int) -> None:
         self.now_s = START_S
         scope = BatchScope(SHAPES, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"))
-        self.cluster = BatchCluster(cast(KubeApi, None), ScaledClock(origin_s=START_S), scope, lambda: None)
+        self._clock = ScaledClock(origin_s=START_S)
+        self.cluster = BatchCluster(cast(KubeApi, None), self._clock, scope, lambda: None)
         self._objects: dict[str, Any] = {}
         self._versions = 0
         self.cluster._classes._cache.put(PriorityClass(Meta("batch"), -20))
         for name, gpus in nodes.items():
             self.node(name, gpus)
         spec = BatchQueueSpec(quotas=(ShapeQuota(shape="h100", **quota),), namespaces=("ns",))
-        self._tree = tree_of({"team": QueueSeen(spec)}, SHAPES)
+        self.tree = tree_of({"team": QueueSeen(spec)}, SHAPES)
         self.books = self.begin()
 
     def begin(self, saved: Mapping[str, Any] | None = None) -> Books:
         """Books written from the cluster alone."""
         self.cluster.touched()
-        self.books = Books(self.cluster, SHAPES, BatchParams(compile_shapes(SHAPES), self._tree.queues), self._tree)
+        params = BatchParams(compile_shapes(SHAPES), self.tree.queues)
+        self.books = Books(self.cluster, SHAPES, params, self.tree, Guard(self._clock))
         self.books.begin(saved or {}, self.now_s)
         return self.books
 

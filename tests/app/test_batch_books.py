@@ -1,10 +1,13 @@
 """The books of batch admission beside a cluster in memory: what is due after each thing that may happen between."""
 
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
 
+from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.app.batch_books import RETRY_S, START_WITHIN_S
 from tests.app.batch_plant import BatchPlant
 
@@ -91,6 +94,26 @@ async def test_a_placement_without_end_is_read_no_further_than_the_gang_is_large
     plant.edit("forger", suspend=False)
     plant.look()
     assert plant.free() == {"n0": 0, "n1": 8, "n2": 8, "n3": 8}
+
+
+class Trap(dict[str, BatchQueueSpec]):
+    """Queues, of which one raises what only a bug of ours would."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name == "odd":
+            raise ZeroDivisionError("a bug of ours")
+        return super().get(name, default)
+
+
+async def test_a_bug_that_one_job_meets_stops_no_other() -> None:
+    plant = BatchPlant(FOUR)
+    plant.tree = replace(plant.tree, specs=Trap(plant.tree.specs))
+    plant.begin()
+    plant.job("odd", labels={"headroom.dev/queue": "odd"})
+    plant.job("plain")
+    plant.look()
+    assert plant.due() == ["plain"]
+    assert "a bug of ours" in plant.books.unfit["job/ns/odd"].words
 
 
 async def test_an_answer_of_the_server_is_believed_before_the_watch_shows_it_and_never_an_older_one_after() -> None:
