@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.batch_work import MERGE, SETTINGS, SLACK_S, Desk, instant_s, manifest, priority_class
 from tests.cluster.conftest import CONFIG, install
-from tests.cluster.controller import NAMESPACE, Controller
+from tests.cluster.controller import ACCOUNT, NAMESPACE, Controller
 from tests.cluster.manifests import deployment
 from tests.cluster.plane import Plane, RefusedError
 from tests.cluster.processes import wait_for
@@ -203,7 +203,7 @@ def test_what_cannot_be_let_in_is_told_field_value_and_remedy_once(
     desk: Desk, given: dict[str, Any], words: str
 ) -> None:
     queue = desk.queue("team", 32)
-    desk.job("bad", given.pop("queue", queue), **given)
+    desk.job("bad", **{"queue": queue, **given})
     desk.job("good", queue)
     desk.wait_bound("good", 1)
     desk.wait_told("bad", words)
@@ -273,6 +273,17 @@ def test_a_freeze_lets_nobody_in_and_stops_nobody_until_it_ends(desk: Desk, plan
     finally:
         plane.kubectl("-n", NAMESPACE, "delete", "configmap", "headroom-freeze")
     desk.wait_bound("waits", 1)
+
+
+def test_a_backlog_that_fits_costs_one_write_each(desk: Desk, plane: Plane) -> None:
+    queue = desk.queue("team", 32)
+    names = [f"one-{at}" for at in range(32)]
+    for name in names:
+        desk.job(name, queue, gpus=1)
+    wait_for(lambda: not any(desk.is_suspended(name) for name in names), SLACK_S, "all to be let in", every_s=0.5)
+    entries = plane.audited(verb="patch", resource="jobs", user=ACCOUNT)
+    done = [e for e in entries if e["objectRef"]["namespace"] == desk.namespace and e["responseStatus"]["code"] == 200]
+    assert len(done) == len(names)
 
 
 def test_in_shadow_mode_it_is_decided_and_told_and_no_job_is_written(plane: Plane, controller: Controller) -> None:
