@@ -14,7 +14,7 @@ title: A queue that HPA sees
 duration: 45s
 scaling: keda-queue
 traffic:
-  rate: 8
+  rate: 6
   prompt-tokens: 256
   output-tokens: 96
 engine:

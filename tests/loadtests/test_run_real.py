@@ -19,7 +19,7 @@ SCENARIO = """\
 title: More than one replica does
 duration: 45s
 traffic:
-  rate: 6
+  rate: 4
   prompt-tokens: 256
   output-tokens: 96
 engine:
@@ -30,7 +30,7 @@ policy:
   ttft: 5s
   max-replicas: 6
 """
-"""Twice what one replica of eight slots gets done."""
+"""Nearly twice what one replica of eight slots gets done; nobody would wait a minute even if no other started."""
 
 WARM_UP_S = 10.0
 
