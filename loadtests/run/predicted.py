@@ -47,12 +47,11 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A simulated run; arrays have shape (seconds,)."""
+    """A simulated run."""
 
     figures: Figures
-    desired: IntArray
     ready: IntArray
-    starting: IntArray
+    """Replicas at each second, shape (seconds,)."""
     hours: Span = (0.0, 0.0)
     """The fewest and the most GPU-hours of all phases."""
     attainment: Span = (0.0, 0.0)
@@ -108,7 +107,7 @@ def _simulated(scenario: Scenario, folder: Path, later_s: float) -> Prediction:
         due_s=times.arrival_s - later_s, ttft_s=times.ttft_s, objective_s=float(policy.ttft), onset_s=scenario.onset_s,
         hours=hours, desired=line.desired[kept],
     )  # fmt: skip
-    return Prediction(found, line.desired[kept], line.ready[kept], line.starting[kept])
+    return Prediction(found, line.ready[kept])
 
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
