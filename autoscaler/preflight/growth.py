@@ -14,6 +14,7 @@ from autoscaler.core.columns import F64
 from autoscaler.preflight.answers import COVERAGE, Answer, CannotTell, Measured, Why, Window
 from autoscaler.preflight.history import Fact
 from autoscaler.preflight.offered import Demand
+from autoscaler.preflight.phrases import lasting
 from autoscaler.preflight.provision import highest_before
 from autoscaler.preflight.study import SEED, Demands, WorkloadStudy
 from autoscaler.preflight.summing import Joint
@@ -126,7 +127,7 @@ def growth(replicas: F64, lead_steps: int) -> F64:
 def _by_hour(grown: F64, window: Window, step_s: float, how: str) -> tuple[Answer, Answer]:
     """The calmest and the busiest hour of the day, each with an interval from whole days drawn again and again."""
     if window.known_s < LEAST_DAYS * DAY_S:
-        text = f"{window.known_s / DAY_S:.2g} days of known history do not tell one hour of the day from another"
+        text = f"{lasting(window.known_s)} of known history do not tell one hour of the day from another"
         refusal = CannotTell(Why.TOO_SHORT, text, f"{LEAST_DAYS:.0f} days, better two weeks")
         return refusal, refusal
     at_s = window.from_s + step_s * np.arange(grown.size)

@@ -35,10 +35,12 @@ def warm_pools(found: Pools, *, command: str) -> str:
         f"Every pool only decides and tells (backend {Backend.OBSERVE.value}) until you write "
         f"{Backend.SLOTS.value}. NodePools and images are in no record of load: write them first.",
     )
-    left = [f"{name}: {why}" for name, why in found.left_out.items()]
-    more = f"; and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-    if left:
-        head += comment(f"In no pool: {'; '.join(left[:MOST_NAMED])}{more}")
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.left_out.items():
+        reasons.setdefault(why, []).append(name)
+    head += (
+        comment(*(f"In no pool: {_named(tuple(names))}: {why}" for why, names in reasons.items())) if reasons else ""
+    )
     if not found.pools:
         return head + comment("Cannot tell what to keep warm: of no workload is it known how its replicas grow.")
     return head + "---\n".join(documents(found))
@@ -71,6 +73,7 @@ def warm_pool(study: PoolStudy, used: set[str]) -> str:
         f"    count: {study.gpus}",
         "  models:",
         *commented("    ", "cannot tell the images: they are not recorded. Nothing is pulled before you write them"),
+        *_too_many(study.workloads),
         *_models(study.workloads),
     ]  # fmt: skip
     for field, value, origin in _numbers(study):
@@ -130,6 +133,13 @@ def _models(workloads: tuple[str, ...]) -> list[str]:
         used.add(name)
         lines += [f"    - name: {scalar(name)}", f"      image: {scalar(f'not-recorded/{name}')}"]
     return lines
+
+
+def _too_many(workloads: tuple[str, ...]) -> list[str]:
+    """That a pool warms so many models at most, where there are more."""
+    more = len(workloads) > MOST_MODELS
+    text = f"the first {MOST_MODELS} of {len(workloads)}: a pool warms no more. Keep those that grow at once"
+    return list(commented("    ", text)) if more else []
 
 
 def _named(workloads: tuple[str, ...]) -> str:

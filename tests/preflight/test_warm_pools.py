@@ -127,7 +127,7 @@ def test_a_day_and_a_half_does_not_tell_hours_apart_and_sets_no_bounds() -> None
     assert why(pools.pools[0].quiet) == "TOO_SHORT"
     (spec,) = read(warm_pools(pools, command="x"))
     assert (spec.min_slots, spec.max_slots) == (0, 10), "the defaults"
-    assert "# minSlots: cannot tell: 1.5 days of known history" in warm_pools(pools, command="x")
+    assert "# minSlots: cannot tell: 36 h of known history" in warm_pools(pools, command="x")
 
 
 def test_where_nothing_can_be_told_the_file_says_so_and_holds_no_pool() -> None:
