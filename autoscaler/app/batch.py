@@ -148,13 +148,13 @@ class Batch:
 
     def _decide(self) -> bool:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()
-        names = self._cluster.touched()
+        names, before = self._cluster.touched(), self._books
         self._take_queues(now_s)
         books = self._books
         if books is None:
             return False
         books.acts = self._frozen() is None and self._idle() is None
-        books.take_in(names, now_s)
+        books.take_in(names if books is before else (), now_s)  # books that are begun anew know all
         if self._frozen() is not None:
             return False
         more = books.decide(now_s)
@@ -246,9 +246,7 @@ class Batch:
 
     async def _write_down(self, books: Books) -> bool:
         """Write down for whom others leave, before they are told to."""
-        assert self._tree is not None
-        told = self._telling.told
-        return told is not None and await self._telling.remember(books, now_s=self._clock.now())
+        return self._telling.told is not None and await self._telling.remember(books, now_s=self._clock.now())
 
     async def _tell(self, idle: str | None) -> None:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()

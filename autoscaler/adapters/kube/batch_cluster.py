@@ -184,9 +184,11 @@ class BatchCluster:
         self._touched[name] = None
         self._changed()
 
-    def _on_queue(self, _: Change[BatchQueueObject]) -> None:
-        self.queues_version += 1
-        self._changed()
+    def _on_queue(self, change: Change[BatchQueueObject]) -> None:
+        specs = [None if each is None else each.metadata.generation for each in (change.old, change.new)]
+        if specs[0] != specs[1]:  # what changed else is a status, which we wrote
+            self.queues_version += 1
+            self._changed()
 
     def _on_class(self, _: Change[PriorityClass]) -> None:
         self._touched.update(dict.fromkeys(self._works))
