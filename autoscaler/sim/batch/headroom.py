@@ -2,8 +2,8 @@
 
 Enters: what happens in a plant. Leaves: the cycles' orders. Each tenant is a queue, with what it is guaranteed or, all
 of them borrowing, by fair share alone; or all stand in one queue, for who wants to see what fairness costs. The driver
-looks once more when a gang has waited long enough to hold a reservation, and when its grace is over, as the live one
-does every few seconds.
+looks once more when a gang has waited long enough to hold a reservation, when its grace is over, and each minute while
+anybody waits; the live one does every few seconds.
 """
 
 import heapq
@@ -17,6 +17,9 @@ from autoscaler.core.batch.room import Room
 from autoscaler.errors import HeadroomError
 from autoscaler.sim.batch.plant import Orders
 from autoscaler.sim.batch.work import Case, Job
+
+LOOK_EVERY_S: Final = 60.0
+"""While a gang waits: searches for victims that were in vain are made again after as long."""
 
 ALL: Final = "all"
 """The one queue, where there is one."""
@@ -32,6 +35,9 @@ class Queues(Enum):
 
 class Headroom:
     """Our policy for one case and one run."""
+
+    lendable = False
+    """Whether gangs offer to run on GPUs that serving lends."""
 
     def __init__(self, name: str, case: Case, queues: Queues) -> None:
         self.name, self._case = name, case
@@ -50,7 +56,7 @@ class Headroom:
         form = Form((PodSet(job.pods, job.gpus, job.shape),))
         gang = Gang(
             job.name, ALL if self._one else job.tenant, form, job.submit_s, job.priority, job.expected_s,
-            notice_s=recovery.notice_s, restart_s=recovery.restart_s,
+            notice_s=recovery.notice_s, restart_s=recovery.restart_s, lendable=self.lendable,
         )  # fmt: skip
         refused = self.room.submit(gang, now_s)
         if refused is not None:
@@ -90,7 +96,8 @@ class Headroom:
         waiting = self.room.backlog.waiting
         while self._looks and (self._looks[0][0] <= now_s or self._looks[0][1] not in waiting):
             heapq.heappop(self._looks)
-        return self._looks[0][0] if self._looks else None
+        soon_s = now_s + LOOK_EVERY_S
+        return min(soon_s, self._looks[0][0]) if self._looks else soon_s if waiting else None
 
 
 def params_of(case: Case, how: Queues) -> BatchParams:

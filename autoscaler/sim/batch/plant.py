@@ -154,9 +154,9 @@ class Plant:
             self.fates[job.name] = Fate(job)
             self._later(job.submit_s, _What.SUBMIT, job.name)
 
-    def run(self, progress: Callable[[float], None] | None = None) -> Past:
+    def run(self, progress: Callable[[float], None] | None = None, until_s: float = math.inf) -> Past:
         """Go from event to event until nothing is to come; `progress` gets the share of jobs that are done."""
-        while self._events:
+        while self._events and self._events[0][0] <= until_s:
             at_s = self._events[0][0]
             self._sample(at_s)
             self.now_s = at_s
@@ -293,7 +293,12 @@ class Plant:
 
 
 def run(
-    case: Case, policy: Policy, *, sample_s: float = 300.0, progress: Callable[[float], None] | None = None
+    case: Case,
+    policy: Policy,
+    *,
+    sample_s: float = 300.0,
+    progress: Callable[[float], None] | None = None,
+    until_s: float = math.inf,
 ) -> Past:
-    """Run a policy over a case to the end of all that ever ends."""
-    return Plant(case, policy, sample_s).run(progress)
+    """Run a policy over a case to the end of all that ever ends, or up to an instant."""
+    return Plant(case, policy, sample_s).run(progress, until_s)
