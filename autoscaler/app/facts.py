@@ -21,7 +21,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
-from autoscaler.app.problems import NOBODY, doubted, failed, lost, podless, slow, unforetold, unread
+from autoscaler.app.problems import NOBODY, doubted, failed, lost, misset, podless, slow, unforetold, unread
 from autoscaler.app.remarks import remarks, short_grace
 from autoscaler.app.signals import Signals
 from autoscaler.app.snapshots import Fetched
@@ -59,6 +59,7 @@ class Facts:
         keda: KedaSide,
         gpus: GpuVeto,
         warmups: WarmUps,
+        clock_off_s: Callable[[], float],
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -75,6 +76,7 @@ class Facts:
         self._keda = keda
         self._gpus = gpus
         self._warmups = warmups
+        self._clock_off_s = clock_off_s
         self._follower_scrapes = settings.scrape.follower_scrapes
         self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
 
@@ -154,6 +156,8 @@ class Facts:
             missing=missing,
             problems=(
                 *self._cluster.problems(claim.ref),
+                *self._cluster.large(claim.ref),
+                *misset(self._clock_off_s()),
                 *doubted(doubt),
                 *alone,
                 *problems,

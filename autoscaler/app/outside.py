@@ -14,7 +14,7 @@ from autoscaler.adapters.prometheus.live import LivePrometheus, querying
 from autoscaler.adapters.store.files import RotatedFiles
 from autoscaler.adapters.web.peer import Peer, peers
 from autoscaler.errors import InputError
-from autoscaler.ports import Clock, ModelFitter, RecordSink
+from autoscaler.ports import ModelFitter, RecordSink
 from autoscaler.runtime.clock import WallClock
 from autoscaler.runtime.fit_process import ProcessFitter
 from autoscaler.runtime.unkept import Nowhere
@@ -28,7 +28,7 @@ LEASE_CONNECTIONS: Final = 2
 class Outside:
     """What one replica of the controller talks to."""
 
-    clock: Clock
+    clock: WallClock
     api: KubeApi
     lease_api: KubeApi
     fitter: ModelFitter

@@ -13,6 +13,7 @@ from autoscaler.adapters.engines.workload import Silent
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.api.claims import Claim, Doubt, TargetRef
 from autoscaler.ports import Fault
+from autoscaler.record.explain import duration
 from autoscaler.record.status import Problem
 
 MOST_PAGES: Final = 5
@@ -29,6 +30,9 @@ PAGES: Final[Mapping[Fault, str]] = MappingProxyType(
     }
 )
 """What helps a page that cannot be read, by what is wrong with it."""
+
+SET_S: Final = 10.0
+"""A clock that is off by less is a time server's work."""
 
 NOBODY: Final = Problem(
     "no serving pod and no gateway to ask for metrics",
@@ -72,6 +76,17 @@ def lost(claim: Claim, words: str | None) -> Iterator[Problem]:
     if words is not None:
         where = f"prometheus.{claim.spec.prometheus}"
         yield Problem(words, f"see that Prometheus answers at the URL that {where} has in the settings")
+
+
+def misset(off_s: float) -> Iterator[Problem]:
+    """A machine's clock that was set, `off_s` ahead of the time that decisions follow."""
+    if abs(off_s) >= SET_S:
+        way = "ahead of" if off_s > 0 else "behind"
+        yield Problem(
+            f"the clock of Headroom's machine was set: it is {duration(round(abs(off_s)))} {way} the time that is "
+            "followed, which nears it by 2 % and ends no hold early; calendars are off by as much",
+            "see that the node keeps its time (chronyc tracking, timedatectl); a restart takes its clock as it is",
+        )
 
 
 def unforetold(words: str | None) -> Iterator[Problem]:

@@ -161,7 +161,7 @@ class Live:
             settings=self._settings, identity=self._identity, cluster=self._cluster, workloads=self._workloads,
             elector=self._elector, runtime=self._runtime, scraper=self._scraper, signals=self._signals,
             board=self._board, fetched=self._fetched, pulse=self._pulse, apis=self._apis, keda=self.keda,
-            gpus=self._gpus, warmups=self._warmups,
+            gpus=self._gpus, warmups=self._warmups, clock_off_s=self._clock.off_s,
         )  # fmt: skip
         snapshot = lambda: self._kept.bytes if self._known.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(

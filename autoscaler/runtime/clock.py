@@ -35,6 +35,11 @@ class WallClock:
         self._now_s += elapsed_s + min(max(behind_s, -most_s), most_s)
         return self._now_s
 
+    def off_s(self) -> float:
+        """How far the machine's clock is ahead of `now`, seconds; below zero where it is behind."""
+        now_s = self.now()
+        return time.time() - now_s
+
     def monotonic(self) -> float:
         """The event loop's seconds."""
         return asyncio.get_running_loop().time()

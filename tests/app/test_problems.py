@@ -10,7 +10,7 @@ from autoscaler.adapters.engines.workload import Silent
 from autoscaler.adapters.kube.meta import Owner
 from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Claim, Doubt, TargetRef, Way
-from autoscaler.app.problems import MOST_PAGES, NOBODY, doubted, failed, lost, podless, slow, unforetold, unread
+from autoscaler.app.problems import MOST_PAGES, NOBODY, doubted, failed, lost, misset, podless, slow, unforetold, unread
 from autoscaler.ports import Fault
 from autoscaler.record.status import Problem
 from tests.app.scene import Followed, pod
@@ -42,6 +42,8 @@ TOLD: dict[str, tuple[list[Problem], str, str]] = {
         list(slow(["prod/chat-9 is not started for 9 min, much longer than such starts take"])), "not started",
         "kubectl -n prod describe pod chat-9",
     ),
+    "a clock put forward": (list(misset(300.0)), "it is 5 min ahead of the time that is followed", "timedatectl"),
+    "a clock put back": (list(misset(-12.0)), "it is 12 s behind the time that is followed", "timedatectl"),
     "nobody to ask": ([NOBODY], "no serving pod", "name a gateway"),
 }  # fmt: skip
 
@@ -51,6 +53,10 @@ def test_a_problem_names_its_own_remedy(problems: list[Problem], words: str, rem
     (problem,) = problems
     assert words in problem.words
     assert remedy in problem.remedy
+
+
+def test_a_clock_that_a_time_server_corrects_is_no_problem() -> None:
+    assert list(misset(9.9)) == list(misset(-9.9)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The machine's time is set by five minutes, forwards and back, under a controller that works."""
 
+import re
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +22,8 @@ pytestmark = [
     pytest.mark.needs("control-plane", "faketime"),
     pytest.mark.timeout(300),
 ]
+
+AHEAD, BEHIND = "ahead", "behind"
 
 WATCHED_S = 15.0
 """After a jump: three ticks, and more than a lease lasts."""
@@ -60,12 +63,13 @@ def test_a_clock_that_is_set_neither_shrinks_nor_stops_anything(scene: Scene, cl
     held, ips = scene.serve("held", 6, min_replicas="1", max_replicas="6")
     scene.engines.of_all(ips, running=0.0, rps=0.0)
     wait_for(lambda: "STABILISATION" in _reasons(scene, held), 30, "the hold")
-    for direction, offset in (("forwards", "+300"), ("back", "+0"), ("further-back", "-300")):
+    for direction, offset, told in (("forwards", "+300", AHEAD), ("back", "+0", ""), ("further-back", "-300", BEHIND)):
         service, ips = scene.serve(direction, max_replicas="6")
         seen = _renewals(scene)
         clock.by(offset)
         scene.engines.of_all(ips, **FLOOD)
         wait_for(partial(_grown, service), WITHIN_S, f"growth after a jump {direction}")
+        wait_for(partial(_tells, scene, held, told), WITHIN_S, f"a word about a jump {direction}")
         time.sleep(WATCHED_S)
         assert scene.controller.returncode is None
         assert scene.answer("/api/status")["replica"]["leading"]
@@ -73,6 +77,12 @@ def test_a_clock_that_is_set_neither_shrinks_nor_stops_anything(scene: Scene, cl
         assert not service.shrinks()
     assert held.shrinks() == []
     assert _restful(held)
+
+
+def _tells(scene: Scene, service: Service, way: str) -> bool:
+    """Whether the machine's clock is said to be off that way; not at all where `way` is empty."""
+    found = re.search(r"the clock of Headroom's machine was set: it is \S+ \S+ (\w+)", scene.explained(service))
+    return ("" if found is None else found[1]) == way
 
 
 def _grown(service: Service) -> bool:

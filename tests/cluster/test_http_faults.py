@@ -214,8 +214,11 @@ def test_an_event_of_five_megabytes_is_read_like_any_other(scene: Scene, proxy: 
     line = json.dumps({"type": "MODIFIED", "object": large}).encode()
     with harm(proxy, [Rule("GET", r"deployments\?.*watch=true", line=line)]):
         wait_for(lambda: scene.row(service).get("max_replicas") == 3, 20, "the policy that came with it")
+        told = f"an event of 5.0 MB about deployments {service.workload} keeps others waiting"
+        wait_for(lambda: told in scene.explained(service), WITHIN_S, "a word about it")
         scene.engines.of_all(ips, **FLOOD)
         wait_for(lambda: service.replicas() == 3, WITHIN_S, "growth up to what the event says")
     wait_for(lambda: service.replicas() > 3, 60, "growth beyond it, up to what the object says")
+    wait_for(lambda: told not in scene.explained(service), WITHIN_S, "no more word of it")
     assert not service.shrinks()
     assert scene.controller.returncode is None

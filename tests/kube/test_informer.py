@@ -237,6 +237,23 @@ async def test_an_event_of_five_megabytes_is_an_event() -> None:
     assert (seen.pods.lists, seen.pods.error) == (1, None)
 
 
+@pytest.mark.parametrize("mended", ["smaller", "deleted"])
+async def test_an_object_of_megabytes_is_named_until_it_is_smaller_or_gone(mended: str) -> None:
+    async with FakeServer() as server, following(server) as seen:
+        await until(lambda: server.count(watches=True) == 1)
+        server.put("fat", metadata={"annotations": {"blob": "x" * 2_000_000}})
+        server.put("thin")
+        await until(seen.current)
+        assert set(seen.pods.large) == {"prod/fat"}
+        assert seen.pods.large["prod/fat"] > 2_000_000
+        if mended == "smaller":
+            server.put("fat", metadata={"annotations": {}})
+        else:
+            server.delete("fat")
+        await until(seen.current)
+        assert not seen.pods.large
+
+
 def listing(handler: Handler) -> Handler:
     """Makes every watch cost a list, which `handler` answers."""
     gone = status(410, "Expired", "too old")

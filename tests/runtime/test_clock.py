@@ -59,9 +59,11 @@ def test_a_clock_that_is_set_is_followed_slowly_and_without_a_jump(
     one_s = after(1.0) - before_s
     assert 1.0 - SLEW_RATIO - 1e-6 <= one_s <= 1.0 + SLEW_RATIO + 1e-6
     assert one_s != pytest.approx(1.0, abs=1e-6)
+    assert clock.off_s() == pytest.approx(set_by_s, abs=2 * SLEW_RATIO)
     for _ in range(1000):
         after(abs(set_by_s) / SLEW_RATIO / 900.0)
     assert clock.now() == pytest.approx(machine["wall_s"], abs=1e-3)
+    assert clock.off_s() == pytest.approx(0.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])

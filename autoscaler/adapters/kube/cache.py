@@ -6,11 +6,15 @@ be read is neither there nor gone: the version of it that was read last stays, a
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from typing import Generic
+from typing import Final, Generic
 
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.wire import T, Unread
 from autoscaler.ports import Fault
+
+LARGE_BYTES: Final = 1_000_000
+"""An event beyond this is read like any other and told: objects that scaling reads have some 10 kB, and the API server
+itself takes none of more than a few MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class Cache(Generic[T]):
         self.items: dict[str, T] = {}
         self.unread: dict[str, Unread] = {}
         """Objects whose newest version cannot be read, by key."""
+        self.large: dict[str, int] = {}
+        """Bytes of the newest event about an object, by key, where they are `LARGE_BYTES` or more."""
         self._on_change = on_change
 
     def put(self, new: T) -> None:
@@ -47,9 +53,17 @@ class Cache(Generic[T]):
         self._make_room(unread.key, unread.uid)
         self.unread[unread.key] = unread
 
+    def weigh(self, key: str, size_bytes: int) -> None:
+        """Note how large the newest event about an object was."""
+        if size_bytes >= LARGE_BYTES:
+            self.large[key] = size_bytes
+        else:
+            self.large.pop(key, None)
+
     def drop(self, key: str) -> None:
         """Forget an object that was deleted, if it was held."""
         self.unread.pop(key, None)
+        self.large.pop(key, None)
         old = self.items.pop(key, None)
         if old is not None:
             self._on_change(Change(key, old, None))

@@ -136,6 +136,10 @@ class Cluster:
         behind = (informer for informer in self._followed.behind(ref) if informer.cut_off_s() > 0)
         return tuple(Problem(silence(informer), remedy(informer)) for informer in behind)
 
+    def large(self, ref: TargetRef) -> Iterator[Problem]:
+        """Objects of the target's namespace whose newest event was far larger than such objects are."""
+        return self._followed.large(ref.namespace)
+
     def doubt(self, claim: Claim) -> Doubt | None:
         """What of a claim may be otherwise by now, and what is not done therefore; None while all is believed."""
         return self._followed.doubt(claim)

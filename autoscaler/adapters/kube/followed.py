@@ -26,6 +26,7 @@ from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObj
 from autoscaler.adapters.kube.scope import FREEZE_KEY
 from autoscaler.api.claims import Claim, Doubt, Kind, TargetRef, Way
 from autoscaler.record.explain import duration
+from autoscaler.record.status import Problem
 
 BELIEVED_S: Final = 10.0
 """A mode, a limit and the absence of a rival are believed for so long after their stream broke; one that is silent for
@@ -125,6 +126,14 @@ class Followed:
                     return _kept(informer, unread)
         return None
 
+    def large(self, namespace: str) -> Iterator[Problem]:
+        """Objects of a namespace whose newest event was far larger than such objects are."""
+        for informer in self.all():
+            for key, size_bytes in informer.large.items():
+                if key.startswith(f"{namespace}/"):
+                    plural, size = informer.path.rpartition("/")[2], f"{size_bytes / 1e6:.1f} MB"
+                    yield Problem(f"an event of {size} about {plural} {key} keeps others waiting", mend(plural, key))
+
     def unread_pods(self, ref: TargetRef) -> int:
         """Pods of a target of which no version could ever be read: they are there, and nothing else is known."""
         owned = Owned(ref.kind, ref.workload)
@@ -164,12 +173,17 @@ def remedy(informer: Informer[Any], key: str = "") -> str:
     """What to do so that a resource, or the object of it that is called `key`, can be read again."""
     group, plural = informer.path.removeprefix("/apis/").split("/")[0], informer.path.rsplit("/", 1)[-1]
     if key in informer.unread:
-        namespace, _, name = key.rpartition("/")
-        return f"mend the object: kubectl -n {namespace} get {plural} {name} -o yaml"
+        return mend(plural, key)
     if informer.denied:
         where = f"{group}/{plural}" if informer.path.startswith("/apis/") else plural
         return f"let Headroom's service account list and watch {where}: kubectl apply -f config/rbac"
     return f"see what the API server answers: kubectl get --raw '{informer.path}?limit=1'"
+
+
+def mend(plural: str, key: str) -> str:
+    """What to do about an object that is not as such objects are."""
+    namespace, _, name = key.rpartition("/")
+    return f"mend the object: kubectl -n {namespace} get {plural} {name} -o yaml"
 
 
 def _why(informer: Informer[Any], key: str) -> str:

@@ -66,6 +66,8 @@ class Informer(Generic[T]):
         """The objects by key, live and read-only."""
         self.unread: Mapping[str, Unread] = MappingProxyType(self._cache.unread)
         """Objects whose newest version cannot be read, by key; `items` has an older version of them or none."""
+        self.large: Mapping[str, int] = MappingProxyType(self._cache.large)
+        """Bytes of the newest event about an object, by key, where they are far more than such objects have."""
         self._version: str | None = None
         """Where to watch from; None when only a list can tell."""
         self._heard_s = self._good_s = float("-inf")
@@ -207,7 +209,7 @@ class Informer(Generic[T]):
             self._blind += 1
             try:
                 async for line in lines:
-                    self._take(self._wire.event(line))
+                    self._take(self._wire.event(line), len(line))
                     self._blind = 0
             finally:
                 self._catch_up()
@@ -219,19 +221,20 @@ class Informer(Generic[T]):
         if not self._lasted:
             raise KubeError(Fault.UNAVAILABLE, f"GET {self._wire.path}: the watch was ended after {lasted_s:.1f} s")
 
-    def _take(self, event: Event[T]) -> None:
+    def _take(self, event: Event[T], size_bytes: int) -> None:
         self._heard_s = self._clock.monotonic()
         self._version = event.version or self._version
+        if event.seen is None:
+            return
+        key = event.seen.key if isinstance(event.seen, Unread) else event.seen.metadata.key
+        if event.type == "DELETED":
+            self._cache.drop(key)
+            return
+        self._cache.weigh(key, size_bytes)
         if isinstance(event.seen, Unread):
-            if event.type == "DELETED":
-                self._cache.drop(event.seen.key)
-            else:
-                self._cache.mark(event.seen)
-        elif event.seen is not None:
-            if event.type == "DELETED":
-                self._cache.drop(event.seen.metadata.key)
-            else:
-                self._cache.put(event.seen)
+            self._cache.mark(event.seen)
+        else:
+            self._cache.put(event.seen)
 
     def _trouble(self) -> KubeError | None:
         """What went wrong and is not over."""
