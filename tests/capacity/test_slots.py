@@ -109,7 +109,7 @@ def test_a_pool_is_kept_at_its_minimum_and_tells_of_it(plane: Plane, controller:
     assert {"SlotsOrdered"} <= events(plane)
     told = controller.get(f"/api/pools/{pool}")
     assert dict(told["stages"]) == {"weights_warm": 3}
-    assert "a slot on a node that was there, h100 on-demand in a: warm after" in told["explained"]
+    assert "a slot on a node that was there, h100 on-demand in a (sha256:registry.exa): warm after" in told["explained"]
     assert 'headroom_pool_warm_slots{pool="chat"} 3' in controller.get("/metrics")
     header, row = plane.kubectl("get", "hwp").splitlines()
     assert dict(zip(header.split(), row.split(), strict=False))["WARM"] == "3"
