@@ -110,6 +110,11 @@ class Scene:
                 return condition["status"], condition["reason"]
         return "", ""
 
+    def message(self, service: Service, kind: str) -> str:
+        """The words of one of its conditions; empty while there is none."""
+        conditions = self.row(service).get("about", {}).get("conditions", ())
+        return next((condition["message"] for condition in conditions if condition["type"] == kind), "")
+
     def answer(self, path: str) -> Any:
         """What the controller answers, refusals included."""
         try:

@@ -77,4 +77,5 @@ def test_without_the_right_it_shrinks_all_the_same(scene: Scene) -> None:
         apply_file(scene.plane, CONFIG / "rbac" / "optional")
     wait_for(lambda: "a pod that should go first is not marked" in scene.controller.words(), 5, "a word about it")
     assert service.counts() == [(3, 2)]
+    wait_for(lambda: scene.acts(service), 5, "the record of it")
     assert [act["outcome"] for act in scene.acts(service)] == ["applied"]

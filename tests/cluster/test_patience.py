@@ -77,7 +77,7 @@ def test_pods_that_never_become_ready_lose_their_credit_and_are_ordered_again_wi
 def test_scaling_to_zero_without_a_signal_that_lives_there_is_refused_with_the_remedy(begun: Begun) -> None:
     idle, scene = begun.idle, begun.scene
     wait_for(lambda: "ZERO_REFUSED" in _reasons(scene, idle), HOLD_S + 60, "the refusal", every_s=1.0)
-    assert scene.condition(idle, "ScalingLimited") == ("True", "ZeroRefused")
+    wait_for(lambda: scene.condition(idle, "ScalingLimited") == ("True", "ZeroRefused"), 20, "a word about it")
     assert "it stays at 1; name a gateway, or ask for 1" in scene.explained(idle)
     assert idle.counts() == []
 
@@ -85,6 +85,7 @@ def test_scaling_to_zero_without_a_signal_that_lives_there_is_refused_with_the_r
 def test_an_edit_is_respected_for_two_minutes_and_then_worked_on_from(begun: Begun) -> None:
     edited = begun.edited
     wait_for(lambda: edited.replicas() > 3, HOLD_S + 60, "growth after the hold", every_s=1.0)
+    wait_for(lambda: begun.scene.acts(edited)[-1]["outcome"] == "applied", 5, "the record of it")
     applied = [act for act in begun.scene.acts(edited) if act["outcome"] == "applied"]
     assert applied[-1]["now_s"] - begun.edited_s >= HOLD_S
     assert applied[-1]["seen_replicas"] == 3
