@@ -15,6 +15,7 @@ from autoscaler.fitting.fit import fit
 from autoscaler.ports import Watch
 from autoscaler.record.fits import PREFIX as FITS
 from autoscaler.record.inputs import PREFIX
+from autoscaler.record.memories import PREFIX as MEMORIES
 from autoscaler.record.starts import start_line
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.refit import InlineFitter
@@ -114,9 +115,9 @@ def _oldest_s(line: bytes) -> float:
 @pytest.mark.parametrize("events", [False, True], ids=["stepped at ticks", "stepped by events too"])
 async def test_live_and_simulated_runs_leave_the_same_bytes(events: bool) -> None:
     (started, *live), journal, runtime = await live_lines(events=events)
-    assert started == start_line(WORKLOAD, 0.0, None, float("-inf"), models=True), "only a live driver has these"
-    assert any(line.startswith(FITS) for line in live), "and only it records its models"
-    live = [line for line in live if not line.startswith(FITS)]
+    assert started == start_line(WORKLOAD, 0.0, None, float("-inf"), models=True), "only a live driver has a beginning"
+    assert all(any(line.startswith(kind) for line in live) for kind in (FITS, MEMORIES)), "nor its models and memories"
+    live = [line for line in live if not line.startswith((FITS, MEMORIES))]
     simulated, policy = simulated_lines(events=events)
     for mine, theirs in zip(live, simulated, strict=False):
         assert mine == theirs

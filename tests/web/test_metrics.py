@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from autoscaler.adapters.web.metrics import exposition
 from autoscaler.record.metrics import CATALOGUE, families
 from autoscaler.record.tally import BOUNDS_S, Tally
+from tests.record.batches import TOLD
 from tests.record.pool_statuses import short_pool
 from tests.record.test_metrics import PROCESS, SHORT, full_tally
 from tests.web.builders import estimate, quality, workload
@@ -20,7 +21,7 @@ def page(accept: str = "", tally: Tally | None = None, name: str = "demo/chat") 
     past: dict[str, Any] = {"shadow": estimate(doubt="TOO_SHORT"), "quality": quality(drift="LOSING")}
     frames = {name: workload(workload=name, overload=SHORT, gpus_per_replica=2, **past)}
     counts = (tally or full_tally(name)).counts()
-    text, content_type = exposition(families(frames, counts, PROCESS, 0.0, [short_pool()]), accept)
+    text, content_type = exposition(families(frames, counts, PROCESS, 0.0, [short_pool()], batch=TOLD), accept)
     return text.decode(), content_type
 
 
