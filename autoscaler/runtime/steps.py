@@ -129,10 +129,7 @@ class Steps:
         assert seen is not None
         stepped = Stepped(decision, readings, seen, arrival.cause, lane.target.params)
         self._recorder.put(stepped)
-        slot = memory_slot(decision.workload, decision.now_s)
-        if lane.memory_slot not in {None, slot}:
-            self._recorder.remembered(self._table, decision)
-        lane.memory_slot = slot
+        self._remember(lane, decision)
         self._shares.stepped(stepped)
         lane.assumed = Assumed(decision, readings)
         lane.known = Known(readings.now_s, readings.replicas)
@@ -141,6 +138,16 @@ class Steps:
         self._agenda.plan(decision.workload, lane.due_s)
         if decision.verdict is Verdict.SCALE:
             self._acts.begin(lane, decision, readable=arrival.gathered.target_readable, group=group)
+
+    def _remember(self, lane: Lane, decision: Decision) -> None:
+        """Record now and then all that the core remembers; where that fails it is noted, and the decision stands."""
+        slot = memory_slot(decision.workload, decision.now_s)
+        over, lane.memory_slot = lane.memory_slot not in {None, slot}, slot
+        if not over:
+            return
+        bug = self._shield.run(partial(self._recorder.remembered, self._table, decision))
+        if isinstance(bug, Bug):
+            self._recorder.note(Event.BROKEN, f"{bug.message}; its memory is not in the audit", decision.workload)
 
     def _due_s(self, lane: Lane, decision: Decision) -> float:
         now_s, tick_s = self._clock.monotonic(), lane.target.params.tick_s

@@ -6,6 +6,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,7 +20,8 @@ from autoscaler.core.scale import bounds
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading
 from autoscaler.ports import MetricSample, Patch
-from autoscaler.runtime import steps
+from autoscaler.record import memories
+from autoscaler.runtime import lanes, records, steps
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.isolation import BatchResult, Bug, Isolation
 from autoscaler.runtime.steps import QUARANTINE_S, Arrival
@@ -123,6 +125,23 @@ async def test_a_decision_that_cannot_be_recorded_is_not_acted_upon(monkeypatch:
         await bench.until(3.0)
     assert [patch[1] for patch in bench.scale.patches] == [A]
     assert [n["workload"] for n in bench.told("note") if n["event"] == "a step raised"] == [BAD]
+
+
+async def test_a_memory_that_cannot_be_recorded_stops_no_workload_and_makes_it_forget_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lanes, "MEMORY_S", 30.0)
+    plant(monkeypatch, records, "memory_line", when=lambda name, *_: name == BAD)
+    async with running(target(BAD), target(A)) as bench:
+        await bench.until(91.0)
+    assert bench.steps(BAD) == bench.steps(A) == [(5.0 * i, "DUE") for i in range(19)]
+    assert sorted(patch[1] for patch in bench.scale.patches) == sorted([BAD, A])
+    notes = [n["message"] for n in bench.told("note") if (n["event"], n["workload"]) == ("a step raised", BAD)]
+    assert len(notes) == 3
+    assert notes[0].startswith("ZeroDivisionError: a bug (")
+    assert notes[0].endswith("its memory is not in the audit")
+    kept = [msgspec.json.decode(line)["workload"] for line in bench.audit.lines if line.startswith(memories.PREFIX)]
+    assert kept == [A, A, A]
 
 
 async def test_an_adapter_that_raises_what_it_must_not_stops_one_workload() -> None:
