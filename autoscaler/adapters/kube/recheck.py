@@ -22,7 +22,8 @@ QUIET_S: Final = 10.0
 """As long as what a broken watch told is believed; one that hangs is known as broken only after 75 s."""
 
 ASK_S: Final = 1.0
-"""For the whole look; a patch that is not sent now is decided anew within a tick."""
+"""For each of the two questions, waiting for its turn included; a patch that is not sent now is decided anew within a
+tick. Within one second for both, a server that takes 0.6 s for a list would never be patched at ticks of 10 s."""
 
 AT_ONCE: Final = 8
 """Claims that are asked about at a time. Once the first of a crowd is patched the others' watch is heard."""
@@ -45,11 +46,10 @@ class Recheck:
     async def look(self, claim: Claim) -> None:
         """Return when nothing speaks against a patch. Raises RefusedError; what was seen to differ is listed anew."""
         try:
-            async with asyncio.timeout(ASK_S):
-                async with self._freezing:
-                    await self._freeze()
-                async with self._turns:
-                    await self._source(claim)
+            async with asyncio.timeout(ASK_S), self._freezing:
+                await self._freeze()
+            async with asyncio.timeout(ASK_S), self._turns:
+                await self._source(claim)
         except TimeoutError as error:
             words = f"not sent: no answer within {ASK_S:g} s whether it still may be; its watch was quiet"
             raise RefusedError(Fault.TIMEOUT, f"{claim.ref.workload}: {words}") from error
