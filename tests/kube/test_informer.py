@@ -254,6 +254,16 @@ async def test_an_object_of_megabytes_is_named_until_it_is_smaller_or_gone(mende
         assert not seen.pods.large
 
 
+async def test_one_of_megabytes_that_takes_the_place_of_another_is_named_too() -> None:
+    async with FakeServer() as server, following(server) as seen:
+        server.put("fat")
+        await until(seen.current)
+        server.objects[PODS].clear()
+        server.put("fat", uid="another", metadata={"annotations": {"blob": "x" * 2_000_000}})
+        await until(seen.current)
+        assert set(seen.pods.large) == {"prod/fat"}
+
+
 def listing(handler: Handler) -> Handler:
     """Makes every watch cost a list, which `handler` answers."""
     gone = status(410, "Expired", "too old")

@@ -1,12 +1,15 @@
 """A watch that hangs shows neither a freeze nor a pause: right before a patch both are looked at again."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
 
+from autoscaler.adapters.kube.deletion_cost import DeletionCost
+from autoscaler.adapters.kube.pods import Pod
+from autoscaler.api.claims import TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.ports import Patch, RefusedError
 from tests.kube.clients import until
@@ -140,16 +143,41 @@ async def test_nothing_is_patched_while_a_quiet_freeze_cannot_be_looked_at(
         assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED, "it is known not to have left"
 
 
-async def test_a_pause_that_comes_while_a_patch_waits_for_its_turn_stops_it() -> None:
+async def test_a_server_that_takes_its_time_over_each_question_is_patched_all_the_same() -> None:
     async with followed() as scene:
-        held = asyncio.Event()
+        honest = Answers(scene)
+
+        async def slowly(request: Request, connection: Connection) -> None:
+            await asyncio.sleep(0.6)
+            await honest(request, connection)
+
+        scene.server.always = Answers(scene, **{FREEZES: slowly, OWN_DEPLOYMENTS: slowly})
+        freezes = asked(scene, FREEZES)
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+        assert (asked(scene, FREEZES), asked(scene, OWN_DEPLOYMENTS)) == (freezes + 1, 1)
+
+
+class Marks(DeletionCost):
+    """Pods that should go first, as many as were asked for."""
+
+    def __init__(self) -> None:
+        self.away: list[int] = []
+
+    async def before(self, ref: TargetRef, pods: Mapping[str, Pod], away: int) -> None:
+        self.away.append(away)
+
+
+async def test_a_pause_that_comes_while_a_patch_waits_for_its_turn_stops_it_and_what_is_done_before() -> None:
+    async with followed() as scene:
+        held, marks = asyncio.Event(), Marks()
+        scene.scale._cost = marks
 
         async def late(request: Request, connection: Connection) -> None:
             await held.wait()
             await scene.server.honest(request, connection)
 
         scene.server.always = Answers(scene, **{FREEZES: late})
-        patch = asyncio.create_task(scene.scale.patch("prod/chat", 2, 4))
+        patch = asyncio.create_task(scene.scale.patch("prod/chat", 2, 1))
         before = asked(scene, FREEZES)
         await until(lambda: asked(scene, FREEZES) > before)
         paused = ASKS["annotations"] | {"headroom.dev/mode": "Paused"}
@@ -159,3 +187,4 @@ async def test_a_pause_that_comes_while_a_patch_waits_for_its_turn_stops_it() ->
         with pytest.raises(RefusedError, match=r"not sent: .* what asked for it has changed"):
             await patch
     assert not patched(scene)
+    assert marks.away == []

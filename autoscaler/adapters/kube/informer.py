@@ -230,11 +230,11 @@ class Informer(Generic[T]):
         if event.type == "DELETED":
             self._cache.drop(key)
             return
-        self._cache.weigh(key, size_bytes)
         if isinstance(event.seen, Unread):
             self._cache.mark(event.seen)
         else:
             self._cache.put(event.seen)
+        self._cache.weigh(key, size_bytes)
 
     def _trouble(self) -> KubeError | None:
         """What went wrong and is not over."""

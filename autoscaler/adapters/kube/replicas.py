@@ -87,17 +87,20 @@ class ClusterScale:
         """Write `replicas` if the target still has `seen_replicas`. Raises PortError as the port says."""
         claim = self._claim(workload)
         ref, begun_s = claim.ref, self._clock.monotonic()
+
+        def asked() -> bool:
+            return self._may_act() and self._cluster.resolution(workload).claim == claim
+
         await self._cluster.recheck(claim)
         left_s = begun_s + PATCH_S - self._clock.monotonic()
-        if self._cost is not None and replicas < seen_replicas and self._may_act():
+        if self._cost is not None and replicas < seen_replicas and asked():
             await self._cost.before(ref, self._cluster.members.pods(ref), seen_replicas - replicas)
         before = self._cluster.target(ref)
         self._unsure.add(workload)
         try:
             outcome = await patch_scale(
                 self._api, ref, seen_replicas=seen_replicas, replicas=replicas,
-                may_write=lambda: self._may_act() and self._cluster.resolution(workload).claim == claim,
-                remaining_s=self._remaining_s, timeout_s=left_s,
+                may_write=asked, remaining_s=self._remaining_s, timeout_s=left_s,
             )  # fmt: skip
         except RefusedError:
             self._unsure.discard(workload)
