@@ -38,7 +38,7 @@ def main(arguments: list[str], *, name: str = "run") -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
-        print("interrupted before anything was sent", file=sys.stderr)
+        print("interrupted while nothing was sent", file=sys.stderr)
         return 130
 
 
@@ -59,6 +59,7 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     from autoscaler.cli.output import check_writable  # noqa: PLC0415 - not needed for --help
     from loadtests.run.predicted import predicted  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling, read_scenario  # noqa: PLC0415 - the same
+    from loadtests.run.standing import check_parts  # noqa: PLC0415 - the same
     from loadtests.run.words import lines, told  # noqa: PLC0415 - the same
 
     path: Path = given.scenario
@@ -71,15 +72,19 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     html = given.html if given.html is not None else Path(f"{path.stem}.html")
     check_writable([file for file in (given.json, html) if file is not None])
     ways = [scenario.scaling] if name == "run" else [Scaling.DIRECT, Scaling.KEDA_QUEUE]
+    check_parts(ways)
     found: list[Document] = []
-    for way in ways:
-        found.append(_document(scenario, way, path, command))
-        for line in lines(found[-1]):
-            print(line, flush=True)
-        if found[-1].cut:
-            break
-    _write(found, command, html, given.json)
-    print(f"wrote {html}" + ("" if given.json is None else f" and {given.json}"))
+    try:
+        for way in ways:
+            found.append(_document(scenario, way, path, command))
+            for line in lines(found[-1]):
+                print(line, flush=True)
+            if found[-1].cut:
+                break
+    finally:  # a way that does not come up takes nothing from the one before
+        if found:
+            _write(found, command, html, given.json)
+            print(f"wrote {html}" + ("" if given.json is None else f" and {given.json}"))
     if found[-1].course.run.ended == "interrupted":
         return 130
     return 0 if all(not each.cut and each.course.tally.completed for each in found) else 1

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -163,9 +163,11 @@ class _Watched:
 
 
 async def course(
-    scenario: Scenario, folder: Path, plane: Plane, view: View, *, command: str, say: Callable[[str], None]
-) -> Course:
-    """Run the scenario; `folder` is the scenario's. CourseError where it cannot begin."""
+    scenario: Scenario, folder: Path, plane: Plane, view: View, *, command: str, say: Callable[[str], None],
+    ended: ExitStack,
+) -> Course:  # fmt: skip
+    """Run the scenario; `folder` is the scenario's. CourseError where it cannot begin. `ended` is left once the event
+    loop's threads have ended: an interruption finds one of them starting what scales."""
     clock, port = WallClock(), free_port()
     logs = plane.folder / "requests"
     logs.mkdir()
@@ -176,6 +178,7 @@ async def course(
         await asyncio.to_thread(_create, plane, scenario, port)
         scaling = scaler(plane, scenario, port)
         stack.callback(scaling.close)
+        ended.callback(scaling.close)
         watched = _Watched(scenario, folder, api, clock, port=port, scaler=scaling)
         start = await stack.enter_async_context(_beside())
         start(watched.pods.run())

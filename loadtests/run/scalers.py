@@ -32,7 +32,7 @@ QUEUES: Final = {"vllm": "vllm:num_requests_waiting", "sglang": "sglang:num_queu
 
 
 class Scaler(Protocol):
-    """Something that sets the replicas. `close` ends it, whatever was started."""
+    """Something that sets the replicas. `close` ends what was started until then, and may be called again."""
 
     @property
     def processes(self) -> list[Process]:
@@ -74,8 +74,8 @@ class Headroom:
 
     def start(self) -> None:
         """Return once it leads, and behind KEDA once KEDA was told a number."""
-        self._ended.callback(self._controller.stop)
         self._controller.start()
+        self._ended.callback(self._controller.stop)
         self._controller.wait_leading(UP_S)
         if self._scenario.scaling is not Scaling.KEDA:
             return

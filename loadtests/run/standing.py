@@ -8,7 +8,7 @@ import asyncio
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from autoscaler.errors import InputError
 from loadtests.run.course import Course, CourseError, course
-from loadtests.run.scenario import Scaling, Scenario
+from loadtests.run.scenario import Policy, Scaling, Scenario
 from loadtests.traffic.live import watching
 from tests.cluster.conftest import install
 from tests.cluster.plane import Plane
@@ -48,14 +48,25 @@ def _missing(scaling: Scaling) -> str | None:
     return lacking
 
 
+def check_parts(ways: Iterable[Scaling]) -> None:
+    """InputError where what one of these ways of scaling needs is not here."""
+    for way in ways:
+        missing = _missing(way)
+        if missing:
+            raise InputError(missing)
+
+
+def nodes_for(policy: Policy, gpus: int) -> int:
+    """Nodes that hold the most replicas of so many GPUs, each on one node, and one more for those that leave late."""
+    each = GPUS_PER_NODE // gpus
+    return 1 + -(-policy.max_replicas // each)
+
+
 def measured(scenario: Scenario, folder: Path, command: str) -> Course:
-    """Run it; `folder` is the scenario's. InputError where programs are not built."""
+    """Run it; `folder` is the scenario's. What it needs is here: see `check_parts`."""
     direct = scenario.scaling is Scaling.DIRECT
-    missing = _missing(scenario.scaling)
-    if missing:
-        raise InputError(missing)
     console = Console(stderr=True, highlight=False)
-    nodes = 1 + scenario.policy.max_replicas * scenario.engine.gpus // GPUS_PER_NODE
+    nodes = nodes_for(scenario.policy, scenario.engine.gpus)
     console.print("starting the control plane")
     with tempfile.TemporaryDirectory(prefix="headroom-run-") as place, _ended_in_order(), ExitStack() as ended:
         plane = Plane(Path(place) / "plane", nodes=nodes, gpus=GPUS_PER_NODE, aggregates=not direct)
@@ -64,6 +75,7 @@ def measured(scenario: Scenario, folder: Path, command: str) -> Course:
             plane.__enter__()
             install(plane)
             with watching(console, len(scenario.schedule())) as view:
-                return asyncio.run(course(scenario, folder, plane, view, command=command, say=console.print))
+                told = course(scenario, folder, plane, view, command=command, say=console.print, ended=ended)
+                return asyncio.run(told)
         except AssertionError as error:  # how those who start its parts say what they waited for
             raise CourseError(f"the control plane did not start: {error}") from error

@@ -7,7 +7,7 @@ import pytest
 
 from loadtests.__main__ import main
 
-pytestmark = [pytest.mark.real, pytest.mark.needs("keda"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.needs("keda", "keda-module", "prometheus"), pytest.mark.timeout(300)]
 
 SCENARIO = """\
 title: A queue that HPA sees

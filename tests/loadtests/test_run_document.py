@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadtests.run import verdict
-from loadtests.run.course import Course, Sample
+from loadtests.run import command, standing, verdict
+from loadtests.run.course import Course, CourseError, Sample
 from loadtests.run.document import Document, advised, as_json, document
 from loadtests.run.measured import figures, gpu_hours
 from loadtests.run.page import page
 from loadtests.run.pods import Life
 from loadtests.run.predicted import Prediction, predicted
-from loadtests.run.scenario import Scenario, read_scenario
+from loadtests.run.scenario import Scaling, Scenario, read_scenario
 from loadtests.run.verdict import Cause
 from loadtests.run.words import lines
 from loadtests.traffic.report import Run
@@ -153,7 +153,24 @@ def test_a_run_that_was_cut_keeps_what_was_known_and_compares_nothing(scenario: 
     assert any("nothing is compared" in line for line in lines(found))
 
 
-def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scenario, tmp_path: Path) -> None:
+def test_a_way_that_does_not_come_up_takes_nothing_from_the_one_before(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_: Scenario, way: Scaling, *__: object) -> Document:
+        if way is Scaling.DIRECT:
+            return judged(scenario)
+        raise CourseError("what scales does not come up")
+
+    monkeypatch.setattr(command, "_document", run)
+    monkeypatch.setattr(standing, "check_parts", lambda _: None)
+    data, html = tmp_path / "out.json", tmp_path / "out.html"
+    assert command.main([str(DOUBLING), "--json", str(data), "--html", str(html)], name="compare") == 1
+    assert "what scales does not come up" in capsys.readouterr().err
+    assert json.loads(data.read_text())["measured"]["attainment_ratio"] == 1.0
+    assert "Headroom" in html.read_text()
+
+
+def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scenario) -> None:
     found = judged(scenario, late_s=(50.0, 70.0))
     record = json.loads(json.dumps(as_json(found), allow_nan=False))
     assert record["scope"] == "control loop, not GPU"
@@ -165,7 +182,6 @@ def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scen
     assert "2 → 4 &lt;b&gt;because" in text
     assert "<b>because" not in text
     assert "http://" not in text.split("<script>")[0]
-    (tmp_path / "x.html").write_text(text)
 
 
 def test_a_prediction_is_the_run_in_the_middle_and_tells_how_far_the_others_lie(tmp_path: Path) -> None:
