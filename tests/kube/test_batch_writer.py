@@ -93,6 +93,17 @@ async def test_what_its_author_wrote_is_kept_beside_and_a_taint_that_is_put_up_w
     assert "/spec/template/spec/tolerations" not in by_path
 
 
+async def test_a_toleration_of_its_author_is_never_written_over_and_ours_stands_beside_one_that_is_not_enough() -> None:
+    """A part that is not read, such as tolerationSeconds, would be lost with the list."""
+    server = Server()
+    given = work(tolerations=[{"key": "nvidia.com/gpu", "operator": "Equal", "value": "a", "tolerationSeconds": 9}])
+    await writer(server).admit(given, PLAN, ["host"], ["nvidia.com/gpu"])
+    at = "/spec/template/spec/tolerations"
+    assert [change for change in server.sent[0][1] if change["path"].startswith(at)] == [
+        {"op": "add", "path": f"{at}/-", "value": {"key": "nvidia.com/gpu", "operator": "Exists"}}
+    ]
+
+
 async def test_nothing_is_sent_without_the_lead() -> None:
     server = Server()
     server.allowed = False

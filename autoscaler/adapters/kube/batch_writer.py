@@ -14,8 +14,8 @@ import msgspec
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
-from autoscaler.adapters.kube.batch_objects import Job
-from autoscaler.adapters.kube.batch_work import AFFINITY, PLACEMENT, Put, Work, of_job
+from autoscaler.adapters.kube.batch_objects import Job, Toleration
+from autoscaler.adapters.kube.batch_work import AFFINITY, PLACEMENT, Put, Work, WorkSet, of_job
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.adapters.kube.writing import JSON_PATCH, Requests, decoded
@@ -59,10 +59,7 @@ class BatchWriter:
         ]
         for each, own in zip(work.sets, work.affinities, strict=True):
             changes.append({"op": "add", "path": f"{each.at}/affinity", "value": held_to(own, hostnames)})
-            missing = [key for key in tolerated if not any(t.key in {key, ""} for t in each.template.tolerations)]
-            if missing:
-                mine = [*map(msgspec.to_builtins, each.template.tolerations), *map(_tolerates, missing)]
-                changes.append({"op": "add", "path": f"{each.at}/tolerations", "value": mine})
+            changes += _tolerate(each, tolerated)
         return await self._patch(work, changes)
 
     async def stop(self, work: Work) -> Written:
@@ -118,8 +115,22 @@ def _annotate(work: Work, puts: Sequence[Put]) -> list[dict[str, Any]]:
     return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
 
 
+def _tolerate(pods: WorkSet, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Put up with taints of these keys besides. What its author wrote is not sent: a part that is not read would go."""
+    given = pods.template.tolerations
+    missing = [_tolerates(key) for key in keys if not any(_covers(each, key) for each in given)]
+    if not given:
+        return [{"op": "add", "path": f"{pods.at}/tolerations", "value": missing}] if missing else []
+    return [{"op": "add", "path": f"{pods.at}/tolerations/-", "value": each} for each in missing]
+
+
 def _tolerates(key: str) -> dict[str, str]:
     return {"key": key, "operator": "Exists"}
+
+
+def _covers(given: Toleration, key: str) -> bool:
+    """Whether a toleration is enough for a taint of a key, whatever its value and effect are."""
+    return given.operator == "Exists" and not given.effect and given.key in {key, ""}
 
 
 def _refused(error: KubeError) -> Written:
