@@ -7,8 +7,9 @@ for whom.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,7 @@ from autoscaler.core.batch.params import BatchParams
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
 from autoscaler.record.batch import BatchCounts, BatchTold, GangTold
+from autoscaler.runtime.isolation import Bug
 
 EVERY_S: Final = 5.0
 """Between two looks about which nothing was heard: leases and waits pass all the same."""
@@ -51,6 +53,7 @@ SELDOM: Final = 20.0
 AT_ONCE: Final = 16
 """Writes on their way at the same time."""
 
+TELLING: Final = "what is told of batch work"
 LOG: Final = structlog.get_logger("headroom")
 
 
@@ -128,23 +131,27 @@ class Batch:
         """One look; whether the next one has work at once."""
         problems = self._cluster.problems()
         if problems:
-            await self._tell(f"not read: {'; '.join(problems[:3])}")
+            await self._guard.wait(TELLING, self._tell(f"not read: {'; '.join(problems[:3])}"))
             return False
-        done: list[bool] = []
-        if not self._guard.run("batch admission", lambda: done.append(self._decide())):
+        more = await self._guard.wait("batch admission", self._act())
+        if isinstance(more, Bug):
             self._books = None  # written anew from the cluster alone
             await self._clock.sleep_until(self._clock.monotonic() + EVERY_S)
             return False
-        idle = self._frozen_words() or self._idle()
-        wrote = False
-        if idle is None and self._books is not None:
-            wrote = await self._carry_out(self._books)
-        await self._tell(idle)
-        return done[0] or wrote
+        await self._guard.wait(TELLING, self._tell(self._idles()))
+        return more
 
-    def _frozen_words(self) -> str | None:
+    async def _act(self) -> bool:
+        """Decide, and do what is due; whether the next look has work at once."""
+        more = self._decide()
+        if self._idles() is None and self._books is not None:
+            return await self._carry_out(self._books) or more
+        return more
+
+    def _idles(self) -> str | None:
+        """Why nothing is carried out now; None where it is."""
         why = self._frozen()
-        return None if why is None else f"the whole cluster is frozen: {why}"
+        return self._idle() if why is None else f"the whole cluster is frozen: {why}"
 
     def _decide(self) -> bool:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()
@@ -153,7 +160,7 @@ class Batch:
         books = self._books
         if books is None:
             return False
-        books.acts = self._frozen() is None and self._idle() is None
+        books.acts = self._idles() is None
         books.take_in(names if books is before else (), now_s)  # books that are begun anew know all
         if self._frozen() is not None:
             return False
@@ -207,18 +214,28 @@ class Batch:
         if any(beneficiary for _, beneficiary in stops) and not await self._write_down(books):
             stops = [(work, beneficiary) for work, beneficiary in stops if not beneficiary]
         starts = list(books.due_starts(self._clock.now()))
-        for begin in range(0, len(stops), AT_ONCE):
-            async with asyncio.TaskGroup() as group:
-                for work, _ in stops[begin : begin + AT_ONCE]:
-                    group.create_task(self._stop(work), name="batch stop")
-        for begin in range(0, len(starts), AT_ONCE):
-            async with asyncio.TaskGroup() as group:
-                for work, plan in starts[begin : begin + AT_ONCE]:
-                    group.create_task(self._start(books, work, plan), name="batch start")
+        await self._write_all([(work, partial(self._stop, books, work)) for work, _ in stops])
+        left = await self._write_all([(work, partial(self._start, books, work, plan)) for work, plan in starts])
+        for work in left:
+            books.places.forget(work.name)  # it looks for no place yet, and is not late
         return bool(starts)
 
+    async def _write_all(self, writes: Sequence[tuple[Work, Callable[[], Coroutine[Any, Any, None]]]]) -> list[Work]:
+        """Write some at a time, while nothing forbids it; those that were not begun, which are due still."""
+        for begin in range(0, len(writes), AT_ONCE):
+            if self._idles() is not None:
+                return [work for work, _ in writes[begin:]]
+            async with asyncio.TaskGroup() as group:
+                for _, write in writes[begin : begin + AT_ONCE]:
+                    group.create_task(write(), name="batch write")
+        return []
+
     async def _start(self, books: Books, work: Work, plan: Sequence[Put]) -> None:
-        hostnames = self._cluster.hostnames([put.node for put in plan])
+        nodes = {put.node for put in plan}
+        hostnames = self._cluster.hostnames(nodes)
+        if len(hostnames) < len(nodes):
+            books.places.forget(work.name)  # a node went since it was decided: the next look decides anew
+            return
         done = await self._writer.admit(work, plan, hostnames, sorted(self._cluster.resources))
         now_s = self._clock.now()
         if done.work is not None:
@@ -233,11 +250,13 @@ class Batch:
         else:
             books.was_refused(work, done.words, now_s)
 
-    async def _stop(self, work: Work) -> None:
+    async def _stop(self, books: Books, work: Work) -> None:
         done = await self._writer.stop(work)
         if done.work is not None:
             self._cluster.written(done.work)
-        elif not done.changed:
+            return
+        books.was_not_stopped(work, self._clock.now())
+        if not done.changed:
             self._failed(work, done)
 
     def _failed(self, work: Work, done: Written) -> None:

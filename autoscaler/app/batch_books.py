@@ -95,6 +95,8 @@ class Books:
         self._guard = guard
         self.resting: dict[str, _Rest] = {}
         self._doubts: dict[str, _Doubt] = {}
+        self._unstopped: dict[str, tuple[str, float]] = {}
+        """Gangs whose stop was not taken: of which version, and until when it is not asked for again."""
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
@@ -171,7 +173,10 @@ class Books:
         """Gangs that are to stop and run still, each with the one that gets its place, empty for nobody."""
         for name, run in self.room.runs.all.items():
             work = self.cluster.works.get(name)
-            if run.leaving_s is not None and work is not None and not work.suspended and not work.ended:
+            if run.leaving_s is None or work is None or work.suspended or work.ended:
+                continue
+            version, until_s = self._unstopped.get(name, ("", 0.0))
+            if version != work.version or until_s <= self.places.now_s:
                 yield work, run.leaves_for or ""
 
     def due_starts(self, now_s: float) -> Iterator[tuple[Work, tuple[Put, ...]]]:
@@ -196,6 +201,10 @@ class Books:
         self._rest(work.name, now_s, RETRY_S)
         self.notes[work.name] = Note(REFUSED_WRITE, words)
         self._give_back(work.name, now_s)
+
+    def was_not_stopped(self, work: Work, now_s: float) -> None:
+        """The object would not take a stop, or nobody answered: this version is asked again a while later."""
+        self._unstopped[work.name] = (work.version, now_s + RETRY_S)
 
     def _is_doubted(self, work: Work, now_s: float) -> bool:
         """Whether a start is not to be written now; one that was refused, though nothing has changed since, is over."""
@@ -279,7 +288,9 @@ class Books:
             self.room.cancel(name, now_s)
         self.places.forget(name)
         self._known.discard(name)
-        for kept in (self.plans, self.unfit, self.notes, self.started, self.resting, self._doubts):
+        for kept in (
+            self.plans, self.unfit, self.notes, self.started, self.resting, self._doubts, self._unstopped,
+        ):  # fmt: skip
             kept.pop(name, None)
         self._stale = True
 

@@ -93,15 +93,16 @@ class BatchTelling:
             await self._write(queue, told, memory.get(queue.name))
 
     async def remember(self, books: Books, *, now_s: float) -> bool:
-        """Write down what is kept for whom, now; False where the server would not have it."""
+        """Write down what is kept for whom, now; False where the server would not have it, or has yet to be told."""
         told = self.told
         assert told is not None
-        kept = {books.queue_of().get(name) for name in books.room.kept_for}
+        kept = {waiting.gang.queue for waiting in books.room.kept_for.values()}
         memory = spread(books.packed(now_s), books.queue_of())
-        for queue in told.queues:
-            if queue.name in kept and not await self._write(queue, told, memory.get(queue.name)):
+        queues = [queue for queue in told.queues if queue.name in kept]
+        for queue in queues:
+            if not await self._write(queue, told, memory.get(queue.name)):
                 return False
-        return True
+        return len(queues) == len(kept)
 
     async def _write(self, queue: QueueTold, told: BatchTold, memory: Any) -> bool:
         """Write one status where it is another than was written last; whether the server has it."""

@@ -4,7 +4,7 @@ Enters: work and whom it is for. Leaves: whether it was done. What it raised is 
 which would meet it again after a restart: it is logged, the same words once a minute, and the process goes on.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import structlog
@@ -37,6 +37,13 @@ class Guard:
     def attempt(self, concerned: str, work: Callable[[], T]) -> T | Bug:
         """What `work` for the `concerned` returns; the bug it raised, and a word in the log, where it did."""
         result = self._shield.run(work)
+        if isinstance(result, Bug):
+            self._tell(concerned, result)
+        return result
+
+    async def wait(self, concerned: str, work: Awaitable[T]) -> T | Bug:
+        """The same for what is awaited; a cancellation passes."""
+        result = await self._shield.wait(work)
         if isinstance(result, Bug):
             self._tell(concerned, result)
         return result

@@ -1,0 +1,210 @@
+"""One look at batch admission, carried out against a server: what is written in which order, and what stops a write."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.answers import Answer, KubeError
+from autoscaler.adapters.kube.batch_objects import BatchQueueObject
+from autoscaler.adapters.kube.batch_writer import BatchWriter
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.app.batch import EVERY_S, TELL_S, Batch
+from autoscaler.app.batch_books import RETRY_S
+from autoscaler.app.batch_telling import BatchTelling
+from autoscaler.app.guard import Guard
+from autoscaler.ports import Fault
+from autoscaler.record.batch import BatchTold
+from tests.app.batch_plant import SHAPES, BatchPlant
+
+pytestmark = pytest.mark.looptime
+
+QUEUE = {"quotas": [{"shape": "h100", "guaranteed": 64}], "namespaces": ["ns"], "preemption": {"graceS": 0}}
+
+
+class Server:
+    """Takes patches of Jobs of a plant and of queues' statuses; `hear` is called before each."""
+
+    def __init__(self, plant: BatchPlant) -> None:
+        self._plant = plant
+        self.sent: list[str] = []
+        self.hear: Callable[[str], None] = lambda _: None
+
+    async def request(self, _: str, path: str, *, body: bytes, **__: Any) -> Answer:
+        name = path.rsplit("/", maxsplit=1)[-1]
+        if name == "status":
+            self.hear("status")
+            self.sent.append("status")
+            return Answer(200, b"{}", {})
+        changes = msgspec.json.decode(body)
+        suspend = next(c["value"] for c in changes if c["path"] == "/spec/suspend" and c["op"] == "replace")
+        word = f"{'stop' if suspend else 'start'} {name}"
+        self.hear(word)
+        self.sent.append(word)
+        annotations: dict[str, str] = next((c["value"] for c in changes if c["path"] == "/metadata/annotations"), {})
+        meta = self._plant._objects[f"job/{name}"]["metadata"]
+        meta["annotations"] = annotations
+        self._plant.edit(name, suspend=suspend)
+        return Answer(200, msgspec.json.encode(self._plant._objects[f"job/{name}"]), {})
+
+
+class Scene:
+    """A plant, a queue `team` that everything may use, and batch admission that leads."""
+
+    def __init__(self, nodes: int, shown: Callable[[BatchTold], None] = lambda _: None) -> None:
+        self.plant = plant = BatchPlant({f"n{at}": 8 for at in range(nodes)})
+        self.cluster, self.clock = plant.cluster, plant.cluster._clock
+        self.server, self.frozen = Server(plant), cast("str | None", None)
+        self.cluster.problems = lambda: ()  # type: ignore[method-assign]
+        self.cluster._queues._cache.put(BatchQueueObject(Meta("team"), msgspec.Raw(msgspec.json.encode(QUEUE))))
+        writer = BatchWriter(cast(Any, self.server), self.clock, lambda: True)
+        self.telling = BatchTelling(
+            cluster=self.cluster, writer=writer, events=cast(Any, Deaf()), shown=shown, writes=lambda: True
+        )
+        self.batch = Batch(
+            cluster=self.cluster, writer=writer, shapes=SHAPES, serving_priority=0, telling=self.telling,
+            clock=self.clock, guard=Guard(self.clock), idle=lambda: None, frozen=lambda: self.frozen,
+        )  # fmt: skip
+
+    async def look(self, after_s: float = 0.0) -> None:
+        """Look a while later."""
+        await self.clock.sleep_until(self.clock.monotonic() + after_s)
+        await self.batch._look()
+
+    def bind(self, name: str) -> None:
+        """All pods of a Job are bound where it was put."""
+        for at, put in enumerate(self.plant.work(name).put):
+            self.plant.pod(f"{name}-{at}", put.node, job=name)
+
+    def jobs(self) -> list[str]:
+        """What was written of Jobs."""
+        return [word for word in self.server.sent if word != "status"]
+
+
+class Deaf:
+    """Takes events."""
+
+    def note(self, *_: object) -> None:
+        """Take one."""
+
+
+async def test_a_freeze_ends_a_row_of_writes_and_who_was_not_written_is_not_late_afterwards() -> None:
+    scene = Scene(40)
+    for at in range(40):
+        scene.plant.job(f"one-{at}")
+
+    def freeze(_: str) -> None:
+        scene.frozen = "change of racks"
+
+    scene.server.hear = freeze
+    await scene.look()
+    begun = scene.jobs()
+    assert 0 < len(begun) <= 16, "those on their way come through"
+    for word in begun:
+        scene.bind(word.removeprefix("start "))
+    scene.server.hear = lambda _: None
+    await scene.look(60.0)
+    assert scene.jobs() == begun
+    scene.frozen = None
+    await scene.look()
+    assert len(scene.jobs()) == len(set(scene.jobs())) == 40
+    assert all(word.startswith("start ") for word in scene.jobs()), "nobody is stopped as late"
+
+
+async def test_a_bug_in_what_is_told_stops_no_admission_and_not_the_process() -> None:
+    def broken(_: BatchTold) -> None:
+        raise KeyError("a gang")
+
+    scene = Scene(2, broken)
+    scene.plant.job("first")
+    await scene.look()
+    scene.plant.job("second")
+    await scene.look(TELL_S)
+    assert scene.jobs() == ["start first", "start second"]
+
+
+async def test_a_bug_in_carrying_out_has_the_books_written_anew_and_not_the_process_ended() -> None:
+    scene = Scene(1)
+    scene.plant.job("train")
+
+    def broken(_: str) -> None:
+        raise KeyError("a bug of ours")
+
+    scene.server.hear = broken
+    begun_s = scene.clock.monotonic()
+    await scene.look()
+    assert scene.clock.monotonic() >= begun_s + EVERY_S, "not at once again"
+    scene.server.hear = lambda _: None
+    await scene.look()
+    assert scene.jobs() == ["start train"]
+
+
+async def test_nobody_is_told_to_leave_before_it_is_written_for_whom_even_where_the_queue_was_never_told_of() -> None:
+    scene = Scene(1)
+    scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    scene.plant.job("low")
+    await scene.look()
+    scene.bind("low")
+    await scene.look(TELL_S)
+    scene.plant.job("urgent")
+    template = scene.plant._objects["job/urgent"]["spec"]["template"]
+    scene.plant.edit("urgent", template={"spec": {**template["spec"], "priorityClassName": "high"}})
+    assert scene.telling.told is not None
+    scene.telling.told = replace(scene.telling.told, queues=())
+    scene.server.sent.clear()
+    await scene.look(0.5)
+    assert "stop low" not in scene.server.sent
+    await scene.look(TELL_S)
+    await scene.look(TELL_S)
+    assert scene.server.sent.index("status") < scene.server.sent.index("stop low")
+
+
+async def test_a_gang_one_of_whose_nodes_went_before_it_was_written_is_not_started_in_part() -> None:
+    scene = Scene(3)
+    scene.plant.job("first")
+    scene.plant.job("wide", pods=2)
+
+    def lose(_: str) -> None:
+        books = scene.batch._books
+        assert books is not None
+        gone = next(put.node for put in books.plans["job/ns/wide"])
+        if gone in scene.plant._objects:
+            scene.plant.lose(gone)
+
+    scene.server.hear = lose
+    await scene.look()
+    assert scene.jobs() == ["start first"]
+    scene.server.hear = lambda _: None
+    await scene.look(1.0)
+    assert scene.jobs() == ["start first"], "two nodes are left, and one is taken"
+    scene.plant.node("new", 8)
+    await scene.look(1.0)
+    assert scene.jobs() == ["start first", "start wide"]
+
+
+async def test_a_stop_that_is_refused_is_asked_for_again_a_while_later_and_not_at_every_look() -> None:
+    scene = Scene(2)
+    scene.plant.job("wide", pods=2)
+    await scene.look()
+    scene.bind("wide")
+    await scene.look(1.0)
+    scene.plant.lose("n0")
+    tried: list[str] = []
+
+    def refuse(word: str) -> None:
+        if word.startswith("stop"):
+            tried.append(word)
+            raise KubeError(Fault.DENIED, "not before the audit", status=403)
+
+    scene.server.hear = refuse
+    for _ in range(4):
+        await scene.look(0.5)
+    assert tried == ["stop wide"]
+    await scene.look(RETRY_S)
+    assert tried == ["stop wide"] * 2
+    scene.plant.edit("wide", parallelism=2)
+    await scene.look()
+    assert tried == ["stop wide"] * 3, "another version is asked at once"
