@@ -23,7 +23,7 @@ from autoscaler.errors import HeadroomError
 from autoscaler.runtime.clock import WallClock
 from loadtests.run.pods import MODEL, Life, Pods
 from loadtests.run.scalers import NAME, NAMESPACE, UP_S, Scaler, scaler
-from loadtests.run.scenario import Scaling, Scenario
+from loadtests.run.scenario import TIMEOUT_S, Scaling, Scenario
 from loadtests.run.usage import Usage, usage
 from loadtests.traffic.crew import Crew
 from loadtests.traffic.live import View
@@ -39,8 +39,6 @@ from tests.cluster.processes import free_port
 
 HOLD: Final = "stage.headroom.dev/hold"
 EVERY_S: Final = 1.0
-TIMEOUT_S: Final = 60.0
-"""Of a request, from when it was due."""
 
 
 class CourseError(HeadroomError):

@@ -22,6 +22,9 @@ from loadtests.traffic.shapes import SHAPES, Shape
 MOST_S: Final = 240.0
 """A scenario lasts no longer."""
 
+TIMEOUT_S: Final = 60.0
+"""Of a request, from when it was due."""
+
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m)")
 _UNITS_S: Final = {"s": 1.0, "m": 60.0}
 
@@ -179,7 +182,7 @@ def _parsed(path: Path, text: str) -> tuple[Any, dict[str, int]]:
         mark = error.problem_mark
         where = "" if mark is None else f" line {mark.line + 1}:"
         raise InputError(f"{path}:{where} no YAML ({error.problem})") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # such as a date of month 13
         raise InputError(f"{path}: no YAML ({error})") from error
     lines: dict[str, int] = {}
     twice = _walk(node, "", lines)
@@ -235,6 +238,10 @@ def _contradictions(scenario: Scenario, folder: Path) -> list[tuple[str, str]]:
     traffic, engine, policy = scenario.traffic, scenario.engine, scenario.policy
     if scenario.duration > MOST_S:
         found.append(("duration", f"{scenario.duration:g} s is longer than {MOST_S:g} s"))
+    if traffic.at is not None and traffic.at >= scenario.duration:
+        found.append(("traffic.at", f"{traffic.at:g} s is not before the end, {scenario.duration:g} s"))
+    if policy.ttft > TIMEOUT_S:
+        found.append(("policy.ttft", f"{policy.ttft:g} s is longer than a request may take, {TIMEOUT_S:g} s"))
     if traffic.shape not in SHAPES:
         found.append(("traffic.shape", f"{traffic.shape!r} is not known; choose from {', '.join(SHAPES)}"))
     if engine.pages not in PAGES:

@@ -64,6 +64,8 @@ def test_the_same_file_asks_the_same_and_another_seed_something_else(tmp_path: P
         (("duration: 60s", "duration: 5m"), 2, "duration", "300 s is longer than 240 s"),
         (("shape: step", "shape: stp"), 4, "traffic.shape", "choose from constant"),
         (("max-replicas: 6", "max-replicas: 0"), 12, "policy.max-replicas", ">= 1"),
+        (("at: 20s", "at: 60s"), 6, "traffic.at", "60 s is not before the end, 60 s"),
+        (("ttft: 5s", "ttft: 2m"), 11, "policy.ttft", "120 s is longer than a request may take, 60 s"),
         (("ttft: 5s", "ttft: 5s\n  min-replicas: 9"), 12, "policy.min-replicas", "9 is above max-replicas, 6"),
         (("ttft: 5s", "ttft: 5s\n  replicas: 7"), 12, "policy.replicas", "7 is not between"),
         (("rate: 4", "rate: 4\n  rate: 5"), 6, "traffic.rate", "given twice"),
@@ -85,8 +87,13 @@ def test_a_typo_is_named_with_file_line_and_field(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("a: [", "line 1: no YAML"), ("", "line 1, field (the whole)"), ("- 1", "line 1, field (the whole)")],
-    ids=["half", "empty", "a list"],
+    [
+        ("a: [", "line 1: no YAML"),
+        ("title: 2020-13-45", "no YAML (month must be"),
+        ("", "line 1, field (the whole)"),
+        ("- 1", "line 1, field (the whole)"),
+    ],
+    ids=["half", "a date that is none", "empty", "a list"],
 )
 def test_what_is_no_scenario_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words.replace("(", r"\(").replace(")", r"\)")):
