@@ -135,6 +135,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
+    if given.steps < 1 or given.seed < 0:
+        parser.error(f"--steps {given.steps}, --seed {given.seed}: give 1 step or more, and a seed from 0 on")
     begin, steps, seed = time.process_time(), 0, given.seed
     totals: Counter[str] = Counter()
     loops: list[str] = []
