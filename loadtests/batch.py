@@ -208,6 +208,7 @@ def main(arguments: list[str]) -> int:
     results: dict[str, object] = {}
     try:
         _refuse(given)
+        _refuse_idle(given, parser)
         check_writable([path for path in (given.json,) if path is not None])
         mine: dict[str, Cases] = {"own": lambda: own(given)}
         wanted = mine if given.trace is not None or given.load is not None else _chosen(cases, given.only)
@@ -235,6 +236,17 @@ def _refuse(given: argparse.Namespace) -> None:
         raise InputError(f"--overstate: {given.overstate} cannot be used; give 1 to 100")
     if given.seed < 0 or given.seeds < 1:
         raise InputError(f"--seed {given.seed}, --seeds {given.seeds}: give a seed from 0 on, and 1 of them or more")
+
+
+def _refuse_idle(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """InputError for an option that would change nothing of what is asked."""
+    own = given.trace is not None or given.load is not None
+    names = [] if given.trace is not None else ["gpus", "day", "days", "quotas"]
+    names += ["only"] if own else ["policy", "overstate"]
+    idle = [f"--{name}" for name in names if getattr(given, name) != parser.get_default(name)]
+    if idle:
+        asked = "--trace" if given.trace is not None else "--load" if own else "neither --trace nor --load"
+        raise InputError(f"{', '.join(idle)}: changes nothing with {asked}; leave it out")
 
 
 def _chosen(cases: dict[str, Cases], only: str | None) -> dict[str, Cases]:

@@ -11,8 +11,10 @@ from autoscaler.errors import InputError
 
 
 def check_writable(paths: Sequence[Path]) -> None:
-    """InputError for a path whose folder is missing or cannot be written to, or that is a folder, or given twice."""
+    """InputError for a path whose folder is missing or cannot be written to, that is a folder, given twice, or `-`."""
     for index, path in enumerate(paths):
+        if str(path) == "-":
+            raise InputError("-: this output cannot go to standard output; give the name of a file")
         if path in paths[:index]:
             raise InputError(f"{path}: asked for twice; give every output a file of its own")
         if path.is_dir():

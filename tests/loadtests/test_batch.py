@@ -35,6 +35,8 @@ def test_a_job_list_of_ones_own_is_played_under_the_policies_asked_for(tmp_path,
         pytest.param(["--overstate", "0.5"], "--overstate: 0.5 cannot be used", id="less than the truth"),
         pytest.param(["--seeds", "0"], "1 of them or more", id="no seed"),
         pytest.param(["--json", "/no/such/folder/out.json"], "cannot be written", id="no folder for the figures"),
+        pytest.param(["--json", "-"], "-: this output cannot go to standard output", id="no file for the figures"),
+        pytest.param(["--only", "helios"], "--only: changes nothing with --trace", id="a trace, and cases beside it"),
         pytest.param(["--quotas", "/no/such/file"], "/no/such/file: cannot be read", id="no quotas"),
     ],
 )
@@ -44,6 +46,19 @@ def test_options_that_cannot_be_used_are_named(arguments, message, tmp_path, cap
     told = capsys.readouterr().err
     assert told.startswith("error: ")
     assert message in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--load", "0.5", "--gpus", "16"], "--gpus: changes nothing with --load"),
+        (["--only", "kueue", "--policy", "easy"], "--policy: changes nothing with neither --trace nor --load"),
+    ],
+    ids=["the generator has a cluster", "the cases have their policies"],
+)
+def test_options_that_would_change_nothing_are_refused(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_faulty_line_and_an_unknown_case_are_named(tmp_path, capsys):
