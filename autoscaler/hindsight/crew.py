@@ -43,6 +43,8 @@ class Crew:
         self._rerun = rerun
         self._parts = tuple(parts)
         self._working: list[tuple[BaseProcess, Connection]] = []
+        self.left: list[Strand] = []
+        """Parts for which the system gave no process: the caller's own."""
 
     def __enter__(self) -> "Crew":
         context = get_context("fork")
@@ -51,9 +53,14 @@ class Crew:
         for part in self._parts:
             ours, theirs = context.Pipe(duplex=False)
             child = context.Process(target=_work, args=(theirs, self._rerun, part), daemon=True)
-            child.start()
+            try:
+                child.start()
+            except OSError:
+                self.left += part
+                ours.close()
+            else:
+                self._working.append((child, ours))
             theirs.close()
-            self._working.append((child, ours))
         return self
 
     def __exit__(self, *_: object) -> None:

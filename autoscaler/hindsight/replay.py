@@ -78,7 +78,7 @@ def _side_by_side(done: Replayed, workload: str | None, processes: int) -> None:
             abreast(done.rerun, (_stepped(done, strand) for strand in ours))
             continue
         with Crew(done.rerun, parts) as crew:
-            abreast(done.rerun, (_stepped(done, strand) for strand in ours))
+            abreast(done.rerun, (_stepped(done, strand) for strand in (*ours, *crew.left)))
             crew.collect()
 
 

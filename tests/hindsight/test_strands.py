@@ -1,5 +1,6 @@
 """Stretches between memories are replayed side by side, and it comes out as from end to end."""
 
+import errno
 import json
 import os
 import signal
@@ -144,6 +145,19 @@ def test_a_process_that_is_ended_ends_the_replay_in_words(tmp_path: Path, monkey
     path = write(tmp_path / "audit.jsonl", marked())
     with pytest.raises(HeadroomError, match="ended from outside"):
         replay(Recording.of([path]), fit, processes=2)
+
+
+def test_where_no_process_can_be_started_the_stretches_are_replayed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(crew, "LEAST_LOOKS", 10)
+    monkeypatch.setattr(os, "fork", refuse)
+    path = write(tmp_path / "audit.jsonl", marked())
+    rerun = replay(Recording.of([path]), fit, processes=3).rerun
+    assert (rerun.compared, rerun.different, rerun.memories, rerun.unlike) == (100, 0, 4, [])
 
 
 def test_little_work_and_what_rests_on_something_before_it_stay_in_one_process(tmp_path: Path) -> None:
