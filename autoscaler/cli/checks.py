@@ -243,8 +243,7 @@ def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
         yield Finding(row.workload, State.WARN, words, "check the engine in the policy and the engine's own flags")
     if about.obstacle is not None:
         well = False
-        remedy = "remove the other scaler, or pause Headroom on this workload"
-        yield Finding(row.workload, State.WARN, about.obstacle, remedy)
+        yield Finding(row.workload, State.WARN, about.obstacle, "mend that, or pause Headroom on this workload")
     for remark in about.remarks:
         well = False
         yield Finding(row.workload, State.WARN, remark)

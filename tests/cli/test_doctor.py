@@ -322,7 +322,7 @@ def test_the_text_has_the_remedy_below_what_is_wrong_and_counts_at_the_end(clust
     assert lines[0].startswith("ok    API server")
     at = next(number for number, line in enumerate(lines) if "HPA chat scales it" in line)
     assert lines[at].startswith("warn  prod/chat")
-    assert lines[at + 1].strip() == "→ remove the other scaler, or pause Headroom on this workload"
+    assert lines[at + 1].strip() == "→ mend that, or pause Headroom on this workload"
     assert lines[-1] == "10 ok, 1 warn, 0 fail"
 
 
