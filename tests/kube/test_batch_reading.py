@@ -1,12 +1,14 @@
 """What batch admission reads of pods, nodes and Jobs, and what it adds to a Job that it lets in."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pytest
 
+from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_amounts import pod_asks
+from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
 from autoscaler.adapters.kube.batch_nodes import admits, node_parts
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod, WorkPodSpec
 from autoscaler.adapters.kube.batch_pods import WorkPods
@@ -16,6 +18,7 @@ from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.api.shapes import Shape
 from autoscaler.core.pool.params import CapacityType
+from autoscaler.runtime.clock import ScaledClock
 
 LEVELS: Final = ("rack", "island")
 SHAPES: Final = {
@@ -193,3 +196,19 @@ def test_a_pod_counts_from_when_it_is_bound_until_it_has_ended() -> None:
     assert len(list(books.over("job/ns/train", begun_s + 1))) == 0, "of an earlier start"
     assert books.note(Change("ns/p", old, None))
     assert books.gangs() == ()
+
+
+@pytest.mark.looptime
+async def test_what_runs_on_a_node_that_turns_out_to_be_of_another_shape_is_counted_once() -> None:
+    scope = BatchScope(SHAPES, LEVELS, "slots", lambda _: False)
+    cluster = BatchCluster(cast(KubeApi, None), ScaledClock(), scope, lambda: None)
+    running = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"nodeName": "n", "containers": [box(gpus="8")]}}
+    cluster._on_pod(Change("ns/p", None, msgspec.convert(running, WorkPod)))
+    seen = []
+    for label, gpus in (("H100", "8"), ("H100", "0"), ("H100", "6"), ("A100", "8")):
+        labels = {"kubernetes.io/hostname": "n", "nvidia.com/gpu.product": label}
+        status = {"allocatable": {"nvidia.com/gpu": gpus}}
+        found = msgspec.convert({"metadata": {"name": "n", "labels": labels}, "status": status}, Node)
+        cluster._on_node(Change("n", None, found))
+        seen.append([(part.shape, part.units, part.cordoned) for part in cluster.seen(lambda _: False).nodes])
+    assert seen == [[("h100", 8, False)], [("h100", 8, True)], [("h100", 8, True)], [("a100", 8, False)]]

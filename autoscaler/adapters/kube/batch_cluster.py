@@ -8,7 +8,7 @@ writes nothing.
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -211,7 +211,9 @@ class BatchCluster:
             self._changed()
 
     def _on_node(self, change: Change[Node]) -> None:
-        made = () if change.new is None else node_parts(change.new, self._scope.shapes, self._scope.levels)
+        made: tuple[BatchNode, ...] = ()
+        if change.new is not None:
+            made = self._with_held(change.key, node_parts(change.new, self._scope.shapes, self._scope.levels))
         if made == self._parts.get(change.key, ()):
             return
         if made:
@@ -220,6 +222,20 @@ class BatchCluster:
             del self._parts[change.key]
         self.nodes_version += 1
         self._changed()
+
+    def _with_held(self, node: str, made: tuple[BatchNode, ...]) -> tuple[BatchNode, ...]:
+        """Units that pods hold are there, though the node offers fewer: its device plugin starts anew, or one of them
+        fails. Nobody else gets a place on them."""
+        parts = {part.shape: part for part in made}
+        others = {self.resource_of(part.shape) for part in made if part.shape not in self.shapes_of(node)}
+        for old in self._parts.get(node, ()):
+            new, resource = parts.get(old.shape), self.resource_of(old.shape)
+            if resource in others:
+                continue  # it is of another shape now, with all that runs on it
+            held = sum(math.ceil(pod.asks.units.get(resource, 0.0)) for pod in self.pods.on_node(node))
+            if (0 if new is None else new.units) < (units := min(held, old.units)):
+                parts[old.shape] = replace(new or old, units=units, cordoned=True)
+        return tuple(parts.values())
 
     def _all(self) -> Iterator[Informer[Any]]:
         yield from (self._queues, self._jobs, self._pods, self._nodes, self._classes)
