@@ -305,7 +305,14 @@ class Books:
         self._looked, self._stale = (self.cluster.pods.changes, self.cluster.nodes_version), False
         seen = self.cluster.seen(self.is_tracked)
         self._note_nodes(seen)
-        self._evicted(self.room.see(seen.nodes, self.places.pods(seen, self.is_tracked), now_s))
+        gone = self.room.see(seen.nodes, self.places.pods(seen, self.is_tracked), now_s)
+        self._evicted(gone)
+        for each in gone:
+            work = self.cluster.works.get(each.gang)
+            if each.gang not in self.room.backlog.waiting or work is None or work.suspended:
+                continue
+            if not self.places.is_anywhere(each.gang):
+                self.room.remains(each.gang, now_s)  # all of its nodes went: its object is to be stopped still
         for name in self.places.adopting():
             self._adopt(name, now_s)
         self.places.settle()

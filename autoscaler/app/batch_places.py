@@ -99,6 +99,10 @@ class Places:
         """Whether not all pods of a gang that was let in are bound yet."""
         return name in self._settling
 
+    def is_anywhere(self, name: str) -> bool:
+        """Whether a pod of a gang is bound to a node that is there."""
+        return bool(self._bound(name))
+
     def pods(self, seen: Seen, is_tracked: Callable[[str], bool]) -> tuple[PodSeen, ...]:
         """All pods for the ledger; bookings follow those of gangs that were bound otherwise than planned."""
         self._parts, self._taken = seen.parts, {}

@@ -306,3 +306,55 @@ async def test_a_node_that_is_lost_stops_its_gangs_whole() -> None:
     plant.lose(nodes[0])
     plant.look()
     assert plant.stop() == ["wide"]
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["the node first", "its pod first"])
+async def test_a_gang_that_loses_its_only_node_is_stopped_and_let_in_elsewhere_once_its_pods_are_gone(
+    heard: bool,
+) -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.job("one")
+    plant.look()
+    plant.start()
+    lost = plant.work("one").put[0].node
+    plant.pod("one-0", lost, job="one")
+    plant.look()
+    if heard:
+        plant.gone("one-0")
+    plant.lose(lost)
+    plant.look()
+    assert (plant.due(), [work.ref.name for work, _ in plant.books.due_stops()]) == ([], ["one"])
+    assert plant.books.admitted == {"FITS": 1}, "nobody is let in twice"
+    plant.look()
+    assert plant.stop() == ["one"]
+    if not heard:
+        plant.look()
+        assert plant.due() == [], "its pod is there still"
+        plant.gone("one-0")
+    plant.look()
+    assert plant.start() == ["one"]
+    assert plant.work("one").put[0].node != lost
+    plant.look()
+    assert (plant.stop(), plant.free()) == ([], {"n0" if lost == "n1" else "n1": 0})
+
+
+@pytest.mark.parametrize("offered", [0, 6], ids=["none: its device plugin starts anew", "less: two of its GPUs fail"])
+async def test_a_node_that_offers_fewer_gpus_than_run_on_it_loses_no_gang_and_takes_none(offered: int) -> None:
+    plant = BatchPlant({"n0": 8})
+    plant.job("train")
+    plant.look()
+    plant.start()
+    plant.pod("train-0", "n0", job="train")
+    plant.look()
+    plant.node("n0", offered)
+    plant.job("next")
+    for _ in range(3):
+        plant.look()
+    assert (plant.stop(), plant.due(), plant.free()) == ([], [], {"n0": 0})
+    plant.end("train")
+    plant.gone("train-0")
+    plant.look()
+    assert plant.due() == [], "what nobody holds is only there once the node says so"
+    plant.node("n0", 8)
+    plant.look()
+    assert plant.due() == ["next"]

@@ -119,6 +119,12 @@ class Room:
             self._wait_again(run)
             self.news += 1
 
+    def remains(self, name: str, now_s: float) -> None:
+        """A gang that lost all it held, and so waits, was not stopped yet: it holds nothing and leaves until `left`."""
+        self.ledger.book(name, ())
+        self._remains(self.backlog.waiting[name], now_s)
+        self.changes += 1
+
     def checkpointed(self, name: str, at_s: float) -> None:
         """A gang wrote a checkpoint."""
         self.runs.checkpointed(name, at_s)
