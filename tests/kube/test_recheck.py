@@ -105,6 +105,28 @@ async def test_a_pause_that_a_silent_watch_did_not_show_stops_the_patch_and_is_r
     assert not patched(scene)
 
 
+async def test_a_list_that_is_on_its_way_is_not_begun_again_by_the_next_that_differs() -> None:
+    async with followed() as scene:
+        paused = ASKS["annotations"] | {"headroom.dev/mode": "Paused"}
+        unseen(scene, DEPLOYMENTS, "prod/chat", metadata={"annotations": paused})
+        held = asyncio.Event()
+
+        async def late(request: Request, connection: Connection) -> None:
+            if not request.watches:
+                await held.wait()
+            await scene.server.honest(request, connection)
+
+        scene.server.always = Answers(scene, **{DEPLOYMENTS: late})
+        before = asked(scene, DEPLOYMENTS)
+        for _ in range(3):
+            with pytest.raises(RefusedError, match="is not as its watch showed it"):
+                await scene.scale.patch("prod/chat", 2, 4)
+            await until(lambda: asked(scene, DEPLOYMENTS) > before)
+        held.set()
+        await until(lambda: next(scene.cluster.claims).spec.mode is Mode.PAUSED)
+        assert asked(scene, DEPLOYMENTS) == before + 1
+
+
 @pytest.mark.parametrize("by_policy", [True, False], ids=["claimed by a policy", "claimed by annotation"])
 async def test_what_is_as_it_was_is_patched_and_the_freeze_is_asked_for_once_in_a_while(by_policy: bool) -> None:
     async with followed(by_policy=by_policy) as scene:

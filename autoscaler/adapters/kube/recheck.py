@@ -42,6 +42,9 @@ class Recheck:
         self._freezing = asyncio.Lock()
         self._frozen_not_s = float("-inf")
         """When the server said last that nothing is frozen."""
+        self._listed: dict[Informer[Any], int] = {}
+        """How many lists an informer had completed when it was asked for one more. While that one is on its way none is
+        asked for: each would end the one before, and of a crowd that differs no list would ever be whole."""
 
     async def look(self, claim: Claim) -> None:
         """Return when nothing speaks against a patch. Raises RefusedError; what was seen to differ is listed anew."""
@@ -64,7 +67,7 @@ class Recheck:
             return
         page = await self._page(informer.resource)
         if page.unread or freeze_of(page.objects) != self._followed.frozen:
-            _differs(informer, "the freeze")
+            self._differs(informer, "the freeze")
         self._frozen_not_s = now_s
 
     async def _source(self, claim: Claim) -> None:
@@ -79,13 +82,22 @@ class Recheck:
             path = f"{root}/namespaces/{namespace}/{plural}"
             page = await self._page(Resource(path, informer.resource.kind, field_selector=f"metadata.name={name}"))
             if [_said(one) for one in page.objects] != [_said(held)]:
-                _differs(informer, f"{plural} {key}")
+                self._differs(informer, f"{plural} {key}")
 
     async def _page(self, resource: Resource[T]) -> Page[T]:
         """A list of one object at most: who may list a resource need not be allowed to get."""
         wire = Wire(resource)
         answer = await self._api.request("GET", wire.path, query=wire.list_query(0, ""), timeout_s=ASK_S)
         return wire.page(answer.body)
+
+    def _differs(self, informer: Informer[Any], what: str) -> None:
+        """List anew what a watch did not show. Raises RefusedError."""
+        if self._listed.get(informer, -1) < informer.lists:
+            self._listed[informer] = informer.lists
+            informer.relist()
+        quiet_s = informer.staleness_s()
+        words = f"not sent: {what} is not as its watch showed it, which was quiet for {quiet_s:.0f} s: it is read anew"
+        raise RefusedError(Fault.OUTDATED, words)
 
 
 def _quiet(informer: Informer[Any]) -> bool:
@@ -98,11 +110,3 @@ def _said(found: Target | ScalingPolicyObject) -> tuple[object, ...]:
     if isinstance(found, ScalingPolicyObject):
         return meta.uid, meta.generation
     return meta.uid, own_annotations(meta), meta.owner_references
-
-
-def _differs(informer: Informer[Any], what: str) -> None:
-    """List anew what a watch did not show. Raises RefusedError."""
-    informer.relist()
-    quiet_s = informer.staleness_s()
-    words = f"not sent: {what} is not as its watch showed it, which was quiet for {quiet_s:.0f} s: it is read anew"
-    raise RefusedError(Fault.OUTDATED, words)
