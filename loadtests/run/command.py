@@ -38,7 +38,7 @@ def main(arguments: list[str], *, name: str = "run") -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
-        print("interrupted while nothing was sent", file=sys.stderr)
+        print("interrupted while no requests were sent", file=sys.stderr)
         return 130
 
 
@@ -57,6 +57,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 def _run(given: argparse.Namespace, name: str, command: str) -> int:
     from autoscaler.cli.output import check_writable  # noqa: PLC0415 - not needed for --help
+    from loadtests.run.document import advised  # noqa: PLC0415 - the same
     from loadtests.run.predicted import predicted  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling, read_scenario  # noqa: PLC0415 - the same
     from loadtests.run.standing import check_parts  # noqa: PLC0415 - the same
@@ -77,11 +78,12 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     try:
         for way in ways:
             found.append(_document(scenario, way, path, command))
+            found[-1] = advised(found[-1], path.parent)
             for line in lines(found[-1]):
                 print(line, flush=True)
             if found[-1].cut:
                 break
-    finally:  # a way that does not come up takes nothing from the one before
+    finally:  # a way that does not come up, or an interruption, takes nothing from what was measured
         if found:
             _write(found, command, html, given.json)
             print(f"wrote {html}" + ("" if given.json is None else f" and {given.json}"))
@@ -94,14 +96,14 @@ def _document(scenario: "Scenario", way: "Scaling", path: Path, command: str) ->
     """One way of scaling, run and judged."""
     import msgspec  # noqa: PLC0415 - not needed for --help
 
-    from loadtests.run.document import advised, document  # noqa: PLC0415 - the same
+    from loadtests.run.document import document  # noqa: PLC0415 - the same
     from loadtests.run.predicted import predicted  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
     from loadtests.run.standing import measured  # noqa: PLC0415 - the same
 
     chosen = msgspec.structs.replace(scenario, scaling=way)
     told = predicted(chosen, path.parent) if way is Scaling.DIRECT else None
-    return advised(document(chosen, path, measured(chosen, path.parent, command), told), path.parent)
+    return document(chosen, path, measured(chosen, path.parent, command), told)
 
 
 def _write(found: "Sequence[Document]", command: str, html: Path, data: Path | None) -> None:

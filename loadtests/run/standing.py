@@ -27,7 +27,7 @@ GPUS_PER_NODE: Final = 8
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def ended_in_order() -> Iterator[None]:
     """Within the block SIGTERM ends as Ctrl-C does, so that nothing that was started is left behind."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -68,7 +68,7 @@ def measured(scenario: Scenario, folder: Path, command: str) -> Course:
     console = Console(stderr=True, highlight=False)
     nodes = nodes_for(scenario.policy, scenario.engine.gpus)
     console.print("starting the control plane")
-    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place, _ended_in_order(), ExitStack() as ended:
+    with tempfile.TemporaryDirectory(prefix="headroom-run-") as place, ended_in_order(), ExitStack() as ended:
         plane = Plane(Path(place) / "plane", nodes=nodes, gpus=GPUS_PER_NODE, aggregates=not direct)
         ended.push(plane)  # before it starts: what an interruption finds half started is ended too
         try:

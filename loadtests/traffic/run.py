@@ -82,7 +82,7 @@ async def execute(plan: Plan, view: View, hired_crew: Callable[[Crew], None] = _
 
     async with hired(_parts(plan, model)) as crew:
         hired_crew(crew)
-        with _on_signal(interrupted):
+        with on_signal(interrupted):
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(crew.run())
                 while not running.done():
@@ -143,13 +143,16 @@ def _too_many(tally: Tally, share: float) -> bool:
 
 
 @contextmanager
-def _on_signal(call: Callable[[], None]) -> Iterator[None]:
-    """Do it when the terminal or the system asks to end."""
-    loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
+def on_signal(call: Callable[[], None]) -> Iterator[None]:
+    """Do it when the terminal or the system asks to end. Afterwards they do what they did before, which for SIGTERM may
+    be more than the end of this process."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
         loop.add_signal_handler(number, call)
     try:
         yield
     finally:
-        for number in signals:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)

@@ -171,6 +171,20 @@ def test_a_way_that_does_not_come_up_takes_nothing_from_the_one_before(
     assert "Headroom" in html.read_text()
 
 
+def test_an_interruption_after_the_load_takes_nothing_of_what_was_measured(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Document:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_document", lambda *_: judged(scenario, late_s=(50.0, 70.0)))
+    monkeypatch.setattr(standing, "check_parts", lambda _: None)
+    monkeypatch.setattr("loadtests.run.document.advised", interrupted)
+    data, html = tmp_path / "out.json", tmp_path / "out.html"
+    assert command.main([str(DOUBLING), "--json", str(data), "--html", str(html)]) == 130
+    assert json.loads(data.read_text())["measured"]["attainment_ratio"] < 1.0
+
+
 def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scenario) -> None:
     found = judged(scenario, late_s=(50.0, 70.0))
     record = json.loads(json.dumps(as_json(found), allow_nan=False))

@@ -12,6 +12,7 @@ import pytest
 from loadtests.__main__ import main
 from loadtests.run import standing
 from loadtests.run.scenario import Policy, Scaling, Seconds, read_scenario
+from loadtests.traffic.run import on_signal
 from tests.conftest import ROOT
 
 DOUBLING = ROOT / "loadtests" / "scenarios" / "doubling.yaml"
@@ -72,3 +73,13 @@ def test_what_a_thread_was_starting_when_it_was_interrupted_is_ended_before_the_
     with pytest.raises(KeyboardInterrupt):
         standing.measured(read_scenario(DOUBLING), tmp_path, "")
     assert order == ["control plane", "scaler", "scaler ended", "control plane ended"]
+
+
+async def test_signals_do_after_a_load_what_they_did_before_it() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    with standing.ended_in_order():
+        before = [signal.getsignal(number) for number in numbers]
+        with on_signal(lambda: None):
+            assert [signal.getsignal(number) for number in numbers] != before
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert before[1] is signal.default_int_handler
