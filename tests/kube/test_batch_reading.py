@@ -135,6 +135,21 @@ HOSTS: Final = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "manager"),
+    [("", ""), ("default-scheduler", ""), ("volcano", "Volcano"), ("kai-scheduler", "KAI"), ("yunikorn", "YuniKorn"),
+     ("runai-scheduler", "Run:ai")],
+)  # fmt: skip
+def test_a_job_whose_pods_ask_for_a_scheduler_that_admits_by_itself_is_that_one_s(scheduler: str, manager: str) -> None:
+    found = {
+        "metadata": {"name": "j", "namespace": "ns", "labels": {"headroom.dev/queue": "q"}},
+        "spec": {"template": {"spec": {"schedulerName": scheduler}}},
+    }
+    read = of_job(msgspec.convert(found, Job), 0.0)
+    assert read is not None
+    assert read.manager == manager
+
+
 def test_every_term_of_an_affinity_gets_the_hosts_and_nothing_else_is_lost() -> None:
     zone = {"key": "zone", "operator": "In", "values": ["z"]}
     theirs = {

@@ -28,7 +28,9 @@ KUEUE: Final = "kueue.x-k8s.io/"
 OWNERS: Final = frozenset({"JobSet", "TrainJob", "PyTorchJob", "TFJob", "MPIJob", "RayJob", "RayCluster", "AppWrapper"})
 """Kinds whose Jobs are a part of a gang and none by themselves."""
 
-SCHEDULERS: Final = {"volcano": "Volcano", "kai-scheduler": "KAI", "yunikorn": "YuniKorn"}
+SCHEDULERS: Final = {
+    "volcano": "Volcano", "kai-scheduler": "KAI", "yunikorn": "YuniKorn", "runai-scheduler": "Run:ai",
+}  # fmt: skip
 """Schedulers that admit by themselves, by the name that pods ask for."""
 
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
