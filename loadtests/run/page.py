@@ -45,7 +45,7 @@ def page(documents: Sequence[Document], command: str) -> str:
         {
             "kind": escape(f"Headroom load test: {SCOPE}"),
             "title": escape(documents[0].scenario.title),
-            "facts": _facts(documents[0]) + f"<p><code>{escape(command)}</code></p>",
+            "facts": _facts(documents) + f"<p><code>{escape(command)}</code></p>",
             "body": _warning(documents) + _figures(documents) + sections,
             "notes": f'<div class="notes">{told}</div>' if told else "",
             "content": msgspec.json.encode([_content(each) for each in documents]).decode().replace("<", "\\u003c"),
@@ -55,14 +55,15 @@ def page(documents: Sequence[Document], command: str) -> str:
     )
 
 
-def _facts(document: Document) -> str:
+def _facts(documents: Sequence[Document]) -> str:
+    document = documents[0]
     scenario, on = document.scenario, machine()
     stages = ", ".join(f"{name} {length_s:g} s" for name, length_s in scenario.engine.stages)
     policy = scenario.policy
     facts = {
         "Scenario": document.name,
-        "Scaled by": document.label,
-        "Ran": ended(document),
+        "Scaled by": " | ".join(each.label for each in documents),
+        "Ran": " | ".join(ended(each) for each in documents),
         "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages})",
         "Engine": f"{document.course.run.model}, {scenario.engine.pages} pages",
         "Objective": f"first token within {policy.ttft:g} s",
@@ -176,15 +177,13 @@ def _content(document: Document) -> dict[str, object]:
     return {
         "end_s": float(document.scenario.duration),
         "objective_s": float(document.scenario.policy.ttft),
-        "onset_s": document.scenario.onset_s,
         "x": [round(sample.at_s, 2) for sample in samples],
         "load": [int(count) for count in counts[:kept]] + [0] * max(0, kept - counts.size),
         **{name: [getattr(sample, name) for sample in samples]
-           for name in ("desired", "ready", "starting", "leaving", "waiting", "running")},
+           for name in ("desired", "ready", "starting", "waiting", "running")},
         "label": document.label,
         "predicted": None if told is None else [*ready, *[None] * max(0, kept - len(ready))],
         "cores": _cores(document),
-        "mib": [round(sample.scaler_rss_bytes / 2**20, 1) for sample in samples],
         "ttft": _latencies(document),
     }  # fmt: skip
 

@@ -1,9 +1,11 @@
 """A measured run, judged: in time, recovery, GPU-hours by state, beside the prediction, as JSON and as a page."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -197,6 +199,14 @@ def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scen
     assert "2 → 4 &lt;b&gt;because" in text
     assert "<b>because" not in text
     assert "http://" not in text.split("<script>")[0]
+
+
+def test_the_page_of_a_comparison_names_all_that_scaled_and_how_far_each_came(scenario: Scenario) -> None:
+    whole, cut = judged(scenario), judged(scenario, ended="errors", until_s=70.0)
+    other = replace(cut, scenario=msgspec.structs.replace(scenario, scaling=Scaling.KEDA_QUEUE))
+    text = page([whole, other], "")
+    assert "Headroom | KEDA and HPA on the queue" in text
+    assert "the whole 150 s | cut after 70 s of 150 s (errors)" in text
 
 
 def test_a_prediction_is_the_run_in_the_middle_and_tells_how_far_the_others_lie(tmp_path: Path) -> None:
