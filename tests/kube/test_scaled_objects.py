@@ -82,6 +82,28 @@ def test_bounds_are_the_scaledobjects(spec: dict[str, Any], bounds: tuple[int, i
 
 
 @pytest.mark.parametrize(
+    ("version", "kind", "block", "remarked"),
+    [
+        pytest.param("example.com/v1", "NimService", None, True, id="an operator, which may leave the replicas alone"),
+        pytest.param(
+            "serving.kserve.io/v1beta1", "InferenceService", Block.OWNER, False, id="one that is known not to"
+        ),
+    ],
+)
+def test_where_keda_writes_an_owner_stops_the_number_only_if_it_is_known_to_write_too(
+    version: str, kind: str, block: Block | None, remarked: bool
+) -> None:
+    known = books()
+    owner = Owner(version, kind, "llama", "u", controller=True)
+    known.target(DEPLOYMENT, CHAT, Target(Meta("chat", "prod", "t1", "1", owner_references=(owner,))))
+    known.scaled_object("prod/chat", scaled())
+    claim = known.resolve(CHAT).claim
+    assert claim is not None
+    assert (claim.obstacle.block if claim.obstacle else None) == block
+    assert any(f"{kind} llama controls it" in remark for remark in claim.remarks) == remarked
+
+
+@pytest.mark.parametrize(
     "found",
     [
         pytest.param(scaled(kind="external-push"), id="external-push"),

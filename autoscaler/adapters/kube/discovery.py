@@ -22,7 +22,7 @@ from autoscaler.adapters.kube.asked import (
     triggered,
 )
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.owners import owned
+from autoscaler.adapters.kube.owners import owned, sets_replicas
 from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
 from autoscaler.adapters.kube.scaling import Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Block, Claim, Kind, Obstacle, Reject, Rejection, TargetRef, Way
@@ -111,7 +111,12 @@ class Discovery:
         first, *lost = claims
         meta = _meta(targets[first.ref.group, first.ref.kind])
         told = first.remarks + self._remarks(first.ref, lost)
-        first = replace(first, obstacle=self._obstacle(first.ref, meta), remarks=told)
+        above = self._owner(meta)
+        if above is not None and first.way is Way.SCALED_OBJECT and not above[1]:
+            # KEDA writes there whatever is said here: only a number withheld would be added to what its owner does.
+            told, above = (*told, above[0]), None
+        obstacle = self._obstacle(first.ref) if above is None else Obstacle(Block.OWNER, above[0])
+        first = replace(first, obstacle=obstacle, remarks=told)
         return Resolution(first, rejections + tuple(self._outranked(claim, first) for claim in lost))
 
     def _claim_of_object(
@@ -155,10 +160,14 @@ class Discovery:
         assert isinstance(found, Asked)
         return rejection(found, claim.ref.kind, Reject.OUTRANKED, words)
 
-    def _obstacle(self, ref: TargetRef, meta: Meta) -> Obstacle | None:
+    def _owner(self, meta: Meta) -> tuple[str, bool] | None:
+        """What to tell of who controls a target, and whether that is known to set its replicas; None without one."""
         for owner in meta.owner_references:
             if owner.controller:
-                return Obstacle(Block.OWNER, owned(owner, self._kinds))
+                return owned(owner, self._kinds), sets_replicas(owner)
+        return None
+
+    def _obstacle(self, ref: TargetRef) -> Obstacle | None:
         for (kind, key), (aimed, _) in sorted(self._others.get(ref.workload, {}).items()):
             if kind == "Vpa" or not _same(aimed, ref):
                 continue

@@ -21,6 +21,11 @@ OWN_SCALING: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 own (kserve/kserve, reconcilers of deployments; knative/serving, its autoscaler's scaler)."""
 
 
+def sets_replicas(owner: Owner) -> bool:
+    """Whether an owner of this kind is known to write the replicas of what it controls."""
+    return (owner.api_version.rpartition("/")[0], owner.kind) in OWN_SCALING
+
+
 def owned(owner: Owner, listed: Collection[tuple[str, str]]) -> str:
     """What to tell of a target that `owner` controls; `listed` are the kinds (by group) that may be scaled."""
     place = (owner.api_version.rpartition("/")[0], owner.kind)
