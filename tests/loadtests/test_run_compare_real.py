@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.real, pytest.mark.needs("keda", "keda-module", "promet
 
 SCENARIO = """\
 title: A queue that HPA sees
-duration: 45s
+duration: 80s
 scaling: keda-queue
 traffic:
   rate: 6
