@@ -149,6 +149,19 @@ async def test_what_is_allowed_no_more_when_its_turn_comes_does_not_leave() -> N
     assert len(server.requests) == 1
 
 
+async def test_what_is_allowed_no_more_while_it_waits_for_a_connection_does_not_leave() -> None:
+    said = iter([True, False])
+    async with FakeServer() as server, client(server.url) as api:
+        server.always = answer(200, b"{}")
+        with pytest.raises(KubeError, match="not sent: it was allowed no more") as caught:
+            await api.request("PATCH", SCALE, body=b"[]", admit=lambda: next(said))
+        assert caught.value.fault is Fault.DENIED
+        assert not caught.value.sent
+        assert server.requests == []
+        await api.request("PATCH", SCALE, body=b"[]")
+    assert [request.body for request in server.requests] == [b"[]"]
+
+
 async def test_a_patch_that_waits_in_vain_for_its_turn_is_known_not_to_have_been_made() -> None:
     ref = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "u1")
     async with FakeServer() as server, client(server.url, qps=0.01, burst=1) as api:

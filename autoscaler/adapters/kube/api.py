@@ -16,6 +16,7 @@ from typing import Final
 import aiohttp
 
 from autoscaler.adapters.kube.answers import Answer, KubeError, refusal, translated
+from autoscaler.adapters.kube.body import GuardedBody
 from autoscaler.adapters.kube.connection import Access, Credentials, open_session, read_access
 from autoscaler.adapters.kube.limiter import TokenBucket
 from autoscaler.ports import Clock, Fault
@@ -83,21 +84,22 @@ class KubeApi:
     ) -> Answer:
         """The answer, if it is 2xx. Waiting for a token, connecting, sending and reading share `timeout_s`.
 
-        `admit` is asked when the request is about to leave, after all waiting; `headers` are sent besides our own.
+        `admit` is asked when its turn has come and again as its body leaves; `headers` are sent besides our own.
         Raises KubeError. After a TIMEOUT or UNAVAILABLE without a status, a write that was `sent` may have been done or
         may still be.
         """
         call = f"{method} {path}"
+        guarded = None if body is None else GuardedBody(body, content_type, admit)
         sent = False
         try:
             with translated(call, timeout_s):
                 async with asyncio.timeout(timeout_s):
-                    own = await self._turn(call, path, body, content_type, admit)
+                    own = await self._turn(call, path, content_type if guarded else "", admit)
                     sent = True
-                    async with await self._send(method, path, query, body, {**headers, **own}) as response:
+                    async with await self._send(method, path, query, guarded, {**headers, **own}) as response:
                         answer = self._accepted(call, Answer(response.status, await response.read(), response.headers))
         except KubeError as error:
-            error.sent = sent
+            error.sent = sent and not (guarded and guarded.withheld)
             self.answers[method, _class(error)] += 1
             raise
         self.answers[method, "2xx"] += 1
@@ -116,7 +118,7 @@ class KubeApi:
         open_s = min(idle_s, OPEN_S)
         with translated(call, open_s):
             async with asyncio.timeout(open_s):
-                headers = await self._turn(call, path, None, "application/json", _always)
+                headers = await self._turn(call, path, "", _always)
                 response = await self._send("GET", path, query, None, headers)
         try:
             if not 200 <= response.status < 300:
@@ -129,34 +131,42 @@ class KubeApi:
         finally:
             response.close()
 
-    async def _turn(
-        self, call: str, path: str, body: bytes | None, content_type: str, admit: Callable[[], bool]
-    ) -> dict[str, str]:
+    async def _turn(self, call: str, path: str, content_type: str, admit: Callable[[], bool]) -> dict[str, str]:
         """Wait until a request may be sent, and ask whether it still shall be; its headers."""
         if not _PATH.fullmatch(path):
             raise KubeError(Fault.INVALID, f"{call}: not the path of an object")
         await self._bucket.take()
-        headers = {} if body is None else {"Content-Type": content_type}
+        headers = {"Content-Type": content_type} if content_type else {}
         authorization = await self._credentials.header()
         if authorization:
             headers["Authorization"] = authorization
         if not admit():
-            raise KubeError(Fault.DENIED, f"{call}: not sent: it was allowed no more when its turn came")
+            raise _withheld(call)
         return headers
 
     async def _send(
-        self, method: str, path: str, query: Sequence[tuple[str, str]], body: bytes | None, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        body: GuardedBody | None,
+        headers: dict[str, str],
     ) -> aiohttp.ClientResponse:
-        return await self._session.request(
-            method,
-            self.server + path,
-            params=list(query),
-            data=body,
-            headers=headers,
-            allow_redirects=False,
-            proxy=self._access.proxy,
-            server_hostname=self._access.tls_name,
-        )
+        try:
+            return await self._session.request(
+                method,
+                self.server + path,
+                params=list(query),
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._access.proxy,
+                server_hostname=self._access.tls_name,
+            )
+        except aiohttp.ClientError as error:
+            if body is not None and body.withheld:
+                raise _withheld(f"{method} {path}") from error
+            raise
 
     def _accepted(self, call: str, answer: Answer) -> Answer:
         if not 200 <= answer.status < 300:
@@ -173,6 +183,10 @@ class KubeApi:
         return KubeError(
             error.fault, f"{error}; credentials: {self._credentials.problem}", status=error.status, reason=error.reason
         )
+
+
+def _withheld(call: str) -> KubeError:
+    return KubeError(Fault.DENIED, f"{call}: not sent: it was allowed no more when its turn came")
 
 
 def _class(error: KubeError) -> str:
