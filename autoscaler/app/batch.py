@@ -131,7 +131,7 @@ class Batch:
         """One look; whether the next one has work at once."""
         problems = self._cluster.problems()
         if problems:
-            await self._guard.wait(TELLING, self._tell(f"not read: {'; '.join(problems[:3])}"))
+            await self._guard.wait(TELLING, self._tell(f"not read: {'; '.join(problems[:3])}", len(problems)))
             return False
         more = await self._guard.wait("batch admission", self._act())
         if isinstance(more, Bug):
@@ -267,7 +267,7 @@ class Batch:
         """Write down for whom others leave, before they are told to."""
         return self._telling.told is not None and await self._telling.remember(books, now_s=self._clock.now())
 
-    async def _tell(self, idle: str | None) -> None:
+    async def _tell(self, idle: str | None, unread: int = 0) -> None:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()
         if begun_s < self._tell_again_s:
             return
@@ -275,10 +275,10 @@ class Batch:
         self._tell_again_s = begun_s + TELL_S
         if self._books is None or self._tree is None:
             why = idle or "there is no BatchQueue that is served, or no shape in the settings"
-            await self._telling.nothing(self._tree, now_s, why)
+            await self._telling.nothing(self._tree, now_s, why, unread)
             return
         look = self._telling.look(
-            self._books, self._tree, now_s=now_s, idle=idle, counts=self._counts, cycle_s=self._cycle_s
+            self._books, self._tree, now_s=now_s, idle=idle, unread=unread, counts=self._counts, cycle_s=self._cycle_s
         )
         self._tell_again_s = begun_s + max(TELL_S, SELDOM * (self._clock.monotonic() - begun_s))
         await self._telling.write(self._books, look)

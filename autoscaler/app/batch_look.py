@@ -100,12 +100,13 @@ class Look:
         return told(GangState.WAITING, verdict.reason.name, "", position=position, changes=changes)
 
     def _chosen(self) -> list[str]:
-        """Who is told of without being asked for: those that hold GPUs, then the first of each queue, then the rest."""
+        """Who is told of without being asked for: heads of queues, those that hold GPUs, who is next, then the rest."""
         books = self._books
         firsts = (each.gang.name for mine in self._in_queue.values() for each in mine[:FORESEEN])
         others = (each.gang.name for mine in self._in_queue.values() for each in mine[FORESEEN:])
+        heads = (mine[0].gang.name for mine in self._in_queue.values() if mine)
         names = chain(
-            books.room.runs.all, books.room.kept_for, firsts, books.unfit, books.notes, others,
+            books.room.kept_for, heads, books.room.runs.all, firsts, books.unfit, books.notes, others,
             (name for name, work in books.cluster.works.items() if work.manager),
         )  # fmt: skip
         known = dict.fromkeys(name for name in names if name in books.cluster.works)

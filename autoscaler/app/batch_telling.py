@@ -7,6 +7,7 @@ was written with its admission says it.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,7 @@ from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
 from autoscaler.core.batch.outcome import Evicted
 from autoscaler.record.batch import BatchCounts, BatchTold, GangState, GangTold, QueueTold
+from autoscaler.record.batch_heads import Heads
 from autoscaler.record.batch_words import means, sentence
 
 WAITS_S: Final = 5.0
@@ -60,26 +62,35 @@ class BatchTelling:
         self._writes = writes
         """Whether anything is written about work at all: not where we only watch."""
         self.told: BatchTold | None = None
+        self._heads = Heads()
         self._gists: dict[str, object] = {}
         self._written_s: dict[str, float] = {}
         self._noted: dict[str, str] = {}
         """Gang -> what it was last told, by its code."""
 
-    async def nothing(self, tree: Tree | None, now_s: float, idle: str) -> None:
+    async def nothing(self, tree: Tree | None, now_s: float, idle: str, unread: int) -> None:
         """There is nothing to admit by; queues that cannot be served are told why."""
         queues = () if tree is None else tuple(left_out(tree))
-        self.told = told = BatchTold(now_s, acting=False, idle_reason=idle, queues=queues)
+        self.told = told = BatchTold(now_s, acting=False, idle_reason=idle, unread=unread, queues=queues)
         self._shown(told)
         for queue in queues:
             await self._write(queue, told, None)
 
     def look(
-        self, books: Books, tree: Tree, *, now_s: float, idle: str | None, counts: BatchCounts, cycle_s: float | None
+        self,
+        books: Books,
+        tree: Tree,
+        *,
+        now_s: float,
+        idle: str | None,
+        unread: int,
+        counts: BatchCounts,
+        cycle_s: float | None,
     ) -> BatchTold:
         """Tell all of one look, but for what is written."""
         look = Look(books, tree, now_s)
         told = look.told(acting=idle is None, idle=idle or "", counts=counts, cycle_s=cycle_s)
-        self.told = told
+        self.told = told = self._heads.seen(replace(told, unread=unread))
         self._shown(told)
         if self._writes():
             self._note(books, told)

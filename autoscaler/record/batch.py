@@ -13,7 +13,7 @@ KINDS: Final = ("job",)
 """Kinds of objects that are admitted, as names of gangs spell them."""
 
 MOST_GANGS: Final = 500
-"""Gangs that are told of without being asked for: those that hold GPUs, then the first of each queue."""
+"""Gangs that are told of without being asked for: the first of each queue, then those that hold GPUs."""
 
 
 class GangState(Enum):
@@ -117,6 +117,10 @@ class QueueTold:
     """Whether it is part of the tree."""
     held: bool = False
     """Whether it is served as before its last change, because the change contradicts others."""
+    head_age_s: float | None = None
+    """Since its first gang that waits was made; None where none waits."""
+    head_late_s: float | None = None
+    """By how much that gang waits longer than it was first told in nine of ten cases; None where nothing was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,8 @@ class BatchTold:
     """Whether what is decided is carried out."""
     idle_reason: str = ""
     """Why it is not: a sentence."""
+    unread: int = 0
+    """Lists that cannot be read now and without which nothing is admitted."""
     queues: tuple[QueueTold, ...] = ()
     """Parents before children."""
     gangs: tuple[GangTold, ...] = ()

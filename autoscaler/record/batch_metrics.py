@@ -24,11 +24,18 @@ def _counter(name: str, text: str, labels: Labels = ()) -> Metric:
 
 
 _ACTING: Final = _gauge("acting", "1 while admissions are carried out, 0 while they are only told.", ())
+_UNREAD: Final = _gauge("unread", "Lists that cannot be read, without which nothing is admitted.", ())
 _CYCLE: Final = _gauge("cycle_seconds", "How long the last cycle of admission took.", ())
 _WAITING: Final = _gauge("queue_waiting_gangs", "Gangs that wait in a queue, those below it included.", _QUEUE)
 _RUNNING: Final = _gauge("queue_running_gangs", "Gangs of a queue that hold GPUs, those below it included.", _QUEUE)
 _SHARE: Final = _gauge("queue_share_ratio", "A queue's dominant share of the cluster, divided by its weight.", _QUEUE)
 _SERVED: Final = _gauge("queue_served", "1 for a queue that is part of the tree, 0 for one that is left out.", _QUEUE)
+_HEAD_AGE: Final = _gauge("queue_head_age_seconds", "Since the first gang that waits in a queue was made.", _QUEUE)
+_HEAD_LATE: Final = _gauge(
+    "queue_head_late_seconds",
+    "By how much that gang waits longer than it was first told in nine of ten cases; 0 until then.",
+    _QUEUE,
+)
 _USED: Final = _gauge("queue_used_units", "Units that a queue's gangs hold.", _OF_SHAPE)
 _GUARANTEED: Final = _gauge("queue_guaranteed_units", "Units that a queue is guaranteed.", _OF_SHAPE)
 _WANTED: Final = _gauge("queue_wanted_units", "Units that a queue's gangs wait for.", _OF_SHAPE)
@@ -42,8 +49,8 @@ _LOST: Final = _counter("lost_gpu_seconds", "Work that was lost to evictions.")
 _FAILURES: Final = _counter("write_failures", "Writes for batch work that the API server refused.")
 
 BATCH: Final = (
-    _ACTING, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _USED, _GUARANTEED, _WANTED, _REASONS, _UNITS,
-    _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _FAILURES,
+    _ACTING, _UNREAD, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _HEAD_AGE, _HEAD_LATE, _USED, _GUARANTEED, _WANTED,
+    _REASONS, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _FAILURES,
 )  # fmt: skip
 """Every metric of batch work."""
 
@@ -54,6 +61,7 @@ def batch_families(told: BatchTold | None) -> Iterator[Family]:
         return
     counts = told.counts
     yield Family(_ACTING, {(): float(told.acting)})
+    yield Family(_UNREAD, {(): float(told.unread)})
     yield Family(_CYCLE, {} if told.cycle_s is None else {(): told.cycle_s})
     yield from _of_queues(told.queues)
     yield Family(_REASONS, {(reason,): float(gangs) for reason, gangs in told.waiting})
@@ -73,6 +81,8 @@ def _of_queues(queues: tuple[QueueTold, ...]) -> Iterator[Family]:
     yield Family(_RUNNING, {(queue.name,): float(queue.running) for queue in queues})
     yield Family(_SHARE, {(queue.name,): queue.share_ratio for queue in queues if queue.share_ratio is not None})
     yield Family(_SERVED, {(queue.name,): float(queue.served) for queue in queues})
+    yield Family(_HEAD_AGE, {(queue.name,): queue.head_age_s for queue in queues if queue.head_age_s is not None})
+    yield Family(_HEAD_LATE, {(queue.name,): queue.head_late_s for queue in queues if queue.head_late_s is not None})
     shapes = [((queue.name, shape.shape), shape) for queue in queues for shape in queue.shapes]
     yield Family(_USED, {labels: float(shape.used) for labels, shape in shapes})
     yield Family(_GUARANTEED, {labels: float(shape.guaranteed) for labels, shape in shapes})

@@ -208,3 +208,17 @@ async def test_a_stop_that_is_refused_is_asked_for_again_a_while_later_and_not_a
     scene.plant.edit("wide", parallelism=2)
     await scene.look()
     assert tried == ["stop wide"] * 3, "another version is asked at once"
+
+
+async def test_what_cannot_be_read_is_counted_beside_those_that_wait() -> None:
+    scene = Scene(1)
+    scene.plant.job("one", pods=1)
+    scene.plant.job("two", pods=1)
+    await scene.look()
+    assert scene.telling.told is not None
+    assert (scene.telling.told.unread, scene.telling.told.queues[0].waiting) == (0, 1)
+    assert scene.telling.told.queues[0].head_age_s is not None
+    scene.cluster.problems = lambda: ("nodes cannot be read", "jobs cannot be read")  # type: ignore[method-assign]
+    await scene.look(TELL_S)
+    assert (scene.telling.told.unread, scene.telling.told.queues[0].waiting) == (2, 1)
+    assert not scene.telling.told.acting

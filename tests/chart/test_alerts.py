@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.real, pytest.mark.needs("prometheus")]
 POD: Final = 'job="headroom",instance="a"'
 OTHER: Final = 'job="headroom",instance="b"'
 CHAT: Final = f'{POD},namespace="prod",workload="chat"'
-LEADS: Final = {f"headroom_leader{{{POD}}}": "1x400"}
-"""A replica leads: without it another alert is right as well."""
+LEADS: Final = {f"headroom_leader{{{POD}}}": "1x400", f"headroom_batch_acting{{{POD}}}": "1x400"}
+"""A replica leads and tells of batch work: without it another alert is right as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,30 @@ TROUBLES: Final = {
     "HeadroomPoolWritesRefused": Trouble(
         {**LEADS, f'headroom_pool_refusals_total{{{POD},pool="chat"}}': "0+1x30"}, 5, 7
     ),
+    "HeadroomBatchSilent": Trouble({f"headroom_leader{{{POD}}}": "1x30"}, 9, 11),
+    "HeadroomBatchBlind": Trouble({**LEADS, f"headroom_batch_unread{{{POD}}}": "0 0 1x30"}, 6, 8),
+    "HeadroomBatchHeadLate": Trouble(
+        {**LEADS, f'headroom_batch_queue_head_late_seconds{{{POD},queue="vision"}}': "0x4 0+60x60"}, 44, 47
+    ),
+    "HeadroomBatchStopsAgainAndAgain": Trouble(
+        {
+            **LEADS,
+            f'headroom_batch_admitted_gangs_total{{{POD},reason="FITS"}}': "0+1x90",
+            f'headroom_batch_evicted_gangs_total{{{POD},reason="LOST"}}': "0x10 0+1x80",
+        },
+        19,
+        35,
+    ),
+    "HeadroomBatchQueueLeftOut": Trouble(
+        {
+            **LEADS,
+            f'headroom_batch_queue_served{{{POD},queue="vision"}}': "1 0x30",
+            f'headroom_batch_queue_served{{{POD},queue="speech"}}': "1x31",
+        },
+        15,
+        17,
+    ),
+    "HeadroomBatchWritesRefused": Trouble({**LEADS, f"headroom_batch_write_failures_total{{{POD}}}": "0+1x30"}, 5, 7),
     "HeadroomHpaHolds": Trouble({**LEADS, f'headroom_hpa_limit{{{CHAT},limit="tolerance"}}': "1x60"}, 29, 31),
 }
 

@@ -25,11 +25,12 @@ EXPORTED: Final = {
 OF_THE_SCRAPE: Final = {"job", "instance", "le"}
 DASHBOARDS: Final = sorted((CHART / "dashboards").glob("*.json"))
 RUNBOOKS: Final = CHART / "docs" / "runbooks.md"
+BATCH: Final = {"settings": {"batch": {"enabled": True}}}
 
 
 def alerts() -> list[dict[str, Any]]:
     """The alerts as the chart installs them."""
-    rule = only(render({"monitoring": {"rules": {"enabled": True}}}), "PrometheusRule")
+    rule = only(render({**BATCH, "monitoring": {"rules": {"enabled": True}}}), "PrometheusRule")
     return [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
 
 
@@ -94,7 +95,7 @@ def test_every_alert_leads_to_its_chapter_and_every_chapter_to_an_alert() -> Non
 
 def test_runbooks_are_where_the_values_say_and_an_alert_can_be_left_out() -> None:
     values = {"enabled": True, "runbookBaseUrl": "https://wiki.example.com/gpu", "disabled": ["HeadroomFrozen"]}
-    rule = only(render({"monitoring": {"rules": values}}), "PrometheusRule")
+    rule = only(render({**BATCH, "monitoring": {"rules": values}}), "PrometheusRule")
     told = {alert["alert"]: alert["annotations"] for group in rule["spec"]["groups"] for alert in group["rules"]}
     assert told["HeadroomNoLeader"]["runbook_url"] == "https://wiki.example.com/gpu#headroomnoleader"
     assert "HeadroomFrozen" not in told
@@ -119,11 +120,21 @@ def test_a_dashboards_panels_are_numbered_lie_side_by_side_and_say_what_they_sho
 
 
 def test_dashboards_are_installed_as_they_are_in_the_chart() -> None:
-    found = render({"monitoring": {"dashboards": {"enabled": True}}})
+    found = render({**BATCH, "monitoring": {"dashboards": {"enabled": True}}})
     for path in DASHBOARDS:
         installed = only(found, "ConfigMap", f"headroom-dashboard-{path.stem}")
         assert installed["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert json.loads(installed["data"][path.name]) == json.loads(path.read_text())
+
+
+def test_without_batch_work_there_is_neither_an_alert_nor_a_dashboard_of_it() -> None:
+    found = render({"monitoring": {"rules": {"enabled": True}, "dashboards": {"enabled": True}}})
+    rules = only(found, "PrometheusRule")["spec"]["groups"]
+    left_out = {alert["alert"] for alert in alerts()} - {alert["alert"] for group in rules for alert in group["rules"]}
+    assert left_out
+    assert all(name.startswith("HeadroomBatch") for name in left_out)
+    boards = {one["metadata"]["name"] for one in found if one["kind"] == "ConfigMap" and "dashboard" in str(one)}
+    assert boards == {"headroom-dashboard-fleet", "headroom-dashboard-workload"}
 
 
 @pytest.mark.real

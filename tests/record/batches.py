@@ -50,8 +50,9 @@ TOP: Final = QueueTold(
     shapes=(ShapeTold("h100", 32, None, 16, 32),),
 )  # fmt: skip
 VISION: Final = QueueTold(
-    "vision", "research", 2.0, 0.125, waiting=2, running=1, shapes=(ShapeTold("h100", 16, 64, 16, 32),)
-)
+    "vision", "research", 2.0, 0.125, waiting=2, running=1, shapes=(ShapeTold("h100", 16, 64, 16, 32),),
+    head_age_s=600.0, head_late_s=0.0,
+)  # fmt: skip
 BROKEN: Final = QueueTold(
     "broken", "nobody", 1.0, None, waiting=0, running=0, shapes=(), served=False,
     findings=(("UnknownParent", "spec.parent: there is no BatchQueue 'nobody'; make it, or leave the parent out"),),
