@@ -9,6 +9,7 @@ warms up or has crashed. The admin port is the next one and answers in every sta
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -16,6 +17,7 @@ from typing import Annotated
 import msgspec
 from aiohttp import web
 
+from autoscaler.errors import HeadroomError
 from loadtests.engines.api import Api
 from loadtests.engines.engine import Engine, Fault
 
@@ -24,6 +26,10 @@ BACKLOG = 1024
 
 Stages = tuple[tuple[str, float], ...]
 """Name and seconds of each."""
+
+
+class ListenError(HeadroomError):
+    """An address cannot be had; the message names it and says why."""
 
 
 class _Order(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,7 +121,12 @@ class Server:
     async def _served(self, app: web.Application, port: int) -> web.AppRunner:
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.0)
         await runner.setup()
-        await web.TCPSite(runner, self.address, port, backlog=BACKLOG, reuse_address=True).start()
+        try:
+            await web.TCPSite(runner, self.address, port, backlog=BACKLOG, reuse_address=True).start()
+        except OSError as error:
+            await runner.cleanup()
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
+            raise ListenError(f"cannot listen on {self.address}:{port} ({why})") from error
         return runner
 
     def strike(self, fault: Fault | None, factor: float = SLOW_FACTOR) -> None:

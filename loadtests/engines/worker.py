@@ -18,7 +18,8 @@ from autoscaler.errors import InputError
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.engine import Engine
 from loadtests.engines.profile import STEP_TOKENS, read_speed
-from loadtests.engines.server import Server
+from loadtests.engines.server import ListenError, Server
+from loadtests.groups import first_of
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -72,18 +73,12 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except BaseExceptionGroup as group:
-        taken = _first(group)
-        if not isinstance(taken, OSError):
+        taken = first_of(group)
+        if not isinstance(taken, ListenError):
             raise
         print(f"error: {taken}; choose another --port or --first address", file=sys.stderr)
         return 1
     return 0
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 if __name__ == "__main__":

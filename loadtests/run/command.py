@@ -59,7 +59,8 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     from autoscaler.cli.output import check_writable  # noqa: PLC0415 - not needed for --help
     from loadtests.run.document import advised  # noqa: PLC0415 - the same
     from loadtests.run.predicted import predicted  # noqa: PLC0415 - the same
-    from loadtests.run.scenario import Scaling, read_scenario  # noqa: PLC0415 - the same
+    from loadtests.run.reading import read_scenario  # noqa: PLC0415 - the same
+    from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
     from loadtests.run.standing import check_parts  # noqa: PLC0415 - the same
     from loadtests.run.words import lines, told  # noqa: PLC0415 - the same
 

@@ -6,25 +6,22 @@ kept. It judges nothing and draws nothing.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.informer import Change, Informer, Resource
-from autoscaler.adapters.kube.objects import Pod
-from autoscaler.adapters.kube.scaling import Target as Scaled
 from autoscaler.errors import HeadroomError
 from autoscaler.runtime.clock import WallClock
-from loadtests.run.pods import MODEL, Life, Pods
-from loadtests.run.scalers import NAME, NAMESPACE, UP_S, Scaler, scaler
+from loadtests.engines.server import ListenError
+from loadtests.groups import first_of
+from loadtests.run.pods import MODEL, Life
+from loadtests.run.scalers import NAME, NAMESPACE, UP_S, scaler
 from loadtests.run.scenario import TIMEOUT_S, Scaling, Scenario
-from loadtests.run.usage import Usage, usage
+from loadtests.run.watched import Sample, Watched
 from loadtests.traffic.crew import Crew
 from loadtests.traffic.live import View
 from loadtests.traffic.log import read_log
@@ -37,33 +34,9 @@ from tests.cluster.manifests import deployment
 from tests.cluster.plane import Plane
 from tests.cluster.processes import free_port
 
-HOLD: Final = "stage.headroom.dev/hold"
-EVERY_S: Final = 1.0
-
 
 class CourseError(HeadroomError):
     """The run could not begin; the message says what was waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One second: counts at its end, and what was used since the start of the load."""
-
-    at_s: float
-    desired: int
-    ready: int
-    starting: int
-    leaving: int
-    waiting: int
-    running: int
-    kv_used_ratio: float
-    """Of the fullest KV cache."""
-    busy_s: float
-    scaler_cpu_s: float
-    scaler_rss_bytes: int
-    """Of all processes of what scales: the controller, or KEDA and its Prometheus."""
-    harness_cpu_s: float
-    """Of this process: the servers, and the following of pods."""
 
 
 @dataclass(slots=True)
@@ -86,80 +59,6 @@ class Course:
     notes: list[str] = field(default_factory=list)
 
 
-class _Watched:
-    """What the run sees of the cluster, and samples."""
-
-    def __init__(
-        self, scenario: Scenario, folder: Path, api: KubeApi, clock: WallClock, *, port: int, scaler: Scaler
-    ) -> None:
-        self.desired = scenario.policy.replicas
-        self.samples: list[Sample] = []
-        self.crew: Crew | None = None
-        self.scaler = scaler
-        self.clock = clock
-        self.api = api
-        self.pods = Pods(
-            scenario.speed(folder), clock, port=port, pages=scenario.engine.pages, stages=scenario.engine.stages,
-            lift=self._lift, told=self._told,
-        )  # fmt: skip
-        where = f"namespaces/{NAMESPACE}"
-        self.informers = (
-            Informer(api, Resource(f"/api/v1/{where}/pods", Pod), clock, self.pods.heard),
-            Informer(api, Resource(f"/apis/apps/v1/{where}/deployments", Scaled), clock, self._scaled),
-        )
-
-    def _told(self) -> None:
-        if self.crew is not None and self.crew.start_s:
-            self.crew.aim(self.pods.bases)
-        self.scaler.serve({life.name: life.address for life in self.pods.lives.values() if life.serving})
-
-    def _scaled(self, change: Change[Scaled]) -> None:
-        if change.new is not None and change.new.spec.replicas is not None:
-            self.desired = change.new.spec.replicas
-
-    async def _lift(self, pod: str) -> None:
-        body = json.dumps({"metadata": {"annotations": {HOLD: None}}}).encode()
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}"
-        for _ in range(5):
-            try:
-                await self.api.request("PATCH", path, body=body, content_type="application/merge-patch+json")
-                return
-            except KubeError as error:
-                if error.status == 404:  # it was told to go meanwhile
-                    return
-                await self.clock.sleep_until(self.clock.monotonic() + 1.0)
-
-    def _used(self) -> Usage:
-        each = [usage(process.pid) for process in self.scaler.processes if process.returncode is None]
-        return Usage(sum(one.cpu_s for one in each), sum(one.rss_bytes for one in each))
-
-    async def sample(self) -> None:
-        """Note each second until cancelled."""
-        crew, clock = self.crew, self.clock
-        assert crew is not None
-        while not crew.start_s:
-            await clock.sleep_until(clock.monotonic() + 0.05)
-        self._told()
-        await clock.sleep_until(crew.start_s)
-        before, own_s, busy_s = self._used(), time.process_time(), self.pods.busy_s
-        number = 0
-        while True:
-            pods = self.pods
-            used, lives = self._used(), pods.lives.values()
-            self.samples.append(Sample(
-                at_s=clock.monotonic() - crew.start_s, desired=self.desired,
-                ready=sum(life.serving for life in lives),
-                starting=sum(life.ready_s is None and life.gone_s is None for life in lives),
-                leaving=sum(life.gone_s is not None and life.ended_s is None for life in lives),
-                waiting=pods.waiting, running=pods.running, kv_used_ratio=pods.kv_used_ratio,
-                busy_s=pods.busy_s - busy_s,
-                scaler_cpu_s=max(0.0, used.cpu_s - before.cpu_s), scaler_rss_bytes=used.rss_bytes,
-                harness_cpu_s=time.process_time() - own_s,
-            ))  # fmt: skip
-            number += 1
-            await clock.sleep_until(crew.start_s + number * EVERY_S)
-
-
 async def course(
     scenario: Scenario, folder: Path, plane: Plane, view: View, *, command: str, say: Callable[[str], None],
     ended: ExitStack,
@@ -177,8 +76,8 @@ async def course(
         scaling = scaler(plane, scenario, port)
         stack.callback(scaling.close)
         ended.callback(scaling.close)
-        watched = _Watched(scenario, folder, api, clock, port=port, scaler=scaling)
-        start = await stack.enter_async_context(_beside())
+        watched = Watched(scenario, folder, api, clock, port=port, scaler=scaling)
+        start = await stack.enter_async_context(beside())
         start(watched.pods.run())
         for informer in watched.informers:
             start(informer.run())
@@ -194,11 +93,12 @@ async def course(
         def hired(crew: Crew) -> None:
             watched.crew = crew
             start(watched.sample())
+            start(watched.listen())
 
         run, tally = await execute(plan, view, hired)
         end_s, wall_s, crew = clock.monotonic(), time.time(), watched.crew
         assert crew is not None
-        notes = [
+        notes = watched.notes + [
             f"{process.command[0]} ended by itself with {process.returncode}: {process.words()[-500:]}"
             for process in scaling.processes
             if process.returncode is not None
@@ -211,7 +111,7 @@ async def course(
 
 
 @asynccontextmanager
-async def _beside() -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
+async def beside() -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
     """What starts tasks that end with the block; an error of the block, or the first of a task, is raised as it is."""
     begun: list[asyncio.Task[None]] = []
     try:
@@ -222,7 +122,10 @@ async def _beside() -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]
                 for task in begun:
                     task.cancel()
     except BaseExceptionGroup as found:
-        raise found.exceptions[0] from None
+        error = first_of(found)
+        if isinstance(error, ListenError):
+            raise CourseError(f"a pod's server: {error}; run it again, which chooses another port") from error
+        raise error from None
 
 
 def _plan(scenario: Scenario, command: str, bases: tuple[str, ...], logs: Path) -> Plan:

@@ -6,8 +6,12 @@ started as its own documentation says, at its defaults.
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
+from http.client import HTTPException
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from loadtests.run.scenario import Scaling, Scenario
 from tests.cluster.controller import Controller
@@ -20,6 +24,7 @@ from tests.cluster.prometheus import Prometheus
 NAMESPACE: Final = "load"
 NAME: Final = "chat"
 UP_S: Final = 60.0
+ANSWER_S: Final = 1.0
 
 THRESHOLD: Final = 5
 """Waiting requests for each replica. This, the polling interval and the cooldown are those that vLLM's production stack
@@ -29,6 +34,19 @@ POLLED_S: Final = 15
 COOLDOWN_S: Final = 360
 
 QUEUES: Final = {"vllm": "vllm:num_requests_waiting", "sglang": "sglang:num_queue_reqs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What gateways are told of the workload; figures are None where `state` says that none hold."""
+
+    state: str
+    """overloaded, fits, or unknown, which it also is while nobody answers."""
+    shed_ratio: float | None = None
+    """Share of the load beyond what is served."""
+    deficit_replicas: int | None = None
+    admissible_rps: float | None = None
+    retry_after_s: float | None = None
 
 
 class Scaler(Protocol):
@@ -45,6 +63,10 @@ class Scaler(Protocol):
 
     def serve(self, pods: Mapping[str, str]) -> None:
         """These pods take requests now; addresses by name."""
+        ...
+
+    def signalled(self) -> Signal | None:
+        """What it tells gateways now, within a second; None where it tells them nothing ever."""
         ...
 
     def decisions(self) -> list[dict[str, Any]]:
@@ -91,6 +113,14 @@ class Headroom:
     def serve(self, pods: Mapping[str, str]) -> None:
         """It follows pods by itself."""
 
+    def signalled(self) -> Signal | None:
+        """Its word on overload."""
+        try:
+            told = self._controller.get(f"/api/overload/{NAMESPACE}/{NAME}", ANSWER_S)
+        except (OSError, HTTPException):
+            return Signal("unknown")
+        return msgspec.convert(told, Signal)
+
     def decisions(self) -> list[dict[str, Any]]:
         """Its audit."""
         return self._controller.decisions()
@@ -130,6 +160,10 @@ class QueueLength:
     def serve(self, pods: Mapping[str, str]) -> None:
         """Let Prometheus scrape them."""
         self._prometheus.scrape(NAMESPACE, pods, self._port)
+
+    def signalled(self) -> Signal | None:
+        """Neither KEDA nor HPA has such a word."""
+        return None
 
     def decisions(self) -> list[dict[str, Any]]:
         """Every count that HPA wrote, by the API server's audit log."""

@@ -1,32 +1,25 @@
 """A scenario: what is asked, of which engines, under which policy, and who scales.
 
-Enters: a YAML file. Leaves: a `Scenario`, or an InputError that names file, line and field. The simulator and the real
-control plane are given the same one. It knows nothing of either.
+Enters: the fields of a scenario's file, which `loadtests.run.reading` reads. Leaves: a `Scenario` with its requests and
+its engine's speed. The simulator and the real control plane are given the same one. It knows nothing of either.
 """
 
-import re
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-import yaml  # type: ignore[import-untyped] # PyYAML ships no types
 
-from autoscaler.errors import InputError
-from loadtests.engines.pages import PAGES
 from loadtests.engines.profile import BUILT_IN, STEP_TOKENS, Speed, read_speed
 from loadtests.traffic.lengths import parse
 from loadtests.traffic.schedule import Schedule, drawn
-from loadtests.traffic.shapes import SHAPES, Shape
+from loadtests.traffic.shapes import Shape
 
 MOST_S: Final = 240.0
 """A scenario lasts no longer."""
 
 TIMEOUT_S: Final = 60.0
 """Of a request, from when it was due."""
-
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m)")
-_UNITS_S: Final = {"s": 1.0, "m": 60.0}
 
 
 class Seconds(float):
@@ -59,6 +52,8 @@ class Traffic(_Part, frozen=True):
     shape: str = "constant"
     to: Positive | None = None
     at: Seconds | None = None
+    ramp: Seconds | None = None
+    """How long a step takes; at once where left out."""
     period: Seconds | None = None
     burst: Seconds | None = None
     even: bool = False
@@ -112,6 +107,8 @@ class Scenario(_Part, frozen=True):
     traffic: Traffic
     engine: Engine
     policy: Policy
+    about: Annotated[str, msgspec.Meta(max_length=400)] = ""
+    """What a reader of the report has to know, such as what it stands for."""
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
     scaling: Scaling = Scaling.DIRECT
 
@@ -122,12 +119,12 @@ class Scenario(_Part, frozen=True):
         return Shape(
             asked.shape, asked.rate, 2.0 * asked.rate if asked.to is None else asked.to, length_s,
             length_s / 2.0 if asked.at is None else float(asked.at), float(asked.period or 60.0),
-            float(asked.burst or 5.0),
+            float(asked.burst or 5.0), float(asked.ramp or 0.0),
         )  # fmt: skip
 
     @property
     def onset_s(self) -> float | None:
-        """When the load rises for a reason nobody could foresee; None where the shape has no such instant."""
+        """When the load begins to rise for a reason nobody could foresee; None where the shape has no such instant."""
         shape = self.shape
         if shape.kind == "step":
             return shape.at_s
@@ -153,109 +150,3 @@ class Scenario(_Part, frozen=True):
             self.profile(folder), only=engine.only, slots=engine.slots, kv_tokens=engine.kv_tokens,
             step_tokens=STEP_TOKENS,
         )  # fmt: skip
-
-
-def read_scenario(path: Path) -> Scenario:
-    """The scenario of a file. InputError names file, line, field and what is wrong."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give a scenario file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: no text ({error}); give a scenario file") from error
-    values, lines = _parsed(path, text)
-    try:
-        scenario = msgspec.convert(values, Scenario, dec_hook=_decoded)
-    except msgspec.ValidationError as error:
-        raise InputError(_placed(path, str(error), lines)) from error
-    for field, wrong in _contradictions(scenario, path.parent):
-        raise InputError(f"{path}: line {_line(lines, field)}, field {field}: {wrong}")
-    return scenario
-
-
-def _parsed(path: Path, text: str) -> tuple[Any, dict[str, int]]:
-    """The file's values, and the line of each field by its path."""
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = "" if mark is None else f" line {mark.line + 1}:"
-        raise InputError(f"{path}:{where} no YAML ({error.problem})") from error
-    except (yaml.YAMLError, ValueError) as error:  # such as a date of month 13
-        raise InputError(f"{path}: no YAML ({error})") from error
-    lines: dict[str, int] = {}
-    twice = _walk(node, "", lines)
-    if twice is not None:
-        raise InputError(f"{path}: line {lines[twice]}, field {twice}: given twice")
-    return values, lines
-
-
-def _walk(node: Any, prefix: str, lines: dict[str, int]) -> str | None:
-    """Note every field's line; the first field that is given twice, if any."""
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    for key, value in node.value:
-        name = f"{prefix}{key.value}"
-        given = name in lines
-        lines[name] = key.start_mark.line + 1
-        twice = name if given else _walk(value, f"{name}.", lines)
-        if twice is not None:
-            return twice
-    return None
-
-
-def _decoded(kind: type, value: object) -> object:
-    """A time from its words."""
-    if kind is not Seconds:
-        raise NotImplementedError(kind)
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not float(found[1]) > 0:
-        raise ValueError(f"{value!r} is no time; write 20s or 2m")
-    return Seconds(float(found[1]) * _UNITS_S[found[2]])
-
-
-def _placed(path: Path, words: str, lines: dict[str, int]) -> str:
-    """The words of msgspec with file, line and field in front."""
-    said, _, where = words.partition(" - at `$")
-    field = where.rstrip("`").lstrip(".").replace("[...]", "")
-    named = re.search(r"field `([^`]+)`", said)
-    if named is not None:
-        field = f"{field}.{named[1]}" if field else named[1]
-    return f"{path}: line {_line(lines, field)}, field {field or '(the whole)'}: {said}"
-
-
-def _line(lines: dict[str, int], field: str) -> int:
-    """The line of a field, or of the nearest one around it."""
-    while field and field not in lines:
-        field = field.rpartition(".")[0]
-    return lines.get(field, 1)
-
-
-def _contradictions(scenario: Scenario, folder: Path) -> list[tuple[str, str]]:
-    """Fields that msgspec cannot judge, with what is wrong."""
-    found = []
-    traffic, engine, policy = scenario.traffic, scenario.engine, scenario.policy
-    if scenario.duration > MOST_S:
-        found.append(("duration", f"{scenario.duration:g} s is longer than {MOST_S:g} s"))
-    if traffic.at is not None and traffic.at >= scenario.duration:
-        found.append(("traffic.at", f"{traffic.at:g} s is not before the end, {scenario.duration:g} s"))
-    if policy.ttft > TIMEOUT_S:
-        found.append(("policy.ttft", f"{policy.ttft:g} s is longer than a request may take, {TIMEOUT_S:g} s"))
-    if traffic.shape not in SHAPES:
-        found.append(("traffic.shape", f"{traffic.shape!r} is not known; choose from {', '.join(SHAPES)}"))
-    if engine.pages not in PAGES:
-        found.append(("engine.pages", f"{engine.pages!r} is not known; choose from {', '.join(PAGES)}"))
-    if not engine.warm_up:
-        found.append(("engine.warm-up", "no stage; write {weights: 15s, graphs: 5s}"))
-    if policy.min_replicas > policy.max_replicas:
-        found.append(("policy.min-replicas", f"{policy.min_replicas} is above max-replicas, {policy.max_replicas}"))
-    if not policy.min_replicas <= policy.replicas <= policy.max_replicas:
-        found.append(("policy.replicas", f"{policy.replicas} is not between min-replicas and max-replicas"))
-    tries = (("traffic", scenario.schedule), ("engine", lambda: scenario.speed(folder)))
-    for field, make in () if found else tries:
-        try:
-            make()
-        except InputError as error:
-            found.append((field, str(error)))
-    return found

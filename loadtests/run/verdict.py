@@ -14,10 +14,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from loadtests.run.course import Course, Sample
+from loadtests.run.course import Course
 from loadtests.run.measured import Figures, FloatArray
 from loadtests.run.predicted import predicted
 from loadtests.run.scenario import Scenario
+from loadtests.run.watched import Sample
 
 GOAL_RATIO: Final = 0.99
 FULL_RATIO: Final = 0.97

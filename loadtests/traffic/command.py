@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     load("--rate", type=float, help="requests/s (default 1); of a trace: its mean, by stretching time")
     load("--to", type=float, help="the other rate of step, ramp, sine and bursts (default: twice the rate)")
     load("--at", type=_seconds, help="when the step comes (default: half of --for)")
+    load("--ramp", type=_seconds, default=0.0, help="how long the step takes (default: it comes at once)")
     load("--period", type=_seconds, default=60.0, help="of the sine, and from burst to burst (default 60s)")
     load("--burst", type=_seconds, default=5.0, help="how long a burst lasts (default 5s)")
     load("--even", action="store_true", help="requests at even distances instead of at random (Poisson)")
@@ -174,6 +175,7 @@ def _schedule(given: argparse.Namespace) -> "Schedule":
         shape = Shape(
             kind, rate, 2.0 * rate if given.to is None else given.to, duration_s,
             duration_s / 2.0 if given.at is None else given.at, given.period, given.burst,
+            given.ramp,
         )  # fmt: skip
         schedule = drawn(
             shape, prompts=prompts or DEFAULT_PROMPTS, outputs=outputs or DEFAULT_OUTPUTS, tenants=given.tenants,

@@ -35,11 +35,13 @@ class Shape:
     """Of the sine, and from burst to burst."""
     burst_s: float
     """How long a burst lasts, at the end of each period."""
+    ramp_s: float = 0.0
+    """How long the step takes, from `rate` to `to` along a line; 0 for at once."""
 
     def __post_init__(self) -> None:
         if self.kind not in SHAPES:
             raise InputError(f"shape {self.kind!r} is not known; choose from {', '.join(SHAPES)}")
-        for name, value in (("rate", self.rate), ("to", self.to), ("at", self.at_s)):
+        for name, value in (("rate", self.rate), ("to", self.to), ("at", self.at_s), ("ramp", self.ramp_s)):
             if not 0 <= value < math.inf:
                 raise InputError(f"--{name} is {value}; it must be 0 or more, and finite")
         for name, value in (("for", self.duration_s), ("period", self.period_s), ("burst", self.burst_s)):
@@ -58,7 +60,9 @@ def _constant(shape: Shape, at_s: FloatArray) -> FloatArray:
 
 
 def _step(shape: Shape, at_s: FloatArray) -> FloatArray:
-    return np.where(at_s < shape.at_s, shape.rate, shape.to)
+    if shape.ramp_s == 0.0:
+        return np.where(at_s < shape.at_s, shape.rate, shape.to)
+    return np.interp(at_s, (shape.at_s, shape.at_s + shape.ramp_s), (shape.rate, shape.to))
 
 
 def _ramp(shape: Shape, at_s: FloatArray) -> FloatArray:

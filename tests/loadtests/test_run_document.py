@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from loadtests.run import command, standing, verdict
-from loadtests.run.course import Course, CourseError, Sample
+from loadtests.run.course import Course, CourseError
 from loadtests.run.document import Document, advised, as_json, document
 from loadtests.run.measured import figures, gpu_hours
 from loadtests.run.page import page
 from loadtests.run.pods import Life
 from loadtests.run.predicted import Prediction, predicted
-from loadtests.run.scenario import Scaling, Scenario, read_scenario
+from loadtests.run.reading import read_scenario
+from loadtests.run.scenario import Scaling, Scenario
 from loadtests.run.verdict import Cause
+from loadtests.run.watched import Sample
 from loadtests.run.words import lines
 from loadtests.traffic.report import Run
 from loadtests.traffic.sender import Ended

@@ -9,7 +9,7 @@ from autoscaler.sim.serving.requests import RequestServing
 from autoscaler.sim.traffic import Traffic, bin_counts
 from loadtests.engines.batching import Batch, Sequence
 from loadtests.run.predicted import simulated_profile
-from loadtests.run.scenario import read_scenario
+from loadtests.run.reading import read_scenario
 from loadtests.traffic.lengths import parse
 from tests.conftest import ROOT
 

@@ -6,7 +6,7 @@ import pytest
 
 from autoscaler.errors import InputError
 from loadtests.__main__ import main
-from loadtests.run.scenario import read_scenario
+from loadtests.run.reading import read_scenario
 from tests.conftest import ROOT
 
 SCENARIOS = ROOT / "loadtests" / "scenarios"
@@ -65,6 +65,8 @@ def test_the_same_file_asks_the_same_and_another_seed_something_else(tmp_path: P
         (("shape: step", "shape: stp"), 4, "traffic.shape", "choose from constant"),
         (("max-replicas: 6", "max-replicas: 0"), 12, "policy.max-replicas", ">= 1"),
         (("at: 20s", "at: 60s"), 6, "traffic.at", "60 s is not before the end, 60 s"),
+        (("at: 20s", "at: 20s\n  ramp: 50s"), 7, "traffic.ramp", "it ends at 70 s, after the scenario, 60 s"),
+        (("shape: step\n  rate: 4", "rate: 4\n  ramp: 5s"), 5, "traffic.ramp", "only a step takes a time"),
         (("ttft: 5s", "ttft: 2m"), 11, "policy.ttft", "120 s is longer than a request may take, 60 s"),
         (("ttft: 5s", "ttft: 5s\n  min-replicas: 9"), 12, "policy.min-replicas", "9 is above max-replicas, 6"),
         (("ttft: 5s", "ttft: 5s\n  replicas: 7"), 12, "policy.replicas", "7 is not between"),

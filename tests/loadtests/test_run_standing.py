@@ -11,7 +11,8 @@ import pytest
 
 from loadtests.__main__ import main
 from loadtests.run import standing
-from loadtests.run.scenario import Policy, Scaling, Seconds, read_scenario
+from loadtests.run.reading import read_scenario
+from loadtests.run.scenario import Policy, Scaling, Seconds
 from loadtests.traffic.run import on_signal
 from tests.conftest import ROOT
 

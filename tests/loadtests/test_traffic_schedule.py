@@ -45,6 +45,13 @@ def test_a_shape_has_the_requests_of_its_rate(kind: str, expected: int, first_ha
     assert 0.0 <= poisson[0] <= poisson[-1] <= 60.0
 
 
+def test_a_step_that_takes_its_time_doubles_along_a_line() -> None:
+    shape = replace(SHAPE, kind="step", rate=10.0, to=20.0, at_s=20.0, ramp_s=20.0)
+    due_s = instants(shape, np.random.default_rng(0), even=True)
+    counts = np.histogram(due_s, (0.0, 20.0, 30.0, 40.0, 60.0))[0]
+    assert counts.tolist() == pytest.approx([200, 125, 175, 400], abs=1)
+
+
 def test_requests_at_random_are_a_poisson_process() -> None:
     gaps = np.diff(instants(replace(SHAPE, duration_s=600.0), np.random.default_rng(1)))
     assert gaps.mean() == pytest.approx(1 / 50, rel=0.02)
