@@ -16,6 +16,7 @@ from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Around, Unfit, gang_of
+from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.guard import Guard
 from autoscaler.core.batch import durable
@@ -29,9 +30,6 @@ from autoscaler.runtime.isolation import Bug
 
 MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
-
-START_WITHIN_S: Final = 30.0
-"""A gang that was let in and is not bound whole by then is stopped whole: nobody holds GPUs in vain for longer."""
 
 LOST_S: Final = 2.0
 """Before a start that nobody answered is written again: the first may still come through, and then this one cannot."""
@@ -246,7 +244,8 @@ class Books:
 
     def _runs(self, work: Work, gang: Gang, now_s: float) -> None:
         name = work.name
-        self.plans.pop(name, None)
+        if self.plans.pop(name, None) is not None:
+            self.places.patience.began(name, now_s)
         if name not in self.room.runs.all:
             self.room.cancel(name, now_s)  # somebody let it in by hand: it runs, whether it was its turn or not
             self.places.adopt(work)
@@ -262,6 +261,8 @@ class Books:
             if name in self.plans and (run.gang.form, run.gang.queue) == (gang.form, gang.queue):
                 return
             self._give_back(name, now_s)
+        else:
+            self.places.forget(name)
         if rest is None or rest.until_s <= now_s:
             self._told_refused(name, self.room.submit(gang, now_s))
 
@@ -328,7 +329,7 @@ class Books:
             self._told_refused(name, self.room.adopt(gang, started_s, now_s))
             if name in self.room.runs.all:
                 self.started.setdefault(name, (started_s, ""))
-                self.places.adopted(name, now_s - started_s < START_WITHIN_S)
+                self.places.adopted(name, started_s)
 
     def _note_nodes(self, seen: Seen) -> None:
         by_shape: dict[str, list[BatchNode]] = {}
@@ -340,13 +341,18 @@ class Books:
 
     def _stop_late(self, now_s: float) -> None:
         """Gangs that were let in and found no whole place in time go, whole."""
-        for name in self.places.late(now_s - START_WITHIN_S):
+        for name, why in self.places.late().items():
+            if name not in self.room.runs.all:
+                if name not in self.room.ledger.holdings:
+                    self.room.ledger.book(name, ())  # it was put where nothing is any more
+                self._adopt(name, now_s)
             run = self.room.runs.all.get(name)
             if run is not None and run.leaving_s is None:
-                words = f"not all of its pods were bound within {START_WITHIN_S:g} s; it was stopped whole"
-                self.notes[name] = Note(UNBOUND, words)
+                self.notes[name] = Note(UNBOUND, f"not all of its pods were bound, and {why}; it was stopped whole")
                 self._rest(name, now_s, 2.0 * START_WITHIN_S)
                 self._evicted([self.room.evict(run, BatchReason.LOST, "", now_s)])
+            elif run is None:
+                self._give_back(name, now_s)
             self.places.forget(name)
 
     def _follow_ends(self, now_s: float) -> None:

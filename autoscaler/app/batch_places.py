@@ -13,6 +13,7 @@ from autoscaler.adapters.kube.batch_amounts import PodAsks
 from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
 from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.adapters.kube.batch_work import Put, Work
+from autoscaler.app.batch_patience import START_WITHIN_S, Patience
 from autoscaler.core.batch.ledger import PodSeen
 from autoscaler.core.batch.moves import move
 from autoscaler.core.batch.placement import Spot
@@ -20,16 +21,6 @@ from autoscaler.core.batch.room import Room
 
 CLOCKS_S: Final = 5.0
 """The server's clock may be so far behind ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Settling:
-    """A gang whose pods are not all bound yet."""
-
-    since_s: float
-    nodes: frozenset[str]
-    wanders: bool
-    """Whether its pods may be bound otherwise than planned."""
 
 
 @dataclass(slots=True)
@@ -48,56 +39,73 @@ class Places:
     def __init__(self, cluster: BatchCluster, room: Room) -> None:
         self._cluster = cluster
         self._room = room
-        self._settling: dict[str, _Settling] = {}
+        self.patience = Patience()
         self._to_adopt: dict[str, None] = {}
         self._parts: Mapping[tuple[str, str], BatchNode] = {}
         self._taken: dict[tuple[str, str], int] = {}
         self.now_s = 0.0
 
     def adopt(self, work: Work) -> None:
-        """A gang runs that the books do not have."""
-        self._to_adopt[work.name] = None
+        """A gang runs that the books do not have. Where we put it, it has to be found there or to come there soon."""
+        self._to_adopt.setdefault(work.name)
+        if work.put and work.name not in self.patience.all:
+            self.patience.begin(work.name, self.now_s, wanders=True, is_new=False)
 
     def adopting(self) -> tuple[str, ...]:
         """Gangs that run and are not in the books."""
         return tuple(self._to_adopt)
 
-    def adopted(self, name: str, is_new: bool) -> None:
+    def adopted(self, name: str, started_s: float) -> None:
         """A gang is in the books. Not all of its pods need be there still, unless it has just begun."""
         self._to_adopt.pop(name, None)
-        if is_new or any(not pod.node for pod in self._cluster.pods.of_gang(name).values()):
-            self._settling.setdefault(name, _Settling(self.now_s, frozenset(self._booked(name)), wanders=True))
+        is_new = self.now_s - started_s < START_WITHIN_S
+        self.patience.begin(name, self.now_s, frozenset(self._booked(name)), wanders=True, is_new=is_new)
 
     def forget(self, name: str) -> None:
         """A gang runs no more."""
         self._to_adopt.pop(name, None)
-        self._settling.pop(name, None)
+        self.patience.end(name)
 
     def enter(self, name: str, plan: tuple[Put, ...]) -> bool:
         """Whether a gang may start now, and if so it does: no other one may come into its way, nor it into theirs."""
         nodes = frozenset(put.node for put in plan)
         wanders = len(nodes) > 1 and any(self._has_more_room(name, node) for node in nodes)
-        for other, each in self._settling.items():
+        for other, each in self.patience.all.items():
             if other != name and not nodes.isdisjoint(each.nodes) and (wanders or each.wanders):
                 return False
-        self._settling[name] = _Settling(self.now_s, nodes, wanders)
+        self.patience.begin(name, self.now_s, nodes, wanders=wanders, is_new=True)
         return True
 
-    def late(self, before_s: float) -> tuple[str, ...]:
-        """Gangs that have been looking for their places since before an instant."""
-        return tuple(name for name, each in self._settling.items() if each.since_s < before_s)
+    def late(self) -> dict[str, str]:
+        """Gangs that have looked for their places for too long, and are not somewhere that cannot be judged now."""
+        late, runs = self.patience.late(self.now_s), self._room.runs.all
+        return {name: why for name, why in late.items() if name in runs or not self._come(name)}
 
     def settle(self) -> None:
         """Gangs that are bound whole have found their places; pods that have run already had one."""
-        for name, each in list(self._settling.items()):
-            held = sum(held.units for held in self._bound(name).values())
-            held += sum(self._any_units(asks) for asks in self._cluster.pods.over(name, each.since_s - CLOCKS_S))
-            if held >= sum(self._booked(name).values()) > 0:
-                del self._settling[name]
+        seen, whole = dict[str, tuple[int, int]](), []
+        for name, each in self.patience.all.items():
+            made, bound = len(self._cluster.pods.of_gang(name)), self._come(name)
+            over = list(self._cluster.pods.over(name, each.since_s - CLOCKS_S if each.is_new else 0.0))
+            seen[name] = (made + len(over), bound + len(over))
+            if each.is_new:
+                held = sum(held.units for held in self._bound(name).values())
+                is_whole = held + sum(self._any_units(asks) for asks in over) >= self._wanted(name) > 0
+            else:
+                is_whole = name in self._room.runs.all and bound == made and bound + len(over) > 0
+            if is_whole:
+                whole.append(name)
+        self.patience.saw(seen, self.now_s)
+        for name in whole:
+            self.patience.end(name)
 
     def is_settling(self, name: str) -> bool:
         """Whether not all pods of a gang that was let in are bound yet."""
-        return name in self._settling
+        return name in self.patience.all
+
+    def _come(self, name: str) -> int:
+        """Pods of a gang that are bound to a node that is there, with GPUs or without."""
+        return sum(self._cluster.has_node(pod.node) for pod in self._cluster.pods.of_gang(name).values())
 
     def is_anywhere(self, name: str) -> bool:
         """Whether a pod of a gang is bound to a node that is there."""
@@ -113,7 +121,7 @@ class Places:
                 self._follow(name, bound)
             found += self._seen(name, bound)
         for name in self._to_adopt:
-            if name not in self._room.ledger.holdings:
+            if name not in self._room.runs.all:
                 found += self._planned(name)
         return tuple(found)
 
@@ -204,6 +212,11 @@ class Places:
     def _booked(self, name: str) -> dict[str, int]:
         nodes = self._room.ledger.estate.nodes
         return {nodes[at].name: units for at, units in self._booked_at(name).items()}
+
+    def _wanted(self, name: str) -> int:
+        """Units of all pods of a gang that is in the books; after a restart it may be booked with fewer."""
+        run = self._room.runs.all.get(name)
+        return 0 if run is None else sum(run.gang.form.units().values())
 
     def _per_unit(self, name: str) -> tuple[float, float]:
         spots = self._room.ledger.holdings[name].spots

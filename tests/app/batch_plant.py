@@ -92,7 +92,8 @@ class BatchPlant:
             "conditions": [{"type": "Ready", "status": "True"}],
         }
         meta = {"name": name, "labels": labels}
-        self._feed(self.cluster._on_node, name, {"metadata": meta, "spec": spec, "status": status}, Node)
+        node = {"metadata": meta, "spec": spec, "status": status}
+        self.cluster._nodes._cache.put(msgspec.convert(node, Node, strict=False))
 
     def job(self, name: str, pods: int = 1, gpus: int = 8, **meta: Any) -> None:
         """A suspended Job comes."""
@@ -152,7 +153,7 @@ class BatchPlant:
 
     def lose(self, node: str) -> None:
         """A node is gone."""
-        self.cluster._on_node(Change(node, self._objects.pop(node), None))
+        self.cluster._nodes._cache.drop(node)
 
     def free(self) -> dict[str, int]:
         """Free GPUs by node, by the books."""

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from autoscaler.api.batch_queue import BatchQueueSpec
-from autoscaler.app.batch_books import RETRY_S, START_WITHIN_S
+from autoscaler.app.batch_books import RETRY_S
+from autoscaler.app.batch_patience import START_WITHIN_S
 from tests.app.batch_plant import BatchPlant
 
 pytestmark = pytest.mark.looptime
@@ -177,6 +178,7 @@ async def test_a_gang_that_is_not_bound_whole_in_time_is_stopped_whole_and_left_
     plant.start()
     plant.pod("half-0", "n0", job="half")
     plant.pod("half-1", job="half")
+    plant.look()
     plant.look(START_WITHIN_S - 2.0)
     assert plant.stop() == []
     plant.look(4.0)

@@ -125,6 +125,10 @@ class BatchCluster:
         """The shapes that a node offers."""
         return tuple(part.shape for part in self._parts.get(node, ()))
 
+    def has_node(self, node: str) -> bool:
+        """Whether a node is there, with units of a shape or without."""
+        return node in self._nodes.items or node in self._nodes.unread
+
     def hostnames(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """By which labels pods are held to these nodes; those that are gone are left out."""
         parts = (self._parts.get(node) for node in dict.fromkeys(nodes))
