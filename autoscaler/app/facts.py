@@ -21,6 +21,7 @@ from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
+from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.problems import NOBODY, doubted, failed, lost, misset, podless, slow, unforetold, unread
 from autoscaler.app.remarks import remarks, short_grace
 from autoscaler.app.signals import Signals
@@ -59,6 +60,7 @@ class Facts:
         keda: KedaSide,
         gpus: GpuVeto,
         warmups: WarmUps,
+        leads: PoolLeads,
         clock_off_s: Callable[[], float],
     ) -> None:
         self._identity = identity
@@ -76,6 +78,7 @@ class Facts:
         self._keda = keda
         self._gpus = gpus
         self._warmups = warmups
+        self._leads = leads
         self._clock_off_s = clock_off_s
         self._follower_scrapes = settings.scrape.follower_scrapes
         self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
@@ -151,6 +154,7 @@ class Facts:
                 *short_grace(self._workloads.grace_s(claim), self._scraper.long_request_s(key)),
                 *self._denials(),
                 *self._warmups.measured(self._cluster.members.pods(claim.ref)),
+                *self._leads.words(key),
             ),
             found=found,
             missing=missing,

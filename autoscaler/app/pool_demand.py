@@ -51,12 +51,7 @@ class Demands:
         return min((found for name in names or {""} if (found := value(name)) is not None), default=0)
 
     def _chosen(self, models: Collection[str]) -> Iterator[Claim]:
-        return (claim for claim in self._claims().values() if self._model(claim) in models)
-
-    def _model(self, claim: Claim) -> str:
-        target = self._cluster.target(claim.ref)
-        labels = {} if target is None else target.metadata.labels
-        return labels.get(MODEL, claim.ref.name)
+        return (claim for claim in self._claims().values() if model_of(self._cluster, claim) in models)
 
     def _demand(self, claim: Claim, form: SlotForm) -> ModelDemand:
         workload = claim.ref.workload
@@ -66,13 +61,20 @@ class Demands:
         reading = self._cluster.reading(claim.ref, asked or 0)
         return ModelDemand(
             workload=workload,
-            model=self._model(claim),
+            model=model_of(self._cluster, claim),
             replicas=None if wanted is None else float(wanted),
             waiting=sum(start.unschedulable for start in reading.starting),
             forecast=None if frame is None else forecast_replicas(frame),
             slots_per_replica=max(1, math.ceil(self._room.gpus(claim) / form.count)),
             uses_claims=self._room.uses_resource_claims(claim),
         )
+
+
+def model_of(cluster: Cluster, claim: Claim) -> str:
+    """The model that a claimed workload serves: what its label names, else its own name."""
+    target = cluster.target(claim.ref)
+    labels = {} if target is None else target.metadata.labels
+    return labels.get(MODEL, claim.ref.name)
 
 
 def forecast_replicas(frame: WorkloadFrame) -> float | None:

@@ -16,6 +16,7 @@ from autoscaler.api.crd import WARM_POOL
 from autoscaler.app.guard import Guard
 from autoscaler.app.outside import Outside
 from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_specs import PoolSpecs
 from autoscaler.app.pool_telling import PoolTelling
 from autoscaler.app.pools import Pools
@@ -35,6 +36,7 @@ class PoolSide:
         outside: Outside,
         *,
         demands: Demands,
+        leads: PoolLeads,
         events: Events,
         guard: Guard,
         may_write: Callable[[], bool],
@@ -58,6 +60,7 @@ class PoolSide:
             writer=writer,
             specs=PoolSpecs(settings.shapes, given),
             demands=demands,
+            leads=leads,
             telling=self._telling,
             store=ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write),
             clock=clock,

@@ -20,6 +20,7 @@ from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
 from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
 from autoscaler.app.guard import Guard
 from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.core.pool import state as pool_state
@@ -68,6 +69,7 @@ class Pools:
         writer: PoolWriter,
         specs: PoolSpecs,
         demands: Demands,
+        leads: PoolLeads,
         telling: PoolTelling,
         store: StateStore,
         clock: Clock,
@@ -79,6 +81,7 @@ class Pools:
         self._writer = writer
         self._specs = specs
         self._demands = demands
+        self._leads = leads
         self._telling = telling
         self._store = store
         self._clock = clock
@@ -129,6 +132,7 @@ class Pools:
             del self._kept[name]
             self._specs.forget(name)
             self._telling.forget(name)
+            self._leads.forget(name)
         for name, pool in sorted(found.items()):
             compiled = self._specs.of(name, pool, self._clock.now())
             if isinstance(compiled, Faulty):
@@ -171,6 +175,7 @@ class Pools:
             now_s=now_s,
         )
         result = reconcile(params, world, kept.state, now_s)
+        self._leads.looked(params.name, world.demand, result.ahead)
         if kept.looked_s is not None:
             idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)

@@ -37,7 +37,8 @@ from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.known import Known
 from autoscaler.app.outside import Outside
-from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_demand import Demands, model_of
+from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_side import PoolSide
 from autoscaler.app.publishing import Publisher
 from autoscaler.app.room import Room
@@ -104,13 +105,14 @@ class Live:
         choices = Choices(settings.default_mode, gpu_resources, settings.gateways)
         self._workloads = Workloads(
             cluster=self._cluster, driver=self._runtime, pages=self._signals, clock=clock, choices=choices, news=news,
-            guard=self._guard,
+            guard=self._guard, lead_s=self._lead_s,
         )  # fmt: skip
         self._warmups = WarmUps(
             cluster=self._cluster, clock=clock, store=ConfigMapStore(api, settings.namespace, WARM_UPS, may_write),
             gpu_resources=gpu_resources, claimed=lambda workload: workload in self._workloads.driven,
-            sample=self._scraper.sample, leading=may_write,
+            model=self._model, sample=self._scraper.sample, leading=may_write,
         )  # fmt: skip
+        self._leads = PoolLeads(self._warmups.started, self._workloads.on_lead)
         self._foreign = Foreign(
             gpu_resources=gpu_resources, driven=lambda: self._workloads.driven, tell=self._runtime.foreign,
             clock=clock, slots=settings.warm_pools.namespace,
@@ -141,7 +143,7 @@ class Live:
             cluster=self._cluster, room=Room(self._cluster, self._settings.gpu_resource_names),
         )  # fmt: skip
         return PoolSide(
-            self._settings, outside, demands=demands, events=self._events, guard=self._guard,
+            self._settings, outside, demands=demands, leads=self._leads, events=self._events, guard=self._guard,
             may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen, shown=self.hub.publish_pools,
         )  # fmt: skip
 
@@ -152,6 +154,13 @@ class Live:
             shown=lambda told: self.hub.publish_batch(batch_lines(told)),
         )  # fmt: skip
 
+    def _model(self, workload: str) -> str:
+        claim = self._workloads.driven.get(workload)
+        return "" if claim is None else model_of(self._cluster, claim)
+
+    def _lead_s(self, workload: str) -> float | None:
+        return self._leads.lead_s(workload)
+
     def _serves(self, pod: str) -> bool:
         return self._cluster.workload_of(pod) in self._workloads.driven
 
@@ -161,7 +170,7 @@ class Live:
             settings=self._settings, identity=self._identity, cluster=self._cluster, workloads=self._workloads,
             elector=self._elector, runtime=self._runtime, scraper=self._scraper, signals=self._signals,
             board=self._board, fetched=self._fetched, pulse=self._pulse, apis=self._apis, keda=self.keda,
-            gpus=self._gpus, warmups=self._warmups, clock_off_s=self._clock.off_s,
+            gpus=self._gpus, warmups=self._warmups, leads=self._leads, clock_off_s=self._clock.off_s,
         )  # fmt: skip
         snapshot = lambda: self._kept.bytes if self._known.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(

@@ -7,6 +7,7 @@ hands over.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from autoscaler.adapters.kube.pulls import Pull
 from autoscaler.adapters.kube.shapes import gpus
 from autoscaler.core.capacity.podtimes import Kind, PodTimes
 from autoscaler.core.capacity.stages import Row, StageClock
+from autoscaler.core.pool.ahead import Started
 from autoscaler.ports import Clock, MetricSample, PortError, StateStore
 from autoscaler.record.explain import duration
 from autoscaler.runtime.clock import breathe
@@ -52,6 +54,7 @@ class WarmUps:
         store: StateStore,
         gpu_resources: tuple[str, ...],
         claimed: Callable[[str], bool],
+        model: Callable[[str], str],
         sample: Callable[[str], MetricSample],
         leading: Callable[[], bool],
     ) -> None:
@@ -61,6 +64,7 @@ class WarmUps:
         self._store = store
         self._gpu_resources = gpu_resources
         self._claimed = claimed
+        self._model = model
         self._sample = sample
         self._leading = leading
         self._pulls: dict[str, Pull] = {}
@@ -68,6 +72,8 @@ class WarmUps:
         """Workload/pod -> the workload and the life of a pod that is ready and served no token yet."""
         self._names: dict[str, str] = {}
         """UID -> pod."""
+        self._last: dict[str, PodTimes] = {}
+        """Workload -> the newest of its pods that became ready."""
         self._kept: dict[str, Any] = {}
 
     async def run(self) -> None:
@@ -97,6 +103,9 @@ class WarmUps:
         if owned is None or times is None:
             return
         self._names[times.uid] = change.key
+        last = self._last.get(owned.workload)
+        if times.ready_s is not None and (last is None or last.created_s <= times.created_s):
+            self._last[owned.workload] = times
         first = change.old is None or serving_since_s(change.old) is None
         self._stages.note(times)
         if times.ready_s is not None and first:
@@ -106,6 +115,15 @@ class WarmUps:
         """What starts like those of `pods` took, a sentence per kind of start."""
         kinds = {times.kind for pod in pods.values() if (times := self._times(pod)) is not None}
         return tuple(_sentence(row) for row in self._stages.table() if row.kind in kinds)
+
+    def started(self, workload: str) -> Started | None:
+        """What starts like that of its newest pod took, by the state of the node; None before one was ready."""
+        last = self._last.get(workload)
+        if last is None:
+            return None
+        warm = replace(last.kind, node_is_new=False, image_was_present=True)
+        cold = replace(last.kind, node_is_new=True, image_was_present=False)
+        return Started(self._stages.whole_s(warm), self._stages.whole_s(cold))
 
     def stuck(self, pods: Mapping[str, Pod]) -> tuple[str, ...]:
         """Which of `pods` are in a stage for much longer than such starts were."""
@@ -129,7 +147,10 @@ class WarmUps:
         return PodTimes(
             uid=uid,
             kind=Kind(
-                _image(pod), self._shape(pod, node), _is_new(node, created), pull is not None and pull.was_present
+                self._content(pod),
+                self._shape(pod, node),
+                _is_new(node, created),
+                pull is not None and pull.was_present,
             ),
             created_s=created,
             scheduled_s=_epoch_s(placed_at) if placed else None,
@@ -137,6 +158,10 @@ class WarmUps:
             started_s=max(begun) if all_run else None,
             ready_s=serving_since_s(pod),
         )
+
+    def _content(self, pod: Pod) -> str:
+        owned = owner_of(pod)
+        return _image(pod) if owned is None else f"{_image(pod)} {self._model(owned.workload)}"
 
     def _shape(self, pod: Pod, node: Node | None) -> str:
         product = "" if node is None else node.metadata.labels.get(PRODUCT, "")
@@ -198,9 +223,14 @@ def _sentence(row: Row) -> str:
     stages = ", ".join(f"{stage.value} {duration(spread.p50_s)}" for stage, spread in row.stages.items())
     total = row.total
     return (
-        f"cold start, {kind.shape}{state} ({kind.model[:19]}): {duration(total.p50_s)} to ready, "
+        f"cold start, {kind.shape}{state} ({_digest(kind)}): {duration(total.p50_s)} to ready, "
         f"9 of 10 within {duration(total.p90_s)}, {total.samples} starts; in the middle {stages}"
     )
+
+
+def _digest(kind: Kind) -> str:
+    """Enough of the image's digest to tell two apart."""
+    return kind.model.partition(" ")[0][:19]
 
 
 def _with_token(times: PodTimes, at_s: float) -> PodTimes:

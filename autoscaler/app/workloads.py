@@ -5,7 +5,7 @@ policy says is translated here and nowhere else; what is right is the core's.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from autoscaler.api.policy import compile_params
 from autoscaler.app.asking import Asking, Pages
 from autoscaler.app.guard import Guard
 from autoscaler.app.room import Room
+from autoscaler.core.params import Params
 from autoscaler.core.types import Limits
 from autoscaler.ports import Clock
 from autoscaler.runtime.target import Target
@@ -71,6 +72,7 @@ class Workloads:
         choices: Choices,
         news: News,
         guard: Guard,
+        lead_s: Callable[[str], float | None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
         self._driver = driver
@@ -80,6 +82,7 @@ class Workloads:
         self._choices = choices
         self._news = news
         self._guard = guard
+        self._lead_s = lead_s
         self._driven: dict[str, Claim] = {}
         self._quotas: dict[str, int | None] = {}
         """Workload -> the replicas that its namespace had room for when that was looked at last."""
@@ -127,6 +130,12 @@ class Workloads:
         """What a namespace leaves room for changed."""
         self._limited[namespace] = None
         self._limits_bell.set()
+
+    def on_lead(self, key: str) -> None:
+        """How long a workload's next start takes is known otherwise."""
+        claim = self._driven.get(key)
+        if claim is not None:
+            self._guard.run(key, partial(self._aim, key, claim))
 
     def on_gateway(self, change: Change[Pod]) -> None:
         """A pod changed that may be a gateway's."""
@@ -220,7 +229,7 @@ class Workloads:
         self._driver.put(
             Target(
                 key,
-                compile_params(claim.spec),
+                self._params(key, claim),
                 self.mode(claim),
                 Limits(quota_replicas=self._quota(key, claim)),
                 tier=claim.spec.tier,
@@ -228,6 +237,11 @@ class Workloads:
                 told=claim.way is Way.SCALED_OBJECT,
             )
         )
+
+    def _params(self, key: str, claim: Claim) -> Params:
+        """What the policy says; what was measured of starts stands in the place of its guess."""
+        lead_s, params = self._lead_s(key), compile_params(claim.spec)
+        return params if lead_s is None else replace(params, warmup_prior_s=lead_s)
 
     def _quota(self, key: str, claim: Claim) -> int | None:
         """What a quota leaves room for, and never less than what is asked for already.

@@ -127,6 +127,7 @@ class Scene:
 
     def __init__(self, default_mode: Mode = Mode.ACTIVE, **gateways: Gateway) -> None:
         self.cluster, self.driver, self.pages, self.news = Followed(), Driven(), Asked(), News()
+        self.lead_s: float | None = None
         self.workloads = Workloads(
             cluster=self.cluster,  # type: ignore[arg-type]  # the parts of it that are used
             driver=self.driver,
@@ -135,6 +136,7 @@ class Scene:
             choices=Choices(default_mode, ("nvidia.com/gpu",), MappingProxyType(gateways)),
             news=self.news,
             guard=Guard(ScaledClock(1.0)),
+            lead_s=lambda _: self.lead_s,
         )
 
     def claimed(self, made: Claim | None) -> None:

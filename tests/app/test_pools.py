@@ -18,9 +18,11 @@ from autoscaler.api.claims import TargetRef
 from autoscaler.api.shapes import Shape
 from autoscaler.app.guard import Guard
 from autoscaler.app.pool_demand import Demands
+from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_specs import PoolSpecs
 from autoscaler.app.pool_telling import PoolTelling
 from autoscaler.app.pools import GATHER_S, Pools
+from autoscaler.core.pool.ahead import Started
 from autoscaler.core.pool.intents import CreateSlot, Intent
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.world import ModelDemand, World
@@ -151,6 +153,7 @@ class Scene:
         self.seen, self.wants, self.told = Seen(self.clock), Wants(), Told()
         self.written = Written(self.seen.plant)
         self.store = store or Store()
+        self.leads = PoolLeads(lambda _: Started((61.0,), ()), lambda _: None)
         self.frozen: str | None = None
         self.shown: list[tuple[PoolLine, ...]] = []
         allowed = WarmPools(enabled=True, registries=("registry.example.com",))
@@ -158,6 +161,7 @@ class Scene:
         self.pools = Pools(
             cluster=cast("PoolCluster", self.seen), writer=cast("PoolWriter", self.written),
             specs=PoolSpecs({"h100": Shape(sku="h100")}, allowed), demands=cast("Demands", self.wants),
+            leads=self.leads,
             telling=self.telling, store=self.store, clock=self.clock, guard=Guard(self.clock),
             frozen=lambda: self.frozen, shown=self.shown.append,
         )  # fmt: skip
@@ -196,6 +200,17 @@ async def test_a_pool_is_filled_to_its_minimum_and_told_of_as_it_warms() -> None
         assert scene.told.statuses[-1]["warmSlots"] == 2
         assert ("Normal", "SlotsOrdered", "2 ordered in tier gpu: refill") in scene.told.events
         assert len(scene.told.statuses) < 30, "written on change, not at every look"
+
+
+async def test_every_look_tells_what_the_next_replica_finds_until_the_pool_is_gone() -> None:
+    async with keeping(warm_pool()) as scene:
+        await scene.wait(1.0)
+        assert scene.leads.lead_s("serving/chat") is None, "no slot has started from nothing yet"
+        await scene.wait(180.0)
+        assert scene.leads.lead_s("serving/chat") == 65.0, "two slots are warm"
+        del scene.seen.pools["chat"]
+        await scene.wait(10.0)
+        assert list(scene.leads.words("serving/chat")) == []
 
 
 async def test_a_change_is_looked_at_without_waiting_for_the_next_turn() -> None:

@@ -21,6 +21,7 @@ from autoscaler.adapters.kube.pods import (
 )
 from autoscaler.adapters.kube.pulls import Involved, Pull, PulledEvent, pull_of
 from autoscaler.app.warmups import KEY, WarmUps
+from autoscaler.core.pool.ahead import Started
 from autoscaler.core.types import PodReading
 from autoscaler.ports import Fault, MetricSample, PortError
 from autoscaler.runtime.clock import ScaledClock
@@ -72,7 +73,7 @@ def measuring(store: Store | None = None, made: datetime = NOON - timedelta(days
     outside: dict[str, Any] = {
         "cluster": Followed(made), "clock": ScaledClock(1.0), "store": store or Store(), "sample": sampled,
         "gpu_resources": ("nvidia.com/gpu",), "claimed": lambda workload: workload == "prod/chat",
-        "leading": lambda: True,
+        "model": lambda _: "chat", "leading": lambda: True,
     }  # fmt: skip
     return WarmUps(**outside | given)
 
@@ -205,3 +206,26 @@ def _at(now_s: float) -> Any:
             return now_s
 
     return Fixed(1.0)
+
+
+async def test_starts_of_a_model_are_kept_apart_by_the_state_of_the_node() -> None:
+    warmups = measuring()
+    assert warmups.started("prod/chat") is None, "no pod of it was ready yet"
+    for n in range(3):
+        live(warmups, f"p{n}", 112.0 + n)
+    assert warmups.started("prod/chat") == Started((), ()), "pulled on an old node: neither warm nor new"
+    for n in range(3, 5):
+        name = f"p{n}"
+        warmups.on_pull(Pull(f"uid-{name}", at(4).timestamp(), was_present=True))
+        warmups.on_pod(Change(f"prod/{name}", None, pod(name)))
+        warmups.on_pod(Change(f"prod/{name}", None, pod(name, scheduled_s=2, started_s=5, ready_s=60 + n)))
+    assert warmups.started("prod/chat") == Started((63.0, 64.0), ())
+
+
+async def test_two_models_that_share_an_image_do_not_share_their_starts() -> None:
+    names = {"name": "chat"}
+    warmups = measuring(model=lambda _: names["name"])
+    live(warmups, "a")
+    names["name"] = "code"
+    (told,) = warmups.measured({"prod/b": live(warmups, "b")})
+    assert ", 1 starts" in told

@@ -223,3 +223,17 @@ async def test_a_target_made_anew_begins_afresh() -> None:
     scene.claimed(evolve(claim(), ref=evolve(REF, uid="t2")))
     assert scene.driver.removed == [KEY]
     assert KEY in scene.driver.targets
+
+
+async def test_what_was_measured_of_starts_stands_in_the_place_of_the_policys_guess() -> None:
+    scene = Scene()
+    scene.claimed(claim(warmup_prior_s="180"))
+    assert scene.target.params.warmup_prior_s == 180.0
+    scene.lead_s = 425.0
+    scene.workloads.on_lead(KEY)
+    assert scene.target.params.warmup_prior_s == 425.0
+    scene.lead_s = None
+    scene.claimed(claim(warmup_prior_s="180"))
+    assert scene.target.params.warmup_prior_s == 180.0, "unknown again"
+    scene.workloads.on_lead("prod/other")
+    assert list(scene.driver.targets) == [KEY], "of a workload that is driven no more nothing is told"

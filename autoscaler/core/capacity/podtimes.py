@@ -34,7 +34,7 @@ class Kind:
     """What starts are alike in. Before a pod has a node, the two last are not known and false."""
 
     model: str
-    """The image's digest, with the model where one image serves several."""
+    """The image's digest and the model that it serves: most images of engines serve any."""
     shape: str
     """The GPUs of a replica, such as 8xH100."""
     node_is_new: bool

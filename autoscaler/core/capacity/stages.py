@@ -107,6 +107,11 @@ class StageClock:
             for kind, samples in self._kinds.items()
         )
 
+    def whole_s(self, kind: Kind) -> tuple[float, ...]:
+        """The seconds from order to readiness of the starts of a kind, oldest first; empty where none was measured."""
+        samples = self._kinds.get(kind)
+        return () if samples is None else tuple(samples.total)
+
     def stuck(self, now_s: float) -> tuple[Stuck, ...]:
         """Pods that are in a stage for much longer than such starts were, longest first."""
         found = [Stuck(pod.uid, pod.kind, *under_way(pod)) for pod in self._open.values()]

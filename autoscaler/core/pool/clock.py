@@ -137,6 +137,11 @@ def remaining(clock: SlotClock, kind: StartKind, stage: Stage, prior_s: float) -
     return spread([sum(walk[stage:]) for walk in walks])
 
 
+def whole_s(clock: SlotClock, kind: StartKind) -> tuple[float, ...]:
+    """The seconds from order to warm weights of the starts that are nearest to a kind; empty where none was seen."""
+    return tuple(sum(walk) for walk in _alike(clock, kind))
+
+
 def patience_s(clock: SlotClock, kind: StartKind, stage: Stage) -> float:
     """How long a slot may stay in one of the five stages of a start before it is given up."""
     walks = _alike(clock, kind)

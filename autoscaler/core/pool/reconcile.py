@@ -12,6 +12,7 @@ import numpy as np
 
 from autoscaler.core.columns import Bools
 from autoscaler.core.pool import breaker, clock
+from autoscaler.core.pool.ahead import Ahead
 from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.clock import Stage, StartKind
 from autoscaler.core.pool.conditions import blocks, conditions, unread
@@ -49,6 +50,8 @@ class Reconciled:
     intents: tuple[Intent, ...]
     decision: PoolDecision
     conditions: tuple[Condition, ...]
+    ahead: Ahead | None
+    """What the next replica finds; None where slots or nodes were not read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,27 +95,32 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
     told = conditions(view, state, sizing, stock.warm)
+    ahead = Ahead(stock.warm, clock.whole_s(state.clock, _next_kind(view, state)))
     state = replace(state, targets=sizing.targets)
     if params.observe:
-        return Reconciled(state, (), decision, told)
+        return Reconciled(state, (), decision, told, ahead)
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *_node_pools(view))
-    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told)
+    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told, ahead)
 
 
 def lead(view: View, state: PoolState) -> Spread:
     """How long a refill takes in the first tier that can be asked now."""
+    return clock.remaining(state.clock, _next_kind(view, state), Stage.REQUESTED, view.params.lead_prior_s)
+
+
+def _next_kind(view: View, state: PoolState) -> StartKind:
+    """What the start of a slot that is ordered now would be alike to."""
     tiers = view.params.tiers
     open_to = (tier for tier in tiers if breaker.position(state.circuits, tier, None, view.now_s) is not Position.OPEN)
     tier = next(open_to, tiers[0])
-    kind = StartKind(tier.sku, "", tier.capacity_type.value, view.content, new_node=True)
-    return clock.remaining(state.clock, kind, Stage.REQUESTED, view.params.lead_prior_s)
+    return StartKind(tier.sku, "", tier.capacity_type.value, view.content, new_node=True)
 
 
 def _unread(params: PoolParams, state: PoolState, now_s: float) -> Reconciled:
     kept = state.targets[-1][1] if state.targets else 0
     step = PoolStep("observe", kept, kept, PoolReason.UNREAD)
     decision = PoolDecision(params.name, now_s, 0, 0, kept, kept, PoolReason.UNREAD, (step,), ())
-    return Reconciled(state, (), decision, unread())
+    return Reconciled(state, (), decision, unread(), None)
 
 
 def _stock(view: View, state: PoolState, found: Lost) -> _Stock:

@@ -1,0 +1,100 @@
+"""How long the next start of a workload of a warm pool takes, and where that was learnt."""
+
+import pytest
+
+from autoscaler.app.pool_leads import PoolLeads
+from autoscaler.core.pool.ahead import Ahead, Started
+from autoscaler.core.pool.world import ModelDemand
+
+CHAT = "prod/chat"
+SLOTS_S = (280.0, 300.0, 300.0, 310.0, 420.0)
+
+
+class Scene:
+    def __init__(self, started: Started | None = Started((58.0, 60.0, 60.0, 66.0), ())) -> None:  # noqa: B008 - frozen
+        self.started = started
+        self.moved: list[str] = []
+        self.leads = PoolLeads(lambda _: self.started, self.moved.append)
+
+    def look(self, warm: int | None, slots_s: tuple[float, ...] = SLOTS_S, pool: str = "gpu", per: int = 1) -> None:
+        demand = (ModelDemand(CHAT, "chat", 1.0, slots_per_replica=per),)
+        self.leads.looked(pool, demand, None if warm is None else Ahead(warm, slots_s))
+
+    def lead_s(self) -> float | None:
+        return self.leads.lead_s(CHAT)
+
+    @property
+    def words(self) -> str:
+        return "; ".join(self.leads.words(CHAT))
+
+
+def test_a_warm_slot_shortens_the_lead_and_its_end_is_told_once() -> None:
+    scene = Scene()
+    scene.look(1)
+    assert scene.lead_s() == 70.0, "66 s rounded up to whole grains"
+    assert "with a warm slot of gpu: 4 starts of its model on nodes that were there" in scene.words
+    scene.look(0)
+    assert scene.lead_s() == 480.0
+    assert "the next start takes 6 min, 9 of 10 within 8 min, without a warm slot of gpu" in scene.words
+    assert "put together of 5 starts of slots and 4 of its model on nodes that were there" in scene.words
+    scene.look(0)
+    assert scene.moved == [CHAT, CHAT]
+
+
+def test_a_replica_of_two_slots_needs_two_warm_ones() -> None:
+    scene = Scene()
+    scene.look(1, per=2)
+    assert scene.lead_s() == 480.0
+    scene.look(2, per=2)
+    assert scene.lead_s() == 70.0
+
+
+@pytest.mark.parametrize("started", [None, Started((), ())], ids=["no pod was ready yet", "none on a warm node"])
+def test_what_was_never_measured_is_left_to_the_policy_and_said(started: Started | None) -> None:
+    scene = Scene(started)
+    scene.look(1)
+    assert scene.lead_s() is None
+    assert "is not known: a part of it was never measured" in scene.words
+    assert scene.moved == []
+
+
+def test_a_look_that_read_nothing_leaves_the_lead_as_it_was() -> None:
+    scene = Scene()
+    scene.look(1)
+    scene.look(None)
+    scene.leads.looked("gpu", None, Ahead(0, ()))
+    assert scene.lead_s() == 70.0
+
+
+def test_of_two_pools_a_warm_one_is_enough_and_the_slower_one_counts_while_none_is() -> None:
+    scene = Scene()
+    scene.look(0)
+    scene.look(1, (900.0,), "other")
+    assert scene.lead_s() == 70.0
+    scene.look(0, (900.0,), "other")
+    assert scene.lead_s() == 970.0
+    scene.look(0, (), "other")
+    assert scene.lead_s() is None, "where a node may come from a pool that measured none, nobody knows"
+    scene.leads.forget("other")
+    assert scene.lead_s() == 480.0
+
+
+def test_with_its_last_pool_a_workload_has_no_lead_and_nothing_to_say() -> None:
+    scene = Scene()
+    scene.look(1)
+    scene.leads.forget("gpu")
+    assert (scene.lead_s(), scene.words, scene.moved) == (None, "", [CHAT, CHAT])
+
+
+def test_a_start_that_ends_is_seen_at_the_next_look() -> None:
+    scene = Scene()
+    scene.look(1)
+    scene.started = Started((58.0, 60.0, 60.0, 66.0, 90.0), ())
+    scene.look(1)
+    assert scene.lead_s() == 90.0
+
+
+def test_a_workload_by_resource_claim_is_none_of_the_pools() -> None:
+    scene = Scene()
+    scene.leads.looked("gpu", (ModelDemand(CHAT, "chat", 1.0, uses_claims=True),), Ahead(3, SLOTS_S))
+    assert scene.words == ""

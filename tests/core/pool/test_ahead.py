@@ -1,0 +1,92 @@
+"""What the next start of a replica takes: measured, or put together from parts that were measured apart."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.pool.ahead import Lead, Started, lead_ahead
+from autoscaler.core.spread import Spread
+from tests.core.pool.builders import NOW_S, node, pool, slot, taken, warm, world
+
+NOTHING = Started((), ())
+SLOTS_S = (280.0, 300.0, 300.0, 310.0, 420.0)
+"""Five slots from nothing to warm: one in five waits for a slow registry."""
+
+WARM_S = (58.0, 60.0, 60.0, 65.0)
+SECONDS = st.lists(st.floats(0.0, 3600.0), min_size=1, max_size=8).map(tuple)
+MAYBE = st.one_of(st.just(()), SECONDS)
+
+
+def test_a_warm_slot_leaves_what_replicas_took_on_warm_nodes() -> None:
+    lead = lead_ahead(Started(WARM_S, ()), SLOTS_S, warm=True)
+    assert lead == Lead(Spread(60.0, 65.0, 4), warm=True, replicas=4)
+
+
+def test_without_one_every_slot_start_is_joined_with_every_replica_start() -> None:
+    """Twenty starts, half of them within 360 s."""
+    lead = lead_ahead(Started(WARM_S, ()), SLOTS_S, warm=False)
+    assert lead == Lead(Spread(360.0, 480.0, 4), warm=False, slots=5, replicas=4)
+
+
+def test_parts_that_are_rarely_late_together_are_not_added_as_if_they_were() -> None:
+    """Each part takes 100 s and every fifth time 200 s: both at once is one start in 25."""
+    part = (100.0, 100.0, 100.0, 100.0, 200.0)
+    lead = lead_ahead(Started(part, ()), part, warm=False)
+    assert lead is not None
+    assert (lead.spread.p50_s, lead.spread.p90_s) == (200.0, 300.0), "and not 400"
+
+
+@pytest.mark.parametrize(
+    ("started", "slots_s", "is_warm"),
+    [(NOTHING, SLOTS_S, True), (NOTHING, SLOTS_S, False), (Started(WARM_S, ()), (), False)],
+    ids=["no replica on a warm node yet", "nor on any", "no slot from nothing yet"],
+)
+def test_a_part_that_was_never_measured_makes_the_whole_unknown(
+    started: Started, slots_s: tuple[float, ...], is_warm: bool
+) -> None:
+    assert lead_ahead(started, slots_s, warm=is_warm) is None
+
+
+def test_few_starts_of_its_own_are_never_undercut_and_five_speak_for_themselves() -> None:
+    few = lead_ahead(Started(WARM_S, (500.0, 510.0)), SLOTS_S, warm=False)
+    assert few is not None
+    assert (few.spread.p50_s, few.spread.p90_s, few.whole) == (500.0, 510.0, 2)
+    enough = lead_ahead(Started(WARM_S, (200.0, 210.0, 220.0, 230.0, 240.0)), SLOTS_S, warm=False)
+    assert enough == Lead(Spread(220.0, 240.0, 5), warm=False, whole=5)
+
+
+@given(SECONDS, MAYBE, SECONDS, st.floats(0.0, 3600.0))
+def test_a_longer_stage_never_makes_a_start_shorter(
+    warm_s: tuple[float, ...], cold_s: tuple[float, ...], slots_s: tuple[float, ...], more_s: float
+) -> None:
+    started = Started(warm_s, cold_s)
+    before, after = (
+        lead_ahead(started, tuple(took_s + extra_s for took_s in slots_s), warm=False) for extra_s in (0.0, more_s)
+    )
+    assert before is not None
+    assert after is not None
+    assert after.spread.p50_s >= before.spread.p50_s
+    assert after.spread.p90_s >= before.spread.p90_s
+
+
+@given(SECONDS, MAYBE, MAYBE)
+def test_a_start_onto_a_warm_slot_is_never_longer_than_one_that_needs_a_node(
+    warm_s: tuple[float, ...], cold_s: tuple[float, ...], slots_s: tuple[float, ...]
+) -> None:
+    onto_slot = lead_ahead(Started(warm_s, cold_s), slots_s, warm=True)
+    onto_node = lead_ahead(Started(warm_s, cold_s), slots_s, warm=False)
+    assert onto_slot is not None
+    if onto_node is not None:
+        assert onto_slot.spread.p50_s <= onto_node.spread.p50_s
+        assert onto_slot.spread.p90_s <= onto_node.spread.p90_s
+
+
+def test_a_look_tells_what_the_next_replica_finds() -> None:
+    """One slot is warm since a while, after 300 s; the other one is under way."""
+    seen = world((warm("p-0"), slot("p-1")), nodes=(node("n-p-0", created_s=NOW_S - 1290.0),))
+    found = taken(pool(), seen)
+    assert found.ahead is not None
+    assert (found.ahead.warm, found.ahead.slots_s) == (1, (300.0,))
+    assert taken(pool(), replace(seen, slots=None)).ahead is None, "what was not read is not nothing"
