@@ -36,6 +36,17 @@ ObjectName = Annotated[
         json_schema_extra={"legal": "a name of at most 253 of a-z, 0-9, - and ."},
     ),
 ]
+_KEY: Final = r"([a-z0-9][-.a-z0-9]*/)?[A-Za-z0-9][-._A-Za-z0-9]*"
+_VALUE: Final = r"[-._A-Za-z0-9]*"
+_TERM: Final = rf"(!?{_KEY}|{_KEY}\s*(=|==|!=)\s*{_VALUE}|{_KEY}\s+(in|notin)\s*\(\s*{_VALUE}(\s*,\s*{_VALUE})*\s*\))"
+Selector = Annotated[
+    str,
+    Field(
+        pattern=rf"^{_TERM}(\s*,\s*{_TERM})*$",
+        max_length=1024,
+        json_schema_extra={"legal": "a label selector such as app=llm-gateway"},
+    ),
+]
 PagePath = Annotated[
     str, Field(pattern=r"^/\S*$", max_length=256, json_schema_extra={"legal": "a path that begins with /"})
 ]
@@ -197,7 +208,7 @@ class Gateway(Part):
     """A gateway in front of pods: its own pods are read for what waits in it, also while no serving pod lives."""
 
     namespace: Label
-    selector: Annotated[str, Field(min_length=1, max_length=1024)]
+    selector: Selector
     """Label selector of the gateway's pods, such as app=llm-gateway."""
     port: Port
     path: PagePath = "/metrics"
@@ -210,7 +221,7 @@ class GpuExporter(Part):
     """NVIDIA's DCGM exporter: its pods say when a GPU under a serving pod has failed."""
 
     namespace: Label = "gpu-operator"
-    selector: Annotated[str, Field(min_length=1, max_length=1024)] = "app=nvidia-dcgm-exporter"
+    selector: Selector = "app=nvidia-dcgm-exporter"
     """Label selector of the exporter's pods; the default is what the GPU operator sets."""
     port: Port = 9400
     path: PagePath = "/metrics"
@@ -231,7 +242,13 @@ def _endpoint(value: object) -> object:
 class Prometheus(Part):
     """A Prometheus that policies may name. Only the administrator writes its URL."""
 
-    url: Annotated[str, BeforeValidator(_endpoint)]
+    url: Annotated[
+        str,
+        BeforeValidator(_endpoint),
+        Field(
+            json_schema_extra={"pattern": r"^https?://[^\s@?#/:]+(:[1-9][0-9]{0,4})?(/[^\s@?#]*)?$", "maxLength": 2048}
+        ),
+    ]
     bearer_token_file: Path | None = None
     """A file with the token that is sent to this URL and to no other."""
     ca_file: Path | None = None

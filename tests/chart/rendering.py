@@ -35,7 +35,7 @@ EVERYTHING: Final[dict[str, Any]] = {
     "tolerations": [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}],
     "podAnnotations": {"team": "serving"},
     "podLabels": {"team": "serving"},
-    "env": {"HEADROOM_LOG_LEVEL": "debug"},
+    "env": {"SSL_CERT_FILE": "/etc/headroom/prometheus/ca.crt"},
     "secretMounts": [{"secret": "prometheus-token", "path": "/etc/headroom/prometheus"}],
     "audit": {"enabled": True},
     "settings": {

@@ -30,12 +30,21 @@ NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 OBJECT: Final = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
 QUANTITY: Final = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 DURATION: Final = r"^([0-9]+(ms|s|m|h))+$"
-CIDR: Final = r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"
-FILE: Final = r"^/[A-Za-z0-9/._-]+$"
+MONITOR_INTERVAL: Final = r"^[1-9][0-9]*(ms|s|m|h)$"
+_OCTET: Final = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+CIDR: Final = (
+    rf"^({_OCTET}\.){{3}}{_OCTET}/(3[0-2]|[12]?[0-9])$"
+    r"|^[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
+)
+FOLDER: Final = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
+_HOST: Final = r"([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:[0-9]{1,5})?|[A-Za-z0-9-]+:[0-9]{1,5})"
+_PATH: Final = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
+REPOSITORY: Final = rf"^({_HOST}/)?{_PATH}(/{_PATH})*$"
+KEY: Final = r"^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$"
+LABEL: Final = r"^([A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?)?$"
 
 _TEXT: Final[Form] = {"type": "string"}
 _BOOL: Final[Form] = {"type": "boolean"}
-_TEXTS: Final[Form] = {"type": "object", "additionalProperties": _TEXT}
 _PORT: Final[Form] = {"type": "integer", "minimum": 1, "maximum": 65535}
 
 
@@ -57,7 +66,12 @@ def _object(fields: dict[str, Form], *required: str) -> Form:
 
 
 def _part(**fields: Form) -> Form:
-    return _object(fields)
+    """A part that is there as a whole: what is taken away with `null`, and may not be empty, is missed by its name."""
+    return _object(fields, *(name for name, form in fields.items() if not form.get("pattern", "").startswith("^$|")))
+
+
+def _by_key(value: Form, key: str = KEY) -> Form:
+    return {"type": "object", "additionalProperties": False, "patternProperties": {key: value}}
 
 
 def _whole(least: int, most: int) -> Form:
@@ -66,44 +80,48 @@ def _whole(least: int, most: int) -> Form:
 
 _AMOUNT: Final[Form] = {"oneOf": [_text(QUANTITY), {"type": "integer", "minimum": 0}]}
 _AMOUNTS: Final = _object({"cpu": _AMOUNT, "memory": _AMOUNT, "ephemeral-storage": _AMOUNT})
-_MONITOR: Final = _part(enabled=_BOOL, interval=_text(DURATION), labels=_TEXTS)
+_LABELS: Final = _by_key(_text(LABEL, longest=63))
+_ANNOTATIONS: Final = _by_key(_TEXT)
+_MONITOR: Final = _part(enabled=_BOOL, interval=_text(MONITOR_INTERVAL), labels=_LABELS)
 
 CHART: Final[dict[str, Form]] = {
     "nameOverride": _text(NAME, empty=True, longest=63),
     "fullnameOverride": _text(NAME, empty=True, longest=40),
     "image": _part(
-        repository=_text(r"^[a-z0-9][A-Za-z0-9._:/-]*$"),
+        repository=_text(REPOSITORY),
         tag=_text(r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", empty=True),
         digest=_text(r"^sha256:[0-9a-f]{64}$", empty=True),
         pullPolicy=_choice("Always", "IfNotPresent", "Never"),
     ),
     "imagePullSecrets": _list(_text(OBJECT)),
     "replicas": _whole(1, 5),
-    "resources": _part(requests=_AMOUNTS, limits=_AMOUNTS),
-    "nodeSelector": _TEXTS,
+    "resources": _object({"requests": _AMOUNTS, "limits": _AMOUNTS}),
+    "nodeSelector": _LABELS,
     "tolerations": _list(
-        _part(
-            key=_TEXT,
-            operator=_choice("Exists", "Equal"),
-            value=_TEXT,
-            effect=_choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
-            tolerationSeconds=_whole(0, 2**31 - 1),
+        _object(
+            {
+                "key": _text(KEY, empty=True),
+                "operator": _choice("Exists", "Equal"),
+                "value": _text(LABEL, longest=63),
+                "effect": _choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
+                "tolerationSeconds": _whole(0, 2**31 - 1),
+            }
         )
     ),
     "antiAffinity": _choice("required", "preferred", "none"),
     "spreadOverZones": _BOOL,
     "terminationGracePeriodSeconds": _whole(10, 600),
-    "podAnnotations": _TEXTS,
-    "podLabels": _TEXTS,
-    "env": {"type": "object", "additionalProperties": False, "patternProperties": {"^[A-Za-z_][A-Za-z0-9_]*$": _TEXT}},
-    "secretMounts": _list(_object({"secret": _text(OBJECT), "path": _text(FILE)}, "secret", "path")),
+    "podAnnotations": _ANNOTATIONS,
+    "podLabels": _LABELS,
+    "env": _by_key(_TEXT, r"^[A-Za-z_][A-Za-z0-9_]*$"),
+    "secretMounts": _list(_object({"secret": _text(OBJECT), "path": _text(FOLDER)}, "secret", "path")),
     "priorityClass": _part(create=_BOOL, name=_text(OBJECT, empty=True), value=_whole(-2147483648, 1_000_000_000)),
     "audit": _part(enabled=_BOOL),
     "certificates": _part(
         source=_choice("helm", "secret", "certManager", "none"),
         secretName=_text(OBJECT, empty=True),
         verifyClients=_BOOL,
-        clientNames=_list(_text(r"^\S+$")),
+        clientNames=_list(_text(r"^[!-~]+$")),
         helm=_part(validDays=_whole(1, 3650), renewAfterDays=_whole(0, 3650)),
         certManager=_part(
             issuer=_text(OBJECT, empty=True),
@@ -113,7 +131,7 @@ CHART: Final[dict[str, Form]] = {
         ),
     ),
     "keda": _part(namespace=_text(NAME, longest=63), clusterTriggerAuthentication=_BOOL),
-    "serviceAccount": _part(create=_BOOL, name=_text(OBJECT, empty=True), annotations=_TEXTS),
+    "serviceAccount": _part(create=_BOOL, name=_text(OBJECT, empty=True), annotations=_ANNOTATIONS),
     "rbac": _part(create=_BOOL, scaling=_BOOL, nodes=_BOOL),
     "crds": _part(install=_BOOL),
     "podDisruptionBudget": _part(enabled=_BOOL),
@@ -125,13 +143,13 @@ CHART: Final[dict[str, Form]] = {
         callNamespaces=_list(_text(NAME, longest=63)),
         callCidrs=_list(_object({"cidr": _text(CIDR), "ports": _list(_PORT) | {"minItems": 1}}, "cidr", "ports")),
     ),
-    "service": _part(annotations=_TEXTS),
-    "kedaService": _part(annotations=_TEXTS),
+    "service": _part(annotations=_ANNOTATIONS),
+    "kedaService": _part(annotations=_ANNOTATIONS),
     "monitoring": _part(
         serviceMonitor=_MONITOR,
         podMonitor=_MONITOR,
-        rules=_part(enabled=_BOOL, labels=_TEXTS, runbookBaseUrl=_TEXT, disabled=_list(_TEXT)),
-        dashboards=_part(enabled=_BOOL, labels=_TEXTS),
+        rules=_part(enabled=_BOOL, labels=_LABELS, runbookBaseUrl=_text(r"^\S+$", longest=2048), disabled=_list(_TEXT)),
+        dashboards=_part(enabled=_BOOL, labels=_LABELS),
     ),
 }
 """Value of the chart's own -> its form."""
@@ -148,7 +166,7 @@ def values_schema() -> Form:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Values of the chart headroom",
-        **_object({**CHART, "settings": settings_form()}),
+        **_part(**CHART, settings=settings_form()),
     }
 
 
@@ -157,7 +175,7 @@ def _strict(form: Form, forms: dict[str, Form], said: Said, path: str) -> Form:
     form = resolved(form, forms)
     kept = {key: form[key] for key in form if key in _KEPT}
     if "items" in form:
-        kept["items"] = _strict(form["items"], forms, said, f"{path}[]")
+        kept |= {"items": _strict(form["items"], forms, said, f"{path}[]"), "uniqueItems": True}
     if "patternProperties" in form:
         patterns = form["patternProperties"].items()
         kept |= {"additionalProperties": False}

@@ -1,5 +1,8 @@
 {{- /* Settings that contradict each other, each with what to change. */ -}}
 {{- define "headroom.validate" -}}
+{{- include "headroom.validate.pod" . -}}
+{{- include "headroom.validate.names" . -}}
+{{- include "headroom.validate.network" . -}}
 {{- $settings := include "headroom.settings" . | fromYaml -}}
 {{- $given := .Values.settings -}}
 {{- $keda := $settings.keda -}}
@@ -43,6 +46,14 @@
 {{- end -}}
 {{- if and .Values.certificates.secretName (ne $source "secret") -}}
 {{- fail (printf "certificates.secretName is given, but certificates.source is %s; set certificates.source to secret, or leave the name out" $source) -}}
+{{- end -}}
+{{- $issued := .Values.certificates.certManager -}}
+{{- if and $issued.issuer (ne $source "certManager") -}}
+{{- fail (printf "certificates.certManager.issuer is given, but certificates.source is %s; set certificates.source to certManager, or leave the issuer out" $source) -}}
+{{- end -}}
+{{- $day := toDate "2006-01-02" "2000-01-01" -}}
+{{- if ge (dateModify $issued.renewBefore $day | unixEpoch | int64) (dateModify $issued.duration $day | unixEpoch | int64) -}}
+{{- fail (printf "certificates.certManager.renewBefore %s is not below duration %s: a certificate would be renewed before it is made; lower it" $issued.renewBefore $issued.duration) -}}
 {{- end -}}
 {{- if and $keda.enabled (eq $source "certManager") (not .Values.certificates.certManager.issuer) -}}
 {{- fail "certificates.source is certManager, but certificates.certManager.issuer is empty; name an issuer" -}}
@@ -97,10 +108,21 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $scaled := list -}}
 {{- range $settings.kinds -}}
-{{- $name := .kind -}}
-{{- if and (eq (.group | default "") "") (has .resource (list "pods" "secrets" "configmaps" "nodes")) -}}
-{{- fail (printf "settings.kinds names %s, which serves no /scale; take it off the list" $name) -}}
+{{- $named := printf "%s of group %q" .kind (.group | default "") -}}
+{{- if has $named $scaled -}}
+{{- fail (printf "settings.kinds names %s twice; list one version of it" $named) -}}
+{{- end -}}
+{{- $scaled = append $scaled $named -}}
+{{- if has (printf "%s/%s" (.group | default "") .resource) (list "/pods" "/secrets" "/configmaps" "/nodes" "/services" "apps/daemonsets" "batch/jobs" "batch/cronjobs") -}}
+{{- fail (printf "settings.kinds names %s, which serves no /scale; take it off the list" .kind) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $shape := $settings.shapes -}}
+{{- $sharing := $shape.sharing | default "whole" -}}
+{{- if ne (eq $sharing "whole") (eq (int ($shape.parts | default 1)) 1) -}}
+{{- fail (printf "settings.shapes.%s has sharing %s and parts %d; whole GPUs have 1 part, shared ones more: change one" $name $sharing (int ($shape.parts | default 1))) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
