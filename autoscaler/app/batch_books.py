@@ -306,14 +306,12 @@ class Books:
         self._looked, self._stale = (self.cluster.pods.changes, self.cluster.nodes_version), False
         seen = self.cluster.seen(self.is_tracked)
         self._note_nodes(seen)
-        gone = self.room.see(seen.nodes, self.places.pods(seen, self.is_tracked), now_s)
-        self._evicted(gone)
-        for each in gone:
-            work = self.cluster.works.get(each.gang)
-            if each.gang not in self.room.backlog.waiting or work is None or work.suspended:
-                continue
-            if not self.places.is_anywhere(each.gang):
-                self.room.remains(each.gang, now_s)  # all of its nodes went: its object is to be stopped still
+        ran = list(self.room.runs.all)
+        self._evicted(self.room.see(seen.nodes, self.places.pods(seen, self.is_tracked), now_s))
+        for name in ran:
+            work = self.cluster.works.get(name)
+            if name in self.room.backlog.waiting and work is not None and not work.suspended:
+                self.room.remains(name, now_s)  # nothing is left where it was: its object is to be stopped still
         for name in self.places.adopting():
             self._adopt(name, now_s)
         self.places.settle()

@@ -107,10 +107,6 @@ class Places:
         """Pods of a gang that are bound to a node that is there, with GPUs or without."""
         return sum(self._cluster.has_node(pod.node) for pod in self._cluster.pods.of_gang(name).values())
 
-    def is_anywhere(self, name: str) -> bool:
-        """Whether a pod of a gang is bound to a node that is there."""
-        return bool(self._bound(name))
-
     def pods(self, seen: Seen, is_tracked: Callable[[str], bool]) -> tuple[PodSeen, ...]:
         """All pods for the ledger; bookings follow those of gangs that were bound otherwise than planned."""
         self._parts, self._taken = seen.parts, {}

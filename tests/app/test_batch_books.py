@@ -360,3 +360,43 @@ async def test_a_node_that_offers_fewer_gpus_than_run_on_it_loses_no_gang_and_ta
     plant.node("n0", 8)
     plant.look()
     assert plant.due() == ["next"]
+
+
+async def test_a_stranger_on_a_gpu_that_was_planned_for_a_gang_frees_nothing_that_its_pods_hold() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.job("train", pods=4, gpus=4)
+    plant.look()
+    plant.start()
+    plant.pod("train-0", "n0", gpus=4, job="train")
+    plant.pod("train-1", "n1", gpus=4, job="train")
+    plant.job("next", gpus=4)
+    plant.pod("stranger", "n0", gpus=2, phase="Running")
+    plant.look()
+    assert plant.free() == {"n0": 2, "n1": 0}, "what lies idle on n1 is let to the next one"
+    assert plant.stop() == ["train"]
+    plant.gone("train-0", "train-1")
+    plant.look()
+    assert plant.stop() == [], "what was stopped is not met as something that runs"
+
+
+async def test_a_gang_that_is_to_stop_and_loses_its_node_before_it_is_told_to_is_told_all_the_same() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8, "n2": 8})
+    plant.job("wide", pods=2)
+    plant.look()
+    plant.start()
+    nodes = [put.node for put in plant.work("wide").put]
+    for at, node in enumerate(nodes):
+        plant.pod(f"wide-{at}", node, job="wide")
+    plant.look()
+    plant.lose(nodes[0])
+    plant.look()
+    plant.lose(nodes[1])
+    plant.look()
+    assert plant.due() == []
+    assert plant.stop() == ["wide"]
+    plant.gone("wide-0", "wide-1")
+    plant.look()
+    assert plant.due() == [], "one node is left"
+    plant.node("new", 8)
+    plant.look()
+    assert plant.due() == ["wide"]

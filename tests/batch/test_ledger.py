@@ -72,6 +72,38 @@ def test_a_gang_whose_gpus_others_took_or_whose_node_is_gone_is_named_whole() ->
     assert ledger.holdings == {}
 
 
+def test_a_robbed_gang_holds_what_its_pods_hold_until_they_are_gone() -> None:
+    """A stranger took two of the GPUs that were planned for it; of its three pods one is bound there, one elsewhere."""
+    ledger = ledger_of(racks(1, 2))
+    placed(ledger, form(4, 4), "train")
+    pods = [PodSeen("n0", H100, 4, gang="train"), PodSeen("n1", H100, 4, gang="train"), PodSeen("n0", H100, 2)]
+    assert ledger.see(racks(1, 2), pods) == ("train",)
+    assert ledger.owners("n0", H100) == {"batch": 4, "foreign": 2, "free": 2}
+    assert ledger.owners("n1", H100) == {"batch": 4, "free": 4}
+    assert ledger.contradictions() == []
+    assert ledger.see(racks(1, 2), pods) == (), "what is told once is not told again"
+
+
+def test_of_two_gangs_on_a_node_that_is_robbed_the_one_goes_whose_pods_are_not_there() -> None:
+    ledger = ledger_of([node("n")])
+    placed(ledger, form(1, 4), "early")
+    placed(ledger, form(1, 4), "bound")
+    pods = [PodSeen("n", H100, 4, gang="bound"), PodSeen("n", H100, 3)]
+    assert ledger.see([node("n")], pods) == ("early",)
+    assert ledger.owners("n", H100) == {"batch": 4, "foreign": 3, "free": 1}
+
+
+def test_a_node_that_shrinks_below_what_runs_on_it_gives_nobody_a_unit_twice() -> None:
+    ledger = ledger_of([node("n")])
+    for name in ("first", "second"):
+        placed(ledger, form(1, 4), name)
+    pods = [PodSeen("n", H100, 4, gang=name) for name in ("first", "second")]
+    assert ledger.see([node("n", units=6)], pods) == ("second",)
+    assert ledger.owners("n", H100) == {"batch": 6, "free": 0}
+    assert {name: held.spots[0].units for name, held in ledger.holdings.items()} == {"first": 4, "second": 2}
+    assert ledger.contradictions() == []
+
+
 def test_freed_units_pass_to_the_reservation_without_ever_being_free() -> None:
     ledger = ledger_of([node("n")])
     placed(ledger, form(1, 8), "victim")
@@ -109,9 +141,16 @@ def test_law_every_unit_has_one_owner_whatever_happens(steps: list[tuple[int, in
             ]  # fmt: skip
             owner = Owner(int(rng.integers(0, 2)))
             pods = [PodSeen(f"n{at}", H100, units, owner), PodSeen("n1", H100, int(rng.integers(1, 9)))]
+            pods += [
+                PodSeen(ledger.estate.nodes[spot.node].name, H100, spot.units, gang=gang)
+                for gang, holding in ledger.holdings.items() for spot in holding.spots if rng.random() < 0.5
+            ]  # fmt: skip
             before = set(ledger.holdings)
-            lost = ledger.see(nodes, pods)
-            assert before - set(lost) == set(ledger.holdings)
+            lost = set(ledger.see(nodes, pods))
+            assert before - lost <= set(ledger.holdings) <= before
+            for gang in lost & set(ledger.holdings):
+                bound = sum(pod.units for pod in pods if pod.gang == gang)
+                assert sum(spot.units for spot in ledger.holdings[gang].spots) <= bound, "pods that are there, no plan"
             if len(nodes) < 6:
                 ledger.see(racks(2, 3), ())
         assert ledger.contradictions() == []

@@ -9,6 +9,7 @@ units that someone leaves pass to a reservation without ever having been free.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
 
@@ -31,6 +32,10 @@ class Owner(IntEnum):
     """Pods nobody told us about."""
     UNAVAILABLE = 6
     """Nobody uses it and nobody may: cordoned, not ready, not there yet, or its GPU fails."""
+
+
+OCCUPYING: Final = (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN, Owner.BATCH, Owner.LOAN)
+"""Owners who have something running on what is theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,8 @@ class Ledger:
         """Reservations by node of their plan."""
 
     def see(self, nodes: Sequence[NodeSeen], pods: Sequence[PodSeen]) -> tuple[str, ...]:
-        """Take in what was observed. Returns the gangs that lost units they held, now without any: gangs are whole.
+        """Take in what was observed. Returns the gangs that lost units they held: gangs are whole, so that each holds
+        now what those of its pods hold that are there still.
 
         A pod of a gang counts on the gang's booking; one of a gang without booking makes it, so that a ledger is
         rebuilt from the cluster alone. A gang's pod where the gang has no booking is foreign.
@@ -113,7 +119,7 @@ class Ledger:
         lost = [] if self.estate.reread(nodes) else self._rebuilt(nodes)
         self.warm = np.array([node.warm_units for node in nodes], dtype=np.int64)
         self._reread_spare()
-        seen = self._pods(pods)
+        seen, mine = self._pods(pods)
         for column in (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN):
             self.owned[:, column] = seen[:, column]
         lent = np.zeros(len(self.warm), dtype=np.int64)
@@ -121,10 +127,15 @@ class Ledger:
             for node, units in holding.lent.items():
                 lent[node] += units
         self.owned[:, Owner.SERVING] += np.maximum(0, self.warm - lent)
-        for at in range(len(self.estate.nodes)):
-            lost += self._robbed(at)
+        over = np.flatnonzero(self.owned[:, OCCUPYING].sum(axis=1) > self.estate.units).tolist()
+        robbed = [gang for at in over for gang in self._robbed(at, mine)]
+        for gang in robbed:
+            self._book_pods(gang, mine.get(gang, ()), within=True)
+        for at in over:
+            self._trim(at)
         for at in range(len(self.estate.nodes)):
             self._settle(at)
+        lost += robbed
         return tuple(dict.fromkeys(lost))
 
     def book(self, gang: str, spots: tuple[Spot, ...], lent: Mapping[int, int] | None = None) -> None:
@@ -260,18 +271,48 @@ class Ledger:
             self.owned[at, Owner.UNAVAILABLE] = away
         self.estate.set_free(at, rest - reserved)
 
-    def _robbed(self, at: int) -> list[str]:
-        """Gangs that must go because others occupy the node, newest first; then what cannot be there is left out."""
-        gone = []
-        occupied = (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN, Owner.BATCH, Owner.LOAN)
-        units = self.estate.nodes[at].units
-        while self.owned[at, occupied].sum() > units and self.on_node[at]:
-            gone.append(next(reversed(self.on_node[at])))
+    def _robbed(self, at: int, mine: Mapping[str, Sequence[PodSeen]]) -> list[str]:
+        """Gangs that must go because others occupy the node, newest first, those with pods still to come before others.
+
+        They hold nothing any more.
+        """
+        gone = list[str]()
+        while self._excess(at) > 0 and self.on_node[at]:
+            here = list(reversed(self.on_node[at].items()))
+            bound = {
+                gang: sum(pod.units for pod in mine.get(gang, ()) if self.estate.index[pod.node, pod.shape] == at)
+                for gang, _ in here
+            }
+            gone.append(next((gang for gang, units in here if bound[gang] < units), here[0][0]))
             self._unbook(gone[-1])
-        for owner in (Owner.FOREIGN, Owner.STANDBY, Owner.SERVING):
-            excess = int(self.owned[at, occupied].sum()) - units
-            self.owned[at, owner] -= min(max(0, excess), int(self.owned[at, owner]))
         return gone
+
+    def _book_pods(self, gang: str, pods: Sequence[PodSeen], *, within: bool) -> None:
+        """Book for a gang that holds nothing what its pods hold: with `within` no more than nobody else occupies."""
+        spots, lent, taken = list[Spot](), dict[int, int](), dict[int, int]()
+        for pod in pods:
+            at, is_lent = self.estate.index[pod.node, pod.shape], pod.owner is Owner.LOAN
+            room = pod.units
+            if within:
+                room = (int(self.owned[at, Owner.SERVING]) if is_lent else 0) - self._excess(at) - taken.get(at, 0)
+            units = min(pod.units, room)
+            if units > 0:
+                taken[at] = taken.get(at, 0) + units
+                spots.append(Spot(at, 0, 1, units, pod.cpu, pod.memory_gib))
+                if is_lent:
+                    lent[at] = lent.get(at, 0) + units
+        if spots:
+            self.book(gang, tuple(spots), lent)
+            self.take_spare(spots)
+
+    def _trim(self, at: int) -> None:
+        """Leave out what others cannot occupy, because there is not as much."""
+        for owner in (Owner.FOREIGN, Owner.STANDBY, Owner.SERVING):
+            self.owned[at, owner] -= min(max(0, self._excess(at)), int(self.owned[at, owner]))
+
+    def _excess(self, at: int) -> int:
+        """Units of a node that are occupied beyond those that it has; below 0 that many are not occupied."""
+        return int(self.owned[at, OCCUPYING].sum()) - self.estate.nodes[at].units
 
     def _unbook(self, gang: str) -> list[int]:
         """Take from a gang all that it holds. Returns the nodes, which are still to be settled."""
@@ -297,28 +338,24 @@ class Ledger:
             if spot.cpu or spot.memory_gib:
                 self.estate.spare[spot.node] -= (sign * spot.cpu, sign * spot.memory_gib)
 
-    def _pods(self, pods: Sequence[PodSeen]) -> I64:
-        """Units by node and owner of pods that are not on a booking."""
+    def _pods(self, pods: Sequence[PodSeen]) -> tuple[I64, Mapping[str, Sequence[PodSeen]]]:
+        """Units by node and owner of pods that are not on a booking, and the pods of each gang."""
         seen = np.zeros_like(self.owned)
-        fresh: dict[str, list[Spot]] = {}
-        lent: dict[str, dict[int, int]] = {}
+        mine: dict[str, list[PodSeen]] = {}
         for pod in pods:
             at = self.estate.index.get((pod.node, pod.shape))
             if at is None:
                 continue
             if pod.gang is None:
                 seen[at, pod.owner] += pod.units
-            elif pod.gang not in self.holdings:
-                fresh.setdefault(pod.gang, []).append(Spot(at, 0, 1, pod.units, pod.cpu, pod.memory_gib))
-                if pod.owner is Owner.LOAN:
-                    here = lent.setdefault(pod.gang, {})
-                    here[at] = here.get(at, 0) + pod.units
-            elif pod.gang not in self.on_node[at]:
+                continue
+            mine.setdefault(pod.gang, []).append(pod)
+            if pod.gang in self.holdings and pod.gang not in self.on_node[at]:
                 seen[at, Owner.FOREIGN] += pod.units
-        for gang, spots in fresh.items():
-            self.book(gang, tuple(spots), lent.get(gang))
-            self.take_spare(spots)
-        return seen
+        for gang, found in mine.items():
+            if gang not in self.holdings:
+                self._book_pods(gang, found, within=False)
+        return seen, mine
 
     def _rebuilt(self, nodes: Sequence[NodeSeen]) -> list[str]:
         """Change over to other nodes. Returns the gangs that held units of one that is gone."""
