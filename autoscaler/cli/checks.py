@@ -18,8 +18,9 @@ from autoscaler.adapters.kube.lease_object import LeaseObject
 from autoscaler.adapters.kube.scope import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
+from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import differences
-from autoscaler.cli.leader import AskError, ask_pod
+from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, rights
 from autoscaler.cli.status import state
@@ -61,6 +62,8 @@ class Patient:
     clock: Clock
     account: str | None
     """The controller's service account in Headroom's namespace; None: the rights of whoever asks are looked at."""
+    server: str | None = None
+    """Where the controller is asked; None: through the API server's proxy."""
 
 
 async def examine(patient: Patient) -> AsyncIterator[Finding]:
@@ -142,8 +145,8 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     pools = settings.warm_pools
     slots = pools.namespace if pools.enabled else None
     needed = rights(
-        kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots,
-        batch=settings.batch.enabled,
+        kinds, settings.watch_namespaces, own, keda=settings.keda.enabled, deletion_cost=settings.deletion_cost,
+        slots=slots, batch=settings.batch.enabled,
     )  # fmt: skip
     who, account = "you", patient.account
     if account is not None:
@@ -159,11 +162,17 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     if account is None:
         allowed = await reviewed(patient.api, needed, None)
     denied = [right for right, may in zip(needed, allowed, strict=True) if not may]
+    scaling = [right for right in needed if right.resource.endswith("/scale")]
+    if scaling and settings.default_mode is not Mode.ACTIVE and set(scaling) <= set(denied):
+        denied = [right for right in denied if right not in scaling]
+        words = f"{who} may change no replica counts: whatever is Active will be refused"
+        yield Finding("rights", State.WARN, words, "helm upgrade with rbac.scaling=true, once it may act")
     for right in denied:
         remedy = f"kubectl apply -f config/rbac, or grant it to {who}"
         yield Finding("rights", State.FAIL, f"{who} may not {right.words}, needed to {right.why}", remedy)
     if not denied:
-        yield Finding("rights", State.OK, f"{who} may do all {len(needed)} things that are needed")
+        number = f"all {len(needed)}" if all(allowed) else f"the other {sum(allowed)}"
+        yield Finding("rights", State.OK, f"{who} may do {number} things that are needed")
 
 
 async def _lease(patient: Patient) -> AsyncIterator[Finding]:
@@ -202,7 +211,9 @@ async def _freeze(patient: Patient) -> AsyncIterator[Finding]:
 
 async def _controller(patient: Patient) -> AsyncIterator[Finding]:
     try:
-        told = msgspec.json.decode(await ask_pod(patient.api, patient.settings, "/api/status"), type=Status)
+        path, server = "/api/status", patient.server
+        body = await ask_pod(patient.api, patient.settings, path) if server is None else ask(Reach(server), path)
+        told = msgspec.json.decode(body, type=Status)
     except (AskError, msgspec.DecodeError) as error:
         remedy = f"kubectl -n {patient.settings.namespace} get pods, then kubectl logs of the one that leads"
         yield Finding("controller", State.FAIL, str(error), remedy)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace, Reach, cluster
+from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace, Reach, Server, cluster
 
 if TYPE_CHECKING:
     from autoscaler.cli.checks import Finding
@@ -25,14 +25,14 @@ def doctor(
         bool, typer.Option("--leftovers", help="List only what is there of Headroom, and how each is removed.")
     ] = False,
     *,
-    config: Config = None, kubeconfig: Kubeconfig = None, context: Context = None, namespace: Namespace = None,
-    as_json: AsJson = False,
+    server: Server = None, config: Config = None, kubeconfig: Kubeconfig = None, context: Context = None,
+    namespace: Namespace = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Check the cluster, the controller's rights, its lease, and every workload's metrics; nothing is changed.
 
     The exit code is 1 where something fails; warnings leave it 0.
     """
-    reach = Reach(None, config, kubeconfig, context, namespace)
+    reach = Reach(server, config, kubeconfig, context, namespace)
     found = asyncio.run(_left(reach) if leftovers else _examine(reach, None if own else account))
     if as_json:
         import msgspec
@@ -53,7 +53,7 @@ async def _examine(reach: Reach, account: str | None) -> "list[Finding]":
     if settings.kube.kubeconfig is None and (SERVICE_ACCOUNT / "token").exists():
         account = None  # in the controller's own pod, whoever asks is the controller
     async with cluster(settings) as api:
-        return [finding async for finding in examine(Patient(api, settings, WallClock(), account))]
+        return [finding async for finding in examine(Patient(api, settings, WallClock(), account, reach.server))]
 
 
 async def _left(reach: Reach) -> "list[Finding]":

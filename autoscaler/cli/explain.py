@@ -1,20 +1,29 @@
 """`headroom explain`: decisions as a person reads them, recorded ones and those of a running controller."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Final
 
 import typer
 
-from autoscaler.cli.leader import AsJson, Config, Context, Kubeconfig, Namespace, Reach, Server, ask
+from autoscaler.cli.leader import AsJson, AskError, Config, Context, Kubeconfig, Namespace, Reach, Server, ask
 from autoscaler.errors import InputError
 from autoscaler.record.batch import KINDS
 
-_WORKLOAD: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_POOL: Final = re.compile(r"warmpools?/([a-z0-9]([-.a-z0-9]*[a-z0-9])?)")
-_QUEUE: Final = re.compile(r"batchqueues?/([a-z0-9]([-.a-z0-9]*[a-z0-9])?)")
-_NAME: Final = r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?"
-_GANG: Final = re.compile(rf"({'|'.join(KINDS)})(/{_NAME}){{1,2}}")
+_NAME: Final = r"[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?"
+_WORKLOAD: Final = re.compile(rf"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?/{_NAME}")
+_PREFIXED: Final = re.compile(rf"(warmpool|batchqueue)s?/({_NAME})|({'|'.join(KINDS)})/({_NAME}(?:/{_NAME})?)")
+WORKLOAD: Final = "workload"
+_FORMS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        WORKLOAD: _WORKLOAD,
+        **dict.fromkeys(("warmpool", "batchqueue"), re.compile(_NAME)),
+        **dict.fromkeys(KINDS, re.compile(rf"{_NAME}(/{_NAME})?")),
+    }
+)
+"""What `--kind` may say -> how one of that kind is named."""
 _ENDINGS: Final = frozenset({".csv", ".gz", ".json", ".jsonl"})
 """Of what can only be meant as a file, there or not."""
 
@@ -32,6 +41,12 @@ def explain(
         str | None, typer.Argument(help="Of a file: only this workload, as namespace/name or name.")
     ] = None,
     *,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind", metavar="KIND", help=f"What is named, where the name alone is not clear: {', '.join(_FORMS)}."
+        ),
+    ] = None,
     at: Annotated[
         float | None, typer.Option("--at", metavar="SECONDS", help="Of a file: the decision in force at this time.")
     ] = None,
@@ -44,40 +59,64 @@ def explain(
     """Say why a number is what it is: each step with its counts, its reason and the figures behind it.
 
     Of a workload, a WarmPool, a BatchQueue or batch work it asks the controller that leads. Of a file it prints the
-    latest decision of every workload in it.
+    latest decision of every workload in it. What begins with warmpool/, batchqueue/ or job/ is no workload, even where
+    a namespace has that name: `--kind workload job/NAME` is one in the namespace job.
     """
-    if _is_workload(what):
+    if kind is not None or _is_running(what):
         if workload is not None or at is not None or last is not None:
             raise InputError(f"{what}: --at, --last and a second name choose from a file; leave them out, or give one")
-        _explain_running(Reach(server, config, kubeconfig, context, namespace), *_asked(what), as_json)
+        _explain_running(Reach(server, config, kubeconfig, context, namespace), what, kind, as_json)
     else:
         _explain_file(Path(what), workload, at, last or 1, as_json)
 
 
-def _is_workload(what: str) -> bool:
+def _is_running(what: str) -> bool:
     """Whether a word is meant as what runs: it reads like that, and no file has that name."""
     return (
-        bool(_WORKLOAD.fullmatch(what) or _GANG.fullmatch(what))
+        bool(_WORKLOAD.fullmatch(what) or _PREFIXED.fullmatch(what))
         and Path(what).suffix not in _ENDINGS
         and not Path(what).exists()
     )
 
 
-def _asked(what: str) -> tuple[str, str]:
+def _named(what: str, kind: str | None) -> tuple[str, str]:
+    """Kind and name of what is meant. Raises InputError for a kind that there is not, and a name that is none of it."""
+    if kind is None:
+        found = _PREFIXED.fullmatch(what)
+        return (WORKLOAD, what) if found is None else (found[1] or found[3], found[2] or found[4])
+    if kind not in _FORMS:
+        raise InputError(f"--kind {kind!r}: give one of {', '.join(_FORMS)}")
+    if not _FORMS[kind].fullmatch(what):
+        form = "NAMESPACE/NAME" if kind == WORKLOAD else "NAMESPACE/NAME or NAME" if kind in KINDS else "NAME"
+        raise InputError(f"{what}: --kind {kind} takes {form}")
+    return kind, what
+
+
+def _asked(kind: str, name: str) -> tuple[str, str]:
     """Where the controller is asked about it, and the part of the answer that is its text."""
-    if (pool := _POOL.fullmatch(what)) is not None:
-        return f"/api/pools/{pool[1]}", "explained"
-    if (queue := _QUEUE.fullmatch(what)) is not None:
-        return f"/api/batch/queues/{queue[1]}", "explained"
-    if _GANG.fullmatch(what):
-        return f"/api/batch/gangs/{what}", "explained"
-    return f"/api/explain/{what}", "text"
+    match kind:
+        case "workload":
+            return f"/api/explain/{name}", "text"
+        case "warmpool":
+            return f"/api/pools/{name}", "explained"
+        case "batchqueue":
+            return f"/api/batch/queues/{name}", "explained"
+        case _:
+            return f"/api/batch/gangs/{kind}/{name}", "explained"
 
 
-def _explain_running(reach: Reach, path: str, told: str, as_json: bool) -> None:
+def _explain_running(reach: Reach, what: str, given: str | None, as_json: bool) -> None:
     import msgspec
 
-    body = ask(reach, path)
+    kind, name = _named(what, given)
+    path, told = _asked(kind, name)
+    try:
+        body = ask(reach, path)
+    except AskError as error:
+        if error.status == 404 and given is None and kind != WORKLOAD and _WORKLOAD.fullmatch(what):
+            words = f"{error}; if a workload in namespace {what.partition('/')[0]} is meant, add --kind {WORKLOAD}"
+            raise AskError(words, error.status) from error
+        raise
     if as_json:
         typer.echo(msgspec.json.format(body).decode())
         return

@@ -55,21 +55,28 @@ def rights(
     namespaces: Iterable[str],
     own: Own,
     *,
+    keda: bool = True,
     deletion_cost: bool = False,
     slots: str | None = None,
     batch: bool = False,
 ) -> tuple[Right, ...]:
     """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one.
 
-    `deletion_cost` adds those of the setting of that name, which stand in ``config/rbac/optional``; `slots`, the slots'
-    namespace, those of warm pools, which stand in ``config/rbac/warm-pools``; `batch` those of batch admission, which
-    stand in ``config/rbac/batch``.
+    Without `keda` those are left out by which its Service finds the leader. `deletion_cost` adds those of the setting
+    of that name, which stand in ``config/rbac/optional``; `slots`, the slots' namespace, those of warm pools, which
+    stand in ``config/rbac/warm-pools``; `batch` those of batch admission, which stand in ``config/rbac/batch``.
     """
     everywhere = tuple(namespaces) or (None,)
     marking = [Right("", "pods", "patch", "mark the pods that should go first", n) for n in everywhere if deletion_cost]
     pools = () if slots is None else _pools(slots)
     needed: dict[tuple[str, ...], Right] = {}
-    for right in (*_wide(tuple(kinds), everywhere), *marking, *_own(own), *pools, *(_batch() if batch else ())):
+    for right in (
+        *_wide(tuple(kinds), everywhere),
+        *marking,
+        *_own(own, keda=keda),
+        *pools,
+        *(_batch() if batch else ()),
+    ):
         place = (right.group, right.resource, right.verb, right.namespace or "", right.name or "")
         needed.setdefault(place, right)
     return tuple(needed.values())
@@ -133,11 +140,11 @@ def _batch() -> Iterator[Right]:
         yield Right("", "events", verb, "tell batch work why it waits")
 
 
-def _own(own: Own) -> Iterator[Right]:
+def _own(own: Own, *, keda: bool) -> Iterator[Right]:
     for verb in ("get", "patch"):
         yield Right("coordination.k8s.io", "leases", verb, "lead", own.namespace, own.lease)
     yield Right("coordination.k8s.io", "leases", "create", "lead", own.namespace)
-    for verb in ("list", "patch"):
+    for verb in ("list", "patch") if keda else ():
         yield Right("", "pods", verb, "label the leader, so that KEDA's Service finds it", own.namespace)
     for verb in ("list", "watch"):
         yield Right("", "configmaps", verb, "see a freeze", own.namespace, own.freeze)

@@ -66,7 +66,7 @@ def test_a_cluster_that_is_well_is_all_ok_and_nothing_is_written(cluster: Plane)
         "API server", "clock", "ScalingPolicy", "Deployment", "StatefulSet", "LeaderWorkerSet", "rights", "lease",
         "freeze", "controller", "prod/chat",
     ]  # fmt: skip
-    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 44 things that are needed") in rows(found, "ok")
+    assert ("rights", f"system:serviceaccount:{OWN}:headroom may do all 42 things that are needed") in rows(found, "ok")
     assert cluster.written == []
 
 
@@ -115,6 +115,11 @@ FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
         lambda c: c.denied.add("patch deployments/scale"), 1, "rights",
         "may not patch apps/deployments/scale, needed to change replica counts",
     ),
+    "no right to scale": (
+        lambda c: c.denied.update(f"{verb} {kind}/scale" for verb in ("get", "patch") for kind in (
+            "deployments", "statefulsets", "leaderworkersets")), 0, "rights",
+        "may change no replica counts: whatever is Active will be refused",
+    ),
     "no right to ask about others": (
         lambda c: c.forbidden.add("POST /apis/authorization.k8s.io/v1/subjectaccessreviews"), 0, "rights",
         "your own rights are looked at instead",
@@ -161,6 +166,12 @@ def test_each_fault_is_a_row_with_a_remedy(
     assert any(words in row["words"] for row in bad), found
     assert all(row["remedy"] for row in bad)
     assert any(row["state"] == ("fail" if code else "warn") for row in bad)
+
+
+def test_the_controller_is_asked_where_a_person_has_forwarded_its_port(cluster: Plane) -> None:
+    _, found = examined(cluster, "--server", "http://127.0.0.1:1")
+    assert [row["check"] for row in found if row["state"] == "fail"] == ["controller"]
+    assert "http://127.0.0.1:1/api/status" in found[-1]["words"]
 
 
 def test_when_the_api_server_cannot_be_reached_that_is_the_only_row(cluster: Plane) -> None:

@@ -13,7 +13,8 @@ from autoscaler.cli.main import app
 from autoscaler.record.batch import BatchTold
 from tests.cli.plane import Plane, plane
 from tests.record.batches import BIG, TOLD, Book
-from tests.web.test_live import Controller
+from tests.record.test_board import AIM, step
+from tests.web.test_live import CHAT, Controller
 
 run = CliRunner().invoke
 
@@ -81,6 +82,35 @@ def test_a_gang_and_a_queue_are_explained(cluster: Plane) -> None:
 
 
 def test_what_is_not_there_is_said_in_the_controllers_words(cluster: Plane) -> None:
-    assert asked(cluster, "explain", "job/nobody") == (
-        1, "", "error: job/nobody is no batch work that a BatchQueue is named by; /api/batch lists what is\n",
-    )  # fmt: skip
+    code, out, err = asked(cluster, "explain", "job/nobody")
+    assert (code, out) == (1, "")
+    assert err == (
+        "error: job/nobody is no batch work that a BatchQueue is named by; /api/batch lists what is; if a workload in "
+        "namespace job is meant, add --kind workload\n"
+    )
+    code, _, err = asked(cluster, "explain", "job/lab/nobody")
+    assert (code, "--kind" in err) == (1, False), "no workload is named like that"
+
+
+def test_a_namespace_called_like_a_kind_of_work_is_meant_where_that_is_said(cluster: Plane) -> None:
+    cluster.controller.workloads = {"job/big": CHAT}
+    cluster.controller.board.stepped(step(100.0, workload="job/big"), AIM, 100.2)
+    assert "would start with: 8 more free units" in asked(cluster, "explain", "job/big")[1]
+    code, out, _ = asked(cluster, "explain", "job/big", "--kind", "workload")
+    assert (code, "job/big" in out, "would start with" in out) == (0, True, False)
+    for kind, name in (("job", "big"), ("job", "lab/big"), ("batchqueue", "vision")):
+        assert asked(cluster, "explain", name, "--kind", kind)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("big", "pod", "error: --kind 'pod': give one of workload, warmpool, batchqueue, job"),
+        ("big", "workload", "error: big: --kind workload takes NAMESPACE/NAME"),
+        ("lab/chat", "warmpool", "error: lab/chat: --kind warmpool takes NAME"),
+        ("a/b/c", "job", "error: a/b/c: --kind job takes NAMESPACE/NAME or NAME"),
+    ],
+)
+def test_a_kind_that_cannot_be_is_refused_with_what_can(cluster: Plane, name: str, kind: str, words: str) -> None:
+    code, out, err = asked(cluster, "explain", name, "--kind", kind)
+    assert (code, out, err.startswith(words)) == (2, "", True)
