@@ -100,7 +100,7 @@ class Books:
         self.acts = True
         """Whether what is decided is carried out: else nobody who runs is judged by when it started."""
         self._around = Around(tree, shapes, {})
-        self._looked: tuple[int, int] = (-1, -1)
+        self._looked: tuple[int, object] = (-1, None)
         self._stale = False
         """Whether pods must be read anew although none changed: somebody gave up what pods still hold."""
 

@@ -1,6 +1,6 @@
 """A cluster in memory behind the real reading of it: Jobs, nodes and pods are objects as the API server shows them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -127,14 +127,13 @@ class BatchPlant:
             "creationTimestamp": "2023-11-14T22:13:20Z",
         }  # fmt: skip
         spec = {"nodeName": node, "containers": [_box(gpus)]}
-        self._feed(
-            self.cluster._on_pod, f"ns/{name}", {"metadata": meta, "spec": spec, "status": {"phase": phase}}, WorkPod
-        )
+        found = {"metadata": meta, "spec": spec, "status": {"phase": phase}}
+        self.cluster._pods._cache.put(msgspec.convert(found, WorkPod, strict=False))
 
     def gone(self, *names: str) -> None:
         """Pods are gone."""
         for name in names:
-            self.cluster._on_pod(Change(f"ns/{name}", self._objects.pop(f"ns/{name}"), None))
+            self.cluster._pods._cache.drop(f"ns/{name}")
 
     def delete(self, name: str) -> None:
         """A Job is gone."""
@@ -167,11 +166,6 @@ class BatchPlant:
         self._objects[f"job/{name}"] = found
         if heard:
             self.cluster._on_job(Change(f"ns/{name}", None, msgspec.convert(found, Job, strict=False)))
-
-    def _feed(self, hear: Callable[[Change[Any]], None], key: str, found: dict[str, Any], kind: type[Any]) -> None:
-        old, new = self._objects.get(key), msgspec.convert(found, kind, strict=False)
-        self._objects[key] = new
-        hear(Change(key, old, new))
 
 
 def _box(gpus: int) -> dict[str, Any]:

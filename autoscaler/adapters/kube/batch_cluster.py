@@ -71,7 +71,7 @@ class BatchCluster:
         self.pods = WorkPods()
         self.queues_version = 0
         """Grows with every change of a queue."""
-        self.nodes_version = 0
+        self._nodes_version = 0
         self._works: dict[str, Work] = {}
         self.works: Mapping[str, Work] = MappingProxyType(self._works)
         """Work by name, live: what is in a queue, and what others manage."""
@@ -112,7 +112,15 @@ class BatchCluster:
 
     def problems(self) -> tuple[str, ...]:
         """What is not known now, and why: without it nothing is admitted."""
-        return tuple(_problem(informer) for informer in self._all() if not _believed(informer))
+        return (*(_problem(informer) for informer in self._all() if not _believed(informer)), *self._somewhere())
+
+    def _somewhere(self) -> Iterator[str]:
+        """Pods that cannot be read and may hold anything anywhere; one whose node was read before is still there."""
+        known = self._pods.items
+        lost = sorted(key for key in self._pods.unread if key not in known or not known[key].spec.node_name)
+        if lost:
+            others = f"; and {len(lost) - 1} more" if len(lost) > 1 else ""
+            yield f"GET {self._pods.path}: {lost[0]} cannot be read: {self._pods.unread[lost[0]].why}{others}"
 
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
@@ -120,6 +128,11 @@ class BatchCluster:
             return next((one.value for one in self._classes.items.values() if one.global_default), 0)
         found = self._classes.items.get(name)
         return None if found is None else found.value
+
+    @property
+    def nodes_version(self) -> object:
+        """Another one after every change of a node, and after one that could not be read."""
+        return self._nodes_version, frozenset(self._nodes.unread)
 
     def shapes_of(self, node: str) -> tuple[str, ...]:
         """The shapes that a node offers."""
@@ -174,7 +187,7 @@ class BatchCluster:
                 nodes.append(
                     NodeSeen(
                         part.name, part.shape, part.units, part.domains, max(0.0, cpu), max(0.0, memory_gib),
-                        cordoned=part.cordoned, ready=part.ready,
+                        cordoned=part.cordoned or part.name in self._nodes.unread, ready=part.ready,
                     )
                 )  # fmt: skip
         return Seen(parts, tuple(nodes), tuple(others))
@@ -224,7 +237,7 @@ class BatchCluster:
             self._parts[change.key] = made
         else:
             del self._parts[change.key]
-        self.nodes_version += 1
+        self._nodes_version += 1
         self._changed()
 
     def _with_held(self, node: str, made: tuple[BatchNode, ...]) -> tuple[BatchNode, ...]:
