@@ -14,9 +14,10 @@ WHY = "Expected `object`, got `str` - at `$.spec.containers[0].resources`"
 def plant_of(**nodes: int) -> BatchPlant:
     """A cluster all of which was read."""
     plant = BatchPlant(nodes)
-    for informer in vars(plant.cluster).values():
-        if isinstance(informer, Informer):
-            informer._settle()
+    for each in vars(plant.cluster).values():
+        for informer in each.values() if isinstance(each, dict) else (each,):
+            if isinstance(informer, Informer):
+                informer._settle()
     assert plant.cluster.problems() == ()
     return plant
 
