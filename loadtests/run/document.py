@@ -16,7 +16,8 @@ from loadtests.run.course import Course
 from loadtests.run.measured import Figures, FloatArray, figures, gpu_hours
 from loadtests.run.predicted import Prediction
 from loadtests.run.scenario import Scaling, Scenario
-from loadtests.run.verdict import GOAL_RATIO, Cause, WhatIf, causes, what_ifs
+from loadtests.run.story import Moment, Shedding, Starts, moments, shedding, starts
+from loadtests.run.verdict import GOAL_RATIO, Cause, WhatIf, causes, late, recommended, what_ifs
 from loadtests.traffic.report import record as traffic_record
 
 SCOPE: Final = "control loop, not GPU"
@@ -67,6 +68,9 @@ class Document:
     """Empty for a run that was cut."""
     causes: Counter[Cause]
     """Seconds in which late requests waited, by what they waited for."""
+    moments: tuple[Moment, ...]
+    shedding: Shedding
+    starts: Starts
     what_ifs: tuple[WhatIf, ...] = ()
     """Where too many were late: what the simulator says would have helped; see `advised`."""
 
@@ -74,6 +78,11 @@ class Document:
     def label(self) -> str:
         """What scales, in words."""
         return LABELS[self.scenario.scaling]
+
+    @property
+    def recommended(self) -> WhatIf | None:
+        """What would have done with the fewest GPU-hours; None where nothing was asked for or nothing does."""
+        return recommended(self.what_ifs)
 
     @property
     def cut(self) -> bool:
@@ -86,14 +95,21 @@ def document(scenario: Scenario, path: Path, course: Course, prediction: Predict
     measured = judged(scenario, course)
     whole = course.run.ended == "done"
     fidelity = _fidelity(measured, prediction) if whole and prediction is not None else ()
-    found = causes(scenario, course, _ttft_s(course.run.schedule.due_s, course))
-    return Document(scenario, path.name, course, measured, prediction, fidelity, found)
+    due_s = course.run.schedule.due_s
+    ttft_s = _ttft_s(due_s, course)
+    return Document(
+        scenario, path.name, course, measured, prediction, fidelity, causes(scenario, course, ttft_s),
+        moments(scenario, course, due_s[late(scenario, course, ttft_s)]), shedding(scenario, course),
+        starts(scenario, course),
+    )  # fmt: skip
 
 
 def advised(document: Document, folder: Path) -> Document:
     """The document with what would have helped, where the simulator has what scales and too many were late."""
     few = document.prediction is not None and document.measured.attainment_ratio < GOAL_RATIO
-    return replace(document, what_ifs=tuple(what_ifs(document.scenario, folder))) if few else document
+    if not few:
+        return document
+    return replace(document, what_ifs=tuple(what_ifs(document.scenario, folder, document.starts.most_at_once)))
 
 
 def judged(scenario: Scenario, course: Course) -> Figures:
@@ -126,7 +142,14 @@ def as_json(document: Document) -> dict[str, object]:
         "predicted": None if document.prediction is None else document.prediction.figures.as_json(),
         "fidelity": [{**asdict(row), "held": row.held, "within": row.within} for row in document.fidelity],
         "late_seconds_by_cause": {cause.name.lower(): count for cause, count in document.causes.most_common()},
-        "what_if": [{"change": each.change, **each.figures.as_json()} for each in document.what_ifs],
+        "moments": [{"at_s": round(each.at_s, 2), "what": each.what} for each in document.moments],
+        "shedding": asdict(document.shedding),
+        "starts": asdict(document.starts),
+        "what_if": [
+            {"change": each.change, "recommended": each is document.recommended,
+             "kept_gpu_hours": each.kept_gpu_hours, **each.figures.as_json()}
+            for each in document.what_ifs
+        ],
         "scaler": scaler_use(course),
         "harness": {"cpu_s": round(course.samples[-1].harness_cpu_s, 2) if course.samples else None},
         "traffic": traffic_record(course.run, course.tally),

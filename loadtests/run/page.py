@@ -5,29 +5,27 @@ Enters: a document. Leaves: the page as text. All text from outside is escaped; 
 
 from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from autoscaler.adapters.web.assets import assemble
 from loadtests.bench.machine import machine
+from loadtests.run.charts import content
 from loadtests.run.document import SCOPE, Document, scaler_use
 from loadtests.run.words import (
+    MOMENT_COLUMNS,
+    about_lines,
     apart_text,
-    bottlenecks,
     ended,
     harness,
     notes,
     recovery_text,
     seconds_text,
-    what_if_text,
+    state_texts,
+    why,
 )
-
-BIN_S: Final = 3.0
-"""Width of the bins of the latencies' chart."""
 
 _OWN: Final = Path(__file__).parent
 
@@ -45,10 +43,10 @@ def page(documents: Sequence[Document], command: str) -> str:
         {
             "kind": escape(f"Headroom load test: {SCOPE}"),
             "title": escape(documents[0].scenario.title),
-            "facts": _facts(documents) + f"<p><code>{escape(command)}</code></p>",
+            "facts": _facts(documents) + _about(documents[0]) + f"<p><code>{escape(command)}</code></p>",
             "body": _warning(documents) + _figures(documents) + sections,
             "notes": f'<div class="notes">{told}</div>' if told else "",
-            "content": msgspec.json.encode([_content(each) for each in documents]).decode().replace("<", "\\u003c"),
+            "content": msgspec.json.encode([content(each) for each in documents]).decode().replace("<", "\\u003c"),
             "own.css": (_OWN / "page.css").read_text(encoding="utf-8"),
             "own.js": (_OWN / "page.js").read_text(encoding="utf-8"),
         },
@@ -73,6 +71,10 @@ def _facts(documents: Sequence[Document]) -> str:
     }
     rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
     return f'<dl class="facts">{rows}</dl>'
+
+
+def _about(document: Document) -> str:
+    return f'<p class="about">{escape(document.scenario.about)}</p>' if document.scenario.about else ""
 
 
 def _warning(documents: Sequence[Document]) -> str:
@@ -107,11 +109,13 @@ def _figures(documents: Sequence[Document]) -> str:
 
 
 def _verdict(document: Document) -> str:
-    """What late requests waited for, and what would have helped."""
-    causes = "".join(f"<li>{escape(line)}</li>" for line in bottlenecks(document))
-    helped = "".join(f"<li>{escape(what_if_text(each))}</li>" for each in document.what_ifs)
-    more = f"<h3>What would have helped, as the simulator says</h3><ul>{helped}</ul>" if helped else ""
-    return f'<div class="verdict"><h3>What bound, {escape(document.label)}</h3><ul>{causes}</ul>{more}</div>'
+    """What late requests waited for, what there was against it, and what would have helped."""
+    parts = "".join(
+        f"<h3>{escape(title)}</h3><ul>{''.join(f'<li>{escape(line)}</li>' for line in told)}</ul>"
+        for title, told in about_lines(document)
+        if told
+    )
+    return f'<div class="verdict">{parts}</div>'
 
 
 def _fidelity(document: Document) -> str:
@@ -134,15 +138,36 @@ def _own(document: Document) -> str:
 
 def _run(index: int, document: Document, *, alone: bool) -> str:
     """Charts and decisions of one run."""
-    names = ("load", "replicas", "queue", "ttft", "scaler")
+    shed = ("shed",) if document.shedding.told else ()
     plots = "".join(
-        f'<figure><figcaption class="legend" data-legend="{name}"></figcaption>'
-        f'<div class="plot" data-plot="{name}"></div></figure>'
-        for name in names
+        f'<figure><figcaption class="legend" data-legend="{name}"></figcaption>{_plot(name)}</figure>'
+        for name in ("load", "replicas", "decisions", "queue", "ttft", *shed, "scaler")
     )
     title = "Second by second" if alone else escape(document.label)
-    charts = f'<section class="run" id="run-{index}"><h2>{title}</h2>{plots}{"" if alone else _decisions(document)}'
-    return f"{charts}</section>" + (f"<section>{_decisions(document)}</section>" if alone else "")
+    told = _moments(document) + _decisions(document)
+    charts = f'<section class="run" id="run-{index}"><h2>{title}</h2>{plots}{"" if alone else told}'
+    return f"{charts}</section>" + (f"<section>{told}</section>" if alone else "")
+
+
+def _plot(name: str) -> str:
+    if name == "decisions":
+        return f'<div class="strip" data-strip="{name}"></div><p class="words" data-words="{name}"></p>'
+    return f'<div class="plot" data-plot="{name}"></div>'
+
+
+def _moments(document: Document) -> str:
+    """What happened, in order, beside the state in that second."""
+    if not document.moments:
+        return ""
+    head = "".join(f'<th scope="col">{name}</th>' for name in MOMENT_COLUMNS)
+    rows = "".join(
+        f"<tr><td>{each.at_s:+.1f} s</td><td>{escape(each.what)}</td>"
+        + "".join(f"<td>{escape(text)}</td>" for text in state_texts(each.state))
+        + "</tr>"
+        for each in document.moments
+    )
+    table = f'<table class="moments"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<h2>What happened, and the state then</h2><div class="table" tabindex="0">{table}</div>'
 
 
 def _decisions(document: Document) -> str:
@@ -160,52 +185,7 @@ def _rows(document: Document, lines: Sequence[dict[str, Any]]) -> str:
     began_s = document.course.began_at_s
     rows = "".join(
         f"<tr><td>{line['now_s'] - began_s:+.1f} s</td><td><b>{line['seen_replicas']} → {line['replicas']}</b></td>"
-        f"<td>{escape(line['reason'])}</td><td>{escape(line['text'].partition(': ')[2])}</td></tr>"
+        f"<td>{escape(line['reason'])}</td><td>{escape(why(line))}</td></tr>"
         for line in lines
     )
     return f'<div class="decisions" tabindex="0"><table><tbody>{rows}</tbody></table></div>'
-
-
-def _content(document: Document) -> dict[str, object]:
-    """The charts' numbers, one value a second."""
-    course, told = document.course, document.prediction
-    samples = [sample for sample in course.samples if sample.at_s <= document.scenario.duration]
-    due = course.run.schedule.due_s
-    ready = [] if told is None else told.ready[: len(samples)].tolist()
-    counts = np.bincount(due.astype(np.int64), minlength=round(document.scenario.duration))
-    kept = len(samples)
-    return {
-        "end_s": float(document.scenario.duration),
-        "objective_s": float(document.scenario.policy.ttft),
-        "x": [round(sample.at_s, 2) for sample in samples],
-        "load": [int(count) for count in counts[:kept]] + [0] * max(0, kept - counts.size),
-        **{name: [getattr(sample, name) for sample in samples]
-           for name in ("desired", "ready", "starting", "waiting", "running")},
-        "label": document.label,
-        "predicted": None if told is None else [*ready, *[None] * max(0, kept - len(ready))],
-        "cores": _cores(document),
-        "ttft": _latencies(document),
-    }  # fmt: skip
-
-
-def _cores(document: Document) -> list[float | None]:
-    samples = document.course.samples
-    found: list[float | None] = [None] if samples else []
-    for before, after in pairwise(samples):
-        passed_s = max(after.at_s - before.at_s, 1e-3)
-        found.append(round(max(0.0, after.scaler_cpu_s - before.scaler_cpu_s) / passed_s, 3))
-    return found
-
-
-def _latencies(document: Document) -> dict[str, list[float | None]]:
-    """Time to first token by when the request was due: the middle one, and the worst but one in a hundred."""
-    rows = [row for row in document.course.requests if row.ttft_s is not None and not row.failure]
-    bins: dict[int, list[float]] = {}
-    for row in rows:
-        bins.setdefault(int(row.due_s / BIN_S), []).append(row.ttft_s or 0.0)
-    order = sorted(bins)
-    return {
-        "x": [round((at + 0.5) * BIN_S, 2) for at in order],
-        "p50": [round(float(np.percentile(bins[at], 50)), 3) for at in order],
-        "p99": [round(float(np.percentile(bins[at], 99)), 3) for at in order],
-    }

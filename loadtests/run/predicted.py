@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.core.params import Params, Slo
+from autoscaler.core.params import KnownEvent, Params, Slo
 from autoscaler.core.types import Decision, Readings
 from autoscaler.runtime.triggers import Assumed, contradiction
 from autoscaler.sim.plant import PlantSpec
@@ -58,9 +58,12 @@ class Prediction:
     recovery_s: Span = (0.0, 0.0)
 
 
-def predicted(scenario: Scenario, folder: Path, phases: Sequence[float] = PHASES) -> Prediction:
-    """The run in the middle of those of all phases; `folder` is the scenario's."""
-    runs = [_simulated(scenario, folder, phase * LOOK_S) for phase in phases]
+def predicted(
+    scenario: Scenario, folder: Path, phases: Sequence[float] = PHASES, events: tuple[KnownEvent, ...] = ()
+) -> Prediction:
+    """The run in the middle of those of all phases; `folder` is the scenario's. `events` are known to the policy, in
+    seconds from the start of the load."""
+    runs = [_simulated(scenario, folder, phase * LOOK_S, events) for phase in phases]
     each = np.array([_judged(one.figures) for one in runs])
     middle, least, most = np.median(each, axis=0), each.min(axis=0), each.max(axis=0)
     width = np.maximum(most - least, 1e-9)
@@ -73,7 +76,7 @@ def _judged(figures: Figures) -> tuple[float, float, float]:
     return figures.gpu_hours.total, figures.attainment_ratio, figures.recovery_s or 0.0
 
 
-def _simulated(scenario: Scenario, folder: Path, later_s: float) -> Prediction:
+def _simulated(scenario: Scenario, folder: Path, later_s: float, events: tuple[KnownEvent, ...]) -> Prediction:
     """One run whose load begins `later_s` after pages were read."""
     schedule, policy = scenario.schedule(), scenario.policy
     due_s = schedule.due_s + later_s
@@ -92,7 +95,10 @@ def _simulated(scenario: Scenario, folder: Path, later_s: float) -> Prediction:
         max_replicas=policy.max_replicas, seed=scenario.seed,
     )  # fmt: skip
     params = Params(
-        min_replicas=policy.min_replicas, max_replicas=policy.max_replicas, slo=Slo(ttft_s=float(policy.ttft))
+        min_replicas=policy.min_replicas,
+        max_replicas=policy.max_replicas,
+        slo=Slo(ttft_s=float(policy.ttft)),
+        events=tuple(replace(event, from_s=event.from_s + later_s) for event in events),
     )
     serving = RequestServing(profile, traffic, routing="pods", seed=scenario.seed)
     done = run(traffic, spec, RecordedPolicy(params, LOOK_S, contradicts=_contradicts), serving=serving)

@@ -3,9 +3,12 @@
 Enters: figures or a whole document. Leaves: lines of text.
 """
 
+from typing import Any, Final
+
 from loadtests.run.document import SCOPE, Document, Fidelity, scaler_use
 from loadtests.run.measured import Figures
-from loadtests.run.verdict import WhatIf
+from loadtests.run.verdict import GOAL_RATIO, Cause, Remedy, WhatIf, recommended
+from loadtests.run.watched import Sample
 from loadtests.traffic.report import doubts
 
 
@@ -35,9 +38,43 @@ def lines(document: Document) -> list[str]:
         last = course.samples[-1]
         found.append(f"harness   {harness(document)} over {last.at_s:.0f} s")
     found += [f"bottleneck {line}" for line in bottlenecks(document)]
+    found += [f"warm      {warm_text(document)}", f"shedding  {shedding_text(document)}"]
     found += [f"what if   {what_if_text(each)}" for each in document.what_ifs]
+    found += [f"recommend {line}" for line in recommendation(document)]
     found += [fidelity_text(row) for row in document.fidelity]
     return [*found, *(f"note: {note}" for note in notes(document))]
+
+
+NO_SHARE: Final = 0.005
+"""A share of the load that is none."""
+
+MOMENT_COLUMNS: Final = (
+    "Time", "What happened", "Asked for", "Ready", "Starting", "Leaving", "Waiting", "In a batch", "KV", "To shed",
+)  # fmt: skip
+
+
+def state_texts(state: Sample) -> list[str]:
+    """A second's state, as `MOMENT_COLUMNS` from the third on have it."""
+    signal = state.signal
+    if signal is None:
+        shed = "–"
+    elif signal.shed_ratio is None:
+        shed = signal.state
+    else:
+        shed = f"{100 * signal.shed_ratio:.0f} %"
+    counts = (state.desired, state.ready, state.starting, state.leaving, state.waiting, state.running)
+    return [*(str(count) for count in counts), f"{100 * state.kv_used_ratio:.0f} %", shed]
+
+
+def about_lines(document: Document) -> list[tuple[str, list[str]]]:
+    """What bound, what there was against it, and what would have helped; each with its title."""
+    return [
+        (f"What bound, {document.label}", bottlenecks(document)),
+        ("Warm capacity", [warm_text(document)]),
+        ("Shedding", [shedding_text(document)]),
+        ("What would have helped, as the simulator says", [what_if_text(each) for each in document.what_ifs]),
+        ("Recommended", recommendation(document)),
+    ]
 
 
 def notes(document: Document) -> list[str]:
@@ -62,7 +99,57 @@ def what_if_text(each: WhatIf) -> str:
     """One answer of the simulator."""
     told = each.figures
     late = "" if told.recovery_s is None else f", recovery {told.recovery_s:.0f} s"
-    return f"{each.change}: {100 * told.attainment_ratio:.1f} % in time, {told.gpu_hours.total:.3f} GPU-hours{late}"
+    kept = f" and at most {each.kept_gpu_hours:.3f} to keep them warm" if each.kept_gpu_hours else ""
+    hours = f"{told.gpu_hours.total:.3f} GPU-hours{kept}"
+    return f"{each.change}: {100 * told.attainment_ratio:.1f} % in time, {hours}{late}"
+
+
+def warm_text(document: Document) -> str:
+    """What was kept warm, and what starts took instead."""
+    told, most_s = document.starts, document.scenario.engine.warm_up_s
+    found = ["none was kept, as a run has no warm pool"]
+    if told.ready_at_onset is not None:
+        found.append(f"{told.ready_at_onset} replicas served when the load rose")
+    if told.took_s:
+        span = f"{told.took_s[0]:.1f} to {told.took_s[-1]:.1f} s"
+        found.append(f"{len(told.took_s)} starts took {span} from the pod to readiness (the scenario: {most_s:g} s)")
+    return "; ".join(found)
+
+
+def shedding_text(document: Document) -> str:
+    """What gateways were told."""
+    told = document.shedding
+    if not told.told:
+        return f"not signalled: {document.label} has no word for gateways"
+    asked = f"; unknown in {told.unknown_s} s" if told.unknown_s else ""
+    if told.from_s is None or told.to_s is None:
+        return f"not signalled: demand fitted in {told.of_s - told.unknown_s} of {told.of_s} s{asked}"
+    share = f"at most {100 * told.most_ratio:.0f} % of the load to shed"
+    if told.most_ratio < NO_SHARE:
+        share = "no share of the load to shed, as the rate was served and only the queue was too long"
+    when = f"signalled in {told.overloaded_s} of {told.of_s} s, from {told.from_s:.0f} to {told.to_s:.0f} s"
+    short = f"at most {told.most_deficit} replicas short"
+    return f"{when}: {share}, {short}{asked}; no gateway takes part, so everything was sent all the same"
+
+
+def recommendation(document: Document) -> list[str]:
+    """What to change before the next time, from what was recorded and what the simulator says of it."""
+    if not document.what_ifs:
+        return []
+    best, longest = document.recommended, next(iter(document.causes.most_common(1)), None)
+    found = []
+    if longest is not None and longest[0] in {Cause.SILENT, Cause.COMPUTE}:
+        found.append("look at the engine and at what is before it: late requests mostly did not wait for a replica")
+    if best is None:
+        found.append(f"none of these reaches {100 * GOAL_RATIO:.0f} % in time; raise max-replicas, or shed")
+    else:
+        found.append(f"{best.change}, the cheapest of these that reaches {100 * GOAL_RATIO:.0f} % in time")
+        if best.remedy is Remedy.FORECAST:
+            others = [each for each in document.what_ifs if each.remedy not in {None, Remedy.FORECAST}]
+            blind = recommended(others)
+            if blind is not None:
+                found.append(f"where the rise cannot be foreseen: {blind.change}")
+    return found
 
 
 def ended(document: Document) -> str:
@@ -71,6 +158,11 @@ def ended(document: Document) -> str:
     if not document.cut:
         return f"the whole {whole_s:g} s"
     return f"cut after {course.end_s - course.start_s:.0f} s of {whole_s:g} s ({course.run.ended})"
+
+
+def why(line: dict[str, Any]) -> str:
+    """A decision's reason in words, without the name of the only workload."""
+    return str(line["text"]).partition(": ")[2]
 
 
 def moves(document: Document) -> int:

@@ -114,13 +114,16 @@ def test_what_would_have_helped_is_told_where_too_many_were_late(
     monkeypatch.setattr(verdict, "PHASES", (0.0,))
     assert advised(judged(scenario), DOUBLING.parent).what_ifs == ()
     found = advised(judged(scenario, late_s=(50.0, 70.0)), DOUBLING.parent)
-    as_it_was, pool, floor = found.what_ifs
-    assert sum(line.startswith("what if") for line in lines(found)) == 3
+    as_it_was, pool, floor, forecast = found.what_ifs
+    assert sum(line.startswith("what if") for line in lines(found)) == 4
     assert "What would have helped" in page([found], "")
     assert as_it_was.change == "as it was, by fewer readings than the prediction"
-    assert pool.change == "a warm pool: a start is only its last stage, graphs, 5 s"
+    assert pool.change == "a warm pool of 2, as many as were starting at once: a start is only graphs, 5 s"
     assert floor.change.startswith("a floor of ")
     assert floor.figures.attainment_ratio >= 0.99
+    assert pool.kept_gpu_hours == pytest.approx(2 * 150 / 3600)
+    assert forecast.change == f"a forecast that asks for {forecast.change.split()[5]} replicas 21 s before the rise"
+    assert forecast.figures.attainment_ratio >= 0.99
     assert pool.figures.gpu_hours.warming < as_it_was.figures.gpu_hours.warming
 
 
@@ -201,6 +204,8 @@ def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scen
     assert "2 → 4 &lt;b&gt;because" in text
     assert "<b>because" not in text
     assert "http://" not in text.split("<script>")[0]
+    assert record["shedding"]["told"] is False
+    assert [each["what"] for each in record["moments"]][:2] == ["2 → 4 asked for: BACKLOG", "the load rises"]
 
 
 def test_the_page_of_a_comparison_names_all_that_scaled_and_how_far_each_came(scenario: Scenario) -> None:
