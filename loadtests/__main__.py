@@ -6,6 +6,7 @@ import sys
 NAMES = {
     "bench": "one of the benchmarks; without a name, their list",
     "batch": "batch admission beside bounds: recorded and drawn jobs under several policies, packing, sharing",
+    "burst": "two bursts of replicas that land on warm nodes of real Karpenter, with the stage clock of it",
     "compare": "one scenario scaled by Headroom, and by KEDA and HPA on the length of the queue, side by side",
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",

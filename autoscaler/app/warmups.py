@@ -38,6 +38,9 @@ NEW_NODE_S: Final = 60.0
 """A node made up to so long before a pod was made for it: Karpenter launches for the pods of a batch window (10 s) and
 nodes take longer than that to register."""
 
+PLACED_S: Final = 5.0
+"""A pod that was placed within this has waited for no node, however young the one is that it was given."""
+
 PRODUCT: Final = "nvidia.com/gpu.product"
 
 LOG: Final = structlog.get_logger("headroom")
@@ -141,6 +144,7 @@ class WarmUps:
         uid = pod.metadata.uid
         pull, node = self._pulls.get(uid), self._cluster.node(pod.spec.node_name)
         placed, _, placed_at = condition(pod, "PodScheduled")
+        placed_s = _epoch_s(placed_at) if placed else None
         started = [c.state.running.started_at for c in pod.status.container_statuses if c.state.running is not None]
         begun = [at.timestamp() for at in started if at is not None]
         all_run = len(begun) == len(pod.spec.containers) > 0
@@ -149,11 +153,11 @@ class WarmUps:
             kind=Kind(
                 self._content(pod),
                 self._shape(pod, node),
-                _is_new(node, created),
+                _is_new(node, created, placed_s),
                 pull is not None and pull.was_present,
             ),
             created_s=created,
-            scheduled_s=_epoch_s(placed_at) if placed else None,
+            scheduled_s=placed_s,
             pulled_s=None if pull is None else pull.at_s,
             started_s=max(begun) if all_run else None,
             ready_s=serving_since_s(pod),
@@ -247,9 +251,12 @@ def _image(pod: Pod) -> str:
     return "unknown"
 
 
-def _is_new(node: Node | None, created_s: float) -> bool:
-    made = None if node is None else _epoch_s(node.metadata.creation_timestamp)
-    return made is not None and made > created_s - NEW_NODE_S
+def _is_new(node: Node | None, created_s: float, placed_s: float | None) -> bool:
+    made_s = None if node is None else _epoch_s(node.metadata.creation_timestamp)
+    if made_s is None or placed_s is None:
+        return False
+    waited = placed_s - created_s > PLACED_S
+    return made_s > created_s or (waited and made_s > created_s - NEW_NODE_S)
 
 
 def _epoch_s(at: datetime | None) -> float | None:

@@ -222,6 +222,16 @@ async def test_starts_of_a_model_are_kept_apart_by_the_state_of_the_node() -> No
     assert warmups.started("prod/chat") == Started((63.0, 64.0), ())
 
 
+@pytest.mark.parametrize(("placed_s", "new"), [(2.0, False), (20.0, True)], ids=["warmed by a slot", "made for it"])
+async def test_a_young_node_was_made_for_a_pod_that_waited_for_it(placed_s: float, new: bool) -> None:
+    """A warm slot gives its place up within a second or two; a node that comes takes longer."""
+    warmups = measuring(made=NOON - timedelta(seconds=30))
+    one = pod("a", scheduled_s=placed_s, started_s=30, ready_s=60)
+    warmups.on_pod(Change("prod/a", None, one))
+    (told,) = warmups.measured({"prod/a": one})
+    assert ("on a new node" in told) == new
+
+
 async def test_two_models_that_share_an_image_do_not_share_their_starts() -> None:
     names = {"name": "chat"}
     warmups = measuring(model=lambda _: names["name"])

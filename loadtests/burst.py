@@ -1,0 +1,207 @@
+"""`loadtests burst`: two bursts of replicas on a warm pool of real Karpenter, and the stage clock of it, recorded.
+
+Enters: how many replicas at once. Leaves: when each was ordered, on a node and ready, whether that node had been warm,
+what the controller had said of the next start, and its stage clock, printed and as JSON. Nodes, images, weights and
+engines are KWOK's: how long they take is an input of the run. What is real is who does what, in which order, and that
+what was measured of the first burst foretells the second. The bursts are orders given by hand.
+"""
+
+import argparse
+import json
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from autoscaler.cli.output import check_writable, write_together
+from autoscaler.errors import HeadroomError, InputError
+from loadtests.bench.machine import machine
+from tests.capacity.karpenter import STAGES, Karpenter, node_pool
+from tests.capacity.pools import SETTINGS, Pool
+from tests.cluster.conftest import CONFIG, install
+from tests.cluster.controller import Controller
+from tests.cluster.manifests import deployment
+from tests.cluster.plane import Plane
+from tests.cluster.processes import wait_for
+from tests.cluster.scene import apply_file
+from tests.real import parts
+
+NAME: Final = "chat"
+NAMESPACE: Final = "serving"
+WORKLOAD: Final = f"{NAMESPACE}/{NAME}"
+GPUS: Final = 8
+"""Of a node, of a slot and of a replica."""
+
+SLACK_S: Final = 240.0
+"""How long anything may take on a loaded machine."""
+
+MERGE: Final = "application/merge-patch+json"
+INPUTS: Final = {"gpus-after": "4s", "start-after": "1s", "ready-after": "3s"}
+"""What KWOK makes nodes and engines take; an image and weights take half a second each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of a burst; seconds from its order to its node and to readiness, as Kubernetes tells them."""
+
+    name: str
+    node: str
+    node_was_warm: bool
+    placed_s: float
+    ready_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Replicas that were ordered at once, and what the controller said of the next start before and after."""
+
+    said_before: str
+    replicas: tuple[Replica, ...]
+    said_after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a run found."""
+
+    bursts: tuple[Burst, ...]
+    stage_clock: tuple[str, ...]
+    """As `headroom explain` prints it, of the pool and of the workload."""
+
+
+def record(folder: Path, count: int, say: Callable[[str], None]) -> Record:
+    """Run it in `folder`; AssertionError with what was waited for where something does not come about."""
+    say("starting the control plane and Karpenter")
+    with Plane(folder, nodes=0, stages=[STAGES], manager_flags=["--controllers", "podgc"]) as plane:
+        install(plane)
+        apply_file(plane, CONFIG / "rbac" / "warm-pools")
+        plane.kubectl("create", "namespace", NAMESPACE)
+        with Karpenter(plane) as karpenter, Controller(plane, **SETTINGS) as controller:
+            controller.wait_leading(SLACK_S)
+            gpus = {"gpus-after": INPUTS["gpus-after"]}
+            karpenter.plane.apply(node_pool("gpu", stages=gpus, startup_taints=["readiness.k8s.io/gpu"]))
+            pool = Pool(plane, NAME, ("h100", "gpu"), minSlots=count, maxSlots=count)
+            plane.apply(_service())
+            bursts: list[Burst] = []
+            for ordered in (count, 2 * count):
+                say(f"waiting for {count} warm slots")
+                _wait_warm(pool, count)
+                say(f"burst {len(bursts) + 1}: {count} replicas")
+                bursts.append(_burst(plane, controller, pool, ordered))
+            _wait_warm(pool, count)
+            return Record(tuple(bursts), tuple(_stage_clock(controller)))
+
+
+def lines(found: Record) -> Iterator[str]:
+    """A record for people."""
+    for number, burst in enumerate(found.bursts, start=1):
+        warm = sum(replica.node_was_warm for replica in burst.replicas)
+        placed = ", ".join(f"{replica.placed_s:.0f} s" for replica in burst.replicas)
+        ready = ", ".join(f"{replica.ready_s:.0f} s" for replica in burst.replicas)
+        yield f"burst {number}: {warm} of {len(burst.replicas)} replicas on warm nodes, there after {placed}"
+        yield f"  ready after {ready}"
+        yield f"  said before: {burst.said_before or 'nothing'}"
+        yield f"  said after:  {burst.said_after or 'nothing'}"
+    yield "the stage clock:"
+    yield from (f"  {line}" for line in found.stage_clock)
+
+
+def main(arguments: list[str]) -> int:
+    """Run, print, write; 0 where every replica found a warm node, 1 where not, 2 for unusable arguments."""
+    parser = argparse.ArgumentParser(prog="loadtests burst", allow_abbrev=False, description=__doc__)
+    parser.add_argument("--replicas", type=int, default=2, metavar="N", help="replicas of a burst (1..8), by default 2")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    given = parser.parse_args(arguments)
+    try:
+        _check(given)
+        with tempfile.TemporaryDirectory(prefix="headroom-burst-") as folder:
+            found = record(Path(folder), given.replicas, lambda words: print(words, file=sys.stderr, flush=True))
+    except HeadroomError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except AssertionError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(lines(found)))
+    if given.json is not None:
+        command = shlex.join(["python3", "dev.py", "loadtests", "burst", *arguments])
+        told = {"loadtest": "burst", "command": command, "machine": machine(), "inputs": INPUTS, **asdict(found)}
+        write_together({given.json: json.dumps(told, indent=1, allow_nan=False) + "\n"})
+    return 0 if all(replica.node_was_warm for burst in found.bursts for replica in burst.replicas) else 1
+
+
+def _check(given: argparse.Namespace) -> None:
+    """InputError where it cannot be run as it is asked for."""
+    if not 1 <= given.replicas <= 8:
+        raise InputError(f"--replicas: {given.replicas} is out of range; it must be 1..8")
+    check_writable([given.json] if given.json is not None else [])
+    lacking = parts.missing((*parts.CONTROL_PLANE, "karpenter"))
+    if lacking is not None:
+        raise InputError(lacking)
+
+
+def _service() -> dict[str, Any]:
+    """A service that is watched and not scaled, whose image is on every warm node."""
+    stages = {"image": "present", "start-after": INPUTS["start-after"], "ready-after": INPUTS["ready-after"]}
+    said = {"headroom.dev/scale": "true", "headroom.dev/mode": "Shadow", "headroom.dev/max-replicas": "32"}
+    made = deployment(NAMESPACE, NAME, 8000, replicas=0, annotations=said, stages=stages, gpus=GPUS)
+    made["spec"]["template"]["spec"] |= {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
+    return made
+
+
+def _burst(plane: Plane, controller: Controller, pool: Pool, ordered: int) -> Burst:
+    """Order so many replicas in all, and wait for the new ones to be ready."""
+    before, warm = {pod["metadata"]["uid"] for pod in _pods(plane)}, {slot["spec"]["nodeName"] for slot in pool.slots}
+    said = _said(controller)
+    plane.call(
+        "PATCH", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}", {"spec": {"replicas": ordered}}, MERGE
+    )
+    wait_for(lambda: sum(map(_is_ready, _pods(plane))) == ordered, SLACK_S, f"{ordered} ready replicas", every_s=0.2)
+    new = [pod for pod in _pods(plane) if pod["metadata"]["uid"] not in before]
+    found = tuple(sorted((_replica(pod, warm) for pod in new), key=lambda replica: (replica.ready_s, replica.name)))
+    wait_for(lambda: _said(controller) not in {"", said}, SLACK_S, "a word on the next start", every_s=0.5)
+    return Burst(said, found, _said(controller))
+
+
+def _wait_warm(pool: Pool, count: int) -> None:
+    """A status may be as old as the slots that a burst has just taken: these have to be there themselves."""
+    ready = lambda: sum(map(_is_ready, pool.slots)) == pool.warm == count  # noqa: E731 - one expression, named
+    wait_for(ready, SLACK_S, f"{count} warm slots", every_s=0.2)
+
+
+def _pods(plane: Plane) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = plane.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+    return items
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+
+
+def _replica(pod: dict[str, Any], warm: set[str]) -> Replica:
+    meta, node = pod["metadata"], pod["spec"]["nodeName"]
+    ended = {c["type"]: datetime.fromisoformat(c["lastTransitionTime"]) for c in pod["status"]["conditions"]}
+    began = datetime.fromisoformat(meta["creationTimestamp"])
+    placed_s, ready_s = ((ended[kind] - began).total_seconds() for kind in ("PodScheduled", "Ready"))
+    return Replica(meta["name"], node, node in warm, placed_s, ready_s)
+
+
+def _said(controller: Controller) -> str:
+    """What the controller says of the next start; empty while it says nothing."""
+    told = re.search(r"(the next start takes .*|how long the next start .*)", _explained(controller))
+    return "" if told is None else told[1]
+
+
+def _stage_clock(controller: Controller) -> Iterator[str]:
+    """What it measured, of slots and of replicas."""
+    text = f"{controller.get(f'/api/pools/{NAME}')['explained']}\n{_explained(controller)}"
+    yield from (said[1] for said in re.finditer(r"((?:a slot on|cold start,|the next start takes) .*)", text))
+
+
+def _explained(controller: Controller) -> str:
+    return str(controller.get(f"/api/explain/{WORKLOAD}")["text"])
