@@ -78,6 +78,14 @@ def _lws() -> str | None:
     return None if found else "LeaderWorkerSet's Go module is not downloaded (python3 dev.py parts lws)"
 
 
+def _jobset() -> str | None:
+    lacking = _control_plane() or parts.missing(("jobset",))
+    if lacking:
+        return lacking
+    found = parts.source("jobset", parts.JOBSET_MODULE)
+    return None if found else "JobSet's Go module is not downloaded (python3 dev.py parts jobset)"
+
+
 def _kubernetes_module() -> str | None:
     found = parts.source("kubernetes", parts.KUBERNETES_MODULE)
     return None if found else "Kubernetes' Go module is not downloaded (python3 dev.py parts kubernetes)"
@@ -111,6 +119,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "control-plane": _control_plane,
     "faketime": _faketime,
     "go": _go,
+    "jobset": _jobset,
     "karpenter": _karpenter,
     "keda": _keda,
     "keda-module": _keda_module,

@@ -15,6 +15,7 @@ from typing import Final
 from autoscaler.api.annotations import PREFIX
 from autoscaler.api.faults import shown
 from autoscaler.core.batch.gangs import MAX_PODS
+from autoscaler.core.batch.reasons import BatchReason
 
 QUEUE: Final = PREFIX + "queue"
 """Label: the BatchQueue that the work waits in."""
@@ -64,6 +65,8 @@ class WorkFinding:
     remedy: str
     stops: bool = True
     """Whether the work is refused for it; else it counts as if it were not there."""
+    code: str = BatchReason.ABSURD.name
+    """For which reason it is refused."""
 
     @property
     def words(self) -> str:

@@ -268,7 +268,7 @@ class Books:
 
     def _gang(self, work: Work) -> Gang | None:
         priority = self.cluster.priority(work.priority_class)
-        gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority))
+        gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority, holds=self.cluster.holds))
         if isinstance(gang, Bug):
             gang = Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
         if isinstance(gang, Unfit):

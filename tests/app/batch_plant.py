@@ -138,7 +138,7 @@ class BatchPlant:
     def delete(self, name: str) -> None:
         """A Job is gone."""
         self._objects.pop(f"job/{name}")
-        self.cluster._on_job(Change(f"ns/{name}", Job(), None))
+        self.cluster.on_work("Job", Change(f"ns/{name}", Job(), None))
 
     def work(self, name: str) -> Work:
         """A Job as it is read."""
@@ -165,7 +165,7 @@ class BatchPlant:
         name = found["metadata"]["name"]
         self._objects[f"job/{name}"] = found
         if heard:
-            self.cluster._on_job(Change(f"ns/{name}", None, msgspec.convert(found, Job, strict=False)))
+            self.cluster.on_work("Job", Change(f"ns/{name}", None, msgspec.convert(found, Job, strict=False)))
 
 
 def _box(gpus: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ PLAN = [Put("n", "h100", 0, 1)]
 
 async def test_a_start_is_one_patch_that_no_other_version_takes() -> None:
     server = Server()
-    done = await writer(server).admit(work(), PLAN, ["host"], ["nvidia.com/gpu"])
+    done = await writer(server).admit(work(), PLAN, {"n": "host"}, ["nvidia.com/gpu"])
     assert done.work is not None
     assert (done.became, done.work.suspended, done.work.generation) == (Became.DONE, False, 2)
     [(path, changes)] = server.sent
@@ -86,7 +86,7 @@ async def test_what_its_author_wrote_is_kept_beside_and_a_taint_that_is_put_up_w
     server = Server()
     theirs = {"podAffinity": {"x": 1}}
     given = work(affinity=theirs, tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
-    await writer(server).admit(given, PLAN, ["host"], ["nvidia.com/gpu"])
+    await writer(server).admit(given, PLAN, {"n": "host"}, ["nvidia.com/gpu"])
     by_path = {change["path"]: change["value"] for change in server.sent[0][1]}
     assert by_path["/metadata/annotations"]["headroom.dev/affinity"] == '[{"podAffinity":{"x":1}}]'
     assert by_path["/spec/template/spec/affinity"]["podAffinity"] == {"x": 1}
@@ -97,7 +97,7 @@ async def test_a_toleration_of_its_author_is_never_written_over_and_ours_stands_
     """A part that is not read, such as tolerationSeconds, would be lost with the list."""
     server = Server()
     given = work(tolerations=[{"key": "nvidia.com/gpu", "operator": "Equal", "value": "a", "tolerationSeconds": 9}])
-    await writer(server).admit(given, PLAN, ["host"], ["nvidia.com/gpu"])
+    await writer(server).admit(given, PLAN, {"n": "host"}, ["nvidia.com/gpu"])
     at = "/spec/template/spec/tolerations"
     assert [change for change in server.sent[0][1] if change["path"].startswith(at)] == [
         {"op": "add", "path": f"{at}/-", "value": {"key": "nvidia.com/gpu", "operator": "Exists"}}
@@ -108,7 +108,7 @@ async def test_nothing_is_sent_without_the_lead() -> None:
     server = Server()
     server.allowed = False
     done = [
-        await writer(server).admit(work(), PLAN, ["host"], []),
+        await writer(server).admit(work(), PLAN, {"n": "host"}, []),
         await writer(server).stop(work(suspend=False)),
         await writer(server).status("team", {}),
     ]

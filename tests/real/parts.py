@@ -24,6 +24,7 @@ KUBERNETES_MODULE = "k8s.io/kubernetes"
 KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
 LWS_MODULE = "sigs.k8s.io/lws"
+JOBSET_MODULE = "sigs.k8s.io/jobset"
 KARPENTER = "1.14.0"
 KARPENTER_MODULE = "sigs.k8s.io/karpenter"
 VERSION = "k8s.io/component-base/version"
@@ -64,6 +65,7 @@ PARTS = {
         ("main.go",),
     ),
     "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
+    "jobset": Part("jobset", {"jobset-controller": JOBSET_MODULE}),
 }
 CONTROL_PLANE = ("etcd", "kubernetes", "kwok")
 

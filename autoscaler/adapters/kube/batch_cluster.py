@@ -9,14 +9,16 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
-from autoscaler.adapters.kube.batch_objects import BatchQueueObject, Job, WorkPod
+from autoscaler.adapters.kube.batch_objects import BatchQueueObject, PolicyBinding, WorkPod
 from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
-from autoscaler.adapters.kube.batch_work import Work, gang_name, of_job
+from autoscaler.adapters.kube.batch_work import HOLDS, Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_objects import PriorityClass
@@ -35,6 +37,8 @@ BELIEVED_S: Final = 5.0
 """What was read is believed for so long after the server stopped answering."""
 
 TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
+SELDOM: Final = InformerTimes(absent_s=15.0, backoff=BackoffBounds(cap_s=15.0))
+"""Of what a cluster need not have, or let be read: whether it has it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,12 @@ class BatchCluster:
         self._parts: dict[str, tuple[BatchNode, ...]] = {}
         root = f"/apis/{GROUP}/{VERSION}"
         self._queues: Informer[BatchQueueObject] = self._follow(f"{root}/batchqueues", BatchQueueObject, self._on_queue)
-        self._jobs: Informer[Job] = self._follow("/apis/batch/v1/jobs", Job, self._on_job)
+        self._kinds: dict[str, Informer[Any]] = {
+            name: self._follow(kind.path, kind.form, partial(self.on_work, name), TIMES if kind.is_needed else SELDOM)
+            for name, kind in KINDS.items()
+        }
+        bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+        self._bindings: Informer[PolicyBinding] = self._follow(bindings, PolicyBinding, self._on_binding, SELDOM)
         self._pods: Informer[WorkPod] = self._follow("/api/v1/pods", WorkPod, self._on_pod)
         self._nodes: Informer[Node] = self._follow("/api/v1/nodes", Node, self._on_node)
         self._classes: Informer[PriorityClass] = self._follow(
@@ -94,25 +103,24 @@ class BatchCluster:
     async def run(self) -> None:
         """Follow everything until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in self._all():
+            for informer in (*self._needed(), *self._welcome()):
                 group.create_task(informer.run(), name="batch informer")
 
     async def wait_synced(self) -> None:
         """Return once everything was listed, or is known not to be served, or may not be read."""
-        while any(not informer.synced and not informer.denied for informer in self._all()):
-            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
+        await self._wait(lambda informer: informer.synced)
 
     async def relist(self) -> None:
         """Read everything anew, and return when what is held is what the server had after this call."""
-        wanted = {informer: informer.lists for informer in self._all() if not informer.absent}
-        for informer in wanted:
-            informer.relist()
-        while any(i.lists <= lists and not i.absent and not i.denied for i, lists in wanted.items()):
-            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
+        lists = {informer: informer.lists for informer in (*self._needed(), *self._welcome())}
+        for informer in lists:
+            if not informer.absent:
+                informer.relist()
+        await self._wait(lambda informer: informer.absent or informer.lists > lists[informer])
 
     def problems(self) -> tuple[str, ...]:
         """What is not known now, and why: without it nothing is admitted."""
-        return (*(_problem(informer) for informer in self._all() if not _believed(informer)), *self._somewhere())
+        return (*(_problem(informer) for informer in self._needed() if not _believed(informer)), *self._somewhere())
 
     def _somewhere(self) -> Iterator[str]:
         """Pods that cannot be read and may hold anything anywhere; one whose node was read before is still there."""
@@ -121,6 +129,23 @@ class BatchCluster:
         if lost:
             others = f"; and {len(lost) - 1} more" if len(lost) > 1 else ""
             yield f"GET {self._pods.path}: {lost[0]} cannot be read: {self._pods.unread[lost[0]].why}{others}"
+
+    def unread(self) -> tuple[str, ...]:
+        """The kinds of work that cannot be read now, each with why: others are admitted all the same.
+
+        One that the cluster does not have, or that we have no right to, is none: nobody means us to follow it.
+        """
+        kinds = {name: one for name, one in self._kinds.items() if not KINDS[name].is_needed}
+        return tuple(
+            f"{name}s are not followed: {_problem(one)}"
+            for name, one in kinds.items()
+            if not one.absent and not one.denied and not _believed(one)
+        )
+
+    @property
+    def holds(self) -> bool:
+        """Whether the policy is in force by which pods are held to the nodes that their annotation names."""
+        return any(each.spec.policy_name == HOLDS for each in self._bindings.items.values())
 
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
@@ -142,10 +167,10 @@ class BatchCluster:
         """Whether a node is there, with units of a shape or without."""
         return node in self._nodes.items or node in self._nodes.unread
 
-    def hostnames(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """By which labels pods are held to these nodes; those that are gone are left out."""
-        parts = (self._parts.get(node) for node in dict.fromkeys(nodes))
-        return tuple(mine[0].hostname for mine in parts if mine)
+    def hostnames(self, nodes: Iterable[str]) -> Mapping[str, str]:
+        """By which label pods are held to each of these nodes; those that are gone are left out."""
+        parts = {node: self._parts.get(node) for node in nodes}
+        return {node: mine[0].hostname for node, mine in parts.items() if mine}
 
     def resource_of(self, shape: str) -> str:
         """The extended resource of a shape."""
@@ -211,9 +236,14 @@ class BatchCluster:
         self._touched.update(dict.fromkeys(self._works))
         self._changed()
 
-    def _on_job(self, change: Change[Job]) -> None:
-        name = gang_name("Job", *change.key.split("/", 1))
-        new = None if change.new is None else of_job(change.new, self._clock.now())
+    def _on_binding(self, _: Change[PolicyBinding]) -> None:
+        self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
+        self._changed()
+
+    def on_work(self, kind: str, change: Change[Any]) -> None:
+        """An object of a kind of work came, changed or went."""
+        name = gang_name(kind, *change.key.split("/", 1))
+        new = None if change.new is None else KINDS[kind].read(change.new, self._clock.now())
         held = self._works.get(name)
         if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:
             return  # older than what the server answered to us
@@ -254,11 +284,28 @@ class BatchCluster:
                 parts[old.shape] = replace(new or old, units=units, cordoned=True)
         return tuple(parts.values())
 
-    def _all(self) -> Iterator[Informer[Any]]:
-        yield from (self._queues, self._jobs, self._pods, self._nodes, self._classes)
+    async def _wait(self, is_done: Callable[[Informer[Any]], bool]) -> None:
+        """Wait for all that may be read; for what nothing rests on only as long as it would be believed."""
+        until_s = self._clock.monotonic() + BELIEVED_S
+        while any(not is_done(each) and not each.denied for each in self._needed()) or (
+            self._clock.monotonic() < until_s and any(not is_done(each) and not each.denied for each in self._welcome())
+        ):
+            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
-    def _follow(self, path: str, kind: type[Any], heard: Callable[[Change[Any]], None]) -> Informer[Any]:
-        return Informer(self._api, Resource(path, kind), self._clock, heard, times=TIMES)
+    def _needed(self) -> Iterator[Informer[Any]]:
+        """What nothing is admitted without."""
+        yield from (self._queues, self._pods, self._nodes, self._classes)
+        yield from (each for name, each in self._kinds.items() if KINDS[name].is_needed)
+
+    def _welcome(self) -> Iterator[Informer[Any]]:
+        """What a cluster need not have, or let be read."""
+        yield self._bindings
+        yield from (each for name, each in self._kinds.items() if not KINDS[name].is_needed)
+
+    def _follow(
+        self, path: str, kind: type[Any], heard: Callable[[Change[Any]], None], times: InformerTimes = TIMES
+    ) -> Informer[Any]:
+        return Informer(self._api, Resource(path, kind), self._clock, heard, times=times)
 
 
 def _believed(informer: Informer[Any]) -> bool:

@@ -1,7 +1,8 @@
 """The fields that are read of batch work and of what it runs on; see `objects` for the rules.
 
-Jobs are those of batch/v1. Pods are read here with what they hold and where, and without what serving pods are asked
-for. Affinity is kept as it was written: it is given back whole, with our part added.
+Jobs are those of batch/v1, JobSets those of jobset.x-k8s.io/v1alpha2. Pods are read here with what they hold and where,
+and without what serving pods are asked for. Affinity is kept as it was written: it is given back whole, with our part
+added.
 """
 
 from datetime import datetime
@@ -58,9 +59,9 @@ class WorkPodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class WorkTemplate(msgspec.Struct, frozen=True, gc=False):
-    """The template of a Job's pods."""
+    """The template of a Job's pods; its metadata need not be there."""
 
-    metadata: Meta = Meta()
+    metadata: Meta | None = None
     spec: WorkPodSpec = WorkPodSpec()
 
 
@@ -87,6 +88,64 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+class JobTemplate(msgspec.Struct, frozen=True, gc=False):
+    """What the Jobs of a JobSet shall be."""
+
+    metadata: Meta = Meta()
+    spec: JobSpec = JobSpec()
+
+
+class ReplicatedJob(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Equal Jobs of a JobSet, and what has to happen before they are made."""
+
+    name: str = ""
+    replicas: int = 1
+    template: JobTemplate = JobTemplate()
+    depends_on: tuple[dict[str, Any], ...] = ()
+
+
+class StartupPolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """In which order the Jobs of a JobSet start."""
+
+    startup_policy_order: str = ""
+
+
+class JobSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The Jobs of a JobSet, and whether they may run."""
+
+    suspend: bool = False
+    managed_by: str = ""
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    startup_policy: StartupPolicy = StartupPolicy()
+
+
+class JobSetStatus(msgspec.Struct, frozen=True, gc=False):
+    """How far a JobSet is."""
+
+    conditions: tuple[Said, ...] = ()
+
+
+class JobSet(msgspec.Struct, frozen=True, gc=False):
+    """A JobSet."""
+
+    metadata: Meta = Meta()
+    spec: JobSetSpec = JobSetSpec()
+    status: JobSetStatus = JobSetStatus()
+
+
+class PolicyBindingSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Which policy is in force."""
+
+    policy_name: str = ""
+
+
+class PolicyBinding(msgspec.Struct, frozen=True, gc=False):
+    """That an admission policy which changes objects is in force."""
+
+    metadata: Meta = Meta()
+    spec: PolicyBindingSpec = PolicyBindingSpec()
 
 
 class WorkPodPlace(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
+from autoscaler.adapters.kube.batch_jobsets import JOBSET, JOBSET_NAME
 from autoscaler.adapters.kube.batch_objects import WorkPod
 from autoscaler.adapters.kube.batch_work import gang_name
 from autoscaler.adapters.kube.informer import Change
@@ -99,6 +100,9 @@ def gang_of(meta: Meta) -> str | None:
     owner = next((each for each in meta.owner_references if each.controller), None)
     if owner is None or owner.kind != "Job":
         return None
+    jobset = meta.labels.get(JOBSET_NAME, "")
+    if jobset and owner.name.startswith(f"{jobset}-"):
+        return gang_name(JOBSET, meta.namespace, jobset)
     return gang_name("Job", meta.namespace, owner.name)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
-from autoscaler.adapters.kube.batch_objects import Job, WorkPodSpec, WorkTemplate
+from autoscaler.adapters.kube.batch_objects import Job, JobSpec, WorkPodSpec, WorkTemplate
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.annotations import PREFIX
 from autoscaler.api.batch_work import WorkSays, read_work
@@ -20,6 +20,12 @@ from autoscaler.api.claims import TargetRef
 
 PLACEMENT: Final = PREFIX + "placement"
 """Annotation: where the gang was put, as JSON: nodes, each with its shape and the pods of each set."""
+
+HOSTS: Final = PREFIX + "hosts"
+"""Annotation of a pod: the nodes that it is held to, by their hostnames; a policy of the API server sees to it."""
+
+HOLDS: Final = "headroom-places"
+"""The name of that policy."""
 
 AFFINITY: Final = PREFIX + "affinity"
 """Annotation: the affinity of each pod template as its author wrote it, as JSON; ours is added to it anew each time."""
@@ -77,6 +83,16 @@ _formed: Final = msgspec.json.Decoder(tuple[_Affinity | None, ...])
 
 
 @dataclass(frozen=True, slots=True)
+class Notes:
+    """The annotations of a template whose affinity is nobody's to change: its pods are held by one of them."""
+
+    at: str
+    """Where the template's metadata stand."""
+    kept: Mapping[str, str] | None
+    """None for a template without metadata."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkSet:
     """Equal pods of a piece of work; `at` is where the specification of their template stands in the object."""
 
@@ -84,6 +100,9 @@ class WorkSet:
     pods: int
     template: WorkPodSpec
     asks: PodAsks
+    name: str = ""
+    notes: Notes | None = None
+    """None where its affinity holds the pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +139,11 @@ class Work:
         return self.sets[0].template.priority_class_name if self.sets else ""
 
     @property
+    def is_held_by_notes(self) -> bool:
+        """Whether only a policy of the API server holds its pods to nodes."""
+        return any(each.notes is not None for each in self.sets)
+
+    @property
     def put(self) -> tuple[Put, ...]:
         """Where it was put; empty where nobody wrote it, or where it cannot be read any more."""
         return _read(_puts, self.annotations.get(PLACEMENT, ""))
@@ -127,7 +151,7 @@ class Work:
     @property
     def affinities(self) -> tuple[dict[str, Any] | None, ...]:
         """The affinity of each set as its author wrote it."""
-        if PLACEMENT not in self.annotations:
+        if PLACEMENT not in self.annotations or self.is_held_by_notes:
             return tuple(each.template.affinity for each in self.sets)
         text = self.annotations.get(AFFINITY, "")
         kept: tuple[dict[str, Any] | None, ...] = _read(_affinities, text) if _read(_formed, text) else ()
@@ -142,10 +166,10 @@ def gang_name(kind: str, namespace: str, name: str) -> str:
 def of_job(job: Job, now_s: float) -> Work | None:
     """A Job as a piece of work; None for one that is a part of another, or that nobody put into a queue."""
     meta, spec = job.metadata, job.spec
-    owner = next((each for each in meta.owner_references if each.controller), None)
-    if owner is not None and owner.kind in OWNERS:
+    if is_part(meta):
         return None
-    says, manager = read_work(meta.labels, meta.annotations, now_s), _manager(meta, (spec.template,), spec.managed_by)
+    says = read_work(meta.labels, meta.annotations, now_s)
+    manager = managed_by(meta, (spec.template,), "" if spec.managed_by == JOB_CONTROLLER else spec.managed_by)
     if says is None and not manager:
         return None
     return Work(
@@ -153,32 +177,34 @@ def of_job(job: Job, now_s: float) -> Work | None:
         version=meta.resource_version,
         generation=meta.generation,
         suspend_at="/spec/suspend",
-        created_s=_epoch_s(meta.creation_timestamp) or now_s,
+        created_s=epoch_s(meta.creation_timestamp) or now_s,
         suspended=spec.suspend,
         ended=meta.deletion_timestamp is not None
         or any(each.type in ENDS and each.status == "True" for each in job.status.conditions),
         finished=any(each.type == "Complete" and each.status == "True" for each in job.status.conditions),
         manager=manager,
         says=says,
-        sets=(_set("/spec/template/spec", spec.template, _width(spec.parallelism, spec.completions)),),
+        sets=(WorkSet("/spec/template/spec", width(spec), spec.template.spec, pod_asks(spec.template.spec)),),
         annotations=meta.annotations,
-        started_s=_epoch_s(job.status.start_time),
+        started_s=epoch_s(job.status.start_time),
     )
 
 
-def _width(parallelism: int | None, completions: int | None) -> int:
-    """Pods that run at once."""
-    width = 1 if parallelism is None else parallelism
-    return width if completions is None else min(width, completions)
+def is_part(meta: Meta) -> bool:
+    """Whether an object is a part of other work, and no gang by itself."""
+    return any(each.controller and each.kind in OWNERS for each in meta.owner_references)
 
 
-def _set(at: str, template: WorkTemplate, pods: int) -> WorkSet:
-    return WorkSet(at, pods, template.spec, pod_asks(template.spec))
+def width(spec: JobSpec) -> int:
+    """Pods of a Job that run at once."""
+    most = 1 if spec.parallelism is None else spec.parallelism
+    return most if spec.completions is None else min(most, spec.completions)
 
 
-def _manager(meta: Meta, templates: tuple[WorkTemplate, ...], managed_by: str) -> str:
-    if managed_by not in {"", JOB_CONTROLLER}:
-        return managed_by
+def managed_by(meta: Meta, templates: tuple[WorkTemplate, ...], named: str) -> str:
+    """Who else manages an object: who is `named` in it, Kueue by a label, a scheduler; empty for nobody."""
+    if named:
+        return named
     if any(key.startswith(KUEUE) for key in meta.labels):
         return "Kueue"
     return next(_schedulers(templates), "")
@@ -190,7 +216,8 @@ def _schedulers(templates: tuple[WorkTemplate, ...]) -> Iterator[str]:
             yield SCHEDULERS[template.spec.scheduler_name]
 
 
-def _epoch_s(at: datetime | None) -> float | None:
+def epoch_s(at: datetime | None) -> float | None:
+    """An instant in seconds since 1970; None where there is none."""
     return None if at is None else at.timestamp()
 
 

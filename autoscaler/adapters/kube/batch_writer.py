@@ -2,8 +2,8 @@
 
 Enters: a piece of work as it was last seen, where it goes. Leaves: the object as the server answered, refused with the
 server's words, or unknown. Every patch tests the version it was made for, so that whoever edited the object meanwhile
-is never written over. `may_write` is asked when a request is about to leave. Verbs: patch on jobs, and on the status of
-batchqueues.
+is never written over. `may_write` is asked when a request is about to leave. Verbs: patch on the kinds of work,
+and on the status of batchqueues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
+from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
-from autoscaler.adapters.kube.batch_objects import Job, Toleration
-from autoscaler.adapters.kube.batch_work import AFFINITY, PLACEMENT, Put, Work, WorkSet, of_job
+from autoscaler.adapters.kube.batch_objects import Toleration
+from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.adapters.kube.writing import JSON_PATCH, Requests, decoded
@@ -25,7 +26,7 @@ CALL_S: Final = 10.0
 CHANGED: Final = frozenset({404, 409, 422})
 """The object is not what it was: gone, or another version than the patch was made for."""
 
-_job: Final = msgspec.json.Decoder(Job)
+_decoders: Final = {name: msgspec.json.Decoder(kind.form) for name, kind in KINDS.items()}
 _text: Final = msgspec.json.Encoder()
 
 
@@ -49,17 +50,20 @@ class BatchWriter:
         self._may_write = may_write
 
     async def admit(
-        self, work: Work, puts: Sequence[Put], hostnames: Sequence[str], tolerated: Sequence[str]
+        self, work: Work, puts: Sequence[Put], hostnames: Mapping[str, str], tolerated: Sequence[str]
     ) -> Written:
-        """Let a gang start on these hosts; `tolerated` are keys of taints that its pods shall put up with."""
+        """Let a gang start where it was put, each set on its own nodes.
+
+        `hostnames` are by node; `tolerated` are keys of taints that its pods shall put up with.
+        """
         changes = [
             *self._tests(work, suspended=True),
             {"op": "replace", "path": work.suspend_at, "value": False},
             *_annotate(work, puts),
         ]
-        for each, own in zip(work.sets, work.affinities, strict=True):
-            changes.append({"op": "add", "path": f"{each.at}/affinity", "value": held_to(own, hostnames)})
-            changes += _tolerate(each, tolerated)
+        for at, (each, own) in enumerate(zip(work.sets, work.affinities, strict=True)):
+            hosts = sorted({hostnames[put.node] for put in puts if put.pod_set == at})
+            changes += [_hold(each, own, hosts), *_tolerate(each, tolerated)]
         return await self._patch(work, changes)
 
     async def stop(self, work: Work) -> Written:
@@ -81,10 +85,10 @@ class BatchWriter:
         return [version, {"op": "test", "path": work.suspend_at, "value": suspended}] if suspended else [version]
 
     async def _patch(self, work: Work, changes: Sequence[Mapping[str, Any]]) -> Written:
-        path = work.ref.path
+        path, kind = work.ref.path, work.ref.kind
         try:
             answer = await self._send(path, changes)
-            found = of_job(decoded(_job, answer, f"PATCH {path}"), self._clock.now())
+            found = KINDS[kind].read(decoded(_decoders[kind], answer, f"PATCH {path}"), self._clock.now())
         except KubeError as error:
             return _refused(error)
         return Written(Became.DONE, found)
@@ -105,6 +109,16 @@ def held_to(affinity: Mapping[str, Any] | None, hostnames: Sequence[str]) -> dic
     mine = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), ours]} for term in terms]
     node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": mine}
     return {**all_of, "nodeAffinity": node}
+
+
+def _hold(each: WorkSet, own: Mapping[str, Any] | None, hosts: Sequence[str]) -> dict[str, Any]:
+    """Hold the pods of a set to these hosts: by affinity, or by what a policy makes one of when a pod is made."""
+    if each.notes is None:
+        return {"op": "add", "path": f"{each.at}/affinity", "value": held_to(own, hosts)}
+    notes = {**(each.notes.kept or {}), HOSTS: ",".join(hosts)}
+    if each.notes.kept is None:
+        return {"op": "add", "path": each.notes.at, "value": {"annotations": notes}}
+    return {"op": "add", "path": f"{each.notes.at}/annotations", "value": notes}
 
 
 def _annotate(work: Work, puts: Sequence[Put]) -> list[dict[str, Any]]:

@@ -1,0 +1,220 @@
+"""JobSets in the books: several sets start as one gang where each fits, are stopped whole, and found again."""
+
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.batch_objects import JobSet, PolicyBinding, PolicyBindingSpec
+from autoscaler.adapters.kube.batch_work import HOLDS, Put
+from autoscaler.adapters.kube.informer import Change
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.app.batch_look import Look
+from autoscaler.record.batch import GangState, GangTold
+from tests.app.batch_plant import BatchPlant
+
+pytestmark = pytest.mark.looptime
+
+NAME: Final = "jobset/ns/train"
+
+
+class JobSetPlant(BatchPlant):
+    """Four nodes of eight GPUs; JobSets beside Jobs, and the policy that holds their pods."""
+
+    def __init__(self, *, holds: bool = True) -> None:
+        super().__init__({f"n{at}": 8 for at in range(4)}, guaranteed=32)
+        self.jobsets: dict[str, dict[str, Any]] = {}
+        if holds:
+            self.hold()
+
+    def hold(self) -> None:
+        """The policy is bound."""
+        self.cluster._bindings._cache.put(PolicyBinding(Meta(HOLDS), PolicyBindingSpec(HOLDS)))
+
+    def jobset(
+        self, name: str = "train", classes: tuple[str, ...] = ("batch", "batch"), **sets: tuple[int, int]
+    ) -> None:
+        """A suspended JobSet comes; of each set its pods and the GPUs of each."""
+        made = [
+            {
+                "name": each, "replicas": pods,
+                "template": {"spec": {"template": {"spec": {
+                    "priorityClassName": of, "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
+                }}}},
+            }
+            for (each, (pods, gpus)), of in zip(sets.items(), classes, strict=False)
+        ]  # fmt: skip
+        meta = {"name": name, "namespace": "ns", "uid": name, "labels": {"headroom.dev/queue": "team"}}
+        self.jobsets[name] = {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": made}, "status": {}}
+        self.change(name)
+
+    def change(self, name: str = "train", *, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+        """A JobSet is edited."""
+        found = self.jobsets[name]
+        self._versions += 1
+        found["metadata"] |= {"resourceVersion": str(self._versions), "generation": self._versions}
+        found["metadata"] |= {} if annotations is None else {"annotations": annotations}
+        found["spec"] |= spec
+        self.cluster.on_work("JobSet", Change(f"ns/{name}", None, msgspec.convert(found, JobSet, strict=False)))
+
+    def let_in(self) -> dict[str, tuple[Put, ...]]:
+        """Start what is due, as the writer would; where each JobSet was put."""
+        found = {}
+        for work, plan in list(self.books.due_starts(self.now_s)):
+            found[work.ref.name] = plan
+            placement = msgspec.json.encode(plan).decode()
+            self.change(work.ref.name, annotations={"headroom.dev/placement": placement}, suspend=False)
+        return found
+
+    def bind(self, name: str, plan: tuple[Put, ...], gpus: tuple[int, ...]) -> list[str]:
+        """All pods of a JobSet are bound where it was put; their names."""
+        names = []
+        for at, put in enumerate(plan):
+            for number in range(put.pods):
+                names.append(f"{name}-{at}-{number}")
+                self.pod(names[-1], put.node, gpus[put.pod_set], job=f"{name}-w-0")
+                self.label(names[-1], name)
+        return names
+
+    def label(self, pod: str, name: str) -> None:
+        """A pod carries the label of a JobSet."""
+        old = self.cluster._pods.items[f"ns/{pod}"]
+        meta = msgspec.structs.replace(old.metadata, labels={"jobset.sigs.k8s.io/jobset-name": name})
+        self.cluster._pods._cache.put(msgspec.structs.replace(old, metadata=meta))
+
+    def told(self, name: str = NAME) -> GangTold:
+        """What is told of a gang."""
+        return Look(self.books, self.tree, self.now_s).gang(name)
+
+
+async def test_two_sets_of_two_shapes_are_one_gang_that_starts_where_each_fits() -> None:
+    plant = JobSetPlant()
+    plant.jobset(small=(4, 4), large=(2, 8))
+    plant.look()
+    plan = plant.let_in()["train"]
+    by_set = {at: sorted(put.node for put in plan if put.pod_set == at) for at in (0, 1)}
+    assert [len(nodes) for nodes in by_set.values()] == [2, 2]
+    assert not set(by_set[0]) & set(by_set[1])
+    pods = plant.bind("train", plan, (4, 8))
+    plant.look()
+    told = plant.told()
+    assert (told.state, told.pods, told.units) == (GangState.RUNNING, 6, (("h100", 32),))
+    assert len(pods) == 6
+    assert set(plant.free().values()) == {0}
+
+
+async def test_it_waits_whole_while_a_set_has_no_room_and_starts_when_the_other_has_ended() -> None:
+    plant = JobSetPlant()
+    plant.jobset("train", driver=(1, 1), workers=(3, 8))
+    plant.jobset("next", driver=(1, 1), workers=(3, 8))
+    plant.look()
+    (first,) = plant.let_in()
+    second = "next" if first == "train" else "train"
+    told = plant.told(f"jobset/ns/{second}")
+    assert (told.state, told.changes[0].units) == (GangState.WAITING, 25 - 7)
+    plant.jobsets[first]["status"] = {"conditions": [{"type": "Completed", "status": "True"}]}
+    plant.change(first)
+    plant.look()
+    assert list(plant.let_in()) == [second]
+
+
+async def test_after_a_restart_it_is_found_where_its_pods_are_and_nobody_is_let_in_twice() -> None:
+    plant = JobSetPlant()
+    plant.jobset(small=(4, 4), large=(2, 8))
+    plant.look()
+    plant.bind("train", plant.let_in()["train"], (4, 8))
+    plant.look()
+    plant.begin()
+    plant.look()
+    assert plant.told().state is GangState.RUNNING
+    assert (plant.let_in(), set(plant.free().values())) == ({}, {0})
+
+
+async def test_it_is_found_by_what_its_object_says_before_a_pod_of_it_is_seen() -> None:
+    plant = JobSetPlant()
+    plant.jobset(small=(4, 4), large=(2, 8))
+    plant.look()
+    plant.let_in()
+    plant.begin()
+    plant.job("beside")
+    plant.look()
+    assert (plant.due(), plant.told().state) == ([], GangState.STARTING)
+
+
+async def test_stopped_by_somebody_it_waits_again_once_its_last_pod_is_gone() -> None:
+    plant = JobSetPlant()
+    plant.jobset(small=(4, 4), large=(2, 8))
+    plant.look()
+    pods = plant.bind("train", plant.let_in()["train"], (4, 8))
+    plant.look()
+    plant.change(suspend=True)
+    plant.look()
+    assert plant.let_in() == {}, "its pods hold the GPUs still"
+    plant.gone(*pods)
+    plant.look()
+    assert list(plant.let_in()) == ["train"]
+
+
+async def test_without_the_policy_it_is_refused_and_once_that_is_bound_it_starts() -> None:
+    plant = JobSetPlant(holds=False)
+    plant.jobset(large=(2, 8))
+    plant.job("beside")
+    plant.look()
+    told = plant.told()
+    assert (told.state, told.reason) == (GangState.REFUSED, "UNHELD")
+    assert "apply config/rbac/jobsets, on Kubernetes 1.36 or newer" in told.detail
+    assert plant.due() == ["beside"]
+    plant.hold()
+    plant.look()
+    assert plant.due() == ["beside", "train"]
+
+
+async def test_one_that_runs_stays_in_the_books_when_the_policy_goes() -> None:
+    plant = JobSetPlant()
+    plant.jobset(large=(2, 8))
+    plant.look()
+    plant.bind("train", plant.let_in()["train"], (8,))
+    plant.look()
+    plant.cluster._bindings._cache.drop(HOLDS)
+    plant.begin()
+    plant.look()
+    assert plant.told().state is GangState.RUNNING
+
+
+REFUSED: Final[dict[str, tuple[dict[str, Any], str, str]]] = {
+    "absurd widths": ({"a": (2**40, 8)}, "ABSURD", "pods 1099511627776; ask for 1 to 16384"),
+    "many sets of too many units": ({"a": (16_384, 8), "b": (16_384, 10**9)}, "ABSURD", "ask for 1 to 1048576 in all"),
+    "no pod": ({"a": (0, 8)}, "ABSURD", "pods 0; ask for 1 to 16384"),
+    "fewer than none": ({"a": (1, 8), "b": (-1, 8)}, "ABSURD", "pods -1; ask for 1 to 16384"),
+    "no GPU": ({"a": (1, 0)}, "UNKNOWN_SHAPE", "the pods of a ask for no GPU; ask for one of nvidia.com/gpu"),
+    "two classes": (
+        {"a": (1, 8), "b": (1, 8), "classes": ("batch", "")}, "MIXED_CLASSES", "give all of them the same one",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "reason", "words"), REFUSED.values(), ids=REFUSED)
+async def test_what_cannot_be_meant_is_refused_by_name_and_keeps_nobody_else(
+    given: dict[str, Any], reason: str, words: str
+) -> None:
+    plant = JobSetPlant()
+    plant.jobset(**given)
+    plant.job("beside")
+    plant.look()
+    told = plant.told()
+    assert (told.state, told.reason) == (GangState.REFUSED, reason)
+    assert words in told.detail
+    assert plant.due() == ["beside"]
+
+
+async def test_a_job_of_a_jobset_is_no_gang_and_its_pods_are_not_strangers() -> None:
+    plant = JobSetPlant()
+    plant.jobset(large=(2, 8))
+    plant.job(
+        "train-large-0", ownerReferences=[{"kind": "JobSet", "name": "train", "uid": "train", "controller": True}]
+    )
+    plant.look()
+    plant.bind("train", plant.let_in()["train"], (8,))
+    plant.look()
+    assert list(plant.cluster.works) == [NAME]
+    assert plant.cluster.seen(plant.books.is_tracked).others == ()
