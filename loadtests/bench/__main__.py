@@ -4,6 +4,7 @@ import importlib
 import sys
 
 NAMES = {
+    "all": "every figure the product promises, one command after the other, and the table of them",
     "batch_drain": "a backlog of 50,000 gangs in 1,000 queues through the core: admissions a second, cycle p99",
     "batch_loops": "a million random steps through the batch core, in search of a preemption loop",
     "batch_plans": "single decisions of the batch core: a verdict, victims for 4,000 gangs, one placement",

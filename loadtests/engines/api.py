@@ -160,9 +160,9 @@ class Api:
         self, request: web.Request, stream: Stream, words: "_Words", ask: _Ask
     ) -> web.StreamResponse:  # fmt: skip
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-        await response.prepare(request)
         left = ask.output_tokens
         with suppress(ClientConnectionResetError):  # the client left, or the server was crashed on purpose
+            await response.prepare(request)
             await response.write(words.opening)
             while count := await stream.more():
                 left -= count
