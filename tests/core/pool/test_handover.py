@@ -83,3 +83,15 @@ def test_an_observer_marks_nothing() -> None:
     params = replace(CHOOSE, observe=True)
     done = taken(params, world((warm("p-0"),), demand=(waits(),)))
     assert (done.intents, done.decision.target) == ((), 3)
+
+
+def test_a_node_that_is_consolidated_between_the_slots_end_and_the_bind_costs_a_slot_and_no_replica() -> None:
+    """The slot went for the replica; Karpenter found its node empty and took it: the next warm slot gives way."""
+    first, second = warm("p-0", lease="ns/chat", leased_s=NOW_S - 5.0, age_s=900.0), warm("p-1", age_s=500.0)
+    done = taken(CHOOSE, world((first, second), demand=(waits(),)))
+    assert [gone.name for gone in of(DeleteSlot, done)] == ["p-0"]
+    later = world((second,), demand=(waits(),))
+    again = taken(CHOOSE, later, done.state, NOW_S + 10.0)
+    assert marks(again) == [("p-1", "ns/chat")]
+    assert of(DeleteSlot, again) == []
+    assert (len(of(CreateSlot, done)), len(of(CreateSlot, again))) == (2, 0), "what is missing is ordered once"
