@@ -1,7 +1,8 @@
 """Carries decisions out, one task each, and records what became of every one of them.
 
 Enters: a decision, its workload's lane. Leaves: a patch or an objection, an `Act` for the record, and a word to the
-loop when the workload must be looked at again. What is allowed is asked in the turn in which the patch leaves.
+loop when the workload must be looked at again: at once where somebody else was first, after a while where the answer
+was no. What is allowed is asked in the turn in which the patch leaves.
 """
 
 import asyncio
@@ -12,13 +13,18 @@ from autoscaler.ports import Clock
 from autoscaler.runtime.actuator import Actuator, Outcome
 from autoscaler.runtime.budgets import Shares
 from autoscaler.runtime.isolation import Bug, Shield
-from autoscaler.runtime.lanes import Lane
+from autoscaler.runtime.lanes import Lane, phase_ratio
 from autoscaler.runtime.records import Recorder
 from autoscaler.runtime.triggers import Cause
 
+RETRY_S = 1.0
+"""After the first refusal in a row. Each further one waits twice as long, up to a tick, so that who is refused for good
+costs three more steps and then no more than anybody. By its name each waits up to twice that: a server that refuses a
+crowd has not the whole crowd at once again."""
+
 
 class Acts:
-    """The acts on their way. `wake` asks for a step of a workload, for a cause."""
+    """The acts on their way. `wake` asks for a step of a workload, for a cause; `again` for one by an instant."""
 
     def __init__(
         self,
@@ -29,6 +35,7 @@ class Acts:
         shares: Shares,
         clock: Clock,
         wake: Callable[[str, Cause], None],
+        again: Callable[[Lane, float], None],
     ) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
         self._actuator = actuator
@@ -37,6 +44,7 @@ class Acts:
         self._shares = shares
         self._clock = clock
         self._wake = wake
+        self._again = again
 
     def begin(self, lane: Lane, decision: Decision, *, readable: bool, group: asyncio.TaskGroup) -> None:
         """Act on a decision to scale, in a task of `group`; `readable` says whether the target's count is of now."""
@@ -68,11 +76,20 @@ class Acts:
         self._recorder.put(act)
         if act.outcome is Outcome.APPLIED:
             lane.applied = (self._clock.monotonic(), act.replicas)
+        lane.refusals = lane.refusals + 1 if act.outcome is Outcome.REFUSED else 0
         if act.outcome is Outcome.UNKNOWN:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
             self._wake(decision.workload, Cause.SUPERSEDED)
+        elif act.outcome is Outcome.REFUSED:
+            self._again(lane, self._clock.monotonic() + _patience_s(lane))
         lane.held_back = False
+
+
+def _patience_s(lane: Lane) -> float:
+    """How long a workload whose patch was refused is left alone."""
+    doubled: float = RETRY_S * 2.0 ** min(lane.refusals - 1, 16)
+    return min(doubled * (1.0 + phase_ratio(lane.target.name)), lane.target.params.tick_s)
 
 
 def track(tasks: set[asyncio.Task[None]], task: asyncio.Task[None]) -> None:

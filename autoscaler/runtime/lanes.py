@@ -58,6 +58,8 @@ class Lane:
     """The stretch of time whose memory line is in the audit, or the one in which the workload began."""
     ordered: int | None = None
     """The count of the last patch that was sent."""
+    refusals: int = 0
+    """Patches in a row that were refused."""
     applied: tuple[float, int] | None = None
     """When the last patch was applied and its count, until a look that began later has come back."""
 

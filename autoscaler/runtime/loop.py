@@ -48,7 +48,13 @@ class Loop:
         self.looking: set[asyncio.Task[None]] = set()
         """Looks on their way, for whoever stops them."""
         self.acts = Acts(
-            actuator=actuator, recorder=recorder, shield=shield, shares=shares, clock=clock, wake=self.wake
+            actuator=actuator,
+            recorder=recorder,
+            shield=shield,
+            shares=shares,
+            clock=clock,
+            wake=self.wake,
+            again=self._again,
         )
         self._agenda = Agenda()
         self._lanes: dict[str, Lane] = {}
@@ -117,6 +123,13 @@ class Loop:
             except PortError as error:
                 self._recorder.note(Event.WATCH_BROKEN, str(error))
             await self._clock.sleep_until(self._clock.monotonic() + WATCH_RETRY_S)
+
+    def _again(self, lane: Lane, at_s: float) -> None:
+        """Have a workload be due by an instant, unless it is sooner or there no more."""
+        if self._lanes.get(lane.target.name) is lane and at_s < lane.due_s:
+            lane.due_s = at_s
+            if not lane.looking:
+                self._agenda.plan(lane.target.name, at_s)
 
     async def schedule(self, group: asyncio.TaskGroup) -> None:
         """Start a look at every workload whose instant has come."""

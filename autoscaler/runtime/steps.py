@@ -138,6 +138,8 @@ class Steps:
         self._agenda.plan(decision.workload, lane.due_s)
         if decision.verdict is Verdict.SCALE:
             self._acts.begin(lane, decision, readable=arrival.gathered.target_readable, group=group)
+        else:
+            lane.refusals = 0
 
     def _remember(self, lane: Lane, decision: Decision) -> None:
         """Record now and then all that the core remembers; where that fails it is noted, and the decision stands."""

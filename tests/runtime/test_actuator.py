@@ -7,8 +7,9 @@ import pytest
 from autoscaler.api.modes import Mode
 from autoscaler.ports import Fault, Patch, RefusedError
 from autoscaler.runtime.actuator import Outcome
+from autoscaler.runtime.lanes import phase_ratio
 from autoscaler.runtime.supervisor import Bounds
-from tests.runtime.bench import A, running, target
+from tests.runtime.bench import A, B, running, target
 
 pytestmark = pytest.mark.looptime(noop_cycles=1)
 
@@ -35,11 +36,58 @@ async def test_a_conflict_supersedes_the_decision_and_steps_the_workload_at_once
     assert bench.outcomes() == [(0.0, "superseded"), (0.2, "applied")]
 
 
-async def test_a_refused_patch_is_not_repeated_before_the_next_step_is_due() -> None:
+async def test_a_refused_patch_is_decided_anew_soon_then_later_and_then_with_every_tick() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Patch.REFUSED] * 6
+        for tenth in range(1, 200):
+            await bench.until(tenth / 10)
+            bench.pushes.names.put_nowait(A)  # news that contradict nothing make it no more often
+    soon_s = 1.0 + phase_ratio(A)
+    instants = (0.0, soon_s, 3 * soon_s, 7 * soon_s, 7 * soon_s + 5, 7 * soon_s + 10)
+    assert {outcome for _, outcome in bench.outcomes()} == {"refused"}
+    assert [at_s for at_s, _ in bench.outcomes()] == pytest.approx(instants, abs=0.01)
+    assert {cause for _, cause in bench.steps()} == {"DUE"}
+
+
+async def test_after_a_patch_that_was_applied_the_next_refusal_is_the_first_again() -> None:
     async with running(WANTS_SIX) as bench:
         bench.scale.answers = [Patch.REFUSED, Patch.REFUSED]
-        await bench.until(11.0)
-    assert bench.outcomes() == [(0.0, "refused"), (5.0, "refused"), (10.0, "applied")]
+        await bench.until(6.0)
+        assert [outcome for _, outcome in bench.outcomes()] == ["refused", "refused", "applied"]
+        bench.scale.answers = [Patch.REFUSED]
+        bench.runtime.put(target(min_replicas=7))
+        await bench.until(9.0)
+    at_s = [at_s for at_s, _ in bench.outcomes()]
+    assert at_s[4] - at_s[3] == pytest.approx(1.0 + phase_ratio(A), abs=0.01)
+
+
+async def test_a_crowd_that_is_refused_in_one_instant_comes_back_spread() -> None:
+    names = [f"prod/m{number}" for number in range(20)]
+    async with running(*(target(name, min_replicas=6) for name in names)) as bench:
+        bench.scale.answers = [Patch.REFUSED] * len(names)
+        await bench.until(4.0)
+    again = [at_s for at_s, outcome in bench.outcomes() if outcome == "applied"]
+    assert len(again) == len(names)
+    assert all(1.0 <= at_s <= 2.0 + 1e-6 for at_s in again)
+    assert max(again) - min(again) > 0.5
+
+
+async def test_a_workload_that_is_gone_when_its_patch_is_refused_is_not_looked_at_again() -> None:
+    async with running(WANTS_SIX, target(B)) as bench:
+        honest = bench.scale.patch
+
+        async def late(workload: str, seen_replicas: int, replicas: int) -> Patch:
+            if workload == B:
+                return await honest(workload, seen_replicas, replicas)
+            await bench.scale.clock.sleep_until(bench.scale.clock.monotonic() + 1.0)
+            raise RefusedError(Fault.TIMEOUT, "not sent")
+
+        bench.scale.patch = late  # type: ignore[method-assign]
+        await bench.until(0.1)
+        bench.runtime.remove(A)
+        await bench.until(12.0)
+    assert [outcome for _, outcome in bench.outcomes()] == ["refused"]
+    assert bench.steps(B)[-1][0] == 10.0, "the loop lives"
 
 
 async def test_a_refusal_keeps_the_words_of_the_server_and_blocks_nothing() -> None:
