@@ -268,7 +268,10 @@ class Books:
 
     def _gang(self, work: Work) -> Gang | None:
         priority = self.cluster.priority(work.priority_class)
-        gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority, holds=self.cluster.holds))
+        gang: Gang | Unfit | Bug = _elsewhere(work.ref.namespace)
+        if self.cluster.may_change(work.ref.namespace):
+            holds = self.cluster.holds
+            gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority, holds=holds))
         if isinstance(gang, Bug):
             gang = Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
         if isinstance(gang, Unfit):
@@ -377,3 +380,8 @@ class Books:
             self.evicted[each.reason.name] += 1
             self.lost_gpu_s += each.cost_gpu_s
             self.news.append(each)
+
+
+def _elsewhere(namespace: str) -> Unfit:
+    words = f"namespace {namespace!r} is none of the settings' watch_namespaces, outside which nothing is changed"
+    return Unfit("NAMESPACE", f"{words}; have it added there, or take the label of the queue off")

@@ -41,7 +41,8 @@ class BatchSide:
         mode = settings.default_mode
         acts = mode is Mode.ACTIVE
         levels = (given.rack_label, given.island_label)
-        scope = BatchScope(settings.shapes, levels, settings.warm_pools.namespace, serves)
+        namespaces = frozenset(settings.watch_namespaces)
+        scope = BatchScope(settings.shapes, levels, settings.warm_pools.namespace, serves, namespaces)
         cluster = BatchCluster(api, clock, scope, self.changed)
         writer = BatchWriter(api, clock, may_write)
         telling = BatchTelling(

@@ -75,7 +75,7 @@ def rights(
         *marking,
         *_own(own, keda=keda),
         *pools,
-        *(_batch() if batch else ()),
+        *(_batch(everywhere) if batch else ()),
     ):
         place = (right.group, right.resource, right.verb, right.namespace or "", right.name or "")
         needed.setdefault(place, right)
@@ -123,7 +123,7 @@ def _pools(slots: str) -> Iterator[Right]:
         yield Right("", "events", verb, "see on which node a slot will be", slots)
 
 
-def _batch() -> Iterator[Right]:
+def _batch(namespaces: tuple[str | None, ...]) -> Iterator[Right]:
     watched = (
         ("headroom.dev", "batchqueues", "read the queues of batch work"),
         ("batch", "jobs", "see what waits and what runs"),
@@ -134,7 +134,8 @@ def _batch() -> Iterator[Right]:
     for group, resource, why in watched:
         for verb in ("list", "watch"):
             yield Right(group, resource, verb, why)
-    yield Right("batch", "jobs", "patch", "let batch work start and stop")
+    for namespace in namespaces:
+        yield Right("batch", "jobs", "patch", "let batch work start and stop", namespace)
     yield Right("headroom.dev", "batchqueues/status", "patch", "write conditions of queues and what is kept")
     for verb in ("create", "patch"):
         yield Right("", "events", verb, "tell batch work why it waits")

@@ -400,3 +400,17 @@ async def test_a_gang_that_is_to_stop_and_loses_its_node_before_it_is_told_to_is
     plant.node("new", 8)
     plant.look()
     assert plant.due() == ["wide"]
+
+
+async def test_work_outside_the_watched_namespaces_is_refused_by_name_and_what_runs_of_it_is_left_alone() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.cluster._scope = replace(plant.cluster._scope, namespaces=frozenset({"other"}))
+    plant.job("waits")
+    plant.job("runs")
+    plant.edit("runs", suspend=False)
+    plant.pod("runs-0", "n0", job="runs", phase="Running")
+    plant.look()
+    assert (plant.due(), plant.stop()) == ([], [])
+    assert plant.books.unfit["job/ns/waits"].reason == "NAMESPACE"
+    assert "watch_namespaces" in plant.books.unfit["job/ns/waits"].words
+    assert plant.free() == {"n0": 0, "n1": 8}

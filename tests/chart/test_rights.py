@@ -108,6 +108,14 @@ def test_without_scaling_no_job_can_be_changed() -> None:
     assert {row[1] for row in gone if row[0] == "batch"} == {"jobs"}
 
 
+def test_where_only_some_namespaces_are_watched_jobs_are_changed_in_those_alone() -> None:
+    settings = {"batch": {"enabled": True}, "watch_namespaces": ["team-a", "team-b"]}
+    found = granted(render({"settings": settings}))
+    changed = {row for row in found if row[0] == "batch" and row[2] not in {"list", "watch"}}
+    assert changed == {("batch", "jobs", "patch", namespace, None) for namespace in ("team-a", "team-b")}
+    assert ("batch", "jobs", "list", None, None) in found, "what is on a node is known wherever its Job is"
+
+
 def test_namespaces_without_nodes_take_no_right_of_the_whole_cluster() -> None:
     found = render(RENDERINGS["namespaced"])
     assert not [one for one in found if one["kind"].startswith("Cluster")]

@@ -251,7 +251,8 @@ def test_a_gang_that_finds_no_whole_place_in_time_is_stopped_whole(desk: Desk, p
         plane.kubectl("label", "node", f"gpu-{node}", "kubernetes.io/os=linux", "--overwrite")
     plane.call("POST", f"/apis/batch/v1/namespaces/{desk.namespace}/jobs", one)
     wait_for(lambda: len(desk.writes("apart")) == 1, SLACK_S, "it to be let in")
-    assert "not all of its pods were bound, and for 30 s none more was" in desk.wait_told("apart", "StartFailed", 30 + SLACK_S)
+    told = desk.wait_told("apart", "StartFailed", 30 + SLACK_S)
+    assert "not all of its pods were bound, and for 30 s none more was" in told
     wait_for(lambda: desk.nodes("apart") == {}, SLACK_S, "no pod of it to hold a GPU")
     let_in, stopped = desk.writes("apart")[:2]
     assert instant_s(stopped) - instant_s(let_in) <= 30 + SLACK_S

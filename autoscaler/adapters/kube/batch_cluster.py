@@ -52,6 +52,8 @@ class BatchScope:
     """The namespace of warm slots."""
     serves: Callable[[str], bool]
     """Whether the pod of this key is a replica of a workload that is scaled here."""
+    namespaces: frozenset[str] = frozenset()
+    """Where work may be changed; empty: everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,10 @@ class BatchCluster:
     def shapes_of(self, node: str) -> tuple[str, ...]:
         """The shapes that a node offers."""
         return tuple(part.shape for part in self._parts.get(node, ()))
+
+    def may_change(self, namespace: str) -> bool:
+        """Whether work of a namespace may be let in and stopped."""
+        return not self._scope.namespaces or namespace in self._scope.namespaces
 
     def has_node(self, node: str) -> bool:
         """Whether a node is there, with units of a shape or without."""
