@@ -113,7 +113,7 @@ def _table(runs: Sequence[ReportRun], bounds: Reference) -> str:
     lines = [_row("optimum (D2)", "knows the arrivals", "bound", _bound_cells(bounds))] if bounds.d2_s else []
     lines += [_row(r.label, r.note, "ours" if r.ours else "", _cells(r.score)) for r in runs]
     return (
-        '<div class="table"><table class="scores"><thead><tr><th scope="col">Policy</th>'
+        '<div class="table" tabindex="0"><table class="scores"><thead><tr><th scope="col">Policy</th>'
         f"{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 

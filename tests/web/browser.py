@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, ClientWebSocketResponse
+from yarl import URL
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -18,12 +19,15 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Page:
-    """One tab. `complaints` gathers what the console, the security policy and uncaught errors said."""
+    """One tab. `asked` is what it loaded; `complaints` gathers what the console, the security policy and uncaught
+    errors said, and whatever was asked of another machine.
+    """
 
     def __init__(self, socket: ClientWebSocketResponse) -> None:
         self._socket = socket
         self._number = 0
         self.complaints: list[str] = []
+        self.asked: list[str] = []
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """The result of one command of the protocol."""
@@ -44,10 +48,15 @@ class Page:
             self.complaints.append(str(params["entry"]))
         elif kind == "Runtime.consoleAPICalled" and params["type"] in {"error", "warning", "assert"}:
             self.complaints.append(str(params["args"]))
+        elif kind == "Network.requestWillBeSent":
+            url = URL(params["request"]["url"])
+            self.asked.append(str(url))
+            if url.host not in {None, "", "127.0.0.1"}:
+                self.complaints.append(f"{url} was asked for")
 
     async def open(self, url: str, *, width: int, dark: bool = False) -> None:
         """Load `url` in a window of that width."""
-        for domain in ("Runtime", "Log", "Page"):
+        for domain in ("Runtime", "Log", "Page", "Network"):
             await self.call(f"{domain}.enable")
         await self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
@@ -55,6 +64,23 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
         await self.call("Page.navigate", url=url)
+
+    async def press(self, key: str, times: int = 1, *, text: str = "") -> None:
+        """Press a key by its name, such as Tab; `text` is what it writes."""
+        code = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowRight": 39}.get(key, 0)
+        named = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        for _ in range(times):
+            await self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **named)
+            await self.call("Input.dispatchKeyEvent", type="keyUp", **named)
+
+    async def walk_to(self, selector: str) -> None:
+        """Press Tab until what `selector` names has the focus, and see that it shows. AssertionError after a round."""
+        for _ in range(60):
+            await self.press("Tab")
+            if await self.ask(f"document.activeElement.matches({selector!r})"):
+                assert await self.ask("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+                return
+        raise AssertionError(f"the keyboard does not come to {selector}")
 
     async def ask(self, expression: str) -> Any:
         """The value of a JavaScript expression; promises are awaited."""

@@ -176,3 +176,23 @@ async def test_the_report_opens_from_a_file_and_draws(page: Page, width: int, tm
     assert await page.ask(NO_SCROLL)
     assert "mean 3.03" in await page.ask("document.querySelector('#run-0 [data-legend=load]').innerText")
     assert page.complaints == []
+
+
+async def test_the_keyboard_alone_reads_a_reports_charts_and_looks_closer(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    write_report(path, "wave", [replace(played("hpa"), decisions=decisions())])
+    legend = "document.querySelector('#run-0 [data-legend=load]').innerText"
+    await page.open(path.as_uri(), width=360, dark=True)
+    await page.until("document.querySelectorAll('canvas').length === 3")
+    await page.walk_to(".table")
+    await page.walk_to("[data-plot=load]")
+    await page.press("ArrowLeft")
+    await page.until(f"{legend}.includes(' at ')")
+    await page.press("+", 5)
+    await page.press("ArrowLeft", 5)
+    assert " at 00:59:58" in await page.ask(legend), "what is read is what is shown"
+    await page.press("-")
+    await page.press("ArrowLeft", 5)
+    assert " at 00:59:48" in await page.ask(legend), "reading goes on where it was"
+    assert page.asked == [path.as_uri()], "a report is one file"
+    assert page.complaints == []

@@ -107,6 +107,29 @@ async def test_services_in_trouble_are_named_found_and_shown_alone(page: Page) -
     assert page.complaints == []
 
 
+async def test_the_keyboard_alone_finds_a_service_opens_it_and_reads_its_charts(page: Page) -> None:
+    hub = Hub()
+    for tick in range(20):
+        tell(hub, EVENING_S - 100.0 + 5.0 * tick)
+    legend = text(".service [data-legend=load]")
+    async with serving(hub) as url:
+        await page.open(url, width=390)
+        await page.until(f"{LINES} === 100")
+        await page.walk_to("#find")
+        for letter in "chat-09":
+            await page.press(letter, text=letter)
+        await page.until(f"{LINES} === 1")
+        await page.walk_to("#lines button")
+        await page.press("Enter", text="\r")
+        await page.until("document.querySelectorAll('canvas').length === 3")
+        await page.walk_to("[data-plot=load]")
+        assert "14:59" not in await page.ask(legend)
+        await page.press("ArrowLeft", 2)
+        await page.until(f"{legend}.includes('14:59:50')")
+        assert [one for one in page.asked if not one.startswith(url)] == []
+    assert page.complaints == []
+
+
 async def test_a_link_opens_what_was_open_and_the_place_of_a_line_never_changes(page: Page) -> None:
     hub = Hub()
     tell(hub, EVENING_S)

@@ -175,9 +175,16 @@ const Charts = (() => {
       if (plot) plot.destroy();
       plot = new uPlot(options(), data(), host);
     }
+    function closer(nearer) {
+      const half = (view.to - view.from) / 4, at = view.x[plot.cursor.idx] ?? (view.from + view.to) / 2;
+      spec.zoom(nearer ? [at - half, at + half] : null);
+      queueMicrotask(() => plot.setCursor({ left: plot.valToPos(at, "x"), top: 0 })); // once uPlot has set its scale
+    }
     function walk(event) {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!plot || !step || !view.x.length) return;
+      if (!plot || !view.x.length || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (spec.zoom && "+-".includes(event.key)) return closer(event.key === "+");
+      if (!step) return;
       event.preventDefault();
       const first = view.x.findIndex((at) => at >= view.from);
       const at = Math.min(view.x.length - 1, Math.max(first, (plot.cursor.idx ?? view.x.length) + step * (event.shiftKey ? 10 : 1)));
