@@ -57,9 +57,9 @@ def lost(view: View, state: PoolState) -> Lost:
             reasons.setdefault(at, reason)
     for at in slots.where((slots.stage == Stage.FAILED) & ~going):
         reasons.setdefault(at, _ended(view, at))
-    starting = slots.where((slots.stage < Stage.WEIGHTS_WARM) & (slots.tier != NOWHERE) & ~going)
+    starting = (slots.stage < Stage.WEIGHTS_WARM) & (slots.tier != NOWHERE) & ~going
     out = _out(view, state, starting)
-    for at in starting:
+    for at in slots.where(starting if out else starting & _begun_long_ago(view)):
         overdue = None if at in reasons else _overdue(view, state, at, out)
         if overdue is not None:
             reasons[at] = overdue
@@ -132,10 +132,18 @@ def _ended(view: View, at: int) -> PoolReason:
     return PoolReason.EXPIRED if np.isfinite(view.slots.instants_s[at, Stage.WEIGHTS_WARM]) else PoolReason.FAILED
 
 
-def _out(view: View, state: PoolState, starting: list[int]) -> set[tuple[int, str | None]]:
+def _begun_long_ago(view: View) -> Bools:
+    """Slots whose stage has lasted longer than any is given up after: of five thousand that start these are few."""
+    slots = view.slots
+    least_s = np.array(clock.LEAST_S)[np.minimum(slots.stage, Stage.IMAGE_PRESENT)]
+    return np.asarray(view.now_s - slots.since_s > least_s)
+
+
+def _out(view: View, state: PoolState, starting: Bools) -> set[tuple[int, str | None]]:
     """Of the tiers and zones in which slots wait, those that are without capacity and without a free place."""
     slots, nodes = view.slots, view.nodes
-    asked = {(int(slots.tier[at]), slots.seen[at].zone) for at in starting if slots.stage[at] == Stage.REQUESTED}
+    tiers = slots.tier.tolist()
+    asked = {(tiers[at], slots.seen[at].zone) for at in slots.where(starting & (slots.stage == Stage.REQUESTED))}
     return {
         (at, zone)
         for at, zone in asked

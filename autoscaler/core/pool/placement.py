@@ -171,10 +171,17 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
         key = int(nodes.tier[at]), nodes.seen[at].zone
         placing.rooms[key] = placing.rooms.get(key, 0) + int(nodes.room[at])
     place_of = {tier.name: at for at, tier in enumerate(params.tiers)}
-    open_orders = [(int(slots.tier[at]), slots.seen[at].zone) for at in slots.where(staying & _unlaunched(view))]
+    tiers = slots.tier.tolist()
+    open_orders = [(tiers[at], slots.seen[at].zone) for at in slots.where(staying & _unlaunched(view))]
     open_orders += [(place_of[o.tier], o.zone) for o in state.ordered.values() if o.tier in place_of]
+    left = Counter[int]()
+    for (tier_at, _), room in placing.rooms.items():
+        left[tier_at] += room
     for tier_at, zone in open_orders:
-        _take_room(placing, tier_at, zone)
+        if left[tier_at] and _take_room(placing, tier_at, zone):
+            left[tier_at] -= 1
+        else:
+            placing.unlaunched[tier_at, zone or ""] += 1
     _limit(placing)
     return placing
 
@@ -183,13 +190,13 @@ def _unlaunched(view: View) -> np.ndarray:
     return np.asarray((view.slots.stage == Stage.REQUESTED) & view.slots.counts)
 
 
-def _take_room(placing: Placing, at: int, zone: str | None) -> None:
-    """Let a slot that waits have the room it will take: on a free node, else one that is to be launched."""
+def _take_room(placing: Placing, at: int, zone: str | None) -> bool:
+    """Let a slot that waits have the room that it will take on a free node; whether there is one for it."""
     for (tier, where), room in placing.rooms.items():
         if tier == at and room > 0 and zone in {None, where}:
             placing.rooms[tier, where] -= 1
-            return
-    placing.unlaunched[at, zone or ""] += 1
+            return True
+    return False
 
 
 def _limit(placing: Placing) -> None:
