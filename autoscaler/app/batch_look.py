@@ -53,7 +53,7 @@ class Look:
         return BatchTold(
             now_s=self._now_s, acting=acting, idle_reason=idle, queues=tuple(self._queues()),
             gangs=tuple(self.gang(name) for name in self._chosen()), waiting=self._reasons(),
-            owners=tuple(self._owners()), counts=counts, cycle_s=cycle_s,
+            owners=tuple(self._owners()), counts=counts, cycle_s=cycle_s, remarks=self._books.cluster.unread(),
         )  # fmt: skip
 
     def gang(self, name: str) -> GangTold:

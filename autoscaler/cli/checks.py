@@ -20,6 +20,7 @@ from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import differences
+from autoscaler.cli.jobset_check import jobsets
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, rights
@@ -72,7 +73,7 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
     yield finding
     if not reached:
         return
-    for check in (_clock_skew, _definition, _kinds, _rights, _lease, _freeze, _controller):
+    for check in (_clock_skew, _definition, _kinds, _rights, _jobsets, _lease, _freeze, _controller):
         try:
             found = [one async for one in check(patient)]
         except KubeError as error:
@@ -173,6 +174,14 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     if not denied:
         number = f"all {len(needed)}" if all(allowed) else f"the other {sum(allowed)}"
         yield Finding("rights", State.OK, f"{who} may do {number} things that are needed")
+
+
+async def _jobsets(patient: Patient) -> AsyncIterator[Finding]:
+    settings, account = patient.settings, patient.account
+    if settings.batch.enabled:
+        user = None if account is None else f"system:serviceaccount:{settings.namespace}:{account}"
+        words, remedy = await jobsets(patient.api, user)
+        yield Finding("JobSet", State.OK if remedy is None else State.WARN, words, remedy)
 
 
 async def _lease(patient: Patient) -> AsyncIterator[Finding]:

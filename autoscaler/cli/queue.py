@@ -28,7 +28,7 @@ def queue(
 ) -> None:  # fmt: skip
     """Show the queues of batch work: who holds what, who waits at which place, why, and until when.
 
-    `headroom explain job/NAME` says more of one gang, `headroom explain batchqueue/NAME` of one queue.
+    `headroom explain job/NAME`, or jobset/NAME, says more of one gang, `headroom explain batchqueue/NAME` of one queue.
     """
     told = read_lines(Reach(server, config, kubeconfig, context, namespace))
     if name is not None:
@@ -77,6 +77,7 @@ def _within(told: "BatchLines", name: str) -> "BatchLines":
 def _text(told: "BatchLines") -> Iterator[str]:
     if not told.acting:
         yield f"ONLY TOLD: {told.idle_reason or 'nothing is carried out'}"
+    yield from told.remarks
     yield from _table(_QUEUES, [_queue(line) for line in told.queues])
     for line in told.queues:
         yield from (f"{line.queue}: {words}" for words in line.findings)

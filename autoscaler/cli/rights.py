@@ -141,6 +141,17 @@ def _batch(namespaces: tuple[str | None, ...]) -> Iterator[Right]:
         yield Right("", "events", verb, "tell batch work why it waits")
 
 
+def jobset_rights() -> tuple[Right, ...]:
+    """What admission of JobSets takes besides, where somebody wants it; it stands in ``config/rbac/jobsets``."""
+    why = "see what waits and what runs"
+    holds = ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
+    return (
+        *(Right("jobset.x-k8s.io", "jobsets", verb, why) for verb in ("list", "watch")),
+        Right("jobset.x-k8s.io", "jobsets", "patch", "let JobSets start and stop"),
+        *(Right(*holds, verb, "see that their pods are held to nodes") for verb in ("list", "watch")),
+    )
+
+
 def _own(own: Own, *, keda: bool) -> Iterator[Right]:
     for verb in ("get", "patch"):
         yield Right("coordination.k8s.io", "leases", verb, "lead", own.namespace, own.lease)

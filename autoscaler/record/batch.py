@@ -174,6 +174,8 @@ class BatchTold:
     counts: BatchCounts = BatchCounts()
     cycle_s: float | None = None
     """How long the last cycle took."""
+    remarks: tuple[str, ...] = ()
+    """What cannot be read now and stops nobody else, a sentence each."""
 
 
 class BatchBook(Protocol):

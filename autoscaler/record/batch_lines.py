@@ -74,6 +74,8 @@ class BatchLines:
     waiting: tuple[WaitLine, ...]
     lost_gpu_h: float
     """Work that was lost to evictions since the process began."""
+    remarks: tuple[str, ...] = ()
+    """What cannot be read now and stops nobody else."""
 
 
 def batch_lines(told: BatchTold) -> BatchLines:
@@ -94,6 +96,7 @@ def batch_lines(told: BatchTold) -> BatchLines:
         owners=told.owners,
         waiting=tuple(WaitLine(reason, means(reason), gangs) for reason, gangs in told.waiting),
         lost_gpu_h=round(told.counts.lost_gpu_s / 3600.0, 2),
+        remarks=told.remarks,
     )
 
 

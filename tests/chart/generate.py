@@ -33,6 +33,7 @@ def generated() -> Iterator[tuple[str, str]]:
         plural = path.stem.partition("_")[2]
         yield f"templates/crd-{plural}.yaml", _definition(path.read_text())
     yield "templates/warm-pools.yaml", _slots()
+    yield "templates/jobsets.yaml", _places()
     known = _known(Settings().effective(), "")
     defaults = msgspec.yaml.encode(known).decode()
     yield "files/defaults.yaml", f"# {BY}\n{defaults}"
@@ -57,11 +58,21 @@ def _slots() -> str:
         text = (ROOT / f"config/rbac/warm-pools/{name}.yaml").read_text()
         text = re.sub(rf"\b{pools.namespace}\b", "{{ $pools.namespace }}", text)
         parts.append(re.sub(rf"\b{pools.priority_class}\b", "{{ $pools.priority_class }}", text))
-    text = "---\n".join(parts)
-    labels = '  labels: {{- include "headroom.labels" $ | nindent 4 }}\n'
-    text = re.sub(r"^(metadata:\n  name: .*\n)(  labels:\n)?", rf"\1{labels}", text, flags=re.MULTILINE)
+    text = _labelled("---\n".join(parts))
     guard = '{{- $settings := include "headroom.settings" . | fromYaml -}}\n{{- $pools := $settings.warm_pools -}}\n'
     return f"{guard}{{{{- if $pools.enabled }}}}\n# {BY}\n{text}{{{{- end }}}}\n"
+
+
+def _places() -> str:
+    """What holds pods of JobSets to their nodes."""
+    text = _labelled((ROOT / "config/rbac/jobsets/places-policy.yaml").read_text())
+    return f"{{{{- if .Values.rbac.jobSets }}}}\n# {BY}\n{text}{{{{- end }}}}\n"
+
+
+def _labelled(text: str) -> str:
+    """Objects with the labels of the chart's."""
+    labels = '  labels: {{- include "headroom.labels" $ | nindent 4 }}\n'
+    return re.sub(r"^(metadata:\n  name: .*\n)(  labels:\n)?", rf"\1{labels}", text, flags=re.MULTILINE)
 
 
 def _known(values: dict[str, Any], path: str) -> dict[str, Any]:

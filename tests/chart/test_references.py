@@ -133,6 +133,7 @@ def test_whoever_reads_the_chart_finds_every_page() -> None:
 
 
 def test_every_word_by_which_a_gang_is_told_is_explained() -> None:
-    told_by = "\n".join(path.read_text() for path in sorted(APP.glob("batch*.py")))
+    rooms = (*sorted(APP.glob("batch*.py")), ROOT / "autoscaler/adapters/kube/batch_jobsets.py")
+    told_by = "\n".join(path.read_text() for path in rooms)
     words = set(re.findall(r'"([A-Z][A-Z_]{5,})"', told_by)) - {reason.name for reason in BatchReason}
     assert words == set(told.ADVICE["batch_word"]) - {reason.name for reason in BatchReason}

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import pytest
 
+from autoscaler.adapters.kube.batch_work import HOLDS
 from autoscaler.api.claims import Kind
-from autoscaler.cli.rights import Own, rights
+from autoscaler.cli.rights import Own, jobset_rights, rights
 from autoscaler.settings.model import Settings
 from tests.chart.generate import ROOT
 from tests.chart.rendering import NAMESPACE, RENDERINGS, objects, of_kind, only, render
@@ -16,6 +17,7 @@ Granted = tuple[str, str, str, str | None, str | None]
 
 KEDA: Final = {"enabled": True}
 OTHER: Final = {"group": "serving.example.com", "version": "v1", "resource": "engines", "kind": "Engine"}
+POLICY: Final = ROOT / "config/rbac/jobsets/places-policy.yaml"
 LEADER: Final[set[Granted]] = {("", "pods", verb, NAMESPACE, None) for verb in ("list", "patch")}
 
 
@@ -90,6 +92,22 @@ def test_it_grants_what_the_projects_own_manifests_grant() -> None:
     assert granted(render({"settings": {"keda": KEDA}})) == applied(".")
     settings = {"keda": KEDA, "deletion_cost": True, "warm_pools": {"enabled": True}, "batch": {"enabled": True}}
     assert granted(render({"settings": settings})) == applied(".", "optional", "warm-pools", "batch")
+    with_jobsets = render({"settings": settings, "rbac": {"jobSets": True}})
+    assert granted(with_jobsets) == applied(".", "optional", "warm-pools", "batch", "jobsets")
+
+
+def test_jobsets_take_rights_of_their_own_and_the_policy_that_holds_their_pods() -> None:
+    settings = {"batch": {"enabled": True}}
+    without, found = render({"settings": settings}), render({"settings": settings, "rbac": {"jobSets": True}})
+    besides = {(one.group, one.resource, one.verb, None, None) for one in jobset_rights()}
+    assert granted(found) - granted(without) == besides
+    kinds = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+    (applied,) = [one for one in objects(POLICY.read_text()) if one["kind"] == kinds[0]]
+    assert [only(found, kind)["metadata"]["name"] for kind in kinds] == [HOLDS] * 2
+    assert only(found, kinds[0])["spec"] == applied["spec"]
+    assert [of_kind(without, kind) for kind in kinds] == [[], []]
+    watching = granted(render({"settings": settings, "rbac": {"jobSets": True, "scaling": False}}))
+    assert ("jobset.x-k8s.io", "jobsets", "patch", None, None) not in watching
 
 
 def test_without_scaling_no_count_can_be_changed() -> None:

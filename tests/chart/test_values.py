@@ -208,6 +208,9 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
     "renewed before it is made": (
         {"certificates": {"certManager": {"duration": "12h", "renewBefore": "720m"}}}, "is not below duration 12h",
     ),
+    "rights for what nobody admits": (
+        {"rbac": {"jobSets": True}}, "set settings.batch.enabled to true, or leave rbac.jobSets out",
+    ),
     "an alert that is none": (
         {"monitoring": {"rules": {"enabled": True, "disabled": ["Headroom"]}}}, "which is no alert of this chart",
     ),

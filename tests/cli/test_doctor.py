@@ -17,7 +17,7 @@ from autoscaler.api.crd import definition
 from autoscaler.cli.checks import of_workload
 from autoscaler.cli.definitions import DEFINITIONS
 from autoscaler.cli.main import app
-from autoscaler.cli.rights import Own, Right, rights
+from autoscaler.cli.rights import Own, Right, jobset_rights, rights
 from autoscaler.record.hpa import WHERE, HpaPreview
 from autoscaler.record.status import About, Problem, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
@@ -257,6 +257,44 @@ def test_the_role_of_batch_admission_grants_exactly_what_it_takes_besides() -> N
     assert {(right[1], right[2]) for right in granting if right[2] not in {"list", "watch"}} == {
         ("jobs", "patch"), ("batchqueues/status", "patch"), ("events", "create"), ("events", "patch"),
     }  # fmt: skip
+
+
+def test_the_role_of_jobsets_grants_exactly_what_they_take_besides() -> None:
+    jobsets = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in jobset_rights()}
+    assert granted(ROOT / "config" / "rbac" / "jobsets") == jobsets
+
+
+JOBSETS = {"/apis/jobset.x-k8s.io/v1alpha2": resources("jobsets", "jobsets/status")}
+HOLDING = "/apis/admissionregistration.k8s.io/v1"
+NEW = {HOLDING: resources("mutatingadmissionpolicybindings")}
+BINDINGS = f"{HOLDING}/mutatingadmissionpolicybindings"
+BOUND = {BINDINGS: {"items": [{"spec": {"policyName": "headroom-places"}}]}}
+OTHERS = {BINDINGS: {"items": [{"spec": {"policyName": "theirs"}}, {}]}}
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "words"),
+    [
+        (({}, ""), "ok", "/apis/jobset.x-k8s.io/v1alpha2 has none: only Jobs are admitted"),
+        ((JOBSETS, "patch jobsets"), "warn", "headroom may not patch jobset.x-k8s.io/jobsets"),
+        ((JOBSETS, ""), "warn", "the API server has no mutatingadmissionpolicybindings"),
+        ((JOBSETS | NEW | OTHERS, ""), "warn", "no MutatingAdmissionPolicy headroom-places is bound"),
+        ((JOBSETS | NEW | BOUND, ""), "ok", "those in queues are admitted"),
+    ],
+    ids=["not served", "a right is missing", "an older Kubernetes", "nothing holds pods", "well"],
+)
+def test_it_says_whether_jobsets_are_admitted_and_what_is_missing(
+    cluster: Plane, tmp_path: Path, given: tuple[dict[str, Any], str], state: str, words: str
+) -> None:
+    cluster.objects |= given[0]
+    cluster.denied.add(given[1])
+    path = tmp_path / "settings.yaml"
+    path.write_text("batch: {enabled: true}\nshapes: {h100: {sku: h100}}\n")
+    _, found = examined(cluster, "--config", str(path))
+    (told,) = [row for row in found if row["check"] == "JobSet"]
+    assert told["state"] == state
+    assert words in told["words"]
+    assert (told["remedy"] is None) == (state == "ok")
 
 
 TOLERANT = HpaPreview(

@@ -71,6 +71,15 @@ def test_where_nothing_is_carried_out_that_comes_first(cluster: Plane) -> None:
     ]  # fmt: skip
 
 
+def test_a_kind_that_cannot_be_read_is_said_and_the_queues_all_the_same(cluster: Plane) -> None:
+    book = cluster.controller.batch
+    assert isinstance(book, Book)
+    book.look = replace(TOLD, remarks=("JobSets are not followed: 500",))
+    lines = asked(cluster, "queue")[1].splitlines()
+    assert lines[0] == "JobSets are not followed: 500"
+    assert lines[1].startswith("QUEUE")
+
+
 def test_a_gang_and_a_queue_are_explained(cluster: Plane) -> None:
     for name in ("job/big", "job/lab/big"):
         code, out, _ = asked(cluster, "explain", name)

@@ -140,16 +140,31 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [list, watch]
+{{- if .scaling }}
+# Sets suspend, and where the pods go. It lets the controller change what any Job runs; RBAC knows nothing narrower.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [patch]
+{{- end }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
 
-{{- define "headroom.rights.admitting" -}}
-# Sets suspend, and where the pods go. It lets the controller change what any Job runs; RBAC knows nothing narrower.
-- apiGroups: [batch]
-  resources: [jobs]
+{{- define "headroom.rights.jobsets" -}}
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
+  verbs: [list, watch]
+{{- if .scaling }}
+# Sets suspend, and notes on the templates of pods. It lets the controller change any JobSet that JobSet's own webhook
+# lets be changed; RBAC knows nothing narrower.
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
   verbs: [patch]
+{{- end }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingadmissionpolicybindings]
+  verbs: [list, watch]
 {{- end -}}
 
 {{- define "headroom.rights.slots" -}}
