@@ -140,15 +140,16 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [list, watch]
-{{- if .scaling }}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{- define "headroom.rights.admitting" -}}
 # Sets suspend, and where the pods go. It lets the controller change what any Job runs; RBAC knows nothing narrower.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [patch]
-{{- end }}
-- apiGroups: [""]
-  resources: [events]
-  verbs: [create, patch]
 {{- end -}}
 
 {{- define "headroom.rights.jobsets" -}}
