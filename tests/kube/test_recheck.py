@@ -14,11 +14,12 @@ from autoscaler.api.modes import Mode
 from autoscaler.ports import Patch, RefusedError
 from tests.kube.clients import until
 from tests.kube.fakeserver import Connection, Handler, Request, answer, hang, status
-from tests.kube.test_cluster import ASKS, DEPLOYMENTS, FREEZES, Scene, following, scaled_to
+from tests.kube.test_cluster import ASKS, DEPLOYMENTS, FREEZES, HPAS, Scene, following, scaled_to
 from tests.kube.test_doubts import POLICIES, POLICY, claimed
 
 OWN_DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/prod/deployments"
 OWN_POLICIES: Final = "/apis/headroom.dev/v1alpha1/namespaces/prod/scalingpolicies"
+OWN_HPAS: Final = "/apis/autoscaling/v2/namespaces/prod/horizontalpodautoscalers"
 SCALE: Final = f"{OWN_DEPLOYMENTS}/chat/scale"
 
 QUIET_S: Final = 0.2
@@ -37,7 +38,8 @@ async def followed(*, by_policy: bool = False, quiet: bool = True) -> AsyncItera
         if quiet:
             held = scene.cluster._followed
             (source, *_), _ = held.read_from(claim)
-            await until(lambda: min(source.staleness_s(), held.freezes[0].staleness_s()) > QUIET_S)
+            silent = (source, held.freezes[0], held.hpas[0])
+            await until(lambda: min(informer.staleness_s() for informer in silent) > QUIET_S)
         scene.server.always = Answers(scene)
         yield scene
 
@@ -54,7 +56,8 @@ class Answers:
         if request.path in self.instead:
             await self.instead[request.path](request, connection)
         elif every in self._server.objects and every != request.path:
-            assert request.query == {"fieldSelector": f"metadata.name={self._name(every)}"}
+            if every != HPAS:
+                assert request.query == {"fieldSelector": f"metadata.name={self._name(every)}"}
             found = list(self._server.objects[every].values())
             await answer(200, {"metadata": {"resourceVersion": "99"}, "items": found})(request, connection)
         else:
@@ -140,11 +143,68 @@ async def test_what_is_as_it_was_is_patched_and_the_freeze_is_asked_for_once_in_
 
 async def test_what_was_heard_lately_is_not_asked_for() -> None:
     async with followed(quiet=False) as scene:
-        for path in (FREEZES, DEPLOYMENTS):
+        for path in (FREEZES, DEPLOYMENTS, HPAS):
             scene.server.bookmark(path)
         before = asked(scene, FREEZES)
         assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
-        assert (asked(scene, FREEZES), asked(scene, OWN_DEPLOYMENTS)) == (before, 0)
+        assert (asked(scene, FREEZES), asked(scene, OWN_DEPLOYMENTS), asked(scene, OWN_HPAS)) == (before, 0, 0)
+
+
+def aims_at(name: str) -> dict[str, Any]:
+    return {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}, "maxReplicas": 9}
+
+
+async def test_an_hpa_that_a_silent_watch_did_not_show_stops_the_patch_and_is_read_anew() -> None:
+    async with followed() as scene:
+        unseen(scene, HPAS, "prod/other-hand", spec=aims_at("chat"))
+        with pytest.raises(RefusedError, match=r"not sent: who else scales prod/chat is not as its watch showed it"):
+            await scene.scale.patch("prod/chat", 2, 4)
+        await until(lambda: next(scene.cluster.claims).obstacle is not None)
+    assert not patched(scene)
+
+
+async def test_an_hpa_on_something_else_keeps_nobody_from_growing_and_is_read_anew() -> None:
+    async with followed() as scene:
+        unseen(scene, HPAS, "prod/others", spec=aims_at("code"))
+        listed = asked(scene, HPAS)
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+        await until(lambda: asked(scene, HPAS) > listed)
+
+
+async def test_who_else_scales_is_asked_for_once_in_a_while_however_many_patches_there_are() -> None:
+    async with followed() as scene:
+        crowd = [scene.scale.patch("prod/chat", 2, 4) for _ in range(20)]
+        assert set(await asyncio.gather(*crowd)) == {Patch.APPLIED}
+        assert asked(scene, OWN_HPAS) == 1
+
+
+async def test_while_only_rivals_cannot_be_seen_growth_goes_on_and_nothing_is_taken_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.recheck.ASK_S", 0.3)
+    async with followed() as scene:
+        scene.server.always = Answers(scene, **{OWN_HPAS: status(503, "ServiceUnavailable", "no leader")})
+        with pytest.raises(RefusedError, match=r"prod/chat: not sent: cannot see .*503"):
+            await scene.scale.patch("prod/chat", 2, 1)
+        assert not patched(scene)
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+
+
+async def test_all_questions_are_on_their_way_at_the_same_time() -> None:
+    async with followed() as scene:
+        honest, together = Answers(scene), asyncio.Event()
+        waiting: set[str] = set()
+
+        async def held(request: Request, connection: Connection) -> None:
+            waiting.add(request.path)
+            if len(waiting) == 3:
+                together.set()
+            await together.wait()
+            await honest(request, connection)
+
+        scene.server.always = Answers(scene, **dict.fromkeys((FREEZES, OWN_DEPLOYMENTS, OWN_HPAS), held))
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+        assert waiting == {FREEZES, OWN_DEPLOYMENTS, OWN_HPAS}
 
 
 @pytest.mark.parametrize(

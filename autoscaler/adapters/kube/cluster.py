@@ -144,9 +144,9 @@ class Cluster:
         """What of a claim may be otherwise by now, and what is not done therefore; None while all is believed."""
         return self._followed.doubt(claim)
 
-    async def recheck(self, claim: Claim) -> None:
+    async def recheck(self, claim: Claim, *, grows: bool) -> None:
         """Look again at what may forbid a patch and was quiet for a while. Raises RefusedError."""
-        await self._recheck.look(claim)
+        await self._recheck.look(claim, grows=grows)
 
     def reading(self, ref: TargetRef, desired: int, failed: Callable[[str], bool] = lambda _: False) -> ReplicaReading:
         """The target's replicas (`Membership.reading`); pods that cannot be read count as ready, and stay silent.

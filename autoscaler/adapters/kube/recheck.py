@@ -1,11 +1,19 @@
 """A second look, right before a patch, at what may forbid it: a watch that hangs shows as little as one with no news.
 
 Enters: a claim that is about to be patched. Leaves: nothing, or a refusal that says what is otherwise by now, or that
-it cannot be seen. Asked of the server is what was not heard for ten seconds of the freeze and of the object that the
-claim was read from. A watch that is known to be broken is not asked about: `followed` says how long it is believed.
+it cannot be seen. Asked of the server, all at once, is what was not heard for ten seconds: of the freeze, of the object
+that the claim was read from, and of who else scales the target. A watch that is known to be broken is not asked about:
+`followed` says how long it is believed.
+
+A freeze and a pause are somebody's word, so that where the server does not answer nothing is sent, growth neither: a
+patch would be answered no sooner, and its target could not be touched before it was read back. Growth waits for as long
+as the server is that slow, and is decided anew a second or two later. A rival is no one's word: where only that cannot
+be seen growth goes on, as it does while the watch of HPAs is broken.
 """
 
 import asyncio
+from collections import defaultdict
+from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from autoscaler.adapters.kube.answers import KubeError
@@ -13,17 +21,19 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.asked import own_annotations
 from autoscaler.adapters.kube.followed import Followed, freeze_of, within
 from autoscaler.adapters.kube.informer import Informer
-from autoscaler.adapters.kube.scaling import ScalingPolicyObject, Target
+from autoscaler.adapters.kube.scaling import Hpa, ScalingPolicyObject, Target
 from autoscaler.adapters.kube.wire import HasMeta, Page, Resource, Wire
-from autoscaler.api.claims import Claim
+from autoscaler.api.claims import Claim, TargetRef
 from autoscaler.ports import Clock, Fault, RefusedError
 
 QUIET_S: Final = 10.0
 """As long as what a broken watch told is believed; one that hangs is known as broken only after 75 s."""
 
-ASK_S: Final = 1.0
-"""For each of the two questions, waiting for its turn included; a patch that is not sent now is decided anew within a
-tick. Within one second for both, a server that takes 0.6 s for a list would never be patched at ticks of 10 s."""
+KNOWN_S: Final = QUIET_S
+"""So long stands what the server said of the freeze, and of the HPAs of a namespace."""
+
+ASK_S: Final = 2.0
+"""For all questions, waiting for their turn included: it leaves the patch itself as long as most answers take."""
 
 AT_ONCE: Final = 8
 """Claims that are asked about at a time. Once the first of a crowd is patched the others' watch is heard."""
@@ -42,59 +52,98 @@ class Recheck:
         self._freezing = asyncio.Lock()
         self._frozen_not_s = float("-inf")
         """When the server said last that nothing is frozen."""
+        self._counting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._alone_s: dict[str, float] = {}
+        """By namespace: when the server said last that there are no HPAs but those that are known."""
         self._listed: dict[Informer[Any], int] = {}
         """How many lists an informer had completed when it was asked for one more. While that one is on its way none is
         asked for: each would end the one before, and of a crowd that differs no list would ever be whole."""
 
-    async def look(self, claim: Claim) -> None:
+    async def look(self, claim: Claim, *, grows: bool) -> None:
         """Return when nothing speaks against a patch. Raises RefusedError; what was seen to differ is listed anew."""
+        questions = (self._freeze(), self._source(claim), self._rivals(claim.ref))
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(self._asked(question, claim), name="recheck") for question in questions]
+        *own, rivals = [each.result() for each in asked]
+        if rivals is not None and grows and rivals.fault is not Fault.OUTDATED:
+            rivals = None
+        for refusal in (*own, rivals):
+            if refusal is not None:
+                raise refusal
+
+    async def _asked(self, question: Coroutine[Any, Any, None], claim: Claim) -> RefusedError | None:
+        """Why a patch must not be sent by one question; None where it may."""
+        workload = claim.ref.workload
         try:
-            async with asyncio.timeout(ASK_S), self._freezing:
-                await self._freeze()
-            async with asyncio.timeout(ASK_S), self._turns:
-                await self._source(claim)
-        except TimeoutError as error:
+            async with asyncio.timeout(ASK_S):
+                await question
+        except TimeoutError:
             words = f"not sent: no answer within {ASK_S:g} s whether it still may be; its watch was quiet"
-            raise RefusedError(Fault.TIMEOUT, f"{claim.ref.workload}: {words}") from error
+            return RefusedError(Fault.TIMEOUT, f"{workload}: {words}")
+        except RefusedError as refusal:
+            return refusal
         except KubeError as error:
             words = f"not sent: cannot see whether it still may be: {error}"
-            raise RefusedError(error.fault, f"{claim.ref.workload}: {words}") from error
+            return RefusedError(error.fault, f"{workload}: {words}")
+        return None
 
     async def _freeze(self) -> None:
         (informer,) = self._followed.freezes
-        now_s = self._clock.monotonic()
-        if not _quiet(informer) or now_s < self._frozen_not_s + QUIET_S:
-            return
-        page = await self._page(informer.resource)
-        if page.unread or freeze_of(page.objects) != self._followed.frozen:
-            self._differs(informer, "the freeze")
-        self._frozen_not_s = now_s
+        async with self._freezing:
+            now_s = self._clock.monotonic()
+            if not _quiet(informer) or now_s < self._frozen_not_s + KNOWN_S:
+                return
+            page = await self._page(informer.resource)
+            if page.unread or freeze_of(page.objects) != self._followed.frozen:
+                self._differs(informer, "the freeze")
+            self._frozen_not_s = now_s
 
     async def _source(self, claim: Claim) -> None:
         informers, key = self._followed.read_from(claim)
         namespace, _, name = key.partition("/")
-        for informer in within(namespace, informers):
-            held = informer.items.get(key)
-            if held is None or not _quiet(informer):
-                continue
-            plural = informer.path.rpartition("/")[2]
-            root = informer.path.partition("/namespaces/")[0].removesuffix(f"/{plural}")
-            path = f"{root}/namespaces/{namespace}/{plural}"
-            page = await self._page(Resource(path, informer.resource.kind, field_selector=f"metadata.name={name}"))
-            if [_said(one) for one in page.objects] != [_said(held)]:
-                self._differs(informer, f"{plural} {key}")
+        async with self._turns:
+            for informer in within(namespace, informers):
+                held = informer.items.get(key)
+                if held is None or not _quiet(informer):
+                    continue
+                path = _path_within(namespace, informer)
+                page = await self._page(Resource(path, informer.resource.kind, field_selector=f"metadata.name={name}"))
+                if [_said(one) for one in page.objects] != [_said(held)]:
+                    self._differs(informer, f"{path.rpartition('/')[2]} {key}")
+
+    async def _rivals(self, target: TargetRef) -> None:
+        """Look for an HPA that no watch has shown. KEDA makes one for every ScaledObject, within seconds."""
+        namespace = target.namespace
+        async with self._counting[namespace]:
+            now_s = self._clock.monotonic()
+            for informer in within(namespace, self._followed.hpas):
+                known_s = self._alone_s.get(namespace, float("-inf"))
+                if informer.absent or informer.denied or not _quiet(informer) or now_s < known_s + KNOWN_S:
+                    continue
+                page = await self._page(Resource(_path_within(namespace, informer), Hpa))
+                unknown = [one for one in page.objects if _new(one, informer)]
+                if unknown:
+                    self._relist(informer, *within(namespace, self._followed.scaled_objects))
+                if any(_scales(one, target) for one in unknown):
+                    self._differs(informer, f"who else scales {target.workload}")
+                if not unknown:
+                    self._alone_s[namespace] = now_s
 
     async def _page(self, resource: Resource[T]) -> Page[T]:
-        """A list of one object at most: who may list a resource need not be allowed to get."""
+        """A list, even of one object: who may list a resource need not be allowed to get."""
         wire = Wire(resource)
         answer = await self._api.request("GET", wire.path, query=wire.list_query(0, ""), timeout_s=ASK_S)
         return wire.page(answer.body)
 
+    def _relist(self, *informers: Informer[Any]) -> None:
+        for informer in informers:
+            if not informer.absent and self._listed.get(informer, -1) < informer.lists:
+                self._listed[informer] = informer.lists
+                informer.relist()
+
     def _differs(self, informer: Informer[Any], what: str) -> None:
         """List anew what a watch did not show. Raises RefusedError."""
-        if self._listed.get(informer, -1) < informer.lists:
-            self._listed[informer] = informer.lists
-            informer.relist()
+        self._relist(informer)
         quiet_s = informer.staleness_s()
         words = f"not sent: {what} is not as its watch showed it, which was quiet for {quiet_s:.0f} s: it is read anew"
         raise RefusedError(Fault.OUTDATED, words)
@@ -102,6 +151,25 @@ class Recheck:
 
 def _quiet(informer: Informer[Any]) -> bool:
     return informer.cut_off_s() == 0.0 and informer.staleness_s() > QUIET_S
+
+
+def _path_within(namespace: str, informer: Informer[Any]) -> str:
+    """The path of one namespace of what an informer follows."""
+    plural = informer.path.rpartition("/")[2]
+    root = informer.path.partition("/namespaces/")[0].removesuffix(f"/{plural}")
+    return f"{root}/namespaces/{namespace}/{plural}"
+
+
+def _new(found: Hpa, informer: Informer[Hpa]) -> bool:
+    """Whether an HPA is another than is held under its name, or aims at something else by now."""
+    meta = found.metadata
+    held = informer.items.get(f"{meta.namespace}/{meta.name}")
+    return held is None or (held.metadata.uid, held.spec.scale_target_ref) != (meta.uid, found.spec.scale_target_ref)
+
+
+def _scales(found: Hpa, target: TargetRef) -> bool:
+    aimed = found.spec.scale_target_ref
+    return (aimed.kind, aimed.name) == (target.kind, target.name)
 
 
 def _said(found: Target | ScalingPolicyObject) -> tuple[object, ...]:

@@ -91,7 +91,7 @@ class ClusterScale:
         def asked() -> bool:
             return self._may_act() and self._cluster.resolution(workload).claim == claim
 
-        await self._cluster.recheck(claim)
+        await self._cluster.recheck(claim, grows=replicas > seen_replicas)
         left_s = begun_s + PATCH_S - self._clock.monotonic()
         if self._cost is not None and replicas < seen_replicas and asked():
             await self._cost.before(ref, self._cluster.members.pods(ref), seen_replicas - replicas)
