@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.core.pool.ahead import Lead, Started, lead_ahead
@@ -17,6 +17,8 @@ SLOTS_S = (280.0, 300.0, 300.0, 310.0, 420.0)
 WARM_S = (58.0, 60.0, 60.0, 65.0)
 SECONDS = st.lists(st.floats(0.0, 3600.0), min_size=1, max_size=8).map(tuple)
 MAYBE = st.one_of(st.just(()), SECONDS)
+law = settings(deadline=None)
+"""A machine that is busy with other things breaks no law."""
 
 
 def test_a_warm_slot_leaves_what_replicas_took_on_warm_nodes() -> None:
@@ -57,6 +59,7 @@ def test_few_starts_of_its_own_are_never_undercut_and_five_speak_for_themselves(
     assert enough == Lead(Spread(220.0, 240.0, 5), warm=False, whole=5)
 
 
+@law
 @given(SECONDS, MAYBE, SECONDS, st.floats(0.0, 3600.0))
 def test_a_longer_stage_never_makes_a_start_shorter(
     warm_s: tuple[float, ...], cold_s: tuple[float, ...], slots_s: tuple[float, ...], more_s: float
@@ -71,6 +74,7 @@ def test_a_longer_stage_never_makes_a_start_shorter(
     assert after.spread.p90_s >= before.spread.p90_s
 
 
+@law
 @given(SECONDS, MAYBE, MAYBE)
 def test_a_start_onto_a_warm_slot_is_never_longer_than_one_that_needs_a_node(
     warm_s: tuple[float, ...], cold_s: tuple[float, ...], slots_s: tuple[float, ...]
