@@ -79,7 +79,7 @@ def gang_of(work: Work, around: Around, priority: int | None, *, holds: bool = T
     if priority is None:
         return Unfit("UNKNOWN_CLASS", f"there is no PriorityClass {work.priority_class!r}; make it, or name another")
     if work.is_held_by_notes and work.suspended and not holds:
-        words = f"nothing holds the pods of a {work.ref.kind} to nodes: no MutatingAdmissionPolicy {HOLDS} is bound"
+        words = f"nothing holds the pods of a {work.ref.kind} to nodes: no MutatingAdmissionPolicy {HOLDS} is in force"
         return Unfit("UNHELD", f"{words}; apply config/rbac/jobsets, on Kubernetes 1.36 or newer")
     classes = sorted({each.template.priority_class_name for each in work.sets})
     if len(classes) > 1:

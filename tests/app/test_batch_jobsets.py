@@ -1,17 +1,19 @@
 """JobSets in the books: several sets start as one gang where each fits, are stopped whole, and found again."""
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import pytest
 
+from autoscaler.adapters.kube.batch_cluster import LONG_S
 from autoscaler.adapters.kube.batch_objects import JobSet, PolicyBinding, PolicyBindingSpec
 from autoscaler.adapters.kube.batch_work import HOLDS, Put
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.app.batch_look import Look
 from autoscaler.record.batch import GangState, GangTold
-from tests.app.batch_plant import BatchPlant
+from tests.app.batch_plant import START_S, BatchPlant
 
 pytestmark = pytest.mark.looptime
 
@@ -29,7 +31,8 @@ class JobSetPlant(BatchPlant):
 
     def hold(self) -> None:
         """The policy is bound."""
-        self.cluster._bindings._cache.put(PolicyBinding(Meta(HOLDS), PolicyBindingSpec(HOLDS)))
+        made = datetime.fromtimestamp(START_S - LONG_S, UTC)
+        self.cluster._bindings._cache.put(PolicyBinding(Meta(HOLDS, creation_timestamp=made), PolicyBindingSpec(HOLDS)))
 
     def jobset(
         self, name: str = "train", classes: tuple[str, ...] = ("batch", "batch"), **sets: tuple[int, int]

@@ -235,6 +235,7 @@ async def following(server: FakeServer) -> AsyncIterator[BatchCluster]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_cluster, "SELDOM", InformerTimes(absent_s=0.02, backoff=BackoffBounds(0.01, 0.02, 0.02)))
     monkeypatch.setattr(batch_cluster, "BELIEVED_S", 0.2)
+    monkeypatch.setattr(batch_cluster, "TAKES_S", 0.1)
 
 
 async def test_a_cluster_without_jobsets_is_whole_and_one_that_gets_them_is_followed() -> None:
@@ -247,8 +248,16 @@ async def test_a_cluster_without_jobsets_is_whole_and_one_that_gets_them_is_foll
         await until(lambda: "jobset/prod/train" in cluster.works)
         await until(lambda: "jobset/prod/train" in cluster.touched())
         server.put("headroom-places", path=BINDINGS, spec={"policyName": "headroom-places"})
+        await until(lambda: cluster._bindings.items)
+        assert (cluster.holds, cluster.touched()) == (False, ()), "API servers have yet to hear of it"
         await until(lambda: cluster.holds)
         assert cluster.touched() == ("jobset/prod/train",), "it may start now"
+        server.delete("headroom-places", path=BINDINGS)
+        await until(lambda: not cluster.holds)
+        old = {"creationTimestamp": "2020-01-01T00:00:00Z"}
+        server.put("headroom-places", path=BINDINGS, metadata=old, spec={"policyName": "headroom-places"})
+        await until(lambda: cluster._bindings.items)
+        assert cluster.holds, "it was bound long before we looked"
 
 
 @pytest.mark.parametrize(("code", "told"), [(403, 0), (500, 1)], ids=["not ours to read", "broken"])

@@ -40,6 +40,12 @@ TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
 SELDOM: Final = InformerTimes(absent_s=15.0, backoff=BackoffBounds(cap_s=15.0))
 """Of what a cluster need not have, or let be read: whether it has it meanwhile."""
 
+TAKES_S: Final = 5.0
+"""Until every API server goes by a policy that was bound."""
+
+LONG_S: Final = 60.0
+"""A policy that was bound so long ago is in force, whatever clocks say."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchScope:
@@ -91,6 +97,9 @@ class BatchCluster:
         }
         bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
         self._bindings: Informer[PolicyBinding] = self._follow(bindings, PolicyBinding, self._on_binding, SELDOM)
+        self._bound_s = self._clock.monotonic()
+        """When the bindings changed last."""
+        self._held = False
         self._pods: Informer[WorkPod] = self._follow("/api/v1/pods", WorkPod, self._on_pod)
         self._nodes: Informer[Node] = self._follow("/api/v1/nodes", Node, self._on_node)
         self._classes: Informer[PriorityClass] = self._follow(
@@ -147,7 +156,11 @@ class BatchCluster:
     @property
     def holds(self) -> bool:
         """Whether the policy is in force by which pods are held to the nodes that their annotation names."""
-        return any(each.spec.policy_name == HOLDS for each in self._bindings.items.values())
+        mine = [each.metadata for each in self._bindings.items.values() if each.spec.policy_name == HOLDS]
+        if mine and self._clock.monotonic() >= self._bound_s + TAKES_S:
+            return True
+        made = [each.creation_timestamp.timestamp() for each in mine if each.creation_timestamp is not None]
+        return any(self._clock.now() >= made_s + LONG_S for made_s in made)
 
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
@@ -189,6 +202,9 @@ class BatchCluster:
 
     def touched(self) -> tuple[str, ...]:
         """The work that changed or went since this was last asked."""
+        if self._held != self.holds:
+            self._held = not self._held
+            self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
         names = tuple(self._touched)
         self._touched.clear()
         return names
@@ -243,7 +259,7 @@ class BatchCluster:
         self._changed()
 
     def _on_binding(self, _: Change[PolicyBinding]) -> None:
-        self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
+        self._bound_s = self._clock.monotonic()
         self._changed()
 
     def on_work(self, kind: str, change: Change[Any]) -> None:
