@@ -136,6 +136,7 @@ class Pools:
         for name, pool in sorted(found.items()):
             compiled = self._specs.of(name, pool, self._clock.now())
             if isinstance(compiled, Faulty):
+                self._leads.forget(name)
                 self._guard.run(f"WarmPool {name}", partial(self._telling.fault, name, pool, compiled))
             else:
                 await self._look(name, compiled)

@@ -34,6 +34,9 @@ AT_ONCE: Final = 16
 
 KEY: Final = "stages"
 
+MOST_WORKLOADS: Final = 4096
+"""Workloads whose last start is remembered, those at zero replicas and those that are gone included."""
+
 NEW_NODE_S: Final = 60.0
 """A node made up to so long before a pod was made for it: Karpenter launches for the pods of a batch window (10 s) and
 nodes take longer than that to register."""
@@ -106,9 +109,7 @@ class WarmUps:
         if owned is None or times is None:
             return
         self._names[times.uid] = change.key
-        last = self._last.get(owned.workload)
-        if times.ready_s is not None and (last is None or last.created_s <= times.created_s):
-            self._last[owned.workload] = times
+        self._remember(owned.workload, times)
         first = change.old is None or serving_since_s(change.old) is None
         self._stages.note(times)
         if times.ready_s is not None and first:
@@ -170,6 +171,15 @@ class WarmUps:
     def _shape(self, pod: Pod, node: Node | None) -> str:
         product = "" if node is None else node.metadata.labels.get(PRODUCT, "")
         return f"{gpus((pod.spec,), self._gpu_resources)}x{product or 'GPU'}"
+
+    def _remember(self, workload: str, times: PodTimes) -> None:
+        last = self._last.get(workload)
+        if times.ready_s is None or (last is not None and last.created_s > times.created_s):
+            return
+        self._last.pop(workload, None)
+        self._last[workload] = times
+        if len(self._last) > MOST_WORKLOADS:
+            del self._last[next(iter(self._last))]
 
     async def _tokens(self) -> None:
         while True:

@@ -208,6 +208,12 @@ async def test_every_look_tells_what_the_next_replica_finds_until_the_pool_is_go
         assert scene.leads.lead_s("serving/chat") is None, "no slot has started from nothing yet"
         await scene.wait(180.0)
         assert scene.leads.lead_s("serving/chat") == 65.0, "two slots are warm"
+        scene.seen.pools["chat"] = warm_pool(2, tiers=[])
+        await scene.wait(10.0)
+        assert list(scene.leads.words("serving/chat")) == [], "a pool that is not looked at says nothing"
+        scene.seen.pools["chat"] = warm_pool(3)
+        await scene.wait(10.0)
+        assert scene.leads.lead_s("serving/chat") == 65.0
         del scene.seen.pools["chat"]
         await scene.wait(10.0)
         assert list(scene.leads.words("serving/chat")) == []

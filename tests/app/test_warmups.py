@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from autoscaler.adapters.kube.cache import Change
 from autoscaler.adapters.kube.meta import Condition, Meta, Owner
@@ -239,3 +240,14 @@ async def test_two_models_that_share_an_image_do_not_share_their_starts() -> Non
     names["name"] = "code"
     (told,) = warmups.measured({"prod/b": live(warmups, "b")})
     assert ", 1 starts" in told
+
+
+async def test_of_workloads_that_come_and_go_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoscaler.app.warmups.MOST_WORKLOADS", 1)
+    warmups = measuring(claimed=lambda _: True)
+    live(warmups, "a")
+    other = replace(OWNER, name="code-7d9")
+    one = pod("b", scheduled_s=2, started_s=52, ready_s=60)
+    warmups.on_pod(Change("prod/b", None, replace(one, metadata=replace(one.metadata, owner_references=(other,)))))
+    assert warmups.started("prod/chat") is None
+    assert warmups.started("prod/code") is not None

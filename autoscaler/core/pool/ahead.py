@@ -11,9 +11,13 @@ squares want symmetric parts (Malcolm et al. 1959, doi:10.1287/opre.7.5.646): st
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from autoscaler.core.pool.clock import LEAST_SAMPLES
 from autoscaler.core.spread import Spread, spread
+
+MOST: Final = 32
+"""Starts of slots that are joined with those of replicas: coarser kinds of start speak with thousands."""
 
 Seconds = tuple[float, ...]
 """What was measured of past starts, each 0 or more; empty where nothing was."""
@@ -47,6 +51,14 @@ class Lead:
     slots: int = 0
     replicas: int = 0
     whole: int = 0
+
+
+def thinned(seconds: Sequence[float]) -> Seconds:
+    """At most `MOST` of many, shortest first, each the middle one of as many neighbours: the quantiles stay."""
+    ranked = sorted(seconds)
+    if len(ranked) <= MOST:
+        return tuple(ranked)
+    return tuple(ranked[int((at + 0.5) * len(ranked) / MOST)] for at in range(MOST))
 
 
 def lead_ahead(started: Started, slots_s: Seconds, *, warm: bool) -> Lead | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from autoscaler.core.columns import Bools
 from autoscaler.core.pool import breaker, clock
-from autoscaler.core.pool.ahead import Ahead
+from autoscaler.core.pool.ahead import Ahead, thinned
 from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.clock import Stage, StartKind
 from autoscaler.core.pool.conditions import blocks, conditions, unread
@@ -95,7 +95,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
     told = conditions(view, state, sizing, stock.warm)
-    ahead = Ahead(stock.warm, clock.whole_s(state.clock, _next_kind(view, state)))
+    ahead = Ahead(stock.warm, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets)
     if params.observe:
         return Reconciled(state, (), decision, told, ahead)

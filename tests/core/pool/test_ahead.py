@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.pool.ahead import Lead, Started, lead_ahead
-from autoscaler.core.spread import Spread
+from autoscaler.core.pool.ahead import MOST, Lead, Started, lead_ahead, thinned
+from autoscaler.core.spread import Spread, spread
 from tests.core.pool.builders import NOW_S, node, pool, slot, taken, warm, world
 
 NOTHING = Started((), ())
@@ -57,6 +57,14 @@ def test_few_starts_of_its_own_are_never_undercut_and_five_speak_for_themselves(
     assert (few.spread.p50_s, few.spread.p90_s, few.whole) == (500.0, 510.0, 2)
     enough = lead_ahead(Started(WARM_S, (200.0, 210.0, 220.0, 230.0, 240.0)), SLOTS_S, warm=False)
     assert enough == Lead(Spread(220.0, 240.0, 5), warm=False, whole=5)
+
+
+def test_of_thousands_of_starts_a_few_stand_for_all() -> None:
+    many = thinned([float(at) for at in range(3200)])
+    assert len(many) == MOST
+    assert spread(many).p50_s == pytest.approx(1600.0, rel=0.04)
+    assert spread(many).p90_s == pytest.approx(2880.0, rel=0.04)
+    assert thinned([3.0, 1.0]) == (1.0, 3.0)
 
 
 @law
