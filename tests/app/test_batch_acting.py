@@ -40,7 +40,7 @@ class Server:
             self.sent.append("status")
             return Answer(200, b"{}", {})
         changes = msgspec.json.decode(body)
-        suspend = next(c["value"] for c in changes if c["path"] == "/spec/suspend" and c["op"] == "replace")
+        suspend = next(c["value"] for c in changes if c["path"] == "/spec/suspend" and c["op"] != "test")
         word = f"{'stop' if suspend else 'start'} {name}"
         self.hear(word)
         self.sent.append(word)

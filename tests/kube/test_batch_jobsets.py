@@ -198,6 +198,17 @@ async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes_and_cha
     assert not [at for at in by_path if at.startswith(f"{ROOT}/1/")], "the driver goes where it likes"
 
 
+@pytest.mark.looptime
+async def test_one_that_never_said_whether_it_may_run_is_stopped_all_the_same() -> None:
+    raw, server = found(replicated("a")), Server()
+    del raw["spec"]["suspend"]
+    runs = of_jobset(msgspec.convert(raw, JobSet), 0.0)
+    assert runs is not None
+    assert not runs.suspended
+    await BatchWriter(server, ScaledClock(), lambda: True).stop(runs)
+    assert server.sent[0][1][1:] == [{"op": "add", "path": "/spec/suspend", "value": True}]
+
+
 def test_an_affinity_that_its_author_wrote_is_read_from_the_object_though_it_was_put_somewhere() -> None:
     inner = replicated("a")
     own: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}

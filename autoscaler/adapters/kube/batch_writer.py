@@ -68,7 +68,7 @@ class BatchWriter:
 
     async def stop(self, work: Work) -> Written:
         """Stop a gang: its pods are told to end."""
-        stop = {"op": "replace", "path": work.suspend_at, "value": True}
+        stop = {"op": "add", "path": work.suspend_at, "value": True}  # a JobSet need not have said that it may run
         return await self._patch(work, [*self._tests(work, suspended=False), stop])
 
     async def status(self, queue: str, status: Mapping[str, Any]) -> Written:
