@@ -19,7 +19,7 @@ from autoscaler.adapters.kube.scope import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.api.modes import Mode
-from autoscaler.cli.definitions import differences
+from autoscaler.cli.definitions import UPGRADE, differences, missing
 from autoscaler.cli.jobset_check import jobsets
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.reviews import decoded, reviewed, served
@@ -118,13 +118,17 @@ async def _clock_skew(patient: Patient) -> AsyncIterator[Finding]:
 
 
 async def _definition(patient: Patient) -> AsyncIterator[Finding]:
-    if "scalingpolicies" in await served(patient.api, f"/apis/{GROUP}/{VERSION}"):
-        for old in await differences(patient.api):
-            yield Finding(old.kind, State.WARN, old.words, old.remedy)
-        yield Finding("ScalingPolicy", State.OK, f"{GROUP}/{VERSION} is served")
-    else:
+    there = await served(patient.api, f"/apis/{GROUP}/{VERSION}")
+    if "scalingpolicies" not in there:
         words = "the custom resource is not installed: policies cannot be written, annotations work"
         yield Finding("ScalingPolicy", State.WARN, words, "kubectl apply -f config/crd, or install the chart's CRDs")
+        return
+    for old in await differences(patient.api):
+        yield Finding(old.kind, State.WARN, old.words, old.remedy)
+    for kind in missing(there):
+        words = f"{GROUP}/{VERSION} is served without it: the definitions are of an older version"
+        yield Finding(kind, State.WARN, words, UPGRADE)
+    yield Finding("ScalingPolicy", State.OK, f"{GROUP}/{VERSION} is served")
 
 
 async def _kinds(patient: Patient) -> AsyncIterator[Finding]:

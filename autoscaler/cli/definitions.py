@@ -4,7 +4,7 @@ Enters: a client. Leaves: by kind the fields that one side does not know. The AP
 does not know, without a word to whoever wrote it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from autoscaler.api.crd import RESOURCES, VERSION, definition
 from autoscaler.cli.reviews import decoded
 
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+UPGRADE: Final = "helm upgrade, or kubectl apply --server-side -f config/crd"
 SHOWN: Final = 4
 
 
@@ -39,7 +40,7 @@ class Difference:
     def remedy(self) -> str:
         """What to do about it."""
         if self.unknown:
-            return "helm upgrade, or kubectl apply --server-side -f config/crd"
+            return UPGRADE
         return "use the command and the controller of the version that installed it"
 
 
@@ -62,6 +63,11 @@ async def differences(api: KubeApi) -> list[Difference]:
         if known != there:
             found.append(Difference(kind, name, tuple(sorted(known - there)), tuple(sorted(there - known))))
     return found
+
+
+def missing(served: Collection[str]) -> list[str]:
+    """The kinds of this version whose resources are not among those that the cluster serves of our group."""
+    return [kind for kind, resource in RESOURCES.items() if resource.plural not in served]
 
 
 def _fields(definition: Mapping[str, Any]) -> frozenset[str]:

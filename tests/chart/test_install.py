@@ -110,9 +110,15 @@ def test_the_chart_as_it_was_is_upgraded_to_the_chart_as_it_is(bare: Plane, tmp_
     release = Release(bare, "headroom-old")
     release.install(KEDA, tmp_path / "charts/headroom")
     before = release.get("secret", "headroom-keda-tls")["data"]
+    older = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/tickS"
+    forgotten = json.dumps([{"op": "remove", "path": older}])
+    bare.kubectl("patch", "crd", "scalingpolicies.headroom.dev", "--type=json", f"--patch={forgotten}")
+    told = "ScalingPolicy scalingpolicies.headroom.dev is older than this version: it drops spec.tickS"
+    assert told in odd(bare)
     release.upgrade({"settings": {"keda": {"enabled": True}, "warm_pools": {"enabled": True}}})
     assert release.get("secret", "headroom-keda-tls")["data"] == before
     policy = json.loads(bare.kubectl("get", "validatingadmissionpolicy", "headroom-slots", "-o", "json"))
+    assert not [row for row in odd(bare) if "older" in row], "definitions are upgraded with the chart"
     assert not policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
     assert bare.kubectl("get", "namespace", "headroom-slots", "-o", "name")
     done = bare.kubectl("-n", release.namespace, "rollout", "status", "deployment/headroom", "--timeout=60s")
@@ -201,6 +207,11 @@ def doctor(plane: Plane, *options: str) -> list[dict[str, Any]]:
         time.sleep(1)
     assert done.stdout, done.stderr
     return list(json.loads(done.stdout))
+
+
+def odd(plane: Plane) -> list[str]:
+    """What `headroom doctor` warns of."""
+    return [f"{row['check']} {row['words']}" for row in doctor(plane) if row["state"] != "ok"]
 
 
 def rights_are_those_that_are_used(plane: Plane) -> None:

@@ -40,7 +40,9 @@ def cluster(tmp_path: Path) -> Iterator[Plane]:
         made.objects |= {
             LEASE: lease(renewed=now),
             "/apis/apps/v1": resources("deployments", "deployments/scale", "statefulsets", "statefulsets/scale"),
-            "/apis/headroom.dev/v1alpha1": resources("scalingpolicies", "scalingpolicies/status"),
+            "/apis/headroom.dev/v1alpha1": resources(
+                "scalingpolicies", "scalingpolicies/status", "warmpools", "batchqueues"
+            ),
         }
         yield made
 
@@ -96,6 +98,10 @@ FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
     ),
     "no custom resource": (
         lambda c: c.objects.pop("/apis/headroom.dev/v1alpha1"), 0, "ScalingPolicy", "the custom resource is not insta",
+    ),
+    "a version before queues": (
+        lambda c: c.objects.update({"/apis/headroom.dev/v1alpha1": resources("scalingpolicies", "warmpools")}), 0,
+        "BatchQueue", "is served without it: the definitions are of an older version",
     ),
     "a custom resource of an older version": (
         lambda c: c.objects.update(installed(lambda spec: spec["properties"].pop("maxReplicas"))), 0, "ScalingPolicy",
@@ -375,6 +381,10 @@ def test_the_text_has_the_remedy_below_what_is_wrong_and_counts_at_the_end(clust
     assert lines[-1] == "10 ok, 1 warn, 0 fail"
 
 
+def job(name: str, suspended: bool) -> dict[str, Any]:
+    return {"metadata": {"namespace": "lab", "name": name}, "spec": {"suspend": suspended}}
+
+
 def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes_it(cluster: Plane) -> None:
     ours = {"metadata": {"name": "headroom-checkpoint-0-a"}}
     cluster.objects |= installed(lambda spec: None) | {
@@ -382,12 +392,16 @@ def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes
         "/apis/karpenter.sh/v1/nodepools": {"items": [{"metadata": {"name": "chat-h100"}}]},
         "/api/v1/namespaces/headroom-slots/pods": {"items": [ours, ours]},
         f"/api/v1/namespaces/{OWN}/configmaps": {"items": [ours]},
+        "/apis/batch/v1/jobs": {"items": [job("one", True), job("two", True), job("runs", False)]},
         FREEZE: {"data": {}},
     }
     code, found = examined(cluster, "--leftovers")
     label = "app.kubernetes.io/managed-by=headroom"
     assert code == 0
     assert [(row["words"], row["remedy"]) for row in found] == [
+        ("2 jobs in lab that wait in BatchQueues: suspended, and without Headroom nobody starts them",
+         ("kubectl -n lab get jobs -l headroom.dev/queue -o name | "
+          "xargs -n1 kubectl -n lab patch --type=merge -p '{\"spec\":{\"suspend\":false}}'")),
         ("the definition scalingpolicies.headroom.dev and 1 of its objects",
          "kubectl delete crd scalingpolicies.headroom.dev"),
         ("NodePools of warm pools, with their nodes: chat-h100", "kubectl delete nodepool chat-h100"),
