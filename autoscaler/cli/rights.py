@@ -127,6 +127,7 @@ def _batch(namespaces: tuple[str | None, ...]) -> Iterator[Right]:
     watched = (
         ("headroom.dev", "batchqueues", "read the queues of batch work"),
         ("batch", "jobs", "see what waits and what runs"),
+        ("kueue.x-k8s.io", "workloads", "leave alone what Kueue manages"),
         ("scheduling.k8s.io", "priorityclasses", "see that batch work gives way to what serves"),
         ("", "pods", "see what is on nodes"),
         ("", "nodes", "see what nodes have"),

@@ -10,7 +10,6 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod
 from autoscaler.adapters.kube.batch_work import Work, of_job
-from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_objects import PriorityClass
@@ -138,7 +137,7 @@ class BatchPlant:
     def delete(self, name: str) -> None:
         """A Job is gone."""
         self._objects.pop(f"job/{name}")
-        self.cluster.on_work("Job", Change(f"ns/{name}", Job(), None))
+        self.cluster._kinds["Job"]._cache.drop(f"ns/{name}")
 
     def work(self, name: str) -> Work:
         """A Job as it is read."""
@@ -165,7 +164,7 @@ class BatchPlant:
         name = found["metadata"]["name"]
         self._objects[f"job/{name}"] = found
         if heard:
-            self.cluster.on_work("Job", Change(f"ns/{name}", None, msgspec.convert(found, Job, strict=False)))
+            self.cluster._kinds["Job"]._cache.put(msgspec.convert(found, Job, strict=False))
 
 
 def _box(gpus: int) -> dict[str, Any]:

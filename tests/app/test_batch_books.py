@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
+from autoscaler.adapters.kube.meta import Meta, Owner
 from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.app.batch_books import RETRY_S
 from autoscaler.app.batch_patience import START_WITHIN_S
@@ -414,3 +416,19 @@ async def test_work_outside_the_watched_namespaces_is_refused_by_name_and_what_r
     assert plant.books.unfit["job/ns/waits"].reason == "NAMESPACE"
     assert "watch_namespaces" in plant.books.unfit["job/ns/waits"].words
     assert plant.free() == {"n0": 0, "n1": 8}
+
+
+async def test_a_job_for_which_kueue_makes_a_workload_of_its_own_gives_back_its_place_and_is_left_alone() -> None:
+    """Kueue with manageJobsWithoutQueueName: nothing in the Job says so."""
+    plant = BatchPlant({"n0": 8})
+    plant.job("theirs")
+    plant.look()
+    assert plant.due() == ["theirs"]
+    owner = Owner("batch/v1", "Job", "theirs", "theirs", controller=True)
+    plant.cluster._kueue[PATHS[0]]._cache.put(Workload(Meta("job-theirs-3f4ab", "ns", owner_references=(owner,))))
+    plant.job("ours")
+    plant.look()
+    assert plant.due() == ["ours"]
+    plant.edit("theirs", suspend=False)
+    plant.look()
+    assert plant.stop() == []

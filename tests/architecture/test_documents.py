@@ -77,14 +77,14 @@ def test_no_field_of_a_policy_names_a_file_a_secret_or_an_address() -> None:
     assert {name for name in names if dangerous.search(name)} == {"metrics_path"}, "the path of a page on its own pods"
 
 
-def test_headroom_has_no_right_on_what_batch_schedulers_own() -> None:
+def test_headroom_may_change_nothing_that_batch_schedulers_own() -> None:
     settings = Settings()
     kinds = [Kind(k.group, k.version, k.resource, k.kind) for k in settings.kinds]
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
     needed = rights(kinds, (), own, deletion_cost=True, slots=settings.warm_pools.namespace, batch=True)
     assert {right.group for right in needed} == {
         "", "apps", "autoscaling", "autoscaling.k8s.io", "batch", "coordination.k8s.io", "headroom.dev", "karpenter.sh",
-        "keda.sh", "leaderworkerset.x-k8s.io", "scheduling.k8s.io",
+        "keda.sh", "kueue.x-k8s.io", "leaderworkerset.x-k8s.io", "scheduling.k8s.io",
     }  # fmt: skip
     assert {right.resource for right in needed if right.group == "scheduling.k8s.io"} == {"priorityclasses"}
     changed = {(r.group, r.resource) for r in needed if r.verb not in {"get", "list", "watch"} and r.namespace is None}

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_kinds import KINDS
+from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
 from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject, PolicyBinding, WorkPod
 from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
@@ -94,6 +95,10 @@ class BatchCluster:
         self._kinds: dict[str, Informer[Any]] = {
             name: self._follow(kind.path, kind.form, partial(self.on_work, name), TIMES if kind.is_needed else SELDOM)
             for name, kind in KINDS.items()
+        }
+        self._claims = Claims()
+        self._kueue: dict[str, Informer[Workload]] = {
+            path: self._follow(path, Workload, partial(self._on_workload, path), SELDOM) for path in PATHS
         }
         bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
         self._bindings: Informer[PolicyBinding] = self._follow(bindings, PolicyBinding, self._on_binding, SELDOM)
@@ -213,7 +218,7 @@ class BatchCluster:
         """Hold what the server answered to a write of ours, unless something newer is held already."""
         held = self._works.get(work.name)
         if held is None or (held.ref.uid == work.ref.uid and held.generation < work.generation):
-            self._works[work.name] = work
+            self._works[work.name] = self._managed(work)
             self._touch(work.name)
 
     def seen(self, is_gang: Callable[[str], bool]) -> Seen:
@@ -270,10 +275,25 @@ class BatchCluster:
         if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:
             return  # older than what the server answered to us
         if new is not None:
-            self._works[name] = new
+            self._works[name] = self._managed(new)
         elif self._works.pop(name, None) is None:
             return
         self._touch(name)
+
+    def _on_workload(self, path: str, change: Change[Workload]) -> None:
+        whose = self._claims.note(path, change)
+        if whose is None or whose[0] not in self._kinds:
+            return
+        kind, key = whose[0], f"{whose[1]}/{whose[2]}"
+        found = self._kinds[kind].items.get(key)
+        if found is not None:
+            self.on_work(kind, Change(key, found, found))
+
+    def _managed(self, work: Work) -> Work:
+        """The work, as Kueue's where Kueue has taken it without a word in the object."""
+        if work.manager or not self._claims.has(work.name, work.ref.uid):
+            return work
+        return replace(work, manager="Kueue")
 
     def _on_pod(self, change: Change[WorkPod]) -> None:
         if self.pods.note(change):
@@ -322,6 +342,7 @@ class BatchCluster:
     def _welcome(self) -> Iterator[Informer[Any]]:
         """What a cluster need not have, or let be read."""
         yield self._bindings
+        yield from self._kueue.values()
         yield from (each for name, each in self._kinds.items() if not KINDS[name].is_needed)
 
     def _follow(

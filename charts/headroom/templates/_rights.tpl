@@ -140,6 +140,10 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [list, watch]
+# Whose Job is Kueue's though it names no queue of it.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

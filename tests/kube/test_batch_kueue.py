@@ -1,0 +1,113 @@
+"""Jobs that Kueue takes though they name no queue of it: known by its Workloads, as its controller writes them."""
+
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
+from autoscaler.adapters.kube.batch_objects import Job
+from autoscaler.api.shapes import Shape
+from autoscaler.runtime.clock import ScaledClock
+
+pytestmark = pytest.mark.looptime
+
+KEY: Final = "job/ns/train"
+
+
+def cluster() -> BatchCluster:
+    scope = BatchScope({"h100": Shape(sku="h100")}, ("rack",), "slots", lambda _: False)
+    return BatchCluster(cast(KubeApi, None), ScaledClock(), scope, lambda: None)
+
+
+def put_job(made: BatchCluster, uid: str = "u-1", **more: Any) -> None:
+    found = {
+        "metadata": {
+            "name": "train", "namespace": "ns", "uid": uid, "resourceVersion": uid, "generation": 1,
+            "labels": {"headroom.dev/queue": "team"}, **more,
+        },
+        "spec": {"suspend": True, "parallelism": 2, "completions": 2, "template": {"spec": {"containers": [{}]}}},
+    }  # fmt: skip
+    made._kinds["Job"]._cache.put(msgspec.convert(found, Job, strict=False))
+
+
+def workload(uid: str = "u-1", *, version: str = "1", controller: bool = True) -> Workload:
+    """What Kueue writes for a Job: `job-NAME-HASH`, controlled by it, with its UID as a label."""
+    return msgspec.convert(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta1",
+            "kind": "Workload",
+            "metadata": {
+                "name": "job-train-3f4ab", "namespace": "ns", "uid": "w-1", "resourceVersion": version,
+                "labels": {"kueue.x-k8s.io/job-uid": uid}, "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+                "ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": controller}
+                ],
+            },
+            "spec": {"active": True, "queueName": "", "podSets": [{"name": "main", "count": 2}]},
+        },
+        Workload,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("first", ["the Job", "the Workload"])
+async def test_a_job_without_a_queue_of_kueue_is_kueues_from_when_its_workload_is_seen(first: str, path: str) -> None:
+    made = cluster()
+    if first == "the Workload":
+        made._kueue[path]._cache.put(workload())
+    put_job(made)
+    if first == "the Job":
+        assert made.works[KEY].manager == ""
+        made.touched()
+        made._kueue[path]._cache.put(workload())
+    assert made.works[KEY].manager == "Kueue"
+    assert made.touched() == (KEY,), "the next look hears of it"
+    made._kueue[path]._cache.drop("ns/job-train-3f4ab")
+    assert made.works[KEY].manager == "", "Kueue was taken off the cluster, and its objects with it"
+    assert made.touched() == (KEY,)
+
+
+async def test_what_both_versions_of_the_api_show_is_kueues_until_neither_does() -> None:
+    made = cluster()
+    put_job(made)
+    for path in PATHS:
+        made._kueue[path]._cache.put(workload())
+    made._kueue[PATHS[0]]._cache.drop("ns/job-train-3f4ab")
+    assert made.works[KEY].manager == "Kueue"
+    made._kueue[PATHS[1]]._cache.drop("ns/job-train-3f4ab")
+    assert made.works[KEY].manager == ""
+
+
+@pytest.mark.parametrize(
+    "found",
+    [workload("u-0"), workload(controller=False)],
+    ids=["of another Job of its name", "of somebody who only refers to it"],
+)
+async def test_a_workload_of_somebody_else_leaves_a_job_ours(found: Workload) -> None:
+    made = cluster()
+    made._kueue[PATHS[0]]._cache.put(found)
+    put_job(made)
+    assert made.works[KEY].manager == ""
+
+
+async def test_a_job_that_is_edited_stays_kueues_and_one_made_anew_under_its_name_is_not() -> None:
+    made = cluster()
+    made._kueue[PATHS[0]]._cache.put(workload())
+    put_job(made)
+    put_job(made, annotations={"note": "edited"}, generation=2, resourceVersion="2")
+    assert made.works[KEY].manager == "Kueue"
+    put_job(made, "u-2")
+    assert made.works[KEY].manager == ""
+
+
+async def test_what_the_server_answers_to_a_write_of_ours_does_not_take_a_job_from_kueue() -> None:
+    made = cluster()
+    put_job(made)
+    ours = made.works[KEY]
+    made._kueue[PATHS[0]]._cache.put(workload())
+    made.written(replace(ours, generation=2))
+    assert made.works[KEY].manager == "Kueue"
