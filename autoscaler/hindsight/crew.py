@@ -15,7 +15,7 @@ from typing import Final
 
 from autoscaler.core.types import Readings
 from autoscaler.errors import HeadroomError
-from autoscaler.hindsight.recording import Fitted, Looked, Marked
+from autoscaler.hindsight.recording import Fitted, Looked, Marked, Written
 from autoscaler.hindsight.rerun import Counted, Rerun
 from autoscaler.hindsight.strands import Strand
 
@@ -108,13 +108,14 @@ def stepped(rerun: Rerun, strand: Strand) -> Iterable[Look]:
     if strand.begins is not None:
         rerun.begin(strand.begins, row)
     elif row not in rerun.table.rows and strand.ends is not None:
-        rerun.pass_over(strand.workload, sum(isinstance(entry, Looked) for entry in strand.entries))
+        rerun.pass_over(strand.workload, sum(isinstance(entry, Written) for entry in strand.entries))
         return
     for entry in strand.entries:
         if isinstance(entry, Fitted):
             rerun.fitted(entry, row)
         else:
-            yield row, entry, rerun.readings(entry, row)
+            looked = entry.looked()
+            yield row, looked, rerun.readings(looked, row)
     if strand.ends is not None and row in rerun.table.rows and row not in rerun.afresh:
         rerun.end(strand.ends, row)
     if strand.over and row in rerun.table.rows:

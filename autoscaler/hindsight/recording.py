@@ -9,7 +9,7 @@ import gzip
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -95,11 +95,31 @@ class Looked:
     decision: bytes
     """The decision's line as it was written, empty where there is none."""
     where: str
+    text: bytes = b""
+    """The inputs' line as it was written; empty where the inputs were not read out of one."""
 
     @property
     def workload(self) -> str:
         """Whose it is."""
         return self.line.workload
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """A look that waits for its turn as it was written, in half the room, to be read by the process that steps it."""
+
+    text: bytes
+    said: Said | None
+    decision: bytes
+    where: str
+
+    @classmethod
+    def of(cls, looked: Looked) -> "Written":
+        """A look of which the text was kept."""
+        return cls(looked.text, looked.said, looked.decision, looked.where)
+
+    def looked(self) -> Looked:
+        """The look, read again."""
+        return Looked(read_line(self.text), self.said, self.decision, self.where, self.text)
 
 
 Entry = Begun | Fitted | Marked | Looked
@@ -150,7 +170,7 @@ class Recording:
                 continue
             said, text, where = read
             if waiting is not None and (said.workload, said.now_s) == (waiting.line.workload, waiting.line.now_s):
-                yield replace(waiting, said=said, decision=text, where=where)
+                yield Looked(waiting.line, said, text, where, waiting.text)
                 waiting = None
             elif said.reason == Reason.OUTDATED.name:
                 self.outdated += 1
@@ -187,7 +207,7 @@ class Recording:
 
 def _part(text: bytes, where: str) -> _Part:
     if text.startswith(inputs.PREFIX):
-        return Looked(read_line(text), None, b"", where)
+        return Looked(read_line(text), None, b"", where, text)
     if text.startswith(starts.PREFIX):
         start = _START.decode(text)
         if start.version != starts.VERSION:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked
+from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked, Written
 
-MOST_LOOKS: Final = 64_000
-"""Looks held at a time, some 5 KB each at eight pods, 300 MB; a stretch that this cuts goes on in the same row."""
+MOST_BYTES: Final = 320_000_000
+"""Text held at a time, a workload-week with a decision every 5 s; a stretch that this cuts goes on in the same row."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Strand:
     """Its row in the table: the workload's name, and a number for stretches beyond the first."""
     begins: Begun | Marked | None = None
     """What its row begins with; None where it goes on, or where the record does not say."""
-    entries: list[Looked | Fitted] = field(default_factory=list)
+    entries: list[Written | Fitted] = field(default_factory=list)
     ends: Marked | None = None
     """What its row must hold at its end; None where the record does not say, or where it goes on."""
     over: bool = False
@@ -34,15 +34,16 @@ class Strand:
 
 def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Strand]]:
     """The strands of all workloads, or of one, so many at a time as may be held; those of one time in their order."""
-    held, looks = _Held(), 0
+    held, size_bytes = _Held(), 0
     for entry in entries:
         if workload not in {None, entry.workload}:
             continue
         held.add(entry)
-        looks += isinstance(entry, Looked)
-        if looks >= MOST_LOOKS:
+        if isinstance(entry, Looked):
+            size_bytes += len(entry.text) + len(entry.decision)
+        if size_bytes >= MOST_BYTES:
             yield held.take()
-            looks = 0
+            size_bytes = 0
     yield held.take()
 
 
@@ -61,7 +62,8 @@ class _Held:
                 before.over, before.ends = True, entry if isinstance(entry, Marked) else None
             self._begin(name, entry)
         else:
-            (self.open.get(name) or self._begin(name, None)).entries.append(entry)
+            kept = Written.of(entry) if isinstance(entry, Looked) else entry
+            (self.open.get(name) or self._begin(name, None)).entries.append(kept)
 
     def take(self) -> list[Strand]:
         taken, self.strands = self.strands, []

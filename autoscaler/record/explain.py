@@ -53,15 +53,25 @@ def page(decision: Decision) -> str:
 
 def step_sentence(step: Step) -> str:
     """One step in words, with every figure of its evidence that its reason's sentence speaks of."""
-    words = {"before": str(step.before), "after": str(step.after)}
-    words |= {name: shown for name, value in step.evidence if (shown := figure(name, value)) is not None}
-    if any(isinstance(limit, int) and limit < step.after for limit in _limits(step)):
-        words["pace"] = "step by step"
-    if ages := _ages(step):
-        words["ages"] = _aged(ages)
-        words["oldest"] = _aged(dict([max(ages.items(), key=lambda item: _number(item[1]))]))
-    first, *rest = SENTENCES[step.reason]
-    return first.format_map(words) + "".join(p.format_map(words) for p in rest if _fields(p) <= words.keys())
+    given, words = dict(step.evidence), dict[str, str]()
+    told: list[str] = []
+    for piece, names in _pieces(step.reason):
+        # A sentence speaks of a few figures of many, and every decision has one.
+        words |= {name: shown for name in names - words.keys() if (shown := _word(step, given, name)) is not None}
+        if names <= words.keys():
+            told.append(piece.format_map(words))
+    return "".join(told)
+
+
+def _word(step: Step, given: dict[str, Value], name: str) -> str | None:
+    """What stands in a sentence for `name`; None where it is not known."""
+    if name in {"before", "after"}:
+        return str(step.before if name == "before" else step.after)
+    if name == "pace":
+        return "step by step" if any(isinstance(n, int) and n < step.after for n in _limits(step)) else None
+    if name in {"ages", "oldest"} and (ages := _ages(step)):
+        return _aged(ages if name == "ages" else dict([max(ages.items(), key=lambda item: _number(item[1]))]))
+    return figure(name, given.get(name))
 
 
 def figure(name: str, value: Value) -> str | None:
@@ -136,5 +146,6 @@ def _number(age: Value) -> float:
 
 
 @cache
-def _fields(piece: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\{(\w+)\}", piece))
+def _pieces(reason: Reason) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The parts of a reason's sentence, each with the names of what it speaks of."""
+    return tuple((piece, frozenset(re.findall(r"\{(\w+)\}", piece))) for piece in SENTENCES[reason])

@@ -40,6 +40,7 @@ def test_every_field_of_a_line_arrives() -> None:
         }
     )  # fmt: skip
     line = read_line(text.encode())
+    assert read_line(text.replace("remark", "version").encode()) == line, "decoded at once, and part by part"
     assert (line.now_s, line.workload, line.policy_json) == (10.5, "ns/chat", b'{"max_replicas": 3}')
     assert (line.replicas.desired, line.replicas.ready) == (3, 2)
     assert line.replicas.starting == (StartingReplica(4.0, "c", unschedulable=True),)

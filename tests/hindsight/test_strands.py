@@ -41,11 +41,11 @@ def test_a_record_falls_into_stretches_at_its_memories(tmp_path: Path) -> None:
     assert [first.ends is second.begins for first, second in pairwise(held)] == [True] * 4
 
 
-@pytest.mark.parametrize("most", [1, 7, 30, 50_000], ids=["one look held", "seven", "thirty", "all"])
+@pytest.mark.parametrize("most", [1, 10_000, 50_000, 1 << 30], ids=["one look held", "a few", "half", "all"])
 def test_every_decision_and_every_memory_comes_out_again_however_many_are_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(module, "MOST_LOOKS", most)
+    monkeypatch.setattr(module, "MOST_BYTES", most)
     done = again(tmp_path, list(marked()))
     assert (done.rerun.compared, done.rerun.different) == (100, 0)
     assert (done.rerun.memories, done.rerun.unlike) == (4, [])
