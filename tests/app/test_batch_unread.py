@@ -73,3 +73,21 @@ async def test_a_node_whose_newest_version_cannot_be_read_keeps_who_is_there_and
     plant.node(where, 8)
     plant.look()
     assert plant.free()[where] == 4
+
+
+async def test_a_job_that_cannot_be_read_is_told_and_stops_no_other() -> None:
+    plant = plant_of(n0=8)
+    plant.cluster._kinds["Job"]._cache.mark(odd("ns/odd"))
+    plant.job("plain")
+    plant.look()
+    assert (plant.due(), plant.cluster.problems()) == (["plain"], ())
+    (told,) = [each for each in plant.cluster.unread() if "ns/odd" in each]
+    assert WHY in told
+
+
+async def test_a_node_that_cannot_be_read_is_told() -> None:
+    plant = plant_of(n0=8)
+    assert plant.cluster.unread() == ()
+    plant.cluster._nodes._cache.mark(odd("n0"))
+    assert [("n0 cannot be read" in each) for each in plant.cluster.unread()] == [True]
+    assert plant.cluster.problems() == ()

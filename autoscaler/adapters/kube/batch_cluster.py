@@ -147,16 +147,19 @@ class BatchCluster:
             yield f"GET {self._pods.path}: {lost[0]} cannot be read: {self._pods.unread[lost[0]].why}{others}"
 
     def unread(self) -> tuple[str, ...]:
-        """The kinds of work that cannot be read now, each with why: others are admitted all the same.
+        """The kinds of work that cannot be read now, and the objects that cannot, each with why: others are admitted.
 
-        One that the cluster does not have, or that we have no right to, is none: nobody means us to follow it.
+        A kind that the cluster does not have, or that we have no right to, is none: nobody means us to follow it. An
+        object stays what it was when it could be read last; a node takes nobody meanwhile.
         """
         kinds = {name: one for name, one in self._kinds.items() if not KINDS[name].is_needed}
-        return tuple(
-            f"{name}s are not followed: {_problem(one)}"
+        silent = {
+            one: f"{name}s are not followed: {_problem(one)}"
             for name, one in kinds.items()
             if not one.absent and not one.denied and not _believed(one)
-        )
+        }
+        read = [one for one in (*self._needed(), *kinds.values()) if one is not self._pods and one not in silent]
+        return (*silent.values(), *(_problem(one) for one in read if one.unread))
 
     @property
     def holds(self) -> bool:
