@@ -3,10 +3,12 @@
 import base64
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
 import kubernetes_validate
+import msgspec
 import pytest
 
 from autoscaler.adapters.kube.leader_label import LABEL
@@ -18,6 +20,8 @@ from tests.conftest import ROOT
 from tests.real import parts
 
 KUBERNETES: Final = "1.37"
+SAMPLES: Final = ROOT / "config/samples"
+VALUES: Final = sorted(SAMPLES.glob("values-*.yaml"))
 FOREIGN: Final = {
     "Certificate", "ClusterTriggerAuthentication", "PodMonitor", "PrometheusRule", "ServiceMonitor",
 }  # fmt: skip
@@ -140,6 +144,21 @@ def test_services_find_the_pods_and_kedas_only_the_one_that_leads(rendered: dict
     assert written["spec"]["selector"].items() <= keda["spec"]["selector"].items()
     settings = settings_of(found)
     assert f"{keda['metadata']['name']}.{NAMESPACE}:{keda['spec']['ports'][0]['port']}" in settings.keda_addresses
+
+
+@pytest.mark.parametrize("path", VALUES, ids=lambda path: path.stem)
+def test_values_that_are_samples_make_objects_that_the_api_server_knows(path: Path) -> None:
+    found = render(msgspec.yaml.decode(path.read_text()))
+    for one in found:
+        kubernetes_validate.validate(one, KUBERNETES, strict=True)
+    settings_of(found)
+
+
+def test_one_teams_values_take_nothing_of_the_whole_cluster() -> None:
+    found = render(msgspec.yaml.decode((SAMPLES / "values-one-team.yaml").read_text()))
+    assert not [one for one in found if one["kind"].startswith("Cluster") or "namespace" not in one["metadata"]]
+    bound = {one["metadata"]["namespace"] for one in of_kind(found, "RoleBinding")}
+    assert bound == {"team-a", "team-b", NAMESPACE}
 
 
 def test_changed_settings_roll_the_pods_and_nothing_else_does() -> None:
