@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ def cluster(tmp_path: Path) -> Iterator[Plane]:
     controller = Controller(workloads={"prod/chat": CHAT})
     controller.board.stepped(step(100.0), AIM, 100.2)
     with plane(tmp_path, controller) as made:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        later = datetime.now(UTC) + timedelta(minutes=1)  # on a machine that is busy it is looked at late
+        now = later.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         made.objects |= {
             LEASE: lease(renewed=now),
             "/apis/apps/v1": resources("deployments", "deployments/scale", "statefulsets", "statefulsets/scale"),
