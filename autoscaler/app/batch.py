@@ -242,11 +242,11 @@ class Batch:
             self._cluster.written(done.work)
             return
         if done.changed:
-            books.was_changed(work, done.words, now_s)  # nothing went wrong: somebody else was first
+            books.rests.start_changed(work, done.words, now_s)  # nothing went wrong: somebody else was first
             return
         self._failed(work, done)
         if done.became is Became.UNKNOWN:
-            books.was_lost(work, now_s)
+            books.rests.start_lost(work, now_s)
         else:
             books.was_refused(work, done.words, now_s)
 
@@ -255,7 +255,7 @@ class Batch:
         if done.work is not None:
             self._cluster.written(done.work)
             return
-        books.was_not_stopped(work, self._clock.now())
+        books.rests.not_stopped(work, self._clock.now())
         if not done.changed:
             self._failed(work, done)
 

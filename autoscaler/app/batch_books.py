@@ -18,6 +18,7 @@ from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Around, Unfit, gang_of
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
+from autoscaler.app.batch_rests import Rests
 from autoscaler.app.guard import Guard
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.cycle import Cycles
@@ -31,13 +32,6 @@ from autoscaler.runtime.isolation import Bug
 MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
 
-LOST_S: Final = 2.0
-"""Before a start that nobody answered is written again: the first may still come through, and then this one cannot."""
-
-RETRY_S: Final = 5.0
-RETRY_MOST_S: Final = 600.0
-"""After a refusal or a start in vain a gang is left alone for so long, twice as long each time, up to the latter."""
-
 UNBOUND: Final = "UNBOUND"
 REFUSED_WRITE: Final = "WRITE_REFUSED"
 
@@ -47,24 +41,6 @@ class Note:
     """What a person should know of one gang, besides what the core says: a word, and a sentence."""
 
     reason: str
-    words: str
-
-
-@dataclass(slots=True)
-class _Rest:
-    """A gang that is left alone for a while."""
-
-    until_s: float
-    times: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """A start of which it is not known whether it was written, or that met another version of its object."""
-
-    version: str
-    """The version that would not take it; empty where nobody answered."""
-    until_s: float
     words: str
 
 
@@ -91,10 +67,7 @@ class Books:
         """When a gang was let in, and for which reason."""
         self._shapes = shapes
         self._guard = guard
-        self.resting: dict[str, _Rest] = {}
-        self._doubts: dict[str, _Doubt] = {}
-        self._unstopped: dict[str, tuple[str, float]] = {}
-        """Gangs whose stop was not taken: of which version, and until when it is not asked for again."""
+        self.rests = Rests()
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
@@ -132,8 +105,8 @@ class Books:
         """Go on from books that were written by other queues: what was counted, told, and left alone for a while."""
         self.admitted, self.evicted, self.lost_gpu_s = old.admitted, old.evicted, old.lost_gpu_s
         self.started.update({name: since for name, since in old.started.items() if name in self.room.runs.all})
-        self.resting.update({name: rest for name, rest in old.resting.items() if name in self.cluster.works})
-        self.notes.update({name: note for name, note in old.notes.items() if name in self.resting})
+        self.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in self.cluster.works})
+        self.notes.update({name: note for name, note in old.notes.items() if name in self.rests.all})
 
     def take_in(self, names: Sequence[str], now_s: float) -> None:
         """Take in what changed: the work of these names, nodes, pods."""
@@ -143,14 +116,14 @@ class Books:
             self._sync(name, now_s)
         if self._stale or self._looked != (self.cluster.pods.changes, self.cluster.nodes_version):
             self._see(now_s)
-        for name in [name for name, rest in self.resting.items() if rest.until_s <= now_s]:
+        for name in self.rests.over(now_s):
             if name not in self.room.runs.all and name not in self.room.backlog.waiting:
                 self._sync(name, now_s)
         if self.acts:
             self._stop_late(now_s)
         self._follow_ends(now_s)
-        for name in [name for name in self.resting if self.is_running(name)]:
-            del self.resting[name]
+        for name in [name for name in self.rests.all if self.is_running(name)]:
+            del self.rests.all[name]
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
@@ -173,8 +146,7 @@ class Books:
             work = self.cluster.works.get(name)
             if run.leaving_s is None or work is None or work.suspended or work.ended:
                 continue
-            version, until_s = self._unstopped.get(name, ("", 0.0))
-            if version != work.version or until_s <= self.places.now_s:
+            if self.rests.may_stop(work, self.places.now_s):
                 yield work, run.leaves_for or ""
 
     def due_starts(self, now_s: float) -> Iterator[tuple[Work, tuple[Put, ...]]]:
@@ -183,39 +155,21 @@ class Books:
             work, run = self.cluster.works.get(name), self.room.runs.all.get(name)
             if work is None or run is None or run.leaving_s is not None or not work.suspended:
                 del self.plans[name]
-            elif not self._is_doubted(work, now_s) and self.places.enter(name, plan):
+            elif self._may_start(work, now_s) and self.places.enter(name, plan):
                 yield work, plan
-
-    def was_lost(self, work: Work, now_s: float) -> None:
-        """Nobody knows whether a start was written: it is asked for again soon, and is done once at most."""
-        self._doubts[work.name] = _Doubt("", now_s + LOST_S, "")
-
-    def was_changed(self, work: Work, words: str, now_s: float) -> None:
-        """The object was another version than was written for: its next one says what is to be done."""
-        self._doubts[work.name] = _Doubt(work.version, now_s + RETRY_S, words)
 
     def was_refused(self, work: Work, words: str, now_s: float) -> None:
         """The object would not take a start: the gang gives back what it was given, and is left alone for a while."""
-        self._rest(work.name, now_s, RETRY_S)
+        self.rests.begin(work.name, now_s)
         self.notes[work.name] = Note(REFUSED_WRITE, words)
         self._give_back(work.name, now_s)
 
-    def was_not_stopped(self, work: Work, now_s: float) -> None:
-        """The object would not take a stop, or nobody answered: this version is asked again a while later."""
-        self._unstopped[work.name] = (work.version, now_s + RETRY_S)
-
-    def _is_doubted(self, work: Work, now_s: float) -> bool:
-        """Whether a start is not to be written now; one that was refused, though nothing has changed since, is over."""
-        doubt = self._doubts.get(work.name)
-        if doubt is None or (doubt.version and doubt.version != work.version):
-            self._doubts.pop(work.name, None)
-            return False
-        if now_s < doubt.until_s:
-            return True
-        del self._doubts[work.name]
-        if doubt.version:
+    def _may_start(self, work: Work, now_s: float) -> bool:
+        """Whether a start may be written now; one that was refused, though nothing has changed since, is over."""
+        doubt = self.rests.start_doubt(work, now_s)
+        if doubt is not None and doubt.until_s <= now_s:
             self.was_refused(work, doubt.words, now_s)
-        return bool(doubt.version)
+        return doubt is None
 
     def packed(self, now_s: float) -> dict[str, Any]:
         """What must outlive a restart."""
@@ -255,7 +209,7 @@ class Books:
 
     def _waits(self, work: Work, gang: Gang, now_s: float) -> None:
         name = work.name
-        run, rest = self.room.runs.all.get(name), self.resting.get(name)
+        run = self.room.runs.all.get(name)
         if run is not None:
             # Let in and not started: what was edited meanwhile has to be decided anew. Or stopped by somebody else.
             if name in self.plans and (run.gang.form, run.gang.queue) == (gang.form, gang.queue):
@@ -263,7 +217,7 @@ class Books:
             self._give_back(name, now_s)
         else:
             self.places.forget(name)
-        if rest is None or rest.until_s <= now_s:
+        if not self.rests.holds(name, now_s):
             self._told_refused(name, self.room.submit(gang, now_s))
 
     def _gang(self, work: Work) -> Gang | None:
@@ -292,9 +246,8 @@ class Books:
             self.room.cancel(name, now_s)
         self.places.forget(name)
         self._known.discard(name)
-        for kept in (
-            self.plans, self.unfit, self.notes, self.started, self.resting, self._doubts, self._unstopped,
-        ):  # fmt: skip
+        self.rests.forget(name)
+        for kept in (self.plans, self.unfit, self.notes, self.started):
             kept.pop(name, None)
         self._stale = True
 
@@ -350,7 +303,7 @@ class Books:
             run = self.room.runs.all.get(name)
             if run is not None and run.leaving_s is None:
                 self.notes[name] = Note(UNBOUND, f"not all of its pods were bound, and {why}; it was stopped whole")
-                self._rest(name, now_s, 2.0 * START_WITHIN_S)
+                self.rests.begin(name, now_s, 2.0 * START_WITHIN_S)
                 self._evicted([self.room.evict(run, BatchReason.LOST, "", now_s)])
             elif run is None:
                 self._give_back(name, now_s)
@@ -366,14 +319,9 @@ class Books:
                 self.places.forget(name)
                 self.plans.pop(name, None)
                 self.room.left(name, now_s)
-                if name in self.resting and self.resting[name].until_s > now_s:
+                if self.rests.holds(name, now_s):
                     self.room.cancel(name, now_s)
                 self._sync(name, now_s)
-
-    def _rest(self, name: str, now_s: float, first_s: float) -> None:
-        times = self.resting[name].times + 1 if name in self.resting else 1
-        wait_s = min(RETRY_MOST_S, first_s * 2.0 ** (times - 1))
-        self.resting[name] = _Rest(now_s + wait_s, times)
 
     def _evicted(self, gone: Sequence[Evicted]) -> None:
         for each in gone:

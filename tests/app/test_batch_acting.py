@@ -13,7 +13,7 @@ from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.app.batch import EVERY_S, TELL_S, Batch
-from autoscaler.app.batch_books import RETRY_S
+from autoscaler.app.batch_rests import RETRY_S
 from autoscaler.app.batch_telling import BatchTelling
 from autoscaler.app.guard import Guard
 from autoscaler.ports import Fault

@@ -10,8 +10,8 @@ import pytest
 from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
 from autoscaler.adapters.kube.meta import Meta, Owner
 from autoscaler.api.batch_queue import BatchQueueSpec
-from autoscaler.app.batch_books import RETRY_S
 from autoscaler.app.batch_patience import START_WITHIN_S
+from autoscaler.app.batch_rests import RETRY_S
 from tests.app.batch_plant import BatchPlant
 
 pytestmark = pytest.mark.looptime
@@ -211,13 +211,13 @@ async def test_a_start_that_met_another_version_waits_for_the_next_one_and_is_gi
     plant = BatchPlant({"n0": 8})
     plant.job("edited")
     plant.look()
-    plant.books.was_changed(plant.work("edited"), "409", plant.now_s)
+    plant.books.rests.start_changed(plant.work("edited"), "409", plant.now_s)
     assert plant.due() == []
     assert sum(plant.free().values()) == 0, "what it was given is its own meanwhile"
     plant.edit("edited", backoffLimit=1)
     plant.look()
     assert plant.due() == ["edited"]
-    plant.books.was_changed(plant.work("edited"), "422: a policy", plant.now_s)
+    plant.books.rests.start_changed(plant.work("edited"), "422: a policy", plant.now_s)
     plant.look(RETRY_S + 1.0)
     assert plant.due() == []
     assert sum(plant.free().values()) == 8
@@ -242,7 +242,7 @@ async def test_a_start_that_nobody_answered_is_written_again_and_its_gpus_stay_k
     plant = BatchPlant({"n0": 8})
     plant.job("lost")
     plant.look()
-    plant.books.was_lost(plant.work("lost"), plant.now_s)
+    plant.books.rests.start_lost(plant.work("lost"), plant.now_s)
     assert plant.due() == []
     plant.job("thief")
     plant.look(3.0)
