@@ -151,12 +151,15 @@ def _forecast(scenario: Scenario, folder: Path, onset_s: float) -> WhatIf:
 
 
 def _smallest(tried: Callable[[int], Figures], first: int, most: int) -> tuple[int, Figures]:
-    """The first count that reaches the goal, or `most`, with its figures."""
-    for count in range(min(first, most), most):
+    """The first count that reaches the goal, or `most`, with its figures; where `most` does not, no other is tried."""
+    at_most = tried(most)
+    if at_most.attainment_ratio < GOAL_RATIO:
+        return most, at_most
+    for count in range(first, most):
         figures = tried(count)
         if figures.attainment_ratio >= GOAL_RATIO:
             return count, figures
-    return most, tried(most)
+    return most, at_most
 
 
 def recommended(what_ifs: Sequence[WhatIf]) -> WhatIf | None:

@@ -108,6 +108,7 @@ def test_what_late_requests_waited_for_is_named_second_by_second(scenario: Scena
     assert any(line.endswith("nobody was late") for line in lines(judged(scenario)) if "bottleneck" in line)
 
 
+@pytest.mark.slow
 def test_what_would_have_helped_is_told_where_too_many_were_late(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,13 @@
 """Scenario files: what is accepted, and where a typo is said to be."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from autoscaler.errors import InputError
 from loadtests.__main__ import main
+from loadtests.run import predicted as of_scenarios
 from loadtests.run.reading import read_scenario
 from tests.conftest import ROOT
 
@@ -116,7 +118,10 @@ def test_no_prediction_is_made_of_what_the_simulator_does_not_have(
     assert "scaling is keda-queue; the simulator has no KEDA" in capsys.readouterr().err
 
 
-def test_a_prediction_alone_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prediction_alone_starts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_scenarios, "predicted", partial(of_scenarios.predicted, phases=(0.0,)))
     assert main(["run", str(written(tmp_path, GOOD.replace("60s", "30s"))), "--predict-only"]) == 0
     said = capsys.readouterr().out
     assert "in time" in said

@@ -15,7 +15,7 @@ from loadtests.run.page import page
 from loadtests.run.reading import read_scenario
 from loadtests.run.scalers import Signal
 from loadtests.run.scenario import Scaling, Scenario, Seconds
-from loadtests.run.verdict import Cause, Remedy, WhatIf, recommended
+from loadtests.run.verdict import Cause, Remedy, WhatIf, _smallest, recommended
 from loadtests.run.words import recommendation, shedding_text, state_texts, warm_text
 from tests.loadtests.test_run_document import DOUBLING, course
 
@@ -134,6 +134,22 @@ def test_the_cheapest_that_would_have_done_is_recommended(
     found.causes.clear()
     found.causes[cause] = 3
     assert recommendation(replace(found, what_ifs=given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("enough", "found", "tried"),
+    [(4, 4, [6, 3, 4]), (6, 6, [6, 3, 4, 5]), (9, 6, [6])],
+    ids=["some", "only the most", "not even the most, so that no other is tried"],
+)
+def test_the_smallest_count_that_reaches_the_goal_is_found(enough: int, found: int, tried: list[int]) -> None:
+    asked: list[int] = []
+
+    def simulated(count: int) -> Figures:
+        asked.append(count)
+        return what_if(None, 1.0 if count >= enough else 0.5, 0.1).figures
+
+    assert _smallest(simulated, 3, 6)[0] == found
+    assert asked == tried
 
 
 def test_nothing_is_recommended_of_what_changes_nothing() -> None:
