@@ -43,6 +43,22 @@ async def test_of_forty_gangs_let_in_at_once_the_last_one_waits_until_the_job_co
     assert all(plant.books.is_running(f"job/ns/{name}") for name in started)
 
 
+async def test_of_two_gangs_let_in_just_after_each_other_the_controllers_may_take_either_first() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    for name in ("first", "second"):
+        plant.job(name)
+        plant.look(5.0)
+        assert plant.start() == [name]
+    plant.look(20.0)
+    bind(plant, "second")
+    for _ in range(2):
+        plant.look(START_WITHIN_S / 2 - 1.0)
+        assert plant.stop() == []
+    bind(plant, "first")
+    plant.look()
+    assert plant.books.is_running("job/ns/first")
+
+
 async def test_once_nothing_moves_any_more_those_that_are_not_bound_are_stopped() -> None:
     plant, started = burst(4)
     for name in started[:2]:
