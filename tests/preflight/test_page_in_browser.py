@@ -22,6 +22,13 @@ SCROLLED = """(() => {
   return document.readyState === "complete" && !left;
 })()"""
 """Charts are drawn as they come near the window: true once all of them were reached."""
+NAMED = """(() => {
+  const table = document.querySelector("#each + .table");
+  table.scrollLeft = table.scrollWidth;
+  const name = table.querySelector("tbody th a").getBoundingClientRect();
+  return name.left >= table.getBoundingClientRect().left && name.width > 20 && name.height < 200;
+})()"""
+"""Scrolled to its last column, the table still says whose each row is, legibly."""
 
 
 @pytest.fixture
@@ -59,5 +66,6 @@ async def test_the_page_draws_without_a_complaint_and_fits_the_window(
     assert await tab.ask("document.querySelectorAll('svg').length") >= 4
     await tab.ask("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     assert await tab.ask(NO_SCROLL)
+    assert await tab.ask(NAMED)
     assert "floor" in await tab.ask("document.querySelector('[data-legend=w0]').innerText")
     assert tab.complaints == []
