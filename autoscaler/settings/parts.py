@@ -38,11 +38,11 @@ ObjectName = Annotated[
 ]
 _KEY: Final = r"([a-z0-9][-.a-z0-9]*/)?[A-Za-z0-9][-._A-Za-z0-9]*"
 _VALUE: Final = r"[-._A-Za-z0-9]*"
-_TERM: Final = rf"(!?{_KEY}|{_KEY}\s*(=|==|!=)\s*{_VALUE}|{_KEY}\s+(in|notin)\s*\(\s*{_VALUE}(\s*,\s*{_VALUE})*\s*\))"
+_TERM: Final = rf"(!?{_KEY}|{_KEY} *(=|==|!=) *{_VALUE}|{_KEY} +(in|notin) *\( *{_VALUE}( *, *{_VALUE})* *\))"
 Selector = Annotated[
     str,
     Field(
-        pattern=rf"^{_TERM}(\s*,\s*{_TERM})*$",
+        pattern=rf"^{_TERM}( *, *{_TERM})*$",
         max_length=1024,
         json_schema_extra={"legal": "a label selector such as app=llm-gateway"},
     ),
@@ -227,6 +227,13 @@ class GpuExporter(Part):
     path: PagePath = "/metrics"
 
 
+BASE_URL: Final = (
+    r"^https?://([-._A-Za-z0-9]+|\[[0-9a-fA-F:.]+\])"
+    r"(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?(/[^\s@?#]*)?$"
+)
+"""For whoever looks at a URL before the controller does."""
+
+
 def _endpoint(value: object) -> object:
     """A base URL, or ValueError; a password that was written into it is not repeated."""
     if not isinstance(value, str) or len(value) > 2048:
@@ -245,9 +252,7 @@ class Prometheus(Part):
     url: Annotated[
         str,
         BeforeValidator(_endpoint),
-        Field(
-            json_schema_extra={"pattern": r"^https?://[^\s@?#/:]+(:[1-9][0-9]{0,4})?(/[^\s@?#]*)?$", "maxLength": 2048}
-        ),
+        Field(json_schema_extra={"pattern": BASE_URL, "maxLength": 2048}),
     ]
     bearer_token_file: Path | None = None
     """A file with the token that is sent to this URL and to no other."""

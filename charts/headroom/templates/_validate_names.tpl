@@ -53,7 +53,7 @@
 {{- if not $policy.callCidrs -}}
 {{- $url := urlParse $prometheus.url -}}
 {{- $labels := splitList "." (regexReplaceAll ":[0-9]+$" $url.host "") -}}
-{{- if or (le (len $labels) 2) (eq (index $labels 2) "svc") -}}
+{{- if and (not (hasPrefix "[" $url.host)) (or (le (len $labels) 2) (eq (index $labels 2) "svc")) -}}
 {{- $where := $.Release.Namespace -}}
 {{- if gt (len $labels) 1 }}{{ $where = index $labels 1 }}{{ end -}}
 {{- if and $settings.watch_namespaces (not (has $where $called)) -}}
