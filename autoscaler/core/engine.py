@@ -20,7 +20,7 @@ from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.inputs import Batch
 from autoscaler.core.observe import history
 from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
-from autoscaler.core.scale import bounds, propose
+from autoscaler.core.scale import bounds, propose, uncalibrated
 from autoscaler.core.state import Seen, Table
 from autoscaler.core.traces import Load, Outcome, Stepped
 from autoscaler.core.types import Decision, Readings
@@ -221,7 +221,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         floor_replicas=_floor(table, rows, capacity.rps),
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
-        settling=bounds.raised_within(table.bounds, rows, seen.now_s, seen.desired, propose.UNCALIBRATED_SETTLE_S),
+        unmeasured=uncalibrated.asked(gather.line(table, rows, seen)),
     )
     situation = _leave_out(table, rows, situation)
     proposals = propose.propose(situation)

@@ -8,12 +8,13 @@ import numpy as np
 from autoscaler.core.capacity import leadtime
 from autoscaler.core.capacity.leadtime import LeadTime, Starts
 from autoscaler.core.capacity.throughput import Served
-from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.columns import F64, I64, Bools, filled
 from autoscaler.core.observe import pods
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
 from autoscaler.core.params import Feature
-from autoscaler.core.scale.bounds import YOUNG_S, BoundInputs
+from autoscaler.core.scale.bounds import YOUNG_S, BoundInputs, least_within
+from autoscaler.core.scale.uncalibrated import SETTLE_S, Line
 from autoscaler.core.state import Table, Track
 from autoscaler.core.types import Readings
 
@@ -155,6 +156,24 @@ def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools
         max_replicas=table.policy.max_replicas[rows],
         quota=np.array([NO_LIMIT if g.quota_replicas is None else g.quota_replicas for g in given], dtype=np.int64),
         budget=np.array([NO_LIMIT if g.budget_replicas is None else g.budget_replicas for g in given], dtype=np.int64),
+    )
+
+
+def line(table: Table, rows: I64, seen: Batch) -> Line:
+    """Gather what is known of the requests in line, before this look is noted in the bounds."""
+    last = [table.track(row).seen for row in rows.tolist()]
+    return Line(
+        waiting=filled(seen.queue),
+        before=_floats([None if s is None else s.queue for s in last]),
+        running=seen.running,
+        completed=seen.served.completions,
+        dt_s=seen.dt_s,
+        slack_s=table.policy.slack_s[rows],
+        lead_s=seen.lead50_s,
+        desired=seen.desired.astype(np.float64),
+        serving=seen.serving,
+        settled=least_within(table.bounds, rows, seen.now_s, seen.desired, SETTLE_S).astype(np.float64),
+        starting=seen.starting,
     )
 
 

@@ -153,6 +153,8 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
         own = (("kv_used_replicas", _number(stepped.outcome.situation.kv_used[i])),)
     elif reason is Reason.CONCURRENCY:
         own = (("in_flight", _number(seen.running[i])), ("slots_per_replica", _number(capacity.slots[i])))
+    elif reason is Reason.QUEUE_UNCALIBRATED:
+        own = (("in_flight", _number(seen.running[i])), ("starting", int(seen.starting[i])))
     else:
         own = ()
     return own + present + replica + lead + ages

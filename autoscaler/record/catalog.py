@@ -106,6 +106,8 @@ SENTENCES: Final = MappingProxyType(
         Reason.QUEUE_UNCALIBRATED: (
             "{after} asked for: requests wait and what one replica carries is not known yet",
             "; {queue} waiting",
+            ", {in_flight} in flight",
+            ", {starting} starting",
             ", the load is {load_rps}",
         ),
         Reason.CONCURRENCY_FLOOR: (

@@ -1,9 +1,9 @@
 """What the simulator says of a scenario: the product's own core on simulated replicas that are given the same requests.
 
 Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
-are the scenario's; nothing measured enters. Whether a page is read in the instant in which one request waits is chance,
-and while nothing is known of a replica's capacity a single one makes it grow. So the same requests are simulated with
-pages read a little later each time; the run in the middle is the prediction, and how far the others lie is told.
+are the scenario's; nothing measured enters. At which instants pages are read is chance, and while nothing is known of a
+replica's capacity it decides when a queue is first seen to stand. So the same requests are simulated with pages read a
+little later each time; the run in the middle is the prediction, and how far the others lie is told.
 """
 
 from collections.abc import Sequence

@@ -143,7 +143,7 @@ def test_without_replicas_the_pods_that_are_seen_count() -> None:
 
 
 def test_a_line_without_replicas_repeats_what_was_last_answered() -> None:
-    *_, order, silent = answers(busy(0), busy(5), busy(10, queued=40), busy(15, queued=45) | {"replicas": None})
+    *_, order, silent = answers(busy(0), busy(5), busy(10, queued=40), busy(15, queued=40) | {"replicas": None})
     assert (order["replicas"], order["verdict"]) == (4, "SCALE")
     assert (silent["replicas"], silent["verdict"]) == (4, "HOLD")
 

@@ -54,7 +54,8 @@ def backlog() -> list[Decision]:
 
 
 def queue_uncalibrated() -> list[Decision]:
-    return Story(Toy.of(4, 6.0, queue=200.0)).run(10.0)
+    """The first look has nothing to compare with; at the third the capacity is known."""
+    return Story(Toy.of(1, 6.0, queue=200.0), Params(tick_s=10.0)).run(20.0)
 
 
 def concurrency_floor() -> list[Decision]:
@@ -135,7 +136,7 @@ def stale() -> list[Decision]:
 
 def loading() -> list[Decision]:
     """Asleep, woken by one request whose client gives up; the load takes longer than the residency limit."""
-    story = opened(min_replicas=0, idle_after_s=60.0)
+    story = opened(6.0, 2, min_replicas=0, idle_after_s=60.0)
     then(story, 0.0, 1200.0)
     assert story.replicas == 0
     story.toy.queue, story.toy.warmup_s = 1.0, 900.0
@@ -240,6 +241,7 @@ def given(decisions: list[Decision]) -> set[Reason]:
 EVIDENCE: dict[Reason, set[str]] = {
     Reason.FORECAST: {"forecast_rps", "model", "level_ratio", "replica_rps", "warmup_s", "arrivals_age_s"},
     Reason.BACKLOG: {"backlog", "starting", "queue", "replica_rps", "warmup_s", "queue_age_s"},
+    Reason.QUEUE_UNCALIBRATED: {"queue", "in_flight", "starting", "load_rps"},
     Reason.CONCURRENCY: {"in_flight", "slots_per_replica"},
     Reason.MEMORY: {"kv_used_replicas"},
     Reason.NOISE: {"load_rps", "age_s", "outlives_ratio", "warmup_s"},

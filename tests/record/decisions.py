@@ -62,10 +62,16 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         ),
     ),
     Reason.QUEUE_UNCALIBRATED: (
-        Step("demand", 2, 4, Reason.QUEUE_UNCALIBRATED, (("load_rps", 3.0), ("queue", 40.0), ("replica_rps", None))),
+        Step(
+            "demand",
+            2,
+            4,
+            Reason.QUEUE_UNCALIBRATED,
+            (("in_flight", 16.0), ("starting", 1), ("load_rps", 3.0), ("queue", 40.0), ("replica_rps", None)),
+        ),
         (
-            "4 asked for: requests wait and what one replica carries is not known yet; 40 waiting, the load is "
-            "3 requests/s"
+            "4 asked for: requests wait and what one replica carries is not known yet; 40 waiting, 16 in flight, "
+            "1 starting, the load is 3 requests/s"
         ),
     ),
     Reason.CONCURRENCY_FLOOR: (

@@ -119,11 +119,12 @@ def note_starts(columns: BoundColumns, rows: I64, now_s: F64, finished: I64, fai
     columns.failures[rows] = failures
 
 
-def raised_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, seconds: float) -> Bools:
-    """Return whether the standing count was ordered, from a lower one, within the last `seconds` (to a bin)."""
+def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, seconds: float) -> I64:
+    """Return the least count that stood on the target within `seconds` (to a bin), the present one included."""
     age_s = (np.floor(now_s / BIN_S).astype(np.int64)[:, None] - columns.bin[rows]) * BIN_S
     lately = (columns.bin[rows] >= 0) & (age_s < seconds)
-    return np.asarray((lately & (columns.ordered_low[rows] < desired[:, None])).any(axis=1))
+    least: I64 = np.where(lately, columns.ordered_low[rows], desired[:, None]).min(axis=1)
+    return np.minimum(least, desired)
 
 
 def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[Change]:

@@ -31,13 +31,6 @@ MOST_REPLICAS = 1e9
 KV_FULL = 0.95
 """A KV cache is full at this share: above it engines preempt."""
 
-UNCALIBRATED_SETTLE_S = 30.0
-"""After growth without knowing what a replica carries: until a queue shows what the new ones do to it (a guess). Pods
-that start in a second grew a target tenfold in six of them otherwise."""
-
-UNCALIBRATED_GROWTH = 0.5
-"""While the capacity of a replica is not known, a standing queue asks for half as many again."""
-
 
 TERMS = (
     Reason.DEMAND_NOW,
@@ -80,8 +73,8 @@ class Situation:
     floor_replicas: F64
     noise: Bools
     ceiling_rps: F64
-    settling: Bools
-    """The count was raised a moment ago: what it does to a queue cannot be seen yet."""
+    unmeasured: F64
+    """What the queue asks for where `rps` is not known (`uncalibrated.asked`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +105,7 @@ def propose(s: Situation) -> Proposals:
     need[:, 4] = np.where(s.queue > s.slack_s * s.rps * s.serving, np.fmax(need[:, 4], s.desired), need[:, 4])
     asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
     need[:, 5] = np.where(asleep, np.maximum(np.nan_to_num(need[:, 4]), 1.0), 0.0)
-    uncalibrated = ~np.isfinite(s.rps) & (s.queue > 0)
-    need[:, 6] = np.where(
-        uncalibrated & (s.starting == 0) & ~s.settling,
-        np.floor(s.ready * (1 + UNCALIBRATED_GROWTH)) + 1,
-        np.where(uncalibrated, s.desired, 0),
-    )
+    need[:, 6] = np.where(~np.isfinite(s.rps) & (s.queue > 0), s.unmeasured, 0.0)
     need[:, 7] = s.floor_replicas
     need = np.nan_to_num(need, nan=0.0, posinf=0.0)
     asked = count(need)

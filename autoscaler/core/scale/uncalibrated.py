@@ -1,0 +1,90 @@
+"""What a queue asks for while nobody knows what one replica carries.
+
+Enters: what waits, runs and was completed since the last look, and which replicas can have told by it. Leaves: a count.
+A queue is evidence by its size: one request that waits for an engine's step to end says nothing of the replicas, and
+what takes seconds to serve says how many are missing. The count is a level, never an increment: while the queue is the
+same it is the same, however many starts are on their way. It refuses to know what a replica carries; once some served
+behind a queue for a while that is measured (`capacity.throughput`), and this is not asked any more.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autoscaler.core.columns import F64, Bools, filled
+from autoscaler.core.scale.propose import drained_in_s
+
+STANDS_S = 1.0
+"""A queue stands if some waited at the look before and what waits now takes this long to serve, or half of the slack if
+that is less. An engine admits requests between its steps, of 10 ms to half a second each with a long prompt (the budget
+of tokens in a step bounds it: Agrawal et al., Sarathi-Serve, OSDI 2024), so whoever waits for one is gone by then.
+It is the minimum over an interval that tells a queue which stands (Nichols and Jacobson, CoDel, 2012)."""
+
+SIGMAS = 3.0
+"""One look is enough where more waits than runs by three deviations of a Poisson count: by Little's law no more than
+run arrive within a whole stay in the engine, so these wait for requests to end and not for a step."""
+
+GROWTH = 0.5
+"""One look asks for at most half as many again as stand, and one: the next tells whether it was right (a guess)."""
+
+SETTLE_S = 30.0
+"""Replicas ordered within this time have not shown in the queue (a guess): what waits in one pod stays there, so pods
+that start in a second would be asked for tenfold within six."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Requests in line, arrays of shape (B,); NaN where not known."""
+
+    waiting: F64
+    before: F64
+    """Waiting at the last look, `dt_s` ago; `completed` since."""
+    running: F64
+    completed: F64
+    dt_s: F64
+    slack_s: F64
+    lead_s: F64
+    desired: F64
+    serving: F64
+    settled: F64
+    """The least count that stood within `SETTLE_S`."""
+    starting: F64
+
+
+def asked(line: Line) -> F64:
+    """Return replicas: what a queue that stands needs, what was ordered where another waits, 0 where none does."""
+    full = np.maximum(np.minimum(line.serving, line.settled), 1.0)
+    rate_rps = np.where(line.dt_s > 0, line.completed / np.maximum(line.dt_s, 1e-9), np.nan)
+    rate_rps = np.where(rate_rps > 0, rate_rps, np.nan)
+    more = np.fmin(_held(line, full), _cleared(line, full, rate_rps))
+    most = np.floor(line.desired * (1.0 + GROWTH)) + 1.0
+    count = np.where(_stands(line, rate_rps), np.minimum(full + filled(more), most), line.desired)
+    # Where only the queue is known, nothing says by how much: growth waits until the last one shows.
+    blind = ~np.isfinite(line.running) & np.isnan(rate_rps)
+    shown = (line.before > 0) & (line.starting == 0) & (line.settled >= line.desired)
+    half_again = np.where(shown, np.floor(line.serving * (1.0 + GROWTH)) + 1.0, line.desired)
+    return np.where(line.waiting > 0, np.where(blind, half_again, count), 0.0)
+
+
+def _stands(line: Line, rate_rps: F64) -> Bools:
+    soon = np.minimum(STANDS_S, 0.5 * line.slack_s) * filled(rate_rps)
+    lasts = (line.before > 0) & (line.waiting > soon)
+    clear = (line.running > 0) & (line.waiting > line.running + SIGMAS * np.sqrt(np.maximum(line.running, 0.0)))
+    # A first look has nothing to compare with: what it finds may be what was ordered for already.
+    return np.asarray(lasts | (clear & np.isfinite(line.before)))
+
+
+def _held(line: Line, full: F64) -> F64:
+    """Replicas that would hold at once all that waits, as many each as those that are full (Little's law)."""
+    return line.waiting * full / np.where(line.running > 0, line.running, np.nan)
+
+
+def _cleared(line: Line, full: F64, rate_rps: F64) -> F64:
+    """What the backlog's own law asks for, if those that are full go on as since the last look and the queue does.
+
+    Where requests are short a queue of hundreds is many times what is in flight, and a few replicas clear it.
+    """
+    growth_rps = np.where(line.dt_s > 0, line.waiting - filled(line.before), 0.0) / np.maximum(filled(line.dt_s), 1e-9)
+    growth_rps = np.maximum(growth_rps, 0.0)
+    left = line.waiting + growth_rps * line.lead_s
+    return full * (growth_rps + left / drained_in_s(left, growth_rps + filled(rate_rps), line.lead_s)) / rate_rps

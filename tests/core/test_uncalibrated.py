@@ -1,0 +1,144 @@
+"""A queue before anybody knows what one replica carries: one request is no evidence, and a hundred are at once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.core.params import Params, Slo
+from autoscaler.core.reasons import Reason
+from autoscaler.core.scale import uncalibrated
+from autoscaler.core.scale.uncalibrated import Line
+from autoscaler.core.types import Decision, PodReading, Readings
+from tests.core.toy import Story, Toy, counts, stepped, steps_of
+
+KNOWN = {
+    "waiting": 0.0, "before": 0.0, "running": 16.0, "completed": 20.0, "dt_s": 5.0, "slack_s": 5.0, "lead_s": 30.0,
+    "desired": 1.0, "serving": 1.0, "settled": 1.0, "starting": 0.0,
+}  # fmt: skip
+"""One replica, full with 16 that stay 4 s each: it completes 4 a second, and nobody knows that it can no more."""
+
+
+def asked(**fields: float) -> int:
+    """Whole replicas, as the proposals round them."""
+    line = Line(**{name: np.array([value]) for name, value in (KNOWN | fields).items()})
+    return int(np.ceil(uncalibrated.asked(line)[0] - 0.1))
+
+
+def ordered(told: list[Decision]) -> list[tuple[float, int]]:
+    """When another count was decided, and which."""
+    return [(d.now_s, d.replicas) for d in told if d.replicas != d.seen_replicas]
+
+
+# stories ---------------------------------------------------------------------------------------------------------
+def glimpsed(readings: Readings) -> Readings:
+    """Every 50 s two looks, five seconds apart, each find one request that waits 40 ms for a step to end."""
+    first, *others = readings.pods or ()
+    seen = 25.0 <= readings.now_s % 50.0 < 35.0
+    return replace(readings, pods=(replace(first, waiting=1.0 if seen else 0.0), *others))
+
+
+def test_one_request_that_waits_for_a_step_to_end_is_no_reason_to_grow() -> None:
+    """Two replicas with eight in flight: it took them to 4, 7 and 11 within three minutes."""
+    toy = Toy.of(2, 2.0, warmup_s=15.0)
+    told = Story(toy, Params(tick_s=5.0, warmup_prior_s=15.0, max_replicas=16)).run(200.0, glimpsed)
+    assert set(counts(told)) == {2}
+
+
+def exploded(tamper: Callable[[Readings], Readings] | None = None) -> Story:
+    """One replica of 4 requests/s; at 20 s 3 requests/s become 8, and a start takes 30 s."""
+    toy = Toy.of(1, stepped(3.0, 8.0, 20.0), replica_rps=4.0, warmup_s=30.0)
+    story = Story(toy, Params(tick_s=5.0, warmup_prior_s=30.0, max_replicas=16, slo=Slo(ttft_s=5.0)))
+    story.run(80.0, tamper)
+    return story
+
+
+def test_a_queue_that_outgrows_what_was_ordered_is_answered_before_that_has_landed() -> None:
+    """One more was ordered, and it was 30 s until the next order, with 20 more requests waiting every five seconds."""
+    orders = ordered(exploded().told)
+    assert orders[0] == (30.0, 2), "at the second look at the queue: 40 wait, and one look asks for one more"
+    assert orders[1] == (35.0, 4), "60 wait for 16 in flight, and one starts"
+    assert orders[-1][0] <= 50.0
+    assert 4 <= orders[-1][1] <= 6, "8 requests/s and what waits, on replicas of 4"
+
+
+def test_what_is_said_names_the_queue_what_runs_and_what_starts() -> None:
+    said = [dict(s.evidence) for s in steps_of(exploded().told) if s.reason is Reason.QUEUE_UNCALIBRATED]
+    assert [(e["queue"], e["in_flight"], e["starting"]) for e in said[:2]] == [(40.0, 16.0, 0), (60.0, 16.0, 1)]
+
+
+def test_pods_that_start_in_a_second_do_not_multiply_over_a_queue_that_stays_in_an_old_one() -> None:
+    """A hundred wait in the first pod and nobody can move them: the new ones idle, and more would idle, too."""
+
+    def stuck(readings: Readings) -> Readings:
+        first, *others = readings.pods or ()
+        idle = tuple(PodReading(p.name, p.ready_since_s, 0.0, 0.0, 0.0) for p in others)
+        return replace(readings, pods=(replace(first, waiting=40.0, running=16.0), *idle))
+
+    toy = Toy.of(1, 4.0, replica_rps=4.0, warmup_s=1.0)
+    told = Story(toy, Params(tick_s=2.0, warmup_prior_s=1.0, max_replicas=100)).run(16.0, stuck)
+    assert max(counts(told)) <= 4, "40 waiting are those of two and a half replicas with 16 each"
+
+
+def test_a_controller_that_meets_a_queue_orders_nothing_on_top_of_what_it_finds_starting() -> None:
+    toy = Toy.of(4, 24.0, queue=960.0, warmup_s=180.0)
+    toy.order(35)
+    story = Story(toy, Params(warmup_prior_s=180.0, tick_s=10.0, max_replicas=100))
+    assert story.tick().replicas == 35
+    assert max(counts(story.run(60.0))) <= 1.2 * 35
+
+
+# the law ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("fields", "replicas"),
+    [
+        pytest.param({"waiting": 1.0}, 1, id="one waits, none did before"),
+        pytest.param({"waiting": 1.0, "before": 1.0}, 1, id="one waits at two looks, a quarter of a second each"),
+        pytest.param({"waiting": 16.0}, 1, id="a batch waits, seen once"),
+        pytest.param({"waiting": 16.0, "before": 16.0}, 2, id="a batch waits at two looks"),
+        pytest.param({"waiting": 40.0}, 2, id="too many for one step wait, seen once"),
+        pytest.param({"waiting": 40.0, "before": np.nan}, 1, id="a first look compares with nothing"),
+        pytest.param({"waiting": 114.0, "before": 94.0, "desired": 2.0}, 4, id="114 wait, one starts"),
+        pytest.param({"waiting": 114.0, "before": 94.0, "desired": 5.0}, 5, id="114 wait, enough start"),
+        pytest.param({"waiting": 30.0, "before": 30.0, "desired": 5.0}, 2, id="what stands grows no more"),
+        pytest.param({"waiting": 5.0, "before": 5.0, "running": 0.0, "completed": 0.0}, 1, id="nothing is in flight"),
+        pytest.param(
+            {"waiting": 100.0, "before": 90.0, "running": 1.0, "completed": 50.0, "desired": 20.0}, 2,
+            id="a stay of 0.1 s: a few clear what is a hundred times in flight",
+        ),
+        pytest.param(
+            {"waiting": 9.0, "before": 9.0, "running": np.nan, "completed": np.nan}, 2, id="nothing but a queue"
+        ),
+        pytest.param(
+            {"waiting": 9.0, "before": 9.0, "running": np.nan, "completed": np.nan, "desired": 2.0}, 2,
+            id="nothing but a queue, and the last order has not shown",
+        ),
+    ],
+)  # fmt: skip
+def test_a_queue_counts_by_its_size(fields: dict[str, float], replicas: int) -> None:
+    assert asked(**fields) == replicas
+
+
+def figures(most: float) -> st.SearchStrategy[float]:
+    return st.floats(0.0, most) | st.just(np.nan)
+
+
+RESTS = st.fixed_dictionaries({
+    "before": figures(1e4), "running": figures(1e3), "completed": figures(1e3), "dt_s": st.floats(0.5, 60.0),
+    "lead_s": st.floats(1.0, 900.0), "serving": st.integers(1, 50).map(float),
+})  # fmt: skip
+
+
+@given(queues=st.tuples(st.floats(0.0, 1e4), st.floats(0.0, 1e4)), rest=RESTS, more=st.integers(0, 50))
+def test_a_longer_queue_asks_for_no_fewer_and_none_for_more_than_would_hold_it(
+    queues: tuple[float, float], rest: dict[str, float], more: int
+) -> None:
+    desired = rest["serving"] + more
+    line = rest | {"desired": desired, "settled": rest["serving"], "starting": float(more)}
+    shorter, longer = (max(asked(waiting=queue, **line), desired) for queue in sorted(queues))
+    assert desired <= shorter <= longer <= np.floor(1.5 * desired) + 1
+    if rest["running"] > 0:
+        assert longer <= max(desired, np.ceil(rest["serving"] * (1.0 + max(queues) / rest["running"])))
