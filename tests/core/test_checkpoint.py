@@ -45,6 +45,7 @@ def morning() -> Story:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_a_checkpoint_after_a_day_of_ten_second_ticks_is_small() -> None:
     story = aged(24.0, tick_s=10.0)
     assert size(checkpoint(story.table, NAME)) <= MOST_BYTES
