@@ -206,24 +206,6 @@ def test_a_freeze_that_a_silent_watch_does_not_show_is_kept(scene: Scene, proxy:
     wait_for(lambda: service.replicas() > 2, WITHIN_S, "growth after the freeze")
 
 
-def test_an_hpa_that_a_silent_watch_does_not_show_is_not_fought(scene: Scene, proxy: Proxy) -> None:
-    service, ips = scene.serve("unshown-rival", max_replicas="6")
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": service.name}
-    rival = {
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "rival", "namespace": service.namespace},
-        "spec": {"minReplicas": 2, "maxReplicas": 9, "scaleTargetRef": target},
-    }  # fmt: skip
-    with harm(proxy, [Rule("GET", r"horizontalpodautoscalers\?.*watch=true", silent=True)]):
-        time.sleep(BELIEVED_S + LASTS_S)
-        scene.plane.apply(rival)
-        scene.engines.of_all(ips, **FLOOD)
-        told = "obstacle: HorizontalPodAutoscaler rival sets its replicas too"
-        wait_for(lambda: told in scene.explained(service), 20, "the rival to be met")
-        assert f"who else scales {service.workload} is not as its watch showed it" in str(scene.acts(service))
-        assert service.counts() == []
-
-
 def test_an_event_of_five_megabytes_is_read_like_any_other(scene: Scene, proxy: Proxy) -> None:
     service, ips = scene.serve("large-event", max_replicas="6")
     large = scene.plane.call("GET", service.path)
