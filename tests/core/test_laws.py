@@ -246,6 +246,7 @@ def test_the_same_readings_give_the_same_decisions(segments: list[Segment]) -> N
 @law(10)
 @given(st.lists(SEGMENTS, min_size=1, max_size=4), st.integers(2, 3))
 @example([Segment(2, 5.0), Segment(2, 0.0), Segment(2, 16.0)], 2)
+@example([Segment(2, 0.0), Segment(2, 16.0, blind=True), Segment(2, 0.0)], 2)
 def test_extra_steps_on_unchanged_readings_change_nothing(segments: list[Segment], times: int) -> None:
     story = plain(segments)
     assert counts(replay(story.seen, story.params, times=times)) == counts(story.told)
