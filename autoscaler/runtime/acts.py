@@ -2,7 +2,7 @@
 
 Enters: a decision, its workload's lane. Leaves: a patch or an objection, an `Act` for the record, and a word to the
 loop when the workload must be looked at again: at once where somebody else was first, after a while where the answer
-was no. What is allowed is asked in the turn in which the patch leaves.
+was a no that may pass. What is allowed is asked in the turn in which the patch leaves.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Acts:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
             self._wake(decision.workload, Cause.SUPERSEDED)
-        elif act.outcome is Outcome.REFUSED:
+        elif decision.workload in self._actuator.passing:
             self._again(lane, self._clock.monotonic() + _patience_s(lane))
         lane.held_back = False
 

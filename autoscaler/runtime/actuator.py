@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from autoscaler.core.types import Decision, Limits, Verdict
-from autoscaler.ports import Clock, Patch, PortError, RefusedError, ScaleClient
+from autoscaler.ports import Clock, Fault, Patch, PortError, RefusedError, ScaleClient
 from autoscaler.runtime.target import Target
 
 VALID_TICKS = 2.0
@@ -58,6 +59,11 @@ class Act:
     message: str | None = None
 
 
+PASSING: Final = frozenset({Fault.UNAVAILABLE, Fault.TIMEOUT, Fault.OUTDATED})
+"""A refusal for such a fault may be over in a second. A right that lacks, a count that is not allowed and a no without
+a word are not, as far as anybody can tell."""
+
+
 class Actuator:
     """Patches targets, one patch at a time for each. `timeout_s` is real time.
 
@@ -81,6 +87,8 @@ class Actuator:
         self._timeout_s = timeout_s
         self._may_write = may_write
         self._admits = admits
+        self.passing: set[str] = set()
+        """Targets whose last patch was refused for a fault that may be over soon."""
         self._busy: set[str] = set()
         self._unknown: set[str] = set()
 
@@ -118,6 +126,7 @@ class Actuator:
         assert decision.verdict is Verdict.SCALE
         name = decision.workload
         self._busy.add(name)
+        self.passing.discard(name)
         outcome, message = Outcome.UNKNOWN, None
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -127,6 +136,8 @@ class Actuator:
             message = f"no answer within {self._timeout_s:g} s"
         except RefusedError as error:
             outcome, message = Outcome.REFUSED, str(error)
+            if error.fault in PASSING:
+                self.passing.add(name)
         except PortError as error:
             message = str(error)
         finally:

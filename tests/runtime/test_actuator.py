@@ -36,9 +36,24 @@ async def test_a_conflict_supersedes_the_decision_and_steps_the_workload_at_once
     assert bench.outcomes() == [(0.0, "superseded"), (0.2, "applied")]
 
 
-async def test_a_refused_patch_is_decided_anew_soon_then_later_and_then_with_every_tick() -> None:
+LATER = RefusedError(Fault.UNAVAILABLE, "429 Too Many Requests")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [Patch.REFUSED, RefusedError(Fault.DENIED, "403 Forbidden"), RefusedError(Fault.INVALID, "422: at most 4")],
+    ids=["without a word", "a right that lacks", "a count that is not allowed"],
+)
+async def test_a_refusal_that_will_not_pass_is_not_repeated_before_the_next_tick(refusal: Patch | RefusedError) -> None:
     async with running(WANTS_SIX) as bench:
-        bench.scale.answers = [Patch.REFUSED] * 6
+        bench.scale.answers = [refusal, refusal]
+        await bench.until(11.0)
+    assert bench.outcomes() == [(0.0, "refused"), (5.0, "refused"), (10.0, "applied")]
+
+
+async def test_a_refusal_that_may_pass_is_decided_anew_soon_then_later_and_then_with_every_tick() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [LATER] * 6
         for tenth in range(1, 200):
             await bench.until(tenth / 10)
             bench.pushes.names.put_nowait(A)  # news that contradict nothing make it no more often
@@ -51,10 +66,10 @@ async def test_a_refused_patch_is_decided_anew_soon_then_later_and_then_with_eve
 
 async def test_after_a_patch_that_was_applied_the_next_refusal_is_the_first_again() -> None:
     async with running(WANTS_SIX) as bench:
-        bench.scale.answers = [Patch.REFUSED, Patch.REFUSED]
+        bench.scale.answers = [LATER, LATER]
         await bench.until(6.0)
         assert [outcome for _, outcome in bench.outcomes()] == ["refused", "refused", "applied"]
-        bench.scale.answers = [Patch.REFUSED]
+        bench.scale.answers = [LATER]
         bench.runtime.put(target(min_replicas=7))
         await bench.until(9.0)
     at_s = [at_s for at_s, _ in bench.outcomes()]
@@ -64,7 +79,7 @@ async def test_after_a_patch_that_was_applied_the_next_refusal_is_the_first_agai
 async def test_a_crowd_that_is_refused_in_one_instant_comes_back_spread() -> None:
     names = [f"prod/m{number}" for number in range(20)]
     async with running(*(target(name, min_replicas=6) for name in names)) as bench:
-        bench.scale.answers = [Patch.REFUSED] * len(names)
+        bench.scale.answers = [LATER] * len(names)
         await bench.until(4.0)
     again = [at_s for at_s, outcome in bench.outcomes() if outcome == "applied"]
     assert len(again) == len(names)
