@@ -56,9 +56,11 @@ def test_what_a_thread_was_starting_when_it_was_interrupted_is_ended_before_the_
 
     async def course(*_: object, ended: ExitStack, **__: object) -> None:
         ended.callback(lambda: order.append("scaler ended"))
-        interrupted = threading.Event()
+        loop, waits, interrupted = asyncio.get_running_loop(), threading.Event(), threading.Event()
 
         def starting() -> None:
+            loop.call_soon_threadsafe(waits.set)  # an executor does not know its thread before its start has returned
+            assert waits.wait(20)
             os.kill(os.getpid(), signal.SIGTERM)
             assert interrupted.wait(20)
             order.append("scaler")
