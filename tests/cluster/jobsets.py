@@ -76,6 +76,10 @@ class Sets:
         """Pods of a JobSet that are not over."""
         return [pod for pod in self._desk.pods() if pod["metadata"].get("labels", {}).get(NAME) == name]
 
+    def uids(self, name: str) -> set[str]:
+        """Of the pods of a JobSet that are not over."""
+        return {pod["metadata"]["uid"] for pod in self.pods(name)}
+
     def nodes(self, name: str) -> dict[str, list[str]]:
         """For each set of a JobSet the nodes of its bound pods, those that are told to end left out."""
         found: dict[str, list[str]] = {}
@@ -86,8 +90,14 @@ class Sets:
 
     def wait_bound(self, name: str, pods: int, seconds: float = 60.0) -> dict[str, list[str]]:
         """The nodes of a JobSet once so many of its pods are bound."""
-        wait_for(lambda: sum(map(len, self.nodes(name).values())) == pods, seconds, f"{pods} bound pods of {name}")
-        return self.nodes(name)
+        found: list[dict[str, list[str]]] = []
+
+        def bound() -> bool:
+            found.append(self.nodes(name))
+            return sum(map(len, found[-1].values())) == pods
+
+        wait_for(bound, seconds, f"{pods} bound pods of {name}")
+        return found[-1]
 
     def end(self, name: str) -> None:
         """Let all pods of a JobSet end well."""

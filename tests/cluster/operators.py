@@ -7,6 +7,7 @@ through a Service. It needs no rights of its own and uses the administrator's.
 import base64
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -58,9 +59,11 @@ class Operator:
         pair = authority.sign(self.program.part, "IP:127.0.0.1")
         pair.cert.rename(self.folder / "tls.crt")
         pair.key.rename(self.folder / "tls.key")
-        self._start()
-        for hooks in self._webhooks(base64.b64encode(authority.cert.read_bytes()).decode()):
-            self.plane.apply(hooks)
+        with ExitStack() as half:
+            self._start(half)
+            for hooks in self._webhooks(base64.b64encode(authority.cert.read_bytes()).decode()):
+                self.plane.apply(hooks)
+            half.pop_all()
         return self
 
     def __exit__(
@@ -68,7 +71,7 @@ class Operator:
     ) -> None:
         self.controller.kill()
 
-    def _start(self) -> None:
+    def _start(self, half: ExitStack) -> None:
         program = parts.program(self.program.name)
         assert program is not None, f"{self.program.name} is not built"
         config = self.folder / "config.yaml"
@@ -82,6 +85,7 @@ class Operator:
             "KUBECONFIG": str(self.plane.folder / "admin.kubeconfig"), "NO_PROXY": "127.0.0.1,localhost",
         }  # fmt: skip
         self.controller = Process([program, "--config", config], self.folder / "output.log", env).start()
+        half.callback(self.controller.kill)
         wait_for(lambda: "Serving webhook server" in self.controller.words(), 60, f"webhooks ({self.controller.log})")
 
     def _webhooks(self, authority: str) -> list[dict[str, Any]]:

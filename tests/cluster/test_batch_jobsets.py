@@ -52,14 +52,20 @@ def jobsets(plane: Plane, controller: Controller) -> Iterator[JobSets]:
 
 
 @pytest.fixture
-def desk(plane: Plane, controller: Controller) -> Iterator[Desk]:
+def desk(plane: Plane, controller: Controller, jobsets: JobSets) -> Iterator[Desk]:
     with Desk.open(plane, controller) as made:
         yield made
         plane.kubectl("delete", "jobsets", "--all", "-n", made.namespace, "--wait=false", check=False)
 
 
+@pytest.fixture
+def held(plane: Plane) -> None:
+    """The policy that holds pods to nodes is in force."""
+    apply_file(plane, CONFIG / "rbac" / "jobsets")
+
+
 def test_a_kind_that_comes_later_is_followed_and_starts_once_a_policy_holds_its_pods(
-    desk: Desk, controller: Controller, jobsets: JobSets
+    desk: Desk, controller: Controller
 ) -> None:
     queue, sets = desk.queue("team", 32), Sets(desk)
     sample = msgspec.yaml.decode((CONFIG / "samples" / "batch-jobset.yaml").read_text())
@@ -77,6 +83,7 @@ def test_a_kind_that_comes_later_is_followed_and_starts_once_a_policy_holds_its_
     assert (sets.is_suspended("theirs"), sets.writes("theirs", ACCOUNT)) == (True, [])
 
 
+@pytest.mark.usefixtures("held")
 def test_sets_of_two_shapes_start_together_by_one_patch_and_the_next_gang_waits_whole(desk: Desk) -> None:
     queue, sets = desk.queue("team", 32), Sets(desk)
     sets.make("first", queue, WHOLE)
@@ -93,17 +100,19 @@ def test_sets_of_two_shapes_start_together_by_one_patch_and_the_next_gang_waits_
     wait_for(lambda: desk.status(queue).get("usedGpus") == 25, SLACK_S, "a status of 25 GPUs: no Job is a gang")
 
 
+@pytest.mark.usefixtures("held")
 def test_one_that_fails_is_held_to_its_nodes_again_and_one_that_is_stopped_starts_elsewhere(desk: Desk) -> None:
     root = desk.queue("all")
     owner, borrower = (desk.queue(name, gpus, own=False, parent=root) for name, gpus in (("owner", 32), ("lent", 0)))
     sets = Sets(desk)
     sets.make("loan", borrower, {"a": (1, 1, 8), "b": (1, 2, 4)}, failurePolicy={"maxRestarts": 3})
     before = sets.wait_bound("loan", 3)
+    first = sets.uids("loan")
     (path,) = [pod["metadata"]["name"] for pod in sets.pods("loan") if pod["metadata"]["labels"][SET] == "a"]
     pods = f"/api/v1/namespaces/{desk.namespace}/pods"
     desk.plane.call("PATCH", f"{pods}/{path}/status", {"status": {"phase": "Failed"}}, MERGE)
     wait_for(lambda: sets.read("loan").get("status", {}).get("restarts") == 1, SLACK_S, "JobSet to make its Jobs anew")
-    wait_for(lambda: path not in {pod["metadata"]["name"] for pod in sets.pods("loan")}, SLACK_S, "the old pods to go")
+    wait_for(lambda: not first & sets.uids("loan"), SLACK_S, "the old pods to go")
     assert sets.wait_bound("loan", 3) == before
     assert len(sets.writes("loan", ACCOUNT)) == 1
     desk.job("mine", owner, pods=4)
