@@ -130,7 +130,8 @@ class Books:
         for _ in range(MOST_CYCLES):
             done = self.cycles.cycle(now_s)
             for admitted in done.admitted:
-                self.plans[admitted.gang] = tuple(Put(s.node, s.shape, s.pod_set, s.pods) for s in admitted.spots)
+                at = self.cluster.works[admitted.gang].placed
+                self.plans[admitted.gang] = tuple(Put(s.node, s.shape, at[s.pod_set], s.pods) for s in admitted.spots)
                 self.started[admitted.gang] = (now_s, admitted.reason.name)
                 self.notes.pop(admitted.gang, None)
                 self.admitted[admitted.reason.name] += 1

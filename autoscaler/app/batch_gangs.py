@@ -85,9 +85,10 @@ def gang_of(work: Work, around: Around, priority: int | None, *, holds: bool = T
     if len(classes) > 1:
         words = f"its pods name the PriorityClasses {' and '.join(map(repr, classes))}; give all of them the same one"
         return Unfit("MIXED_CLASSES", words)
-    sets = []
-    for at, (each, affinity) in enumerate(zip(work.sets, work.affinities, strict=True)):
-        found = _pod_set(f"the pods of {each.name or f'set {at}'}", each, _terms(affinity), spec, around)
+    sets, affinities = [], work.affinities
+    for at in work.placed:
+        each = work.sets[at]
+        found = _pod_set(f"the pods of {each.name or f'set {at}'}", each, _terms(affinities[at]), spec, around)
         if isinstance(found, Unfit):
             return found
         sets.append(found)

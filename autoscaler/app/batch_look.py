@@ -207,6 +207,7 @@ def _plain(work: Work, books: Books) -> GangTold:
     run = books.room.runs.all.get(work.name)
     waiting = books.room.backlog.waiting.get(work.name) or books.room.kept_for.get(work.name)
     gang = run.gang if run is not None else waiting.gang if waiting is not None else None
+    pods = sum(each.pods for each in (work.sets if gang is None else gang.form.pod_sets))
     if gang is not None:
         units = tuple(sorted(gang.form.units().items()))
     else:
@@ -216,6 +217,6 @@ def _plain(work: Work, books: Books) -> GangTold:
         units = tuple(sorted(asked.items()))
     return GangTold(
         kind=work.ref.kind, namespace=work.ref.namespace, name=work.ref.name, queue="" if says is None else says.queue,
-        state=GangState.WAITING, pods=sum(each.pods for each in work.sets), units=units, created_s=work.created_s,
+        state=GangState.WAITING, pods=pods, units=units, created_s=work.created_s,
         remarks=() if says is None else tuple(each.words for each in says.findings if not each.stops),
     )  # fmt: skip

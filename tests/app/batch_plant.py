@@ -72,7 +72,10 @@ class BatchPlant:
             meta = {**found["metadata"], "annotations": {"headroom.dev/placement": placement}}
             meta["generation"] += 1
             started = datetime.fromtimestamp(self.now_s, UTC).isoformat()
-            begun = {"spec": {**found["spec"], "suspend": False}, "status": {"startTime": started}}
+            begun = {
+                "spec": {**found["spec"], "suspend": False},
+                "status": {**found.get("status", {}), "startTime": started},
+            }
             self._put_job({**found, "metadata": meta, **begun}, heard=heard)
         return names
 
@@ -117,6 +120,11 @@ class BatchPlant:
         """A Job ends well."""
         found = self._objects[f"job/{name}"]
         self._put_job({**found, "status": {"conditions": [{"type": "Complete", "status": "True"}]}})
+
+    def succeeded(self, name: str, pods: int) -> None:
+        """So many pods of a Job have ended well, by its status."""
+        found = self._objects[f"job/{name}"]
+        self._put_job({**found, "status": {**found.get("status", {}), "succeeded": pods}})
 
     def pod(self, name: str, node: str = "", gpus: int = 8, job: str = "", phase: str = "Pending") -> None:
         """A pod comes, is bound, or ends."""

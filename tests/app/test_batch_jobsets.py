@@ -12,6 +12,7 @@ from autoscaler.adapters.kube.batch_work import HOLDS, Put
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.app.batch_look import Look
+from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.record.batch import GangState, GangTold
 from tests.app.batch_plant import START_S, BatchPlant
 
@@ -59,6 +60,11 @@ class JobSetPlant(BatchPlant):
         found["metadata"] |= {} if annotations is None else {"annotations": annotations}
         found["spec"] |= spec
         self.cluster.on_work("JobSet", Change(f"ns/{name}", None, msgspec.convert(found, JobSet, strict=False)))
+
+    def say(self, **status: Any) -> None:
+        """The status of the JobSet `train` changes."""
+        self.jobsets["train"]["status"] |= status
+        self.change()
 
     def let_in(self) -> dict[str, tuple[Put, ...]]:
         """Start what is due, as the writer would; where each JobSet was put."""
@@ -221,3 +227,36 @@ async def test_a_job_of_a_jobset_is_no_gang_and_its_pods_are_not_strangers() -> 
     plant.look()
     assert list(plant.cluster.works) == [NAME]
     assert plant.cluster.seen(plant.books.is_tracked).others == ()
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["the same books", "books that are written anew"])
+async def test_stopped_after_one_of_its_sets_had_finished_it_starts_again_with_the_others(anew: bool) -> None:
+    plant = JobSetPlant()
+    plant.jobset(judge=(1, 2), workers=(3, 8))
+    plant.look()
+    plan = plant.let_in()["train"]
+    pods = plant.bind("train", plan, (2, 8))
+    plant.look(3_600.0)
+    judge = next(name for name, put in zip(pods, _each(plan), strict=True) if put.pod_set == 0)
+    plant.gone(judge)
+    plant.say(replicatedJobsStatus=[{"name": "judge", "succeeded": 1}])
+    plant.look()
+    assert (plant.told().state, plant.told().pods) == (GangState.RUNNING, 4)
+    plant.change(suspend=True)
+    plant.gone(*pods)
+    plant.look()
+    plan = plant.let_in()["train"]
+    assert [put.pod_set for put in _each(plan)] == [1, 1, 1]
+    again = plant.bind("train", plan, (2, 8))
+    assert {plant.cluster._pods.items[f"ns/{name}"].spec.node_name for name in again} == {p.node for p in plan}
+    plant.look()
+    if anew:
+        plant.begin()
+    plant.look(2 * START_WITHIN_S)
+    assert ([work.ref.name for work, _ in plant.books.due_stops()], plant.told().state) == ([], GangState.RUNNING)
+    assert sorted(plant.free().values()) == [0, 0, 0, 8]
+
+
+def _each(plan: tuple[Put, ...]) -> list[Put]:
+    """Where each pod was put."""
+    return [put for put in plan for _ in range(put.pods)]

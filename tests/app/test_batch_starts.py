@@ -247,3 +247,33 @@ async def test_a_gang_that_has_no_pod_at_all_after_a_restart_keeps_its_gpus_no_l
     assert plant.stop() == ["refused"]
     plant.look()
     assert sum(plant.free().values()) == 32
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["the same books", "books that are written anew"])
+async def test_a_gang_stopped_after_a_part_of_it_had_finished_starts_again_with_what_is_left(anew: bool) -> None:
+    """One of two pods has ended well: the Job controller makes one more, and there is no other to wait for."""
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.job("half", pods=2)
+    plant.look()
+    assert plant.start() == ["half"]
+    bind(plant, "half")
+    plant.look(3_600.0)
+    plant.pod("half-0", plant.work("half").put[0].node, job="half", phase="Succeeded")
+    plant.succeeded("half", 1)
+    plant.look()
+    assert plant.books.is_running("job/ns/half")
+    assert sum(plant.books.room.runs.all["job/ns/half"].gang.form.units().values()) == 16, "as it was let in"
+    assert sorted(plant.free().values()) == [0, 0], "what it was let in with is its own until it is stopped"
+    plant.edit("half", suspend=True)
+    plant.gone("half-1")
+    plant.job("beside")
+    plant.look()
+    assert plant.start() == ["half", "beside"], "it needs one node now"
+    plant.pod("half-2", plant.work("half").put[0].node, job="half")
+    plant.pod("beside-0", plant.work("beside").put[0].node, job="beside")
+    plant.look()
+    if anew:
+        plant.begin()
+    plant.look(2 * START_WITHIN_S)
+    assert plant.stop() == []
+    assert plant.books.is_running("job/ns/half")

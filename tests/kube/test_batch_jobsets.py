@@ -43,7 +43,8 @@ def found(*sets: dict[str, Any], **given: Any) -> dict[str, Any]:
         "name": "train", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 1,
         "labels": {"headroom.dev/queue": "team"} | given.pop("labels", {}), "annotations": {"theirs": "kept"},
     }  # fmt: skip
-    status = {"conditions": given.pop("conditions", [])}
+    over = [{"name": name, "succeeded": jobs, "ready": 0} for name, jobs in given.pop("succeeded", {}).items()]
+    status = {"conditions": given.pop("conditions", []), "replicatedJobsStatus": over}
     meta |= {key: given.pop(key) for key in ("deletionTimestamp", "ownerReferences") if key in given}
     return {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": list(sets), **given}, "status": status}
 
@@ -69,6 +70,18 @@ def test_a_set_is_as_wide_as_all_pods_of_its_jobs_that_run_at_once() -> None:
         replicated("a", 3, parallelism=2, completions=9), replicated("b", 2), replicated("c", 1, parallelism=4)
     ).sets
     assert [(each.name, each.pods) for each in sets] == [("a", 6), ("b", 2), ("c", 4)]
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "pods", "placed"),
+    [({"a": 1}, [4, 1], (0, 1)), ({"a": 3, "w": 0}, [0, 1], (1,)), ({"a": 3, "w": 1}, [6, 1], (0, 1))],
+    ids=["one Job", "a whole set", "all, and it is about to end"],
+)
+def test_jobs_that_ended_well_are_not_made_again(
+    succeeded: dict[str, int], pods: list[int], placed: tuple[int, ...]
+) -> None:
+    one = work(replicated("a", 3, parallelism=2), replicated("w"), succeeded=succeeded)
+    assert ([each.pods for each in one.sets], one.placed) == (pods, placed)
 
 
 def test_sets_without_a_gpu_or_a_pod_are_not_placed_and_the_others_keep_their_place_in_the_object() -> None:
@@ -196,6 +209,17 @@ async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes_and_cha
     tolerates = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     assert by_path[f"{ROOT}/0/template/spec/template/spec/tolerations"] == tolerates
     assert not [at for at in by_path if at.startswith(f"{ROOT}/1/")], "the driver goes where it likes"
+
+
+@pytest.mark.looptime
+async def test_a_set_all_of_whose_jobs_have_ended_is_not_held_anew() -> None:
+    server = Server()
+    one = work(replicated("a"), replicated("b"), succeeded={"a": 1})
+    await BatchWriter(server, ScaledClock(), lambda: True).admit(one, [Put("n1", "h100", 1, 1)], {"n1": "h1"}, ["g"])
+    [(_, changes)] = server.sent
+    held = [change["path"] for change in changes if change["path"].startswith(ROOT)]
+    assert held != []
+    assert all(path.startswith(f"{ROOT}/1/") for path in held)
 
 
 @pytest.mark.looptime

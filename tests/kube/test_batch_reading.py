@@ -108,13 +108,14 @@ def job(
     *, annotations: dict[str, str] | None = None, affinity: Any = None, owner: str = "", **spec: Any
 ) -> Work | None:
     owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
+    status = {"succeeded": spec.pop("succeeded", 0)}
     template = {"containers": [box("1", "8")], "affinity": affinity}
     found = {
         "metadata": {
             "name": "train", "namespace": "ns", "uid": "u", "labels": {"headroom.dev/queue": "team"},
             "annotations": annotations or {}, "ownerReferences": owners,
         },
-        "spec": {"suspend": True, "parallelism": 4, "template": {"spec": template}, **spec},
+        "spec": {"suspend": True, "parallelism": 4, "template": {"spec": template}, **spec}, "status": status,
     }  # fmt: skip
     return of_job(msgspec.convert(found, Job), 100.0)
 
@@ -124,6 +125,17 @@ def test_a_job_is_as_wide_as_the_pods_that_run_at_once() -> None:
         work = job(completions=completions)
         assert work is not None
         assert work.sets[0].pods == pods
+
+
+@pytest.mark.parametrize(
+    ("completions", "succeeded", "pods"),
+    [(4, 1, 3), (9, 2, 4), (9, 7, 2), (4, 4, 4), (None, 3, 4)],
+    ids=["one of four", "enough are left", "two are left", "about to end", "until one says that all is done"],
+)
+def test_pods_that_ended_well_are_not_made_again(completions: int | None, succeeded: int, pods: int) -> None:
+    work = job(completions=completions, succeeded=succeeded)
+    assert work is not None
+    assert work.sets[0].pods == pods
 
 
 def test_a_job_of_a_jobset_is_no_gang_by_itself_and_that_of_a_cronjob_is() -> None:

@@ -54,7 +54,7 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         finished="Completed" in ends,
         manager=manager,
         says=says,
-        sets=tuple(_set(at, each) for at, each in _placed(spec)),
+        sets=tuple(_sets(found)),
         annotations=meta.annotations,
         started_s=_resumed_s(found.status),
     )
@@ -63,7 +63,11 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
 def _placed(spec: JobSetSpec) -> list[tuple[int, ReplicatedJob]]:
     """The replicated Jobs whose pods are placed; all of them where none is, so that it is told what is missing."""
     every = list(enumerate(spec.replicated_jobs))
-    asking = [(at, each) for at, each in every if _pods(each) and _asks(each.template.spec.template.spec)]
+    asking = [
+        (at, each)
+        for at, each in every
+        if each.replicas * width(each.template.spec) and _asks(each.template.spec.template.spec)
+    ]
     return asking or every
 
 
@@ -74,15 +78,21 @@ def _asks(pod: WorkPodSpec) -> bool:
     return any("/" in name and str(amount) != "0" for name, amount in given)
 
 
-def _pods(each: ReplicatedJob) -> int:
-    """Pods of equal Jobs that run at once."""
-    return each.replicas * width(each.template.spec)
+def _sets(found: JobSet) -> Iterator[WorkSet]:
+    """The sets with the pods that are left of each; all of their pods where none is left, since it is about to end."""
+    placed = _placed(found.spec)
+    over = {each.name: each.succeeded for each in found.status.replicated_jobs_status}
+    left = [each.replicas - min(max(0, each.replicas), over.get(each.name, 0)) for _, each in placed]
+    for (at, each), jobs in zip(placed, left, strict=True):
+        yield _set(at, each, jobs if any(left) else each.replicas)
 
 
-def _set(at: int, each: ReplicatedJob) -> WorkSet:
+def _set(at: int, each: ReplicatedJob, jobs: int) -> WorkSet:
     template, root = each.template.spec.template, f"/spec/replicatedJobs/{at}/template/spec/template"
     notes = Notes(f"{root}/metadata", None if template.metadata is None else template.metadata.annotations)
-    return WorkSet(f"{root}/spec", _pods(each), template.spec, pod_asks(template.spec), each.name, notes)
+    return WorkSet(
+        f"{root}/spec", jobs * width(each.template.spec), template.spec, pod_asks(template.spec), each.name, notes
+    )
 
 
 def _findings(meta: Meta, spec: JobSetSpec) -> Iterator[WorkFinding]:

@@ -79,6 +79,7 @@ class JobStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How far a Job is."""
 
     start_time: datetime | None = None
+    succeeded: int = 0
     conditions: tuple[Said, ...] = ()
 
 
@@ -121,10 +122,18 @@ class JobSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     startup_policy: StartupPolicy = StartupPolicy()
 
 
-class JobSetStatus(msgspec.Struct, frozen=True, gc=False):
+class ReplicatedJobStatus(msgspec.Struct, frozen=True, gc=False):
+    """How many of the equal Jobs of a JobSet have ended well."""
+
+    name: str = ""
+    succeeded: int = 0
+
+
+class JobSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How far a JobSet is."""
 
     conditions: tuple[Said, ...] = ()
+    replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
 
 
 class JobSet(msgspec.Struct, frozen=True, gc=False):

@@ -98,6 +98,7 @@ class WorkSet:
 
     at: str
     pods: int
+    """That run at once; 0 where all of a set have ended well and those of another one have not."""
     template: WorkPodSpec
     asks: PodAsks
     name: str = ""
@@ -139,6 +140,11 @@ class Work:
         return self.sets[0].template.priority_class_name if self.sets else ""
 
     @property
+    def placed(self) -> tuple[int, ...]:
+        """The sets that have pods to place, by number; all of them where none has, so that it is told."""
+        return tuple(at for at, each in enumerate(self.sets) if each.pods) or tuple(range(len(self.sets)))
+
+    @property
     def is_held_by_notes(self) -> bool:
         """Whether only a policy of the API server holds its pods to nodes."""
         return any(each.notes is not None for each in self.sets)
@@ -172,6 +178,7 @@ def of_job(job: Job, now_s: float) -> Work | None:
     manager = managed_by(meta, (spec.template,), "" if spec.managed_by == JOB_CONTROLLER else spec.managed_by)
     if says is None and not manager:
         return None
+    pods = width(spec, job.status.succeeded)
     return Work(
         ref=TargetRef("batch", "v1", "jobs", "Job", meta.namespace, meta.name, meta.uid),
         version=meta.resource_version,
@@ -184,7 +191,7 @@ def of_job(job: Job, now_s: float) -> Work | None:
         finished=any(each.type == "Complete" and each.status == "True" for each in job.status.conditions),
         manager=manager,
         says=says,
-        sets=(WorkSet("/spec/template/spec", width(spec), spec.template.spec, pod_asks(spec.template.spec)),),
+        sets=(WorkSet("/spec/template/spec", pods, spec.template.spec, pod_asks(spec.template.spec)),),
         annotations=meta.annotations,
         started_s=epoch_s(job.status.start_time),
     )
@@ -195,10 +202,16 @@ def is_part(meta: Meta) -> bool:
     return any(each.controller and each.kind in OWNERS for each in meta.owner_references)
 
 
-def width(spec: JobSpec) -> int:
-    """Pods of a Job that run at once."""
+def width(spec: JobSpec, succeeded: int = 0) -> int:
+    """Pods of a Job that run at once, where so many have ended well: those are not made again.
+
+    Once all have, it is as wide as at first: it is about to end, and wants nothing that could be proven.
+    """
     most = 1 if spec.parallelism is None else spec.parallelism
-    return most if spec.completions is None else min(most, spec.completions)
+    if spec.completions is None:
+        return most
+    left = spec.completions - succeeded
+    return min(most, left if left > 0 else spec.completions)
 
 
 def managed_by(meta: Meta, templates: tuple[WorkTemplate, ...], named: str) -> str:

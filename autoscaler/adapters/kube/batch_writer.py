@@ -61,9 +61,11 @@ class BatchWriter:
             {"op": "replace", "path": work.suspend_at, "value": False},
             *_annotate(work, puts),
         ]
-        for at, (each, own) in enumerate(zip(work.sets, work.affinities, strict=True)):
+        own = work.affinities
+        for at in work.placed:
+            each = work.sets[at]
             hosts = sorted({hostnames[put.node] for put in puts if put.pod_set == at})
-            changes += [_hold(each, own, hosts), *_tolerate(each, tolerated)]
+            changes += [_hold(each, own[at], hosts), *_tolerate(each, tolerated)]
         return await self._patch(work, changes)
 
     async def stop(self, work: Work) -> Written:
