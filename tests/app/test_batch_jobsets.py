@@ -48,7 +48,10 @@ class JobSetPlant(BatchPlant):
             }
             for (each, (pods, gpus)), of in zip(sets.items(), classes, strict=False)
         ]  # fmt: skip
-        meta = {"name": name, "namespace": "ns", "uid": name, "labels": {"headroom.dev/queue": "team"}}
+        meta = {
+            "name": name, "namespace": "ns", "uid": name, "labels": {"headroom.dev/queue": "team"},
+            "creationTimestamp": "2023-11-14T22:13:20Z",
+        }  # fmt: skip
         self.jobsets[name] = {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": made}, "status": {}}
         self.change(name)
 
@@ -255,6 +258,21 @@ async def test_stopped_after_one_of_its_sets_had_finished_it_starts_again_with_t
     plant.look(2 * START_WITHIN_S)
     assert ([work.ref.name for work, _ in plant.books.due_stops()], plant.told().state) == ([], GangState.RUNNING)
     assert sorted(plant.free().values()) == [0, 0, 0, 8]
+
+
+async def test_one_that_was_never_suspended_is_not_taken_for_new_whenever_the_books_are_written_anew() -> None:
+    """Its controller never said when it began: one of its pods has ended well since, and nobody waits for another."""
+    plant = JobSetPlant()
+    plant.jobset(judge=(1, 2), workers=(3, 8))
+    plant.look()
+    plan = plant.let_in()["train"]
+    pods = plant.bind("train", plan, (2, 8))
+    plant.look(3_600.0)
+    judge = next(name for name, put in zip(pods, _each(plan), strict=True) if put.pod_set == 0)
+    plant.gone(judge)
+    plant.begin()
+    plant.look(2 * START_WITHIN_S)
+    assert ([work.ref.name for work, _ in plant.books.due_stops()], plant.told().state) == ([], GangState.RUNNING)
 
 
 def _each(plan: tuple[Put, ...]) -> list[Put]:

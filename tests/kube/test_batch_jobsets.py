@@ -45,7 +45,9 @@ def found(*sets: dict[str, Any], **given: Any) -> dict[str, Any]:
     }  # fmt: skip
     over = [{"name": name, "succeeded": jobs, "ready": 0} for name, jobs in given.pop("succeeded", {}).items()]
     status = {"conditions": given.pop("conditions", []), "replicatedJobsStatus": over}
-    meta |= {key: given.pop(key) for key in ("deletionTimestamp", "ownerReferences") if key in given}
+    meta |= {
+        key: given.pop(key) for key in ("creationTimestamp", "deletionTimestamp", "ownerReferences") if key in given
+    }
     return {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": list(sets), **given}, "status": status}
 
 
@@ -155,6 +157,10 @@ def test_how_far_it_is_stands_in_its_conditions() -> None:
     resumed = [{"type": "Suspended", "status": "False", "lastTransitionTime": "1970-01-01T00:01:00Z"}]
     assert work(replicated("a"), conditions=resumed).started_s == 60.0
     assert work(replicated("a")).started_s is None
+    made = {"creationTimestamp": "1970-01-01T00:00:30Z", "suspend": False}
+    assert work(replicated("a"), **made).started_s == 30.0, "it was never suspended"
+    waits = [resumed[0] | {"status": "True"}]
+    assert work(replicated("a"), **made, conditions=waits).started_s is None, "its controller has yet to hear of it"
     assert work(replicated("a"), deletionTimestamp="2026-01-01T00:00:00Z").ended
 
 

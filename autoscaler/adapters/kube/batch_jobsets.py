@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import pod_asks
-from autoscaler.adapters.kube.batch_objects import JobSet, JobSetSpec, JobSetStatus, ReplicatedJob, WorkPodSpec
+from autoscaler.adapters.kube.batch_objects import JobSet, JobSetSpec, ReplicatedJob, WorkPodSpec
 from autoscaler.adapters.kube.batch_work import Notes, Work, WorkSet, epoch_s, is_part, managed_by, width
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.batch_work import WorkFinding, read_work
@@ -37,6 +37,7 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         return None
     templates = tuple(each.template.spec.template for each in spec.replicated_jobs)
     says = read_work(meta.labels, meta.annotations, now_s)
+    created_s = epoch_s(meta.creation_timestamp) or now_s
     manager = managed_by(meta, templates, "" if spec.managed_by == CONTROLLER else spec.managed_by)
     if says is None and not manager:
         return None
@@ -48,7 +49,7 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         version=meta.resource_version,
         generation=meta.generation,
         suspend_at="/spec/suspend",
-        created_s=epoch_s(meta.creation_timestamp) or now_s,
+        created_s=created_s,
         suspended=spec.suspend,
         ended=meta.deletion_timestamp is not None or bool(ends),
         finished="Completed" in ends,
@@ -56,7 +57,7 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         says=says,
         sets=tuple(_sets(found)),
         annotations=meta.annotations,
-        started_s=_resumed_s(found.status),
+        started_s=_resumed_s(found, created_s),
     )
 
 
@@ -108,7 +109,9 @@ def _findings(meta: Meta, spec: JobSetSpec) -> Iterator[WorkFinding]:
         yield WorkFinding(EXCLUSIVE, value, "leave it out", code=EXCLUDES)
 
 
-def _resumed_s(status: JobSetStatus) -> float | None:
-    """Since when it may run, where that is known."""
-    at = (each.last_transition_time for each in status.conditions if (each.type, each.status) == ("Suspended", "False"))
-    return epoch_s(next(at, None))
+def _resumed_s(found: JobSet, created_s: float) -> float | None:
+    """Since when it may run, where that is known: one that was never suspended, since it was made."""
+    said = next((each for each in found.status.conditions if each.type == "Suspended"), None)
+    if said is None:
+        return None if found.spec.suspend else created_s
+    return epoch_s(said.last_transition_time) if said.status == "False" else None
