@@ -18,7 +18,7 @@ import structlog
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject
 from autoscaler.adapters.kube.batch_work import Put, Work
-from autoscaler.adapters.kube.batch_writer import BatchWriter, Written
+from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.api.batch_memory import gathered, read_memory
 from autoscaler.api.batch_queue import read_batch_queue
@@ -214,6 +214,8 @@ class Batch:
         if any(beneficiary for _, beneficiary in stops) and not await self._write_down(books):
             stops = [(work, beneficiary) for work, beneficiary in stops if not beneficiary]
         starts = list(books.due_starts(self._clock.now()))
+        for name, words in books.refused():
+            self._failed(name, Became.REFUSED, words)
         await self._write_all([(work, partial(self._stop, books, work)) for work, _ in stops])
         left = await self._write_all([(work, partial(self._start, books, work, plan)) for work, plan in starts])
         for work in left:
@@ -244,7 +246,7 @@ class Batch:
         if done.changed:
             books.rests.start_changed(work, done.words, now_s)  # nothing went wrong: somebody else was first
             return
-        self._failed(work, done)
+        self._failed(work.name, done.became, done.words)
         if done.became is Became.UNKNOWN:
             books.rests.start_lost(work, now_s)
         else:
@@ -255,12 +257,11 @@ class Batch:
         if done.work is not None:
             self._cluster.written(done.work)
             return
-        books.rests.not_stopped(work, self._clock.now())
-        if not done.changed:
-            self._failed(work, done)
+        if books.rests.not_stopped(work, self._clock.now()) or not done.changed:
+            self._failed(work.name, done.became, done.words)
 
-    def _failed(self, work: Work, done: Written) -> None:
-        LOG.warning("a gang was not written", gang=work.name, became=done.became.value, why=done.words)
+    def _failed(self, gang: str, became: Became, why: str) -> None:
+        LOG.warning("a gang was not written", gang=gang, became=became.value, why=why)
         self._counts = replace(self._counts, write_failures=self._counts.write_failures + 1)
 
     async def _write_down(self, books: Books) -> bool:

@@ -74,6 +74,7 @@ class Books:
         """Whether what is decided is carried out: else nobody who runs is judged by when it started."""
         self._around = Around(tree, shapes, {})
         self._looked: tuple[int, object] = (-1, None)
+        self._refused: list[tuple[str, str]] = []
         self._stale = False
         """Whether pods must be read anew although none changed: somebody gave up what pods still hold."""
 
@@ -165,11 +166,17 @@ class Books:
         self.notes[work.name] = Note(REFUSED_WRITE, words)
         self._give_back(work.name, now_s)
 
+    def refused(self) -> Sequence[tuple[str, str]]:
+        """Gangs whose start was refused though nobody was first, each with the words; told once."""
+        told, self._refused = self._refused, []
+        return told
+
     def _may_start(self, work: Work, now_s: float) -> bool:
         """Whether a start may be written now; one that was refused, though nothing has changed since, is over."""
         doubt = self.rests.start_doubt(work, now_s)
         if doubt is not None and doubt.until_s <= now_s:
             self.was_refused(work, doubt.words, now_s)
+            self._refused.append((work.name, doubt.words))
         return doubt is None
 
     def packed(self, now_s: float) -> dict[str, Any]:

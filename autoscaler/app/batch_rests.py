@@ -82,9 +82,14 @@ class Rests:
         del self._doubts[work.name]
         return doubt if doubt.version else None
 
-    def not_stopped(self, work: Work, now_s: float) -> None:
-        """The object would not take a stop, or nobody answered: this version is asked again a while later."""
+    def not_stopped(self, work: Work, now_s: float) -> bool:
+        """The object would not take a stop, or nobody answered: this version is asked again a while later.
+
+        Whether that was so of this version before.
+        """
+        again = work.name in self._unstopped and self._unstopped[work.name][0] == work.version
         self._unstopped[work.name] = (work.version, now_s + RETRY_S)
+        return again
 
     def may_stop(self, work: Work, now_s: float) -> bool:
         """Whether a stop may be asked for now."""

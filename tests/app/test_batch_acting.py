@@ -84,6 +84,19 @@ class Scene:
         return [word for word in self.server.sent if word != "status"]
 
 
+def refusing(scene: Scene, verb: str, *, status: int) -> list[str]:
+    """The server refuses all writes of one kind from now on; those that it was asked for."""
+    tried: list[str] = []
+
+    def refuse(word: str) -> None:
+        if word.startswith(verb):
+            tried.append(word)
+            raise KubeError(Fault.DENIED, "no such policy", status=status)
+
+    scene.server.hear = refuse
+    return tried
+
+
 class Deaf:
     """Takes events."""
 
@@ -208,6 +221,37 @@ async def test_a_stop_that_is_refused_is_asked_for_again_a_while_later_and_not_a
     scene.plant.edit("wide", parallelism=2)
     await scene.look()
     assert tried == ["stop wide"] * 3, "another version is asked at once"
+
+
+async def test_a_start_that_no_version_takes_though_none_comes_is_a_failed_write() -> None:
+    scene = Scene(1)
+    scene.plant.job("train")
+    tried = refusing(scene, "start", status=422)
+    await scene.look()
+    await scene.look(RETRY_S / 2)
+    assert (tried, scene.batch._counts.write_failures) == (["start train"], 0), "somebody else may have been first"
+    await scene.look(RETRY_S)
+    assert (tried, scene.batch._counts.write_failures) == (["start train"], 1)
+    assert scene.batch._books is not None
+    assert "no such policy" in scene.batch._books.notes["job/ns/train"].words
+
+
+async def test_a_stop_that_one_version_does_not_take_twice_is_a_failed_write() -> None:
+    scene = Scene(2)
+    scene.plant.job("wide", pods=2)
+    await scene.look()
+    scene.bind("wide")
+    await scene.look(1.0)
+    scene.plant.lose("n0")
+    tried = refusing(scene, "stop", status=422)
+    await scene.look(0.5)
+    assert (tried, scene.batch._counts.write_failures) == (["stop wide"], 0), "somebody else may have been first"
+    scene.plant.edit("wide", parallelism=2)
+    await scene.look(0.5)
+    assert (len(tried), scene.batch._counts.write_failures) == (2, 0), "and again: it is another version"
+    for failures in (1, 2):
+        await scene.look(RETRY_S + 1.0)
+        assert (len(tried), scene.batch._counts.write_failures) == (2 + failures, failures)
 
 
 async def test_what_cannot_be_read_is_counted_beside_those_that_wait() -> None:
