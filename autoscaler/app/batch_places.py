@@ -92,7 +92,7 @@ class Places:
                 held = sum(held.units for held in self._bound(name).values())
                 is_whole = held + sum(self._any_units(asks) for asks in over) >= self._wanted(name) > 0
             else:
-                is_whole = name in self._room.runs.all and bound == made and bound + len(over) > 0
+                is_whole = name in self._room.runs.all and not self._lacks(name) and bound + len(over) > 0
             if is_whole:
                 whole.append(name)
         self.patience.saw(seen, self.now_s)
@@ -106,6 +106,11 @@ class Places:
     def _come(self, name: str) -> int:
         """Pods of a gang that are bound to a node that is there, with GPUs or without."""
         return sum(self._cluster.has_node(pod.node) for pod in self._cluster.pods.of_gang(name).values())
+
+    def _lacks(self, name: str) -> bool:
+        """Whether a pod that asks for units is bound to no node that is there; nobody places the others."""
+        pods = self._cluster.pods.of_gang(name).values()
+        return any(self._any_units(pod.asks) and not self._cluster.has_node(pod.node) for pod in pods)
 
     def pods(self, seen: Seen, is_tracked: Callable[[str], bool]) -> tuple[PodSeen, ...]:
         """All pods for the ledger; bookings follow those of gangs that were bound otherwise than planned."""

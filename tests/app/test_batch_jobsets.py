@@ -275,6 +275,42 @@ async def test_one_that_was_never_suspended_is_not_taken_for_new_whenever_the_bo
     assert ([work.ref.name for work, _ in plant.books.due_stops()], plant.told().state) == ([], GangState.RUNNING)
 
 
+@pytest.mark.parametrize("driver", ["waiting for CPU", "bound"])
+async def test_a_driver_that_is_placed_by_nobody_makes_no_running_gang_late_when_the_books_are_written_anew(
+    driver: str,
+) -> None:
+    plant = JobSetPlant()
+    plant.jobset(driver=(1, 0), workers=(3, 8))
+    plant.look()
+    plant.bind("train", plant.let_in()["train"], (8,))
+    plant.pod("driver", "n0" if driver == "bound" else "", 0, job="train-driver-0")
+    plant.label("driver", "train")
+    plant.look(3_600.0)
+    assert plant.told().state is GangState.RUNNING
+    plant.begin()
+    plant.look()
+    assert plant.told().state is GangState.RUNNING
+    plant.look(2 * START_WITHIN_S)
+    assert [work.ref.name for work, _ in plant.books.due_stops()] == []
+
+
+async def test_a_worker_that_is_made_anew_while_the_driver_runs_is_waited_for_and_not_for_ever() -> None:
+    plant = JobSetPlant()
+    plant.jobset(driver=(1, 0), workers=(3, 8))
+    plant.look()
+    pods = plant.bind("train", plant.let_in()["train"], (8,))
+    plant.pod("driver", "n0", 0, job="train-driver-0")
+    plant.label("driver", "train")
+    plant.look(3_600.0)
+    plant.pod(pods[0], "", 8, job="train-w-0")
+    plant.label(pods[0], "train")
+    plant.begin()
+    plant.look()
+    assert plant.told().state is GangState.STARTING
+    plant.look(START_WITHIN_S)
+    assert [work.ref.name for work, _ in plant.books.due_stops()] == ["train"]
+
+
 def _each(plan: tuple[Put, ...]) -> list[Put]:
     """Where each pod was put."""
     return [put for put in plan for _ in range(put.pods)]
