@@ -201,7 +201,14 @@ def _activate(table: Table, rows: I64, now_s: F64) -> None:
 
 
 def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load) -> Outcome:
-    line = uncalibrated.asked(gather.line(table, rows, seen))
+    queue = uncalibrated.look(
+        table.line,
+        rows,
+        gather.line(table, rows, seen),
+        now_s=seen.now_s,
+        tick_s=table.policy.tick_s[rows],
+        done_rps=table.throughput.done_rps[rows],
+    )
     situation = propose.Situation(
         desired=seen.desired.astype(np.float64),
         ready=seen.ready,
@@ -222,7 +229,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         floor_replicas=_floor(table, rows, capacity.rps),
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
-        unmeasured=bounds.once(table.bounds, rows, seen.now_s, line),
+        unmeasured=queue,
     )
     situation = _leave_out(table, rows, situation)
     proposals = propose.propose(situation)

@@ -8,7 +8,7 @@ import numpy as np
 from autoscaler.core.capacity import leadtime
 from autoscaler.core.capacity.leadtime import LeadTime, Starts
 from autoscaler.core.capacity.throughput import Served
-from autoscaler.core.columns import F64, I64, Bools, filled
+from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.observe import pods
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
@@ -160,11 +160,10 @@ def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools
 
 
 def line(table: Table, rows: I64, seen: Batch) -> Line:
-    """Gather what is known of the requests in line, before this look is noted in the bounds."""
-    last = [table.track(row).seen for row in rows.tolist()]
+    """Gather what is known of the requests in line before this look is noted in the bounds, but for those before."""
     return Line(
-        waiting=filled(seen.queue),
-        before=_floats([None if s is None else s.queue for s in last]),
+        waiting=seen.queue,
+        before=np.full(len(rows), np.nan),
         running=seen.running,
         completed=seen.served.completions,
         dt_s=seen.dt_s,

@@ -25,6 +25,7 @@ from autoscaler.core.observe.history import HistoryColumns
 from autoscaler.core.observe.pods import WorkloadTrack
 from autoscaler.core.params import Feature, Params
 from autoscaler.core.scale.bounds import BoundColumns
+from autoscaler.core.scale.uncalibrated import LineColumns
 
 CHECKPOINT_VERSION = 1
 COARSE_S = 300.0
@@ -109,6 +110,7 @@ class Table:
     episodes: EpisodeColumns
     peaks: PeakColumns
     bounds: BoundColumns
+    line: LineColumns
     forecaster: Forecaster
 
     @classmethod
@@ -127,6 +129,7 @@ class Table:
             EpisodeColumns.allocate(capacity),
             PeakColumns.allocate(capacity),
             BoundColumns.allocate(capacity),
+            LineColumns.allocate(capacity),
             Forecaster.allocate(capacity),
         )
 
@@ -141,6 +144,7 @@ class Table:
             "episodes": self.episodes,
             "peaks": self.peaks,
             "bounds": self.bounds,
+            "line": self.line,
         }
         return own | self.forecaster.groups()
 

@@ -1,6 +1,6 @@
 """A queue before anybody knows what one replica carries: one request is no evidence, and a hundred are at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autoscaler.core.params import Params, Slo
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import uncalibrated
-from autoscaler.core.scale.uncalibrated import Line
+from autoscaler.core.scale.uncalibrated import Line, LineColumns
 from autoscaler.core.types import Decision, PodReading, Readings
 from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
@@ -89,6 +89,44 @@ def test_a_controller_that_meets_a_queue_orders_nothing_on_top_of_what_it_finds_
     story = Story(toy, Params(warmup_prior_s=180.0, tick_s=10.0, max_replicas=100))
     assert story.tick().replicas == 35
     assert max(counts(story.run(60.0))) <= 1.2 * 35
+
+
+@pytest.mark.parametrize("every_s", [5, 10, 15])
+def test_a_queue_whose_pages_come_only_now_and_then_is_answered_all_the_same(every_s: int) -> None:
+    """200 wait for one replica, and its page comes at every tick, every second and every third."""
+
+    def seldom(readings: Readings) -> Readings:
+        first, *others = readings.pods or ()
+        if readings.now_s % every_s:
+            return replace(readings, pods=None)
+        return replace(readings, pods=(replace(first, waiting=200.0, running=16.0), *others))
+
+    toy = Toy.of(1, 4.0, replica_rps=4.0, warmup_s=600.0)
+    told = Story(toy, Params(tick_s=5.0, warmup_prior_s=600.0, max_replicas=50)).run(120.0, seldom)
+    first_s, replicas = ordered(told)[0]
+    assert (first_s <= 2.0 * every_s, replicas) == (True, 2), "at the second look at the queue"
+
+
+def looked(
+    now_s: Sequence[float], waiting: Callable[[float], float], tick_s: float = 5.0, **fields: float
+) -> list[int]:
+    """Replicas after looks at these instants, each order there at once and starting for ever."""
+    columns, rows, desired, told = LineColumns.allocate(1), np.array([0]), 1.0, []
+    for at_s in now_s:
+        line = Line(**{n: np.array([v]) for n, v in (KNOWN | fields | {"waiting": waiting(at_s)}).items()})
+        given = replace(line, desired=np.array([desired]), starting=np.array([desired - 1.0]))
+        times = {"now_s": np.array([at_s]), "tick_s": np.array([tick_s]), "done_rps": np.array([np.nan])}
+        count = uncalibrated.look(columns, rows, given, **times)[0]
+        desired = max(desired, float(np.ceil(count - 0.1)))
+        told.append(int(desired))
+    return told
+
+
+def test_looks_in_a_burst_of_which_only_a_gateways_page_comes_grow_no_faster_than_ticks() -> None:
+    """300 wait at a gateway for 8 in flight: what would hold them is 38, and a few clear them."""
+    bursts = [tick + step for tick in range(0, 20, 5) for step in (0.0, 0.2, 0.5, 1.2, 2.4)]
+    told = looked(bursts, lambda at_s: 300.0 + 10.0 * at_s, running=8.0, completed=0.0, lead_s=60.0)
+    assert told == [1] * 3 + [2] * 5 + [4] * 5 + [7] * 5 + [11] * 2, "once in a tick, and by half and one at most"
 
 
 # the law ---------------------------------------------------------------------------------------------------------

@@ -54,9 +54,6 @@ class BoundColumns(Columns):
     ordered_low: I64 = column(KEEP, fill=0, dtype=np.int64)
     failures: I64 = column(fill=0, dtype=np.int64, keep=True)
     back_off_until_s: F64 = column(keep=True)
-    asked: F64 = column()
-    asked_at_s: F64 = column()
-    """What a queue asked for while capacity was unknown, and at which instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +125,6 @@ def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, sec
     lately = (columns.bin[rows] >= 0) & (age_s < seconds)
     least: I64 = np.where(lately, columns.ordered_low[rows], desired[:, None]).min(axis=1)
     return np.minimum(least, desired)
-
-
-def once(columns: BoundColumns, rows: I64, now_s: F64, asked: F64) -> F64:
-    """Return what was first asked at this instant: a step repeated on the same readings has no look before it."""
-    first = np.where(columns.asked_at_s[rows] == now_s, columns.asked[rows], asked)
-    columns.asked[rows], columns.asked_at_s[rows] = first, now_s
-    return first
 
 
 def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[Change]:

@@ -7,11 +7,11 @@ same it is the same, however many starts are on their way. It refuses to know wh
 behind a queue for a while that is measured (`capacity.throughput`), and this is not asked any more.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoscaler.core.columns import F64, Bools, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 from autoscaler.core.scale.propose import drained_in_s
 
 STANDS_S = 1.0
@@ -32,13 +32,34 @@ SETTLE_S = 30.0
 that start in a second would be asked for tenfold within six."""
 
 
+LOOK_S = 1.0
+"""Looks closer together count as one: pages come about once a second each, and between two looks of which only a
+gateway's came nothing was completed, as far as anybody can see."""
+
+FORGET_S = 60.0
+"""A queue seen so long ago is none to compare with (a guess, and longer than pages that come late are apart)."""
+
+
+@dataclass(slots=True)
+class LineColumns(Columns):
+    """What the last look that counted saw, and what it made of it."""
+
+    at_s: F64 = column()
+    waiting: F64 = column()
+    completed: F64 = column(fill=0.0)
+    """Since then."""
+    asked: F64 = column()
+    grew_at_s: F64 = column()
+    """When more was asked for last than stood."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """Requests in line, arrays of shape (B,); NaN where not known."""
 
     waiting: F64
     before: F64
-    """Waiting at the last look, `dt_s` ago; `completed` since."""
+    """Waiting at the last look that counted, `dt_s` ago; `completed` since."""
     running: F64
     completed: F64
     dt_s: F64
@@ -49,6 +70,32 @@ class Line:
     settled: F64
     """The least count that stood within `SETTLE_S`."""
     starting: F64
+
+
+def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64, done_rps: F64) -> F64:
+    """Return replicas as `asked` does, for a `line` whose `completed` counts since the last step of any kind.
+
+    A step without a page of the queue leaves what was seen before it; steps in bursts, or repeated at one instant,
+    count as one, and in a tick growth is asked for once. `done_rps` is the smoothed rate of completions, for the
+    moments in which none is seen.
+    """
+    age_s = now_s - columns.at_s[rows]
+    done = columns.completed[rows] + filled(line.completed)
+    stale = ~(age_s <= FORGET_S)
+    rate = np.where(done > 0, done, done_rps * age_s)
+    since = replace(
+        line, before=np.where(stale, np.nan, columns.waiting[rows]), completed=rate, dt_s=np.where(stale, np.nan, age_s)
+    )
+    count = asked(since)
+    paused = now_s - columns.grew_at_s[rows] < 0.9 * tick_s
+    count = np.where(paused, np.minimum(count, line.desired), count)
+    counts = np.isfinite(line.waiting) & ~(age_s < LOOK_S)
+    count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
+    columns.completed[rows] = np.where(counts, 0.0, done)
+    columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
+    for kept, value in ((columns.at_s, now_s), (columns.waiting, line.waiting), (columns.asked, count)):
+        kept[rows] = np.where(counts, value, kept[rows])
+    return count
 
 
 def asked(line: Line) -> F64:
