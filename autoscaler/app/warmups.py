@@ -44,6 +44,11 @@ nodes take longer than that to register."""
 PLACED_S: Final = 5.0
 """A pod that was placed within this has waited for no node, however young the one is that it was given."""
 
+MET_WITHIN_S: Final = 120.0
+"""A pod that was not ready within this after it was made was met in its first start. Of one that is met later, after a
+restart of ours say, nobody knows whether it was ready before, and hours would be taken for a start (our clock may be
+off by a minute, and lists late)."""
+
 PRODUCT: Final = "nvidia.com/gpu.product"
 
 LOG: Final = structlog.get_logger("headroom")
@@ -78,6 +83,8 @@ class WarmUps:
         """Workload/pod -> the workload and the life of a pod that is ready and served no token yet."""
         self._names: dict[str, str] = {}
         """UID -> pod."""
+        self._met: set[str] = set()
+        """UIDs of pods that were met in their first start."""
         self._last: dict[str, PodTimes] = {}
         """Workload -> the newest of its pods that became ready."""
         self._kept: dict[str, Any] = {}
@@ -100,6 +107,7 @@ class WarmUps:
             assert change.old is not None
             uid = change.old.metadata.uid
             self._stages.gone(uid)
+            self._met.discard(uid)
             self._pulls.pop(uid, None)
             self._names.pop(uid, None)
             self._waiting.pop(change.key, None)
@@ -110,6 +118,11 @@ class WarmUps:
             return
         self._names[times.uid] = change.key
         self._remember(owned.workload, times)
+        if times.ready_s is None and self._clock.now() - times.created_s <= MET_WITHIN_S:
+            self._met.add(times.uid)
+        if times.ready_s is not None and times.uid not in self._met:
+            self._stages.gone(times.uid)
+            return
         first = change.old is None or serving_since_s(change.old) is None
         self._stages.note(times)
         if times.ready_s is not None and first:

@@ -105,6 +105,18 @@ async def test_each_stage_is_told_of_starts_like_those_of_the_workload() -> None
     assert "scheduled 2 s, pulled 40 s, started 10 s, ready 64 s" in told
 
 
+@pytest.mark.parametrize("unready_first", [False, True], ids=["met ready", "met while it is not ready again"])
+async def test_a_pod_that_is_met_hours_after_it_was_made_tells_nothing_of_starts(unready_first: bool) -> None:
+    """Its container was started anew after 45 minutes: from its creation to its readiness lie more than those."""
+    warmups = measuring(clock=ScaledClock(1.0, NOON.timestamp() + 3600.0))
+    before, now = pod("old", scheduled_s=2, started_s=2700), pod("old", scheduled_s=2, started_s=2700, ready_s=2760)
+    if unready_first:
+        warmups.on_pod(Change("prod/old", None, before))
+    warmups.on_pod(Change("prod/old", before if unready_first else None, now))
+    assert warmups.measured({"prod/old": now}) == warmups.stuck({"prod/old": now}) == ()
+    assert warmups.started("prod/chat") == Started((), ())
+
+
 async def test_a_node_that_was_made_for_the_pod_is_another_kind_of_start() -> None:
     old, new = measuring(), measuring(made=NOON + timedelta(seconds=30))
     words = [warmups.measured({"prod/a": live(warmups, "a")})[0] for warmups in (old, new)]
@@ -228,7 +240,8 @@ async def test_a_young_node_was_made_for_a_pod_that_waited_for_it(placed_s: floa
     """A warm slot gives its place up within a second or two; a node that comes takes longer."""
     warmups = measuring(made=NOON - timedelta(seconds=30))
     one = pod("a", scheduled_s=placed_s, started_s=30, ready_s=60)
-    warmups.on_pod(Change("prod/a", None, one))
+    warmups.on_pod(Change("prod/a", None, pod("a")))
+    warmups.on_pod(Change("prod/a", pod("a"), one))
     (told,) = warmups.measured({"prod/a": one})
     assert ("on a new node" in told) == new
 
