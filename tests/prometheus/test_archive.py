@@ -195,7 +195,7 @@ async def test_a_query_that_is_too_slow_is_asked_over_less_time(tmp_path: Path) 
     async with past() as fake:
         fake.ranges["load"] = rising
         fake.fault = lambda form: late() if instants(form).size > 300 else None
-        ((_, found), _) = await fetched(fake, tmp_path, question(100, "load-short"), question(600), timeout_s=0.4)
+        ((_, found), _) = await fetched(fake, tmp_path, question(100, "load-short"), question(600), timeout_s=1.0)
     assert found.losses == ()
     assert (found.values[0] == STEP_S * np.arange(600)).all()
     assert len(fake.asked) == 1 + 3
