@@ -107,6 +107,19 @@ def test_a_queue_whose_pages_come_only_now_and_then_is_answered_all_the_same(eve
     assert (first_s <= 2.0 * every_s, replicas) == (True, 2), "at the second look at the queue"
 
 
+def test_a_queue_that_is_there_after_ten_minutes_of_silence_is_answered_at_the_first_page() -> None:
+    def silent(readings: Readings) -> Readings:
+        first, *others = readings.pods or ()
+        if 10.0 <= readings.now_s < 610.0:
+            return replace(readings, pods=None)
+        waiting = 200.0 if readings.now_s >= 610.0 else 0.0
+        return replace(readings, pods=(replace(first, waiting=waiting, running=16.0), *others))
+
+    toy = Toy.of(1, 1.0, replica_rps=4.0, warmup_s=600.0)
+    told = Story(toy, Params(tick_s=5.0, warmup_prior_s=600.0, max_replicas=50)).run(630.0, silent)
+    assert ordered(told)[0] == (610.0, 2)
+
+
 def looked(
     now_s: Sequence[float], waiting: Callable[[float], float], tick_s: float = 5.0, **fields: float
 ) -> list[int]:

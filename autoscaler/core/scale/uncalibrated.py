@@ -37,7 +37,8 @@ LOOK_S = 1.0
 gateway's came nothing was completed, as far as anybody can see."""
 
 FORGET_S = 60.0
-"""A queue seen so long ago is none to compare with (a guess, and longer than pages that come late are apart)."""
+"""A queue seen so long ago says nothing of the one that is seen now (a guess, and longer than pages that come late are
+apart): this one counts where it is clear by itself, as what was ordered meanwhile is known."""
 
 
 @dataclass(slots=True)
@@ -81,10 +82,12 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     """
     age_s = now_s - columns.at_s[rows]
     done = columns.completed[rows] + filled(line.completed)
-    stale = ~(age_s <= FORGET_S)
-    rate = np.where(done > 0, done, done_rps * age_s)
+    stale = age_s > FORGET_S
     since = replace(
-        line, before=np.where(stale, np.nan, columns.waiting[rows]), completed=rate, dt_s=np.where(stale, np.nan, age_s)
+        line,
+        before=np.where(stale, 0.0, columns.waiting[rows]),
+        completed=np.where(done > 0, done, done_rps * age_s),
+        dt_s=np.where(stale, np.nan, age_s),
     )
     count = asked(since)
     paused = now_s - columns.grew_at_s[rows] < 0.9 * tick_s
