@@ -120,8 +120,8 @@ def _stands(line: Line, rate_rps: F64) -> Bools:
     soon = np.minimum(STANDS_S, 0.5 * line.slack_s) * filled(rate_rps)
     lasts = (line.before > 0) & (line.waiting > soon)
     clear = (line.running > 0) & (line.waiting > line.running + SIGMAS * np.sqrt(np.maximum(line.running, 0.0)))
-    # A first look has nothing to compare with: what it finds may be what was ordered for already.
-    return np.asarray(lasts | (clear & np.isfinite(line.before)))
+    # A first look has nothing to compare with: where replicas start, what it finds may be what they were ordered for.
+    return np.asarray(lasts | (clear & (np.isfinite(line.before) | (line.starting == 0))))
 
 
 def _held(line: Line, full: F64) -> F64:
