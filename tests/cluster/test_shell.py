@@ -102,7 +102,8 @@ def _examine(shell: Shell) -> None:
     code, text = shell.asking("doctor", "--service-account", "nobody", "--json")
     denied = [row["words"] for row in json.loads(text) if row["check"] == "rights"]
     who = f"system:serviceaccount:{NAMESPACE}:nobody"
-    assert (code, f"{who} may not patch apps/deployments/scale, needed to change replica counts" in denied) == (1, True)
+    assert (code, f"{who} may change no replica counts: whatever is Active will be refused" in denied) == (1, True)
+    assert f"{who} may not list apps/deployments, needed to see what may be scaled" in denied
 
 
 def test_a_pause_holds_the_count_and_a_resume_lets_it_go_again(
