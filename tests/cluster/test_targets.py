@@ -53,7 +53,7 @@ def test_the_first_request_after_idleness_wakes_within_a_second_of_its_page(scen
     seen = len(scene.decided(service))
     wait_for(lambda: len(scene.decided(service)) > seen, 15, "one more, after which nothing is due for a tick")
     waits_s = time.time()
-    scene.engines.of_all(ips, waiting=3.0, running=8.0)
+    scene.engines.of_all(ips, waiting=30.0, running=8.0)
     wait_for(lambda: service.replicas() > 1, 15, "growth")
     wait_for(lambda: _applied(scene, service), 5, "the record of it")
     act = _applied(scene, service)[0]
