@@ -91,7 +91,8 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     )
     count = asked(since)
     paused = now_s - columns.grew_at_s[rows] < 0.9 * tick_s
-    count = np.where(paused, np.minimum(count, line.desired), count)
+    # What was asked for in this tick already may be asked for again: it may not have been allowed when it was.
+    count = np.where(paused, np.minimum(count, np.fmax(line.desired, columns.asked[rows])), count)
     counts = np.isfinite(line.waiting) & ~(age_s < LOOK_S)
     count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
     columns.completed[rows] = np.where(counts, 0.0, done)
