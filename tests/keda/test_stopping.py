@@ -39,7 +39,9 @@ async def test_a_call_on_its_way_is_answered_though_the_server_stops() -> None:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{await port}") as channel:
             method: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(f"/{SERVICE}/GetMetrics")
             call = method()
-            await asyncio.sleep(0.3)  # nothing tells that the server has taken it
+            await call.wait_for_connection()
+            # A connection is read in order: who answers what was sent behind the call has taken the call.
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
             stopping.set()
             await asyncio.sleep(0.3)
             await call.write(query().SerializeToString())
