@@ -93,8 +93,9 @@ async def cluster(settings: "Settings") -> "AsyncIterator[KubeApi]":
 
     kube = settings.kube
     async with KubeApi.connect(
-        kubeconfig=kube.kubeconfig, context=kube.context, clock=WallClock(), qps=kube.qps, burst=kube.burst
-    ) as api:
+        kubeconfig=kube.kubeconfig, context=kube.context, clock=WallClock(), qps=kube.qps, burst=kube.burst,
+        comes_again=True,
+    ) as api:  # fmt: skip
         yield api
 
 

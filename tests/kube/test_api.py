@@ -76,6 +76,35 @@ async def test_the_seconds_in_a_status_count_where_there_is_no_header() -> None:
     assert error.retry_after_s == 3.0
 
 
+BUSY = status(429, "TooManyRequests", "storage is (re)initializing", Retry_After=0)
+
+
+async def test_a_command_that_is_put_off_asks_again_within_its_deadline() -> None:
+    async with FakeServer() as server, client(server.url, comes_again=True) as api:
+        server.script += [BUSY, BUSY, answer(200, b"{}")]
+        assert (await api.request("GET", SCALE)).body == b"{}"
+        assert len(server.requests) == 3
+        assert api.answers == {("GET", "2xx"): 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "said", "comes_again"),
+    [
+        pytest.param("GET", BUSY, False, id="the controller, which looks again by itself"),
+        pytest.param("PATCH", BUSY, True, id="a write, which its caller decides anew"),
+        pytest.param("GET", status(429, "", "later", Retry_After=11), True, id="put off beyond the deadline of 10 s"),
+        pytest.param("GET", status(429, "", "no budget lets this be evicted"), True, id="nobody says until when"),
+        pytest.param("GET", status(503, "", "soon", Retry_After=0), True, id="trouble that is no queue"),
+    ],
+)
+async def test_nothing_else_is_asked_twice(method, said, comes_again) -> None:
+    async with FakeServer() as server, client(server.url, comes_again=comes_again) as api:
+        server.script += [said, answer(200, b"{}")]
+        with pytest.raises(KubeError):
+            await api.request(method, SCALE)
+        assert len(server.requests) == 1
+
+
 async def test_a_message_is_cut_has_one_line_and_calls_a_web_page_one() -> None:
     async with FakeServer() as server:
         long = await failure(server, status(500, "InternalError", "etcd\x1b[31m is\nfull " * 200))

@@ -1,7 +1,7 @@
 """Requests to the API server: bytes out, bytes in, each inside one deadline and one limit on requests a second.
 
 Enters: method, path, query, body. Leaves: an `Answer`, the lines of a stream, or a `KubeError`; nothing else. It
-retries nothing, decodes nothing and knows no resource.
+decodes nothing, knows no resource, and asks again only for whom it was told to: a command's reader that was put off.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from autoscaler.adapters.kube.answers import Answer, KubeError, refusal, transla
 from autoscaler.adapters.kube.body import GuardedBody
 from autoscaler.adapters.kube.connection import Access, Credentials, open_session, read_access
 from autoscaler.adapters.kube.limiter import TokenBucket
+from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.ports import Clock, Fault
 
 __all__ = ["Answer", "KubeApi", "KubeError"]
@@ -39,13 +40,23 @@ def _always() -> bool:
 class KubeApi:
     """One API server. Made by `connect`; safe to share among all tasks of one event loop."""
 
-    def __init__(self, session: aiohttp.ClientSession, access: Access, clock: Clock, bucket: TokenBucket) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        access: Access,
+        clock: Clock,
+        bucket: TokenBucket,
+        *,
+        comes_again: bool = False,
+    ) -> None:
         self.server = access.server
         """The base URL, for messages."""
         self._session = session
         self._access = access
         self._credentials = Credentials(access, clock)
         self._bucket = bucket
+        self._clock = clock
+        self._comes_again = comes_again
         self.answers: Counter[tuple[str, str]] = Counter()
         """Requests that ended, by method and what came: 2xx, 4xx, 429, 5xx, or the fault where nothing did."""
 
@@ -60,15 +71,18 @@ class KubeApi:
         qps: float = 50.0,
         burst: int = 100,
         connections: int = 50,
+        comes_again: bool = False,
     ) -> AsyncIterator["KubeApi"]:
         """A client for the cluster that `kubeconfig` names, else for the one this pod runs in.
 
         `qps` requests a second after a `burst`; `connections` at once, of which each stream holds one. The server is
-        not spoken to yet. Raises InputError when the configuration cannot be used.
+        not spoken to yet. With `comes_again` a GET that the server puts off (429 with a Retry-After, as it answers the
+        first reader of a resource) is asked again if its deadline lets it: for commands, which have no later look of
+        their own. Raises InputError when the configuration cannot be used.
         """
         access = await read_access(kubeconfig, context)
         async with open_session(access, connections) as session:
-            yield cls(session, access, clock, TokenBucket(clock, qps, burst))
+            yield cls(session, access, clock, TokenBucket(clock, qps, burst), comes_again=comes_again)
 
     async def request(
         self,
@@ -90,14 +104,21 @@ class KubeApi:
         """
         call = f"{method} {path}"
         guarded = None if body is None else GuardedBody(body, content_type, admit)
+        until_s = self._clock.monotonic() + timeout_s
         sent = False
         try:
             with translated(call, timeout_s):
                 async with asyncio.timeout(timeout_s):
-                    own = await self._turn(call, path, content_type if guarded else "", admit)
-                    sent = True
-                    async with await self._send(method, path, query, guarded, {**headers, **own}) as response:
-                        answer = self._accepted(call, Answer(response.status, await response.read(), response.headers))
+                    while True:
+                        own = await self._turn(call, path, content_type if guarded else "", admit)
+                        sent = True
+                        async with await self._send(method, path, query, guarded, {**headers, **own}) as response:
+                            answer = Answer(response.status, await response.read(), response.headers)
+                        again_s = self._again_s(method, answer)
+                        if again_s is None or again_s >= until_s:
+                            break
+                        await self._clock.sleep_until(again_s)
+                    self._accept(call, answer)
         except KubeError as error:
             error.sent = sent and not (guarded and guarded.withheld)
             self.answers[method, _class(error)] += 1
@@ -168,10 +189,16 @@ class KubeApi:
                 raise _withheld(f"{method} {path}") from error
             raise
 
-    def _accepted(self, call: str, answer: Answer) -> Answer:
+    def _again_s(self, method: str, answer: Answer) -> float | None:
+        """When to ask again, on the clock; None for never."""
+        if not self._comes_again or method != "GET" or answer.status != 429:
+            return None
+        asked_s = refusal(method, answer.status, answer.headers, answer.body).retry_after_s
+        return None if asked_s is None else self._clock.monotonic() + max(asked_s, BackoffBounds().floor_s)
+
+    def _accept(self, call: str, answer: Answer) -> None:
         if not 200 <= answer.status < 300:
             raise self._refusal(call, answer)
-        return answer
 
     def _refusal(self, call: str, answer: Answer) -> KubeError:
         error = refusal(call, answer.status, answer.headers, answer.body)
