@@ -52,7 +52,6 @@ def test_the_first_request_after_idleness_wakes_within_a_second_of_its_page(scen
     wait_for(lambda: len(scene.decided(service)) > 4, 60, "some decisions on idleness")
     seen = len(scene.decided(service))
     wait_for(lambda: len(scene.decided(service)) > seen, 15, "one more, after which nothing is due for a tick")
-    time.sleep(1.2)  # looks closer together than a second count as one: `core.scale.uncalibrated.LOOK_S`
     waits_s = time.time()
     scene.engines.of_all(ips, waiting=30.0, running=8.0)
     wait_for(lambda: service.replicas() > 1, 15, "growth")

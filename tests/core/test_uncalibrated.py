@@ -142,6 +142,19 @@ def test_looks_in_a_burst_of_which_only_a_gateways_page_comes_grow_no_faster_tha
     assert told == [2] * 5 + [4] * 5 + [7] * 5 + [11] * 5, "once in a tick, and by half and one at most"
 
 
+@pytest.mark.parametrize(
+    ("waiting", "told"),
+    [
+        pytest.param(40.0, [1, 2, 2, 2, 2], id="too many for one step: what would hold them, once"),
+        pytest.param(16.0, [1, 1, 1, 1, 2], id="a batch, which the look after the next finds again"),
+    ],
+)
+def test_a_queue_that_appears_within_a_second_of_a_look_is_answered_at_once_where_it_is_clear(
+    waiting: float, told: list[int]
+) -> None:
+    assert looked([0.0, 0.3, 0.6, 5.3, 10.3], lambda at_s: waiting if at_s else 0.0) == told
+
+
 # the law ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("fields", "replicas"),

@@ -34,7 +34,8 @@ that start in a second would be asked for tenfold within six."""
 
 LOOK_S = 1.0
 """Looks closer together count as one: pages come about once a second each, and between two looks of which only a
-gateway's came nothing was completed, as far as anybody can see."""
+gateway's came nothing was completed, as far as anybody can see. A queue that was not there and is clear by itself
+counts at once: it needs nothing to compare with, and would else wait for the next tick."""
 
 FORGET_S = 60.0
 """A queue seen so long ago says nothing of the one that is seen now (a guess, and longer than pages that come late are
@@ -93,7 +94,8 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     paused = now_s - columns.grew_at_s[rows] < 0.9 * tick_s
     # What was asked for in this tick already may be asked for again: it may not have been allowed when it was.
     count = np.where(paused, np.minimum(count, np.fmax(line.desired, columns.asked[rows])), count)
-    counts = np.isfinite(line.waiting) & ~(age_s < LOOK_S)
+    appeared = (age_s > 0) & (columns.waiting[rows] == 0) & _clear(line)
+    counts = np.isfinite(line.waiting) & (~(age_s < LOOK_S) | appeared)
     count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
     columns.completed[rows] = np.where(counts, 0.0, done)
     columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
@@ -120,9 +122,13 @@ def asked(line: Line) -> F64:
 def _stands(line: Line, rate_rps: F64) -> Bools:
     soon = np.minimum(STANDS_S, 0.5 * line.slack_s) * filled(rate_rps)
     lasts = (line.before > 0) & (line.waiting > soon)
-    clear = (line.running > 0) & (line.waiting > line.running + SIGMAS * np.sqrt(np.maximum(line.running, 0.0)))
     # A first look has nothing to compare with: where replicas start, what it finds may be what they were ordered for.
-    return np.asarray(lasts | (clear & (np.isfinite(line.before) | (line.starting == 0))))
+    return np.asarray(lasts | (_clear(line) & (np.isfinite(line.before) | (line.starting == 0))))
+
+
+def _clear(line: Line) -> Bools:
+    """Whether so many wait that one look is enough."""
+    return (line.running > 0) & (line.waiting > line.running + SIGMAS * np.sqrt(np.maximum(line.running, 0.0)))
 
 
 def _held(line: Line, full: F64) -> F64:
