@@ -184,7 +184,7 @@ async def _jobsets(patient: Patient) -> AsyncIterator[Finding]:
     settings, account = patient.settings, patient.account
     if settings.batch.enabled:
         user = None if account is None else f"system:serviceaccount:{settings.namespace}:{account}"
-        words, remedy = await jobsets(patient.api, user)
+        words, remedy = await jobsets(patient.api, user, settings.watch_namespaces)
         yield Finding("JobSet", State.OK if remedy is None else State.WARN, words, remedy)
 
 

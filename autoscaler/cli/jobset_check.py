@@ -4,6 +4,8 @@ Enters: a client, whose rights are looked at. Leaves: a sentence, with a remedy 
 administrator need not want them, so that nothing that is missing is a fault.
 """
 
+from collections.abc import Iterable
+
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_jobsets import GROUP, RESOURCE, VERSION
 from autoscaler.adapters.kube.batch_work import HOLDS
@@ -15,12 +17,12 @@ BINDINGS = "mutatingadmissionpolicybindings"
 REMEDY = "kubectl apply -f config/rbac/jobsets, or the chart's rbac.jobSets, to have them admitted"
 
 
-async def jobsets(api: KubeApi, user: str | None) -> tuple[str, str | None]:
-    """How it is with JobSets, and what to do. Raises KubeError."""
+async def jobsets(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
+    """How it is with JobSets in these namespaces (none: everywhere), and what to do. Raises KubeError."""
     root = f"/apis/{GROUP}/{VERSION}"
     if RESOURCE not in await served(api, root):
         return f"{root} has none: only Jobs are admitted", None
-    needed = jobset_rights()
+    needed = jobset_rights(namespaces)
     missing = [right for right, may in zip(needed, await reviewed(api, needed, user), strict=True) if not may]
     if missing:
         return f"not admitted: {user or 'you'} may not {missing[0].words}", REMEDY

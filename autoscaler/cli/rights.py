@@ -142,13 +142,17 @@ def _batch(namespaces: tuple[str | None, ...]) -> Iterator[Right]:
         yield Right("", "events", verb, "tell batch work why it waits")
 
 
-def jobset_rights() -> tuple[Right, ...]:
-    """What admission of JobSets takes besides, where somebody wants it; it stands in ``config/rbac/jobsets``."""
+def jobset_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
+    """What admission of JobSets takes besides in these namespaces (none: everywhere), where somebody wants it.
+
+    It stands in ``config/rbac/jobsets``.
+    """
+    everywhere = tuple(namespaces) or (None,)
     why = "see what waits and what runs"
     holds = ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
     return (
         *(Right("jobset.x-k8s.io", "jobsets", verb, why) for verb in ("list", "watch")),
-        Right("jobset.x-k8s.io", "jobsets", "patch", "let JobSets start and stop"),
+        *(Right("jobset.x-k8s.io", "jobsets", "patch", "let JobSets start and stop", n) for n in everywhere),
         *(Right(*holds, verb, "see that their pods are held to nodes") for verb in ("list", "watch")),
     )
 

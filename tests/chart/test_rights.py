@@ -99,7 +99,7 @@ def test_it_grants_what_the_projects_own_manifests_grant() -> None:
 def test_jobsets_take_rights_of_their_own_and_the_policy_that_holds_their_pods() -> None:
     settings = {"batch": {"enabled": True}}
     without, found = render({"settings": settings}), render({"settings": settings, "rbac": {"jobSets": True}})
-    besides = {(one.group, one.resource, one.verb, None, None) for one in jobset_rights()}
+    besides = {(one.group, one.resource, one.verb, None, None) for one in jobset_rights([])}
     assert granted(found) - granted(without) == besides
     kinds = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
     (applied,) = [one for one in objects(POLICY.read_text()) if one["kind"] == kinds[0]]
@@ -126,12 +126,19 @@ def test_without_scaling_no_job_can_be_changed() -> None:
     assert {row[1] for row in gone if row[0] == "batch"} == {"jobs"}
 
 
-def test_where_only_some_namespaces_are_watched_jobs_are_changed_in_those_alone() -> None:
+@pytest.mark.parametrize(
+    ("batch", "jobsets"),
+    [(("batch", "jobs"), False), (("batch", "jobs"), True), (("jobset.x-k8s.io", "jobsets"), True)],
+    ids=["Jobs", "Jobs beside JobSets", "JobSets"],
+)
+def test_where_only_some_namespaces_are_watched_jobs_and_jobsets_are_changed_in_those_alone(
+    batch: tuple[str, str], jobsets: bool
+) -> None:
     settings = {"batch": {"enabled": True}, "watch_namespaces": ["team-a", "team-b"]}
-    found = granted(render({"settings": settings}))
-    changed = {row for row in found if row[0] == "batch" and row[2] not in {"list", "watch"}}
-    assert changed == {("batch", "jobs", "patch", namespace, None) for namespace in ("team-a", "team-b")}
-    assert ("batch", "jobs", "list", None, None) in found, "what is on a node is known wherever its Job is"
+    found = granted(render({"settings": settings, "rbac": {"jobSets": jobsets}}))
+    changed = {row for row in found if row[0] == batch[0] and row[2] not in {"list", "watch"}}
+    assert changed == {(*batch, "patch", namespace, None) for namespace in ("team-a", "team-b")}
+    assert (*batch, "list", None, None) in found, "what is on a node is known wherever its work is"
 
 
 def test_namespaces_without_nodes_take_no_right_of_the_whole_cluster() -> None:

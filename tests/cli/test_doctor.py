@@ -267,7 +267,7 @@ def test_the_role_of_batch_admission_grants_exactly_what_it_takes_besides() -> N
 
 
 def test_the_role_of_jobsets_grants_exactly_what_they_take_besides() -> None:
-    jobsets = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in jobset_rights()}
+    jobsets = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in jobset_rights([])}
     assert granted(ROOT / "config" / "rbac" / "jobsets") == jobsets
 
 
@@ -302,6 +302,18 @@ def test_it_says_whether_jobsets_are_admitted_and_what_is_missing(
     assert told["state"] == state
     assert words in told["words"]
     assert (told["remedy"] is None) == (state == "ok")
+
+
+def test_where_only_some_namespaces_are_watched_jobsets_need_only_be_changed_there(
+    cluster: Plane, tmp_path: Path
+) -> None:
+    cluster.objects |= JOBSETS | NEW | BOUND
+    path = tmp_path / "settings.yaml"
+    path.write_text("batch: {enabled: true}\nshapes: {h100: {sku: h100}}\nwatch_namespaces: [prod, test]\n")
+    examined(cluster, "--config", str(path))
+    asked = [review["spec"]["resourceAttributes"] for review in cluster.reviews]
+    changes = [one.get("namespace") for one in asked if (one["resource"], one["verb"]) == ("jobsets", "patch")]
+    assert changes == ["prod", "test"]
 
 
 TOLERANT = HpaPreview(

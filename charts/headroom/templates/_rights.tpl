@@ -154,19 +154,19 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [patch]
-{{- end -}}
-
-{{- define "headroom.rights.jobsets" -}}
-- apiGroups: [jobset.x-k8s.io]
-  resources: [jobsets]
-  verbs: [list, watch]
-{{- if .scaling }}
+{{- if .jobSets }}
 # Sets suspend, and notes on the templates of pods. It lets the controller change any JobSet that JobSet's own webhook
 # lets be changed; RBAC knows nothing narrower.
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
   verbs: [patch]
 {{- end }}
+{{- end -}}
+
+{{- define "headroom.rights.jobsets" -}}
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
+  verbs: [list, watch]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingadmissionpolicybindings]
   verbs: [list, watch]
