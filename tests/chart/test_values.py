@@ -182,6 +182,9 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
     ),
     "one Service for two": ({"settings": {"keda": {"enabled": True, "service": "headroom"}}}, "choose another"),
     "a freeze that never ends": ({"settings": {"freeze_config_map": "headroom"}}, "would freeze all action"),
+    "a dashboard that freezes": (
+        {"settings": {"freeze_config_map": "headroom-dashboard-batch"}}, "would freeze all action",
+    ),
     "Kubernetes' own class": ({"priorityClass": {"name": "system-x"}}, "choose another, or set priorityClass.create"),
     "one class for slots and controller": (
         {"priorityClass": {"name": "headroom-slot"}, "settings": {"warm_pools": {"enabled": True}}}, "change one",

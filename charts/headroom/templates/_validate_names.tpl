@@ -8,7 +8,9 @@
 {{- if and $settings.keda.enabled (eq $settings.keda.service $name) -}}
 {{- fail (printf "settings.keda.service is %s, the name of the Service for HTTP; choose another" $name) -}}
 {{- end -}}
-{{- if has $settings.freeze_config_map (list $name (printf "%s-dashboard-fleet" $name) (printf "%s-dashboard-workload" $name)) -}}
+{{- $maps := list $name -}}
+{{- range $path, $_ := .Files.Glob "dashboards/*.json" }}{{ $maps = append $maps (printf "%s-dashboard-%s" $name (base $path | trimSuffix ".json")) }}{{ end -}}
+{{- if has $settings.freeze_config_map $maps -}}
 {{- fail (printf "settings.freeze_config_map is %s, a ConfigMap of this chart, which would freeze all action; choose another" $settings.freeze_config_map) -}}
 {{- end -}}
 {{- if and .Values.priorityClass.create (hasPrefix "system-" $class) -}}
