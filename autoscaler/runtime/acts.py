@@ -81,7 +81,7 @@ class Acts:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
             self._wake(decision.workload, Cause.SUPERSEDED)
-        elif decision.workload in self._actuator.passing:
+        elif decision.workload in self._actuator.refused_for_now:
             self._again(lane, self._clock.monotonic() + _patience_s(lane))
         lane.held_back = False
 

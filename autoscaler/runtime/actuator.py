@@ -87,7 +87,7 @@ class Actuator:
         self._timeout_s = timeout_s
         self._may_write = may_write
         self._admits = admits
-        self.passing: set[str] = set()
+        self.refused_for_now: set[str] = set()
         """Targets whose last patch was refused for a fault that may be over soon."""
         self._busy: set[str] = set()
         self._unknown: set[str] = set()
@@ -126,7 +126,7 @@ class Actuator:
         assert decision.verdict is Verdict.SCALE
         name = decision.workload
         self._busy.add(name)
-        self.passing.discard(name)
+        self.refused_for_now.discard(name)
         outcome, message = Outcome.UNKNOWN, None
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -137,7 +137,7 @@ class Actuator:
         except RefusedError as error:
             outcome, message = Outcome.REFUSED, str(error)
             if error.fault in PASSING:
-                self.passing.add(name)
+                self.refused_for_now.add(name)
         except PortError as error:
             message = str(error)
         finally:

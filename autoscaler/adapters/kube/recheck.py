@@ -52,8 +52,8 @@ class Recheck:
         self._freezing = asyncio.Lock()
         self._frozen_not_s = float("-inf")
         """When the server said last that nothing is frozen."""
-        self._counting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._alone_s: dict[str, float] = {}
+        self._asking_hpas: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._all_known_s: dict[str, float] = {}
         """By namespace: when the server said last that there are no HPAs but those that are known."""
         self._listed: dict[Informer[Any], int] = {}
         """How many lists an informer had completed when it was asked for one more. While that one is on its way none is
@@ -114,10 +114,10 @@ class Recheck:
     async def _rivals(self, target: TargetRef) -> None:
         """Look for an HPA that no watch has shown. KEDA makes one for every ScaledObject, within seconds."""
         namespace = target.namespace
-        async with self._counting[namespace]:
+        async with self._asking_hpas[namespace]:
             now_s = self._clock.monotonic()
             for informer in within(namespace, self._followed.hpas):
-                known_s = self._alone_s.get(namespace, float("-inf"))
+                known_s = self._all_known_s.get(namespace, float("-inf"))
                 if informer.absent or informer.denied or not _quiet(informer) or now_s < known_s + KNOWN_S:
                     continue
                 page = await self._page(Resource(_path_within(namespace, informer), Hpa))
@@ -127,7 +127,7 @@ class Recheck:
                 if any(_scales(one, target) for one in unknown):
                     self._differs(informer, f"who else scales {target.workload}")
                 if not unknown:
-                    self._alone_s[namespace] = now_s
+                    self._all_known_s[namespace] = now_s
 
     async def _page(self, resource: Resource[T]) -> Page[T]:
         """A list, even of one object: who may list a resource need not be allowed to get."""
