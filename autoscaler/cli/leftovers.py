@@ -2,17 +2,21 @@
 
 Enters: a client, the installation's settings. Leaves: findings; nothing is deleted here, for every one of them may be
 meant to stay: definitions hold everybody's policies, NodePools hold nodes at work. Work that waits in queues is told,
-too: it is suspended, and nobody else would start it.
+too: it is suspended, and nobody else would start it. What others manage, or own, is theirs to start.
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.batch_kinds import KINDS
+from autoscaler.adapters.kube.batch_kinds import KINDS, WorkKind
+from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
+from autoscaler.adapters.kube.batch_work import Work
+from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pool_slots import HEADROOM, MANAGED_BY
 from autoscaler.api.batch_work import QUEUE
 from autoscaler.api.crd import GROUP, RESOURCES, VERSION
@@ -36,8 +40,9 @@ class Leftover:
 
 async def leftovers(api: KubeApi, settings: Settings) -> AsyncIterator[Leftover]:
     """What there is of ours, the cluster's first. Raises KubeError."""
-    for work in KINDS.values():
-        async for waiting in _suspended(api, work.path):
+    claims = await _claims(api)
+    for form in KINDS.values():
+        async for waiting in _suspended(api, form, claims):
             yield waiting
     for resource in RESOURCES.values():
         name = f"{resource.plural}.{GROUP}"
@@ -71,17 +76,40 @@ async def _there(api: KubeApi, path: str) -> bool:
     return True
 
 
-async def _suspended(api: KubeApi, path: str) -> AsyncIterator[Leftover]:
-    """Work with the label of a queue that waits to be started, by namespace."""
-    found = await _items(api, path, selector=QUEUE)
-    counts = Counter(str(one["metadata"]["namespace"]) for one in found if one.get("spec", {}).get("suspend"))
-    plural = path.rpartition("/")[2]
-    for namespace, count in sorted(counts.items()):
-        where = f"{count} {plural} in {namespace} that wait in BatchQueues"
-        listed = f"kubectl -n {namespace} get {plural} -l {QUEUE} -o name"
-        yield Leftover(
-            f"{where}: {ORPHANED}", f"{listed} | xargs -n1 kubectl -n {namespace} patch --type=merge -p '{START}'"
-        )
+async def _claims(api: KubeApi) -> Claims:
+    """Which work Kueue has taken without a word in its object."""
+    claims = Claims()
+    for path in PATHS:
+        for one in await _items(api, path):
+            taken = msgspec.convert(one, Workload, strict=False)
+            claims.note(path, Change(taken.metadata.key, None, taken))
+    return claims
+
+
+async def _suspended(api: KubeApi, kind: WorkKind, claims: Claims) -> AsyncIterator[Leftover]:
+    """Work with the label of a queue that waits to be started, and by nobody else, by namespace."""
+    waiting: dict[str, list[str]] = {}
+    for one in await _items(api, kind.path, selector=QUEUE):
+        work = _work(one, kind)
+        if work is not None and _is_ours(work, claims):
+            waiting.setdefault(work.ref.namespace, []).append(work.ref.name)
+    plural = kind.path.rpartition("/")[2]
+    for namespace, names in sorted(waiting.items()):
+        where = f"{len(names)} {plural} in {namespace} that wait in BatchQueues"
+        start = f"kubectl -n {namespace} patch {plural} {' '.join(sorted(names))} --type=merge -p '{START}'"
+        yield Leftover(f"{where}: {ORPHANED}", start)
+
+
+def _work(found: dict[str, Any], kind: WorkKind) -> Work | None:
+    """An object as a piece of work; None for a part of other work, and for one of which nobody can read whose it is."""
+    try:
+        return kind.read(msgspec.convert(found, kind.form, strict=False), 0.0)
+    except msgspec.ValidationError:
+        return None
+
+
+def _is_ours(work: Work, claims: Claims) -> bool:
+    return work.suspended and not work.ended and not work.manager and not claims.has(work.name, work.ref.uid)
 
 
 async def _names(api: KubeApi, path: str, *, selector: str = "") -> list[str]:

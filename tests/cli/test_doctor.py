@@ -394,8 +394,10 @@ def test_the_text_has_the_remedy_below_what_is_wrong_and_counts_at_the_end(clust
     assert lines[-1] == "10 ok, 1 warn, 0 fail"
 
 
-def job(name: str, suspended: bool) -> dict[str, Any]:
-    return {"metadata": {"namespace": "lab", "name": name}, "spec": {"suspend": suspended}}
+def job(name: str, suspended: bool, *, owner: str = "", mark: str = "plain", **spec: Any) -> dict[str, Any]:
+    meta = {"namespace": "lab", "name": name, "uid": name, "labels": {"headroom.dev/queue": "team", mark: "any"}}
+    owners = [{"kind": owner, "name": "above", "uid": "above", "controller": True}] if owner else []
+    return {"metadata": meta | {"ownerReferences": owners}, "spec": {"suspend": suspended, **spec}}
 
 
 def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes_it(cluster: Plane) -> None:
@@ -413,8 +415,7 @@ def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes
     assert code == 0
     assert [(row["words"], row["remedy"]) for row in found] == [
         ("2 jobs in lab that wait in BatchQueues: suspended, and without Headroom nobody starts them",
-         ("kubectl -n lab get jobs -l headroom.dev/queue -o name | "
-          "xargs -n1 kubectl -n lab patch --type=merge -p '{\"spec\":{\"suspend\":false}}'")),
+         "kubectl -n lab patch jobs one two --type=merge -p '{\"spec\":{\"suspend\":false}}'"),
         ("the definition scalingpolicies.headroom.dev and 1 of its objects",
          "kubectl delete crd scalingpolicies.headroom.dev"),
         ("NodePools of warm pools, with their nodes: chat-h100", "kubectl delete nodepool chat-h100"),
@@ -424,6 +425,31 @@ def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes
         (f"the lease {OWN}/headroom", f"kubectl -n {OWN} delete lease headroom"),
     ]  # fmt: skip
     assert cluster.written == []
+
+
+def test_work_that_somebody_else_would_start_is_not_listed_for_us_to_start(cluster: Plane) -> None:
+    taken = {"kind": "Job", "name": "taken", "uid": "taken", "controller": True}
+    cluster.objects |= {
+        "/apis/batch/v1/jobs": {"items": [
+            job("kueue", True, mark="kueue.x-k8s.io/queue-name"),
+            job("dispatched", True, managedBy="kueue.x-k8s.io/multikueue"),
+            job("volcano", True, template={"spec": {"schedulerName": "volcano"}}),
+            job("part", True, owner="JobSet"),
+            job("taken", True),
+            job("unreadable", True, parallelism="many"),
+            job("over", True) | {"status": {"conditions": [{"type": "Failed", "status": "True"}]}},
+        ]},
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets": {"items": [
+            job("trainer", True, owner="TrainJob"), job("ours", True),
+        ]},
+        "/apis/kueue.x-k8s.io/v1beta1/workloads": {"items": [
+            {"metadata": {"namespace": "lab", "name": "job-taken-1f", "ownerReferences": [taken]}},
+        ]},
+    }  # fmt: skip
+    _, found = examined(cluster, "--leftovers")
+    assert [row["remedy"] for row in found if "patch" in row["remedy"]] == [
+        'kubectl -n lab patch jobsets ours --type=merge -p \'{"spec":{"suspend":false}}\''
+    ]
 
 
 def test_where_nothing_is_left_that_is_told(cluster: Plane) -> None:
