@@ -21,7 +21,9 @@ PREFIX: Final = b'{"kind":"memory"'
 """How every memory line begins, and no other line of an audit stream."""
 
 VERSION: Final = 1
-"""Raised when a key changes its meaning or goes; a new key does not raise it."""
+"""Raised when a key, or a column that keeps its name and its size, changes its meaning, and when a key goes; a new key
+does not raise it. Columns that come, go or change their size need not: whoever reads a memory compares their names and
+sizes with its own (`core.recall.check`) and refuses one that differs as another build's."""
 
 _MOST_BYTES: Final = 16 << 20
 """A memory with ten thousand pods has two megabytes; whatever unfolds to more than this is none."""
