@@ -45,5 +45,5 @@ class Reason(Enum):
     WEDGED = "pods hold requests and make no progress: broken, not demand; restart them"
     # states
     STEADY = "capacity and need agree"
-    NO_SIGNAL = "no reading has arrived yet: nothing is changed"
+    NO_SIGNAL = "the load, or what one replica carries, is not known: nothing is changed"
     OUTDATED = "this reading is older than the last one: ignored"

@@ -8,7 +8,8 @@ import pytest
 from autoscaler.core.params import Feature, KnownEvent, Params, Slo
 from autoscaler.core.reasons import Reason
 from autoscaler.core.types import Decision, Limits, Readings
-from tests.core.toy import Story, Toy, cut
+from autoscaler.core.view import view
+from tests.core.toy import NAME, Story, Toy, cut
 
 
 def opened(load: float = 6.0, replicas: int = 4, **params: object) -> Story:
@@ -265,6 +266,29 @@ def test_a_story_provokes_it_with_evidence(reason: Reason) -> None:
     assert reason in given(told)
     for step in (step for decision in told for step in decision.trace if step.reason is reason):
         assert EVIDENCE.get(reason, set()) <= {name for name, _ in step.evidence}
+
+
+def one_waits(readings: Readings) -> Readings:
+    """One request that waits, at every look, for a step of the engine to end."""
+    first, *others = readings.pods or ()
+    return replace(readings, pods=(replace(first, waiting=1.0), *others))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "known", "lacks"),
+    [(cut, (None, None), "the load"), (one_waits, (2.0, 1.0), "what one replica carries")],
+    ids=["no page came", "a queue that is no evidence"],
+)
+def test_what_is_not_known_is_named_whether_or_not_a_page_came(
+    tamper: Callable[[Readings], Readings], known: tuple[float | None, float | None], lacks: str
+) -> None:
+    story = Story(Toy.of(2, 2.0), Params(tick_s=5.0))
+    told = story.run(15.0, tamper)
+    seen = view(story.table, NAME)
+    assert seen is not None
+    assert (seen.load_rps, seen.queue, seen.replica_rps) == (*known, None)
+    assert {(each.reason, each.replicas) for each in told} == {(Reason.NO_SIGNAL, 2)}
+    assert lacks in told[-1].reason.value
 
 
 def test_every_reason_is_a_sentence_of_its_own() -> None:
