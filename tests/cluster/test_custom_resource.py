@@ -111,7 +111,7 @@ def test_kubectl_explains_every_field(plane: Plane, of: str, words: str) -> None
     assert " ".join(words.split()) in " ".join(plane.kubectl("explain", of).split())
 
 
-@pytest.mark.parametrize("name", ["deployment.yaml", "scalingpolicy.yaml"])
+@pytest.mark.parametrize("name", ["deployment.yaml", "scalingpolicy.yaml", "beside-hpa.yaml"])
 def test_a_sample_is_taken_as_it_is(plane: Plane, name: str) -> None:
     told = plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", ROOT / "config/samples" / name)
     lines = told.splitlines()
