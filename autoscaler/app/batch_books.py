@@ -232,8 +232,8 @@ class Books:
         priority = self.cluster.priority(work.priority_class)
         gang: Gang | Unfit | Bug = _elsewhere(work.ref.namespace)
         if self.cluster.may_change(work.ref.namespace):
-            holds = self.cluster.holds
-            gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority, holds=holds))
+            unheld = self.cluster.unheld()
+            gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority, unheld=unheld))
         if isinstance(gang, Bug):
             gang = Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
         if isinstance(gang, Unfit):

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
+from autoscaler.adapters.kube.batch_holds import HOLDS
 from autoscaler.adapters.kube.batch_nodes import BatchNode, admits
-from autoscaler.adapters.kube.batch_work import HOLDS, Work, WorkSet
+from autoscaler.adapters.kube.batch_work import Work, WorkSet
 from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
@@ -59,9 +60,12 @@ class Around:
         return sum(admits(node.labels, selector, terms) for node in nodes), len(nodes)
 
 
-def gang_of(work: Work, around: Around, priority: int | None, *, holds: bool = True) -> Gang | Unfit:
-    """The gang that work in a queue asks for. `priority` is its PriorityClass's, None where there is none; `holds` says
-    whether the policy is in force by which pods are held to nodes where the object's affinity may not be changed."""
+def gang_of(work: Work, around: Around, priority: int | None, *, unheld: str = "") -> Gang | Unfit:
+    """The gang that work in a queue asks for.
+
+    `priority` is its PriorityClass's, None where there is none; `unheld` says what is wrong with the policy by which
+    pods are held to nodes where the object's affinity may not be changed.
+    """
     says = work.says
     assert says is not None, "work of nobody's queue is no gang"
     if says.refused:
@@ -78,9 +82,9 @@ def gang_of(work: Work, around: Around, priority: int | None, *, holds: bool = T
         return Unfit("NAMESPACE", f"{words}, or in those of a queue above it")
     if priority is None:
         return Unfit("UNKNOWN_CLASS", f"there is no PriorityClass {work.priority_class!r}; make it, or name another")
-    if work.is_held_by_notes and work.suspended and not holds:
+    if work.is_held_by_notes and work.suspended and unheld:
         words = f"nothing holds the pods of a {work.ref.kind} to nodes: no MutatingAdmissionPolicy {HOLDS} is in force"
-        return Unfit("UNHELD", f"{words}; apply config/rbac/jobsets, on Kubernetes 1.36 or newer")
+        return Unfit("UNHELD", f"{words}, {unheld}; apply config/rbac/jobsets, on Kubernetes 1.36 or newer")
     classes = sorted({each.template.priority_class_name for each in work.sets})
     if len(classes) > 1:
         words = f"its pods name the PriorityClasses {' and '.join(map(repr, classes))}; give all of them the same one"

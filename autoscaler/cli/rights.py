@@ -149,11 +149,15 @@ def jobset_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
     """
     everywhere = tuple(namespaces) or (None,)
     why = "see what waits and what runs"
-    holds = ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
+    holds = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
     return (
         *(Right("jobset.x-k8s.io", "jobsets", verb, why) for verb in ("list", "watch")),
         *(Right("jobset.x-k8s.io", "jobsets", "patch", "let JobSets start and stop", n) for n in everywhere),
-        *(Right(*holds, verb, "see that their pods are held to nodes") for verb in ("list", "watch")),
+        *(
+            Right("admissionregistration.k8s.io", resource, verb, "see that their pods are held to nodes")
+            for resource in holds
+            for verb in ("list", "watch")
+        ),
     )
 
 

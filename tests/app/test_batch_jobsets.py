@@ -1,24 +1,38 @@
 """JobSets in the books: several sets start as one gang where each fits, are stopped whole, and found again."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from autoscaler.adapters.kube.batch_cluster import LONG_S
-from autoscaler.adapters.kube.batch_objects import JobSet, PolicyBinding, PolicyBindingSpec
-from autoscaler.adapters.kube.batch_work import HOLDS, Put
+from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.batch_holds import (
+    HOLDS,
+    LONG_S,
+    TAKES_S,
+    Binding,
+    BindingSpec,
+    Matches,
+    Policy,
+    Selector,
+)
+from autoscaler.adapters.kube.batch_objects import JobSet
+from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_patience import START_WITHIN_S
+from autoscaler.ports import Fault
 from autoscaler.record.batch import GangState, GangTold
 from tests.app.batch_plant import START_S, BatchPlant
+from tests.kube.places import places_policy
 
 pytestmark = pytest.mark.looptime
 
 NAME: Final = "jobset/ns/train"
+POLICY: Final = places_policy()
 
 
 class JobSetPlant(BatchPlant):
@@ -27,13 +41,17 @@ class JobSetPlant(BatchPlant):
     def __init__(self, *, holds: bool = True) -> None:
         super().__init__({f"n{at}": 8 for at in range(4)}, guaranteed=32)
         self.jobsets: dict[str, dict[str, Any]] = {}
+        self.holds = self.cluster._holds
         if holds:
             self.hold()
 
     def hold(self) -> None:
         """The policy is bound."""
-        made = datetime.fromtimestamp(START_S - LONG_S, UTC)
-        self.cluster._bindings._cache.put(PolicyBinding(Meta(HOLDS, creation_timestamp=made), PolicyBindingSpec(HOLDS)))
+        meta = Meta(HOLDS, creation_timestamp=datetime.fromtimestamp(START_S - LONG_S, UTC))
+        self.holds.policies._cache.put(msgspec.structs.replace(POLICY, metadata=meta))
+        self.holds.bindings._cache.put(Binding(meta, BindingSpec(HOLDS)))
+        self.holds.policies._settle()
+        self.holds.bindings._settle()
 
     def jobset(
         self, name: str = "train", classes: tuple[str, ...] = ("batch", "batch"), **sets: tuple[int, int]
@@ -181,13 +199,54 @@ async def test_without_the_policy_it_is_refused_and_once_that_is_bound_it_starts
     assert plant.due() == ["beside", "train"]
 
 
+PART: Final = Matches(namespace_selector=Selector({"team": "other"}))
+LOOSE: Final[dict[str, tuple[Callable[[JobSetPlant], object], str]]] = {
+    "the policy is deleted": (lambda plant: plant.holds.policies._cache.drop(HOLDS), "it is bound and is not there"),
+    "the policy is narrowed": (
+        lambda plant: plant.holds.policies._cache.put(
+            Policy(Meta(HOLDS, resource_version="2"), msgspec.structs.replace(POLICY.spec, match_constraints=PART))
+        ),
+        "it is not the one that this version comes with",
+    ),
+    "the binding is narrowed": (
+        lambda plant: plant.holds.bindings._cache.put(
+            Binding(Meta(HOLDS, resource_version="2"), BindingSpec(HOLDS, match_resources=PART))
+        ),
+        "it is bound for some pods only",
+    ),
+    "it may not be read any more": (
+        lambda plant: plant.holds.policies._note(KubeError(Fault.DENIED, "may not list", status=403)),
+        "it cannot be read any more",
+    ),
+}
+
+
+@pytest.mark.parametrize(("loosen", "words"), LOOSE.values(), ids=LOOSE)
+async def test_nothing_is_released_once_its_pods_would_not_be_held_though_its_place_was_proven(
+    loosen: Callable[[JobSetPlant], object], words: str
+) -> None:
+    plant = JobSetPlant()
+    plant.jobset(large=(2, 8))
+    plant.look()
+    assert plant.due() == ["train"]
+    loosen(plant)
+    plant.look()
+    told = plant.told()
+    assert (plant.let_in(), told.state, told.reason) == ({}, GangState.REFUSED, "UNHELD")
+    assert words in told.detail
+    assert set(plant.free().values()) == {8}
+    plant.hold()
+    plant.look(TAKES_S)
+    assert list(plant.let_in()) == ["train"]
+
+
 async def test_one_that_runs_stays_in_the_books_when_the_policy_goes() -> None:
     plant = JobSetPlant()
     plant.jobset(large=(2, 8))
     plant.look()
     plant.bind("train", plant.let_in()["train"], (8,))
     plant.look()
-    plant.cluster._bindings._cache.drop(HOLDS)
+    plant.holds.bindings._cache.drop(HOLDS)
     plant.begin()
     plant.look()
     assert plant.told().state is GangState.RUNNING

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from autoscaler.adapters.kube.batch_work import HOLDS
+from autoscaler.adapters.kube.batch_holds import HOLDS
 from autoscaler.api.claims import Kind
 from autoscaler.cli.rights import Own, jobset_rights, rights
 from autoscaler.settings.model import Settings

@@ -24,6 +24,7 @@ from autoscaler.record.stream import SignalFrame
 from autoscaler.settings.model import Settings
 from tests.cli.plane import FREEZE, LEASE, OWN, POD, Plane, config, lease, plane
 from tests.conftest import ROOT
+from tests.kube.places import places
 from tests.record.test_board import AIM, step
 from tests.web.test_live import CHAT, FOLLOWING, Controller
 
@@ -273,10 +274,13 @@ def test_the_role_of_jobsets_grants_exactly_what_they_take_besides() -> None:
 
 JOBSETS = {"/apis/jobset.x-k8s.io/v1alpha2": resources("jobsets", "jobsets/status")}
 HOLDING = "/apis/admissionregistration.k8s.io/v1"
-NEW = {HOLDING: resources("mutatingadmissionpolicybindings")}
-BINDINGS = f"{HOLDING}/mutatingadmissionpolicybindings"
-BOUND = {BINDINGS: {"items": [{"spec": {"policyName": "headroom-places"}}]}}
-OTHERS = {BINDINGS: {"items": [{"spec": {"policyName": "theirs"}}, {}]}}
+NEW = {HOLDING: resources("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")}
+BINDINGS, POLICIES = f"{HOLDING}/mutatingadmissionpolicybindings", f"{HOLDING}/mutatingadmissionpolicies"
+MADE: dict[str, Any] = {POLICIES: {"items": [places()]}, BINDINGS: {"items": []}}
+BOUND = MADE | {BINDINGS: {"items": [{"spec": {"policyName": "headroom-places"}}]}}
+GONE = BOUND | {POLICIES: {"items": [{"spec": "odd"}, {"metadata": {"name": "theirs"}}]}}
+EDITED = BOUND | {POLICIES: {"items": [{"metadata": {"name": "headroom-places"}, "spec": {"mutations": []}}]}}
+OTHERS = MADE | {BINDINGS: {"items": [{"spec": {"policyName": "theirs"}}, {}]}}
 
 
 @pytest.mark.parametrize(
@@ -285,10 +289,24 @@ OTHERS = {BINDINGS: {"items": [{"spec": {"policyName": "theirs"}}, {}]}}
         (({}, ""), "ok", "/apis/jobset.x-k8s.io/v1alpha2 has none: only Jobs are admitted"),
         ((JOBSETS, "patch jobsets"), "warn", "headroom may not patch jobset.x-k8s.io/jobsets"),
         ((JOBSETS, ""), "warn", "the API server has no mutatingadmissionpolicybindings"),
-        ((JOBSETS | NEW | OTHERS, ""), "warn", "no MutatingAdmissionPolicy headroom-places is bound"),
+        (
+            (JOBSETS | NEW | OTHERS, ""),
+            "warn",
+            "no MutatingAdmissionPolicy headroom-places is in force, it is not bound",
+        ),
+        ((JOBSETS | NEW | GONE, ""), "warn", "headroom-places is in force, it is bound and is not there"),
+        ((JOBSETS | NEW | EDITED, ""), "warn", "is in force, it is not the one that this version comes with"),
         ((JOBSETS | NEW | BOUND, ""), "ok", "those in queues are admitted"),
     ],
-    ids=["not served", "a right is missing", "an older Kubernetes", "nothing holds pods", "well"],
+    ids=[
+        "not served",
+        "a right is missing",
+        "an older Kubernetes",
+        "bound is another policy",
+        "what is bound is gone",
+        "what is bound was edited",
+        "well",
+    ],
 )
 def test_it_says_whether_jobsets_are_admitted_and_what_is_missing(
     cluster: Plane, tmp_path: Path, given: tuple[dict[str, Any], str], state: str, words: str

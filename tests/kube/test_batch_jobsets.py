@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from autoscaler.adapters.kube import batch_cluster
+from autoscaler.adapters.kube import batch_cluster, batch_holds
 from autoscaler.adapters.kube.answers import Answer
 from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
 from autoscaler.adapters.kube.batch_jobsets import of_jobset
@@ -24,6 +24,7 @@ from autoscaler.api.shapes import Shape
 from autoscaler.runtime.clock import ScaledClock, WallClock
 from tests.kube.clients import client, until
 from tests.kube.fakeserver import Connection, FakeServer, Request, status
+from tests.kube.places import places
 
 ROOT: Final = "/spec/replicatedJobs"
 
@@ -258,7 +259,9 @@ WITHIN_S: Final = 20.0
 """The machine may be busy."""
 
 JOBSETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
-BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+BINDINGS: Final = f"{batch_holds.ROOT}/{batch_holds.BINDINGS}"
+POLICIES: Final = f"{batch_holds.ROOT}/{batch_holds.POLICIES}"
+RECENT: Final = "it was bound or changed a moment ago"
 
 
 @asynccontextmanager
@@ -279,32 +282,37 @@ async def following(server: FakeServer) -> AsyncIterator[BatchCluster]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_cluster, "SELDOM", InformerTimes(absent_s=0.02, backoff=BackoffBounds(0.01, 0.02, 0.02)))
     monkeypatch.setattr(batch_cluster, "BELIEVED_S", 0.2)
-    monkeypatch.setattr(batch_cluster, "TAKES_S", 1e9)
+    monkeypatch.setattr(batch_holds, "TAKES_S", 1e9)
 
 
 async def test_a_cluster_without_jobsets_is_whole_and_one_that_gets_them_is_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with FakeServer() as server, following(server) as cluster:
-        assert (cluster.problems(), cluster.unread(), cluster.holds) == ((), (), False)
-        server.objects |= {JOBSETS: {}, BINDINGS: {}}
+        assert (cluster.problems(), cluster.unread(), cluster.unheld()) == ((), (), "it is not bound")
+        server.objects |= {JOBSETS: {}, BINDINGS: {}, POLICIES: {}}
         raw = found(replicated("a"))
         raw["metadata"].pop("resourceVersion")
         server.put("train", path=JOBSETS, **(raw | {"metadata": raw["metadata"] | {"namespace": "prod"}}))
         await until(lambda: "jobset/prod/train" in cluster.touched(), WITHIN_S)
         assert "jobset/prod/train" in cluster.works
+        server.put("headroom-places", path=POLICIES, spec=places()["spec"])
         server.put("headroom-places", path=BINDINGS, spec={"policyName": "headroom-places"})
-        await until(lambda: cluster._bindings.items, WITHIN_S)
-        assert (cluster.holds, cluster.touched()) == (False, ()), "API servers have yet to hear of it"
-        monkeypatch.setattr(batch_cluster, "TAKES_S", 0.0)
+        await until(lambda: cluster.unheld() == RECENT, WITHIN_S)  # API servers have yet to hear of it
+        cluster.touched()
+        monkeypatch.setattr(batch_holds, "TAKES_S", 0.0)
         assert cluster.touched() == ("jobset/prod/train",), "it may start now"
-        monkeypatch.setattr(batch_cluster, "TAKES_S", 1e9)
-        server.delete("headroom-places", path=BINDINGS)
-        await until(lambda: not cluster._bindings.items, WITHIN_S)
-        old = {"creationTimestamp": "2020-01-01T00:00:00Z"}
-        server.put("headroom-places", path=BINDINGS, metadata=old, spec={"policyName": "headroom-places"})
-        await until(lambda: cluster._bindings.items, WITHIN_S)
-        assert cluster.holds, "it was bound long before we looked"
+        monkeypatch.setattr(batch_holds, "TAKES_S", 1e9)
+        old = {"creationTimestamp": "2020-01-01T00:00:00Z", "generation": 1}
+        for path in (POLICIES, BINDINGS):
+            spec = server.objects[path]["prod/headroom-places"]["spec"]
+            server.delete("headroom-places", path=path)
+            server.put("headroom-places", path=path, metadata=old, spec=spec)
+        await until(lambda: not cluster.unheld(), WITHIN_S)  # it was bound long before we looked
+        server.put("headroom-places", path=POLICIES, metadata=old | {"generation": 2}, spec=places()["spec"])
+        await until(lambda: cluster.unheld() == RECENT, WITHIN_S)  # that it was made long before says nothing
+        server.delete("headroom-places", path=POLICIES)
+        await until(lambda: cluster.unheld() == "it is bound and is not there", WITHIN_S)
 
 
 @pytest.mark.parametrize(("code", "told"), [(403, 0), (500, 1)], ids=["not ours to read", "broken"])

@@ -14,12 +14,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_holds import Holds
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
 from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
-from autoscaler.adapters.kube.batch_objects import BatchQueueObject, PolicyBinding, WorkPod
+from autoscaler.adapters.kube.batch_objects import BatchQueueObject, WorkPod
 from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
-from autoscaler.adapters.kube.batch_work import HOLDS, Work, gang_name
+from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_objects import PriorityClass
@@ -40,12 +41,6 @@ BELIEVED_S: Final = 5.0
 TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
 SELDOM: Final = InformerTimes(absent_s=15.0, backoff=BackoffBounds(cap_s=15.0))
 """Of what a cluster need not have, or let be read: whether it has it meanwhile."""
-
-TAKES_S: Final = 5.0
-"""Until every API server goes by a policy that was bound."""
-
-LONG_S: Final = 60.0
-"""A policy that was bound so long ago is in force, whatever clocks say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +95,8 @@ class BatchCluster:
         self._kueue: dict[str, Informer[Workload]] = {
             path: self._follow(path, Workload, partial(self._on_workload, path), SELDOM) for path in PATHS
         }
-        bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
-        self._bindings: Informer[PolicyBinding] = self._follow(bindings, PolicyBinding, self._on_binding, SELDOM)
-        self._bound_s = self._clock.monotonic()
-        """When the bindings changed last."""
-        self._held = False
+        self._holds = Holds(api, clock, changed, _believed, SELDOM)
+        self._unheld = ""
         self._pods: Informer[WorkPod] = self._follow("/api/v1/pods", WorkPod, self._on_pod)
         self._nodes: Informer[Node] = self._follow("/api/v1/nodes", Node, self._on_node)
         self._classes: Informer[PriorityClass] = self._follow(
@@ -161,14 +153,10 @@ class BatchCluster:
         read = [one for one in (*self._needed(), *kinds.values()) if one is not self._pods and one not in silent]
         return (*silent.values(), *(_problem(one) for one in read if one.unread))
 
-    @property
-    def holds(self) -> bool:
-        """Whether the policy is in force by which pods are held to the nodes that their annotation names."""
-        mine = [each.metadata for each in self._bindings.items.values() if each.spec.policy_name == HOLDS]
-        if mine and self._clock.monotonic() >= self._bound_s + TAKES_S:
-            return True
-        made = [each.creation_timestamp.timestamp() for each in mine if each.creation_timestamp is not None]
-        return any(self._clock.now() >= made_s + LONG_S for made_s in made)
+    def unheld(self) -> str:
+        """Why the policy is not in force by which pods are held to the nodes that their annotation names; empty where
+        it is."""
+        return self._holds.doubt()
 
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
@@ -210,8 +198,8 @@ class BatchCluster:
 
     def touched(self) -> tuple[str, ...]:
         """The work that changed or went since this was last asked."""
-        if self._held != self.holds:
-            self._held = not self._held
+        if self._unheld != (why := self.unheld()):
+            self._unheld = why
             self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
         names = tuple(self._touched)
         self._touched.clear()
@@ -264,10 +252,6 @@ class BatchCluster:
 
     def _on_class(self, _: Change[PriorityClass]) -> None:
         self._touched.update(dict.fromkeys(self._works))
-        self._changed()
-
-    def _on_binding(self, _: Change[PolicyBinding]) -> None:
-        self._bound_s = self._clock.monotonic()
         self._changed()
 
     def on_work(self, kind: str, change: Change[Any]) -> None:
@@ -344,7 +328,7 @@ class BatchCluster:
 
     def _welcome(self) -> Iterator[Informer[Any]]:
         """What a cluster need not have, or let be read."""
-        yield self._bindings
+        yield from (self._holds.policies, self._holds.bindings)
         yield from self._kueue.values()
         yield from (each for name, each in self._kinds.items() if not KINDS[name].is_needed)
 

@@ -144,19 +144,6 @@ class JobSet(msgspec.Struct, frozen=True, gc=False):
     status: JobSetStatus = JobSetStatus()
 
 
-class PolicyBindingSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Which policy is in force."""
-
-    policy_name: str = ""
-
-
-class PolicyBinding(msgspec.Struct, frozen=True, gc=False):
-    """That an admission policy which changes objects is in force."""
-
-    metadata: Meta = Meta()
-    spec: PolicyBindingSpec = PolicyBindingSpec()
-
-
 class WorkPodPlace(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where a pod is and what it holds there."""
 

@@ -24,9 +24,6 @@ PLACEMENT: Final = PREFIX + "placement"
 HOSTS: Final = PREFIX + "hosts"
 """Annotation of a pod: the nodes that it is held to, by their hostnames; a policy of the API server sees to it."""
 
-HOLDS: Final = "headroom-places"
-"""The name of that policy."""
-
 AFFINITY: Final = PREFIX + "affinity"
 """Annotation: the affinity of each pod template as its author wrote it, as JSON; ours is added to it anew each time."""
 

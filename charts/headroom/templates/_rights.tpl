@@ -168,7 +168,7 @@
   resources: [jobsets]
   verbs: [list, watch]
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [mutatingadmissionpolicybindings]
+  resources: [mutatingadmissionpolicies, mutatingadmissionpolicybindings]
   verbs: [list, watch]
 {{- end -}}
 

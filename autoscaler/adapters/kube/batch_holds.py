@@ -1,0 +1,183 @@
+"""Whether the policy is in force by which pods of JobSets are held to the nodes that an annotation of them names.
+
+Enters: MutatingAdmissionPolicies and their bindings. Leaves: a truth, for the moment, and what is wrong where it is
+none. A policy that was edited, or is bound for some pods only, holds nobody: what it does then was never tried. Verbs:
+list and watch on mutatingadmissionpolicies and mutatingadmissionpolicybindings.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.ports import Clock
+
+HOLDS: Final = "headroom-places"
+"""The name of the policy."""
+
+SPELLED: Final = "893d2e26920bd98ad55a19cc38a2a4644233e0321dcbb15dd418eed177cd3a7a"
+"""What `spelling` says of the policy of config/rbac/jobsets; a test compares them."""
+
+ROOT: Final = "/apis/admissionregistration.k8s.io/v1"
+POLICIES: Final = "mutatingadmissionpolicies"
+BINDINGS: Final = "mutatingadmissionpolicybindings"
+
+TAKES_S: Final = 5.0
+"""Until every API server goes by a policy that was made, changed or bound."""
+
+LONG_S: Final = 60.0
+"""A policy that was made and bound so long ago, and never changed, is in force, whatever clocks say."""
+
+
+class Expression(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One that is named in a requirement of labels."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class Selector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Labels that objects must have; the default selects all."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Expression, ...] = ()
+
+
+class Rule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Requests that a policy is asked about."""
+
+    api_groups: tuple[str, ...] = ()
+    api_versions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    scope: str = "*"
+
+
+class Matches(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a policy or a binding is for; the default leaves nothing out."""
+
+    namespace_selector: Selector = Selector()
+    object_selector: Selector = Selector()
+    resource_rules: tuple[Rule, ...] = ()
+    exclude_resource_rules: tuple[Rule, ...] = ()
+
+
+class Cel(msgspec.Struct, frozen=True, gc=False):
+    """A condition or a variable."""
+
+    name: str = ""
+    expression: str = ""
+
+
+class Mutation(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What is done to an object."""
+
+    patch_type: str = ""
+    json_patch: Cel = Cel()
+    apply_configuration: Cel = Cel()
+
+
+class PolicySpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """All of a policy by which it may be held to less than it was written for."""
+
+    failure_policy: str = "Fail"
+    param_kind: dict[str, Any] | None = None
+    match_constraints: Matches = Matches()
+    match_conditions: tuple[Cel, ...] = ()
+    variables: tuple[Cel, ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+
+
+class Policy(msgspec.Struct, frozen=True, gc=False):
+    """A MutatingAdmissionPolicy."""
+
+    metadata: Meta = Meta()
+    spec: PolicySpec = PolicySpec()
+
+
+class BindingSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Which policy is bound, and for what."""
+
+    policy_name: str = ""
+    param_ref: dict[str, Any] | None = None
+    match_resources: Matches = Matches()
+
+
+class Binding(msgspec.Struct, frozen=True, gc=False):
+    """A MutatingAdmissionPolicyBinding."""
+
+    metadata: Meta = Meta()
+    spec: BindingSpec = BindingSpec()
+
+
+def spelling(spec: PolicySpec) -> str:
+    """A policy in a word: another one for every other policy."""
+    return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()
+
+
+def unheld(policies: Iterable[Policy], bindings: Iterable[Binding]) -> str:
+    """Why pods are not held to nodes: what is wrong with the policy; empty where they are held."""
+    mine = [each.spec for each in bindings if each.spec.policy_name == HOLDS]
+    if not mine:
+        return "it is not bound"
+    if BindingSpec(HOLDS) not in mine:
+        return "it is bound for some pods only"
+    policy = next((each for each in policies if each.metadata.name == HOLDS), None)
+    if policy is None:
+        return "it is bound and is not there"
+    return "" if spelling(policy.spec) == SPELLED else "it is not the one that this version comes with"
+
+
+class Holds:
+    """The policies and bindings of a cluster; `believed` says whether what an informer holds is the truth of now."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        changed: Callable[[], None],
+        believed: Callable[[Informer[Any]], bool],
+        times: InformerTimes,
+    ) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._believed = believed
+        self._since_s = clock.monotonic()
+        """When something of it changed last."""
+        self._wrong = unheld((), ())
+        self.policies: Informer[Policy] = Informer(
+            api, Resource(f"{ROOT}/{POLICIES}", Policy), clock, self._heard, times=times
+        )
+        self.bindings: Informer[Binding] = Informer(
+            api, Resource(f"{ROOT}/{BINDINGS}", Binding), clock, self._heard, times=times
+        )
+
+    def doubt(self) -> str:
+        """Why it is not known that pods which are made now are held to nodes; empty where they are."""
+        if self._wrong:
+            return self._wrong
+        if not all(self._believed(each) and not each.unread for each in (self.policies, self.bindings)):
+            return "it cannot be read any more"
+        is_known = self._clock.monotonic() >= self._since_s + TAKES_S or self._is_old()
+        return "" if is_known else "it was bound or changed a moment ago"
+
+    def _is_old(self) -> bool:
+        """Whether it was so long before anybody of us looked."""
+        policies = [each.metadata for each in self.policies.items.values() if each.metadata.name == HOLDS]
+        bindings = [each.metadata for each in self.bindings.items.values() if each.spec == BindingSpec(HOLDS)]
+        return all(any(map(self._is_long_made, mine)) for mine in (policies, bindings))
+
+    def _is_long_made(self, meta: Meta) -> bool:
+        made = meta.creation_timestamp
+        return made is not None and meta.generation <= 1 and self._clock.now() >= made.timestamp() + LONG_S
+
+    def _heard(self, _: Change[Any]) -> None:
+        self._since_s = self._clock.monotonic()
+        self._wrong = unheld(self.policies.items.values(), self.bindings.items.values())
+        self._changed()
