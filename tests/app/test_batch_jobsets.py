@@ -252,6 +252,23 @@ async def test_one_that_runs_stays_in_the_books_when_the_policy_goes() -> None:
     assert plant.told().state is GangState.RUNNING
 
 
+async def test_where_the_right_to_read_them_is_taken_away_one_that_runs_keeps_its_gpus_and_that_is_told() -> None:
+    plant = JobSetPlant()
+    plant.jobset(large=(2, 8))
+    plant.look()
+    pods = plant.bind("train", plant.let_in()["train"], (8,))
+    informer = plant.cluster._kinds["JobSet"]
+    informer._cache.put(msgspec.convert(plant.jobsets["train"], JobSet, strict=False))
+    informer._settle()
+    assert [words for words in plant.cluster.unread() if "JobSets" in words] == []
+    informer._note(KubeError(Fault.DENIED, "GET jobsets: may not list", status=403))
+    plant.gone(*pods)
+    plant.look()
+    assert sorted(plant.free().values()) == [0, 0, 8, 8], "whether it has ended is not known"
+    (told,) = [words for words in plant.cluster.unread() if "JobSets" in words]
+    assert "stay what they were then: GET jobsets: may not list" in told
+
+
 REFUSED: Final[dict[str, tuple[dict[str, Any], str, str]]] = {
     "absurd widths": ({"a": (2**40, 8)}, "ABSURD", "pods 1099511627776; ask for 1 to 16384"),
     "many sets of too many units": ({"a": (16_384, 8), "b": (16_384, 10**9)}, "ABSURD", "ask for 1 to 1048576 in all"),

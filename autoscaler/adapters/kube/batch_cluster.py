@@ -42,6 +42,8 @@ TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
 SELDOM: Final = InformerTimes(absent_s=15.0, backoff=BackoffBounds(cap_s=15.0))
 """Of what a cluster need not have, or let be read: whether it has it meanwhile."""
 
+STAY: Final = ", and those that were read before stay what they were then"
+
 
 @dataclass(frozen=True, slots=True)
 class BatchScope:
@@ -141,14 +143,14 @@ class BatchCluster:
     def unread(self) -> tuple[str, ...]:
         """The kinds of work that cannot be read now, and the objects that cannot, each with why: others are admitted.
 
-        A kind that the cluster does not have, or that we have no right to, is none: nobody means us to follow it. An
-        object stays what it was when it could be read last; a node takes nobody meanwhile.
+        A kind that the cluster does not have, or that we never had a right to, is none: nobody means us to follow it.
+        An object stays what it was when it could be read last; a node takes nobody meanwhile.
         """
         kinds = {name: one for name, one in self._kinds.items() if not KINDS[name].is_needed}
         silent = {
-            one: f"{name}s are not followed: {_problem(one)}"
+            one: f"{name}s are not followed{STAY if one.items else ''}: {_problem(one)}"
             for name, one in kinds.items()
-            if not one.absent and not one.denied and not _believed(one)
+            if not one.absent and not _believed(one) and (one.items or not one.denied)
         }
         read = [one for one in (*self._needed(), *kinds.values()) if one is not self._pods and one not in silent]
         return (*silent.values(), *(_problem(one) for one in read if one.unread))
