@@ -13,7 +13,7 @@ from autoscaler.adapters.kube.batch_amounts import PodAsks
 from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
 from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.adapters.kube.batch_work import Put, Work
-from autoscaler.app.batch_patience import START_WITHIN_S, Patience
+from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S, Patience
 from autoscaler.core.batch.ledger import PodSeen
 from autoscaler.core.batch.moves import move
 from autoscaler.core.batch.placement import Spot
@@ -41,6 +41,10 @@ class Places:
         self._room = room
         self.patience = Patience()
         self._to_adopt: dict[str, None] = {}
+        self._settled: dict[str, None] = {}
+        """Gangs that have found their places."""
+        self._again: dict[str, float] = {}
+        """Those of them whose pods are made anew and look for their places again, with since when."""
         self._parts: Mapping[tuple[str, str], BatchNode] = {}
         self._taken: dict[tuple[str, str], int] = {}
         self.now_s = 0.0
@@ -64,17 +68,33 @@ class Places:
     def forget(self, name: str) -> None:
         """A gang runs no more."""
         self._to_adopt.pop(name, None)
+        self._settled.pop(name, None)
+        self._again.pop(name, None)
         self.patience.end(name)
 
     def enter(self, name: str, plan: tuple[Put, ...]) -> bool:
         """Whether a gang may start now, and if so it does: no other one may come into its way, nor it into theirs."""
         nodes = frozenset(put.node for put in plan)
-        wanders = len(nodes) > 1 and any(self._has_more_room(name, node) for node in nodes)
-        for other, each in self.patience.all.items():
-            if other != name and not nodes.isdisjoint(each.nodes) and (wanders or each.wanders):
+        wanders = self._wanders(name, nodes)
+        for others, they_wander in self._looking(name):
+            if not nodes.isdisjoint(others) and (wanders or they_wander):
                 return False
         self.patience.begin(name, self.now_s, nodes, wanders=wanders, is_new=True)
         return True
+
+    def _looking(self, name: str) -> Iterator[tuple[frozenset[str], bool]]:
+        """The nodes of each other gang that looks for its places, and whether it may be bound otherwise than planned."""
+        for other, each in self.patience.all.items():
+            if other != name:
+                yield each.nodes, each.wanders
+        for other, since_s in self._again.items():
+            if self.now_s < since_s + START_MOST_S:
+                nodes = frozenset(self._booked(other))
+                yield nodes, self._wanders(other, nodes)
+
+    def _wanders(self, name: str, nodes: frozenset[str]) -> bool:
+        """Whether a gang that is held to these nodes may be bound otherwise than planned."""
+        return len(nodes) > 1 and any(self._has_more_room(name, node) for node in nodes)
 
     def late(self) -> dict[str, str]:
         """Gangs that have looked for their places for too long, and are not somewhere that cannot be judged now."""
@@ -98,6 +118,14 @@ class Places:
         self.patience.saw(seen, self.now_s)
         for name in whole:
             self.patience.end(name)
+            self._settled.setdefault(name)
+        anew = filter(self._is_made_anew, self._settled)
+        self._again = {name: self._again.get(name, self.now_s) for name in anew}
+
+    def _is_made_anew(self, name: str) -> bool:
+        """Whether a gang that had found its places has a pod that is to be bound, or none at all: others will come."""
+        run = self._room.runs.all.get(name)
+        return run is not None and run.leaving_s is None and (self._lacks(name) or not self._come(name))
 
     def is_settling(self, name: str) -> bool:
         """Whether not all pods of a gang that was let in are bound yet."""

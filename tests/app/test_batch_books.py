@@ -10,7 +10,7 @@ import pytest
 from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
 from autoscaler.adapters.kube.meta import Meta, Owner
 from autoscaler.api.batch_queue import BatchQueueSpec
-from autoscaler.app.batch_patience import START_WITHIN_S
+from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S
 from autoscaler.app.batch_rests import RETRY_S
 from tests.app.batch_plant import BatchPlant
 
@@ -150,6 +150,51 @@ async def test_who_may_wander_over_its_nodes_is_alone_on_them_until_it_is_bound_
     for at, node in enumerate(("n0", "n1", "n1")):
         plant.pod(f"wide-{at}", node, gpus=2, job="wide")
     plant.look()
+    assert plant.due() == ["beside"]
+
+
+@pytest.mark.parametrize("lost", [3, 1], ids=["all at once", "one of them"])
+async def test_who_is_made_anew_may_wander_again_and_is_alone_on_its_nodes_until_it_is_bound_whole(lost: int) -> None:
+    """As above, after a restart: a Job of a JobSet that is deleted and made again, a pod that was evicted."""
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.pod("stranger", "n0", gpus=6, phase="Running")
+    plant.job("wide", pods=3, gpus=2)
+    plant.look()
+    plant.start()
+    for at, node in enumerate(("n0", "n1", "n1")):
+        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
+    plant.look()
+    plant.gone(*(f"wide-{at}" for at in range(lost)))
+    plant.job("beside", gpus=4)
+    if lost < 3:
+        plant.pod("wide-0", gpus=2, job="wide")
+    for _ in range(3):
+        plant.look(START_WITHIN_S)
+        assert (plant.due(), plant.stop()) == ([], []), "it is waited for, and not judged by its first start"
+    for at, node in enumerate(("n0", "n1", "n1")[:lost]):
+        plant.pod(f"wide-{at}", gpus=2, job="wide")
+        plant.look()
+        assert plant.due() == []
+        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
+    plant.look()
+    assert plant.due() == ["beside"]
+
+
+async def test_nobody_waits_for_ever_beside_a_gang_one_of_whose_pods_finds_no_place_again() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.pod("stranger", "n0", gpus=6, phase="Running")
+    plant.job("wide", pods=3, gpus=2)
+    plant.look()
+    plant.start()
+    for at, node in enumerate(("n0", "n1", "n1")):
+        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
+    plant.look()
+    plant.pod("wide-0", gpus=2, job="wide")
+    plant.job("beside", gpus=4)
+    plant.look()
+    plant.look(START_MOST_S - 1.0)
+    assert plant.due() == []
+    plant.look(1.0)
     assert plant.due() == ["beside"]
 
 
