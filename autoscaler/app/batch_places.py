@@ -83,7 +83,7 @@ class Places:
         return True
 
     def _looking(self, name: str) -> Iterator[tuple[frozenset[str], bool]]:
-        """The nodes of each other gang that looks for its places, and whether it may be bound otherwise than planned."""
+        """The nodes of others that look for their places, each with whether it may be bound otherwise than planned."""
         for other, each in self.patience.all.items():
             if other != name:
                 yield each.nodes, each.wanders
