@@ -19,9 +19,11 @@ from autoscaler.cli.preflight_prometheus import read_prometheus
 from autoscaler.cli.progress import Meter
 from autoscaler.cli.prometheus_options import whole_step
 from autoscaler.errors import InputError
+from autoscaler.preflight.batch_queues import batch_queues
 from autoscaler.preflight.document import Findings, document
 from autoscaler.preflight.examine import Source, examine
 from autoscaler.preflight.given import ANY_SHAPE, Given
+from autoscaler.preflight.job_words import batch_lines
 from autoscaler.preflight.page import page
 from autoscaler.preflight.policies import policies
 from autoscaler.preflight.traces import STEP_S, check_step, histories
@@ -35,8 +37,11 @@ BUILT_IN: Final = "built-in"
 PARTS: Final = ".prometheus"
 """Folder within the output's for what was read: a run that is cut goes on from there."""
 SHOWN: Final = 12
-"""Workloads whose answers are printed; all of them are in the files."""
-FILES: Final = {"html": "preflight.html", "json": "preflight.json", "yaml": "policies.yaml", "pools": "pools.yaml"}
+"""Workloads, and namespaces of Jobs, whose answers are printed; all of them are in the files."""
+FILES: Final = {
+    "html": "preflight.html", "json": "preflight.json", "yaml": "policies.yaml", "pools": "pools.yaml",
+    "queues": "queues.yaml",
+}  # fmt: skip
 OF_PROMETHEUS: Final = (
     "config", "token_file", "ca_file", "days", "begin", "end", "workload", "selector", "namespace", "owner_label",
     "metric", "query_timeout",
@@ -119,6 +124,7 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
             files = {
                 paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml,
                 paths["pools"]: warm_pools(findings.warm, command=command),
+                paths["queues"]: batch_queues(findings.batch, command=command),
             }  # fmt: skip
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
@@ -164,13 +170,13 @@ def _trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float)
 def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
     """What Prometheus has; what is read of it is kept in the output's folder until a run is through."""
     try:
-        fetched = read_prometheus(options, out / PARTS)
+        fetched = read_prometheus(options, out / PARTS, jobs=True)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
     print(f"Prometheus: {fetched.asked} requests, {fetched.kept} parts from a run before", file=sys.stderr)
     for note in fetched.notes:
         print(f"note: {note}", file=sys.stderr)
-    return Source(f"Prometheus {options.server}", fetched.histories, fetched.workloads, fetched.notes)
+    return Source(f"Prometheus {options.server}", fetched.histories, fetched.workloads, fetched.notes, fetched.jobs)
 
 
 def _positive(option: str, value: float | None) -> float | None:
@@ -207,6 +213,7 @@ def _words(findings: Findings) -> str:
             lines += [f"  {TITLES[sentence.question]}: {sentence.text}", f"    ({sentence.measured})"]
     if len(findings.workloads) > SHOWN:
         lines.append(f"and {len(findings.workloads) - SHOWN} more workloads, in the files")
+    lines += [] if findings.batch is None else batch_lines(findings.batch, SHOWN)
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,7 @@ finish is kept with it, because "the last fourteen days" would be others by then
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,15 @@ from autoscaler.adapters.prometheus.archive import Archive
 from autoscaler.adapters.prometheus.chunks import Chunks, replace_file
 from autoscaler.adapters.prometheus.discovery import discover
 from autoscaler.adapters.prometheus.history import remembering
+from autoscaler.adapters.prometheus.jobs import job_questions
 from autoscaler.adapters.prometheus.patience import Persistence
-from autoscaler.adapters.prometheus.questions import Window, questions
+from autoscaler.adapters.prometheus.questions import Question, Window, questions
 from autoscaler.adapters.prometheus.search import Discovered, Search
 from autoscaler.cli.progress import Meter
 from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.cli.prometheus_options import endpoint_of, search_of, window_of
-from autoscaler.preflight.history import WorkloadHistory
+from autoscaler.preflight.gpu_jobs import GpuJobs, recorded_jobs
+from autoscaler.preflight.history import Missing, WorkloadHistory
 from autoscaler.preflight.recorded import recorded
 from autoscaler.runtime.clock import WallClock
 
@@ -44,20 +46,25 @@ class Fetched:
     """Requests that this run sent."""
     kept: int
     """Parts that a run before had left."""
+    jobs: GpuJobs | None
+    """Jobs that asked for GPUs; None where they were not to be read."""
 
 
-def read_prometheus(options: PrometheusOptions, state: Path) -> Fetched:
-    """The histories of all workloads that are found or wanted; `state` keeps what was read.
+def read_prometheus(options: PrometheusOptions, state: Path, *, jobs: bool = False) -> Fetched:
+    """The histories of all workloads that are found or wanted, with `jobs` those of Jobs as well; `state` keeps what
+    was read.
 
     Raises InputError for options that cannot be used, PortError where Prometheus cannot be read, KeyboardInterrupt
     where a person cuts it, after a line that says what is kept.
     """
     endpoint, clock = endpoint_of(options), WallClock()
     search, window = search_of(options, endpoint), window_of(options, clock.now())
-    return asyncio.run(_read(options, search, window, Chunks(state), state))
+    return asyncio.run(_read(options, search, window, Chunks(state), state, jobs=jobs))
 
 
-async def _read(options: PrometheusOptions, search: Search, now: Window, chunks: Chunks, state: Path) -> Fetched:
+async def _read(
+    options: PrometheusOptions, search: Search, now: Window, chunks: Chunks, state: Path, *, jobs: bool
+) -> Fetched:
     window, resumed = _pinned(state, options, now)
     async with remembering(search.endpoint, timeout_s=options.query_timeout_s) as history:
         persistence = Persistence(WallClock(), np.random.default_rng())
@@ -65,30 +72,48 @@ async def _read(options: PrometheusOptions, search: Search, now: Window, chunks:
             meter.begin("looking for workloads")
             found = await discover(history, persistence, search, window)
         archive = Archive(history, chunks, persistence)
-        with Meter(1) as meter:
-            await _fetch(archive, found, window, meter)
+        await _fetch(archive, *_asked(found, window))
+        batch = await _jobs(archive, search, window) if jobs else None
     (state / _UNFINISHED).unlink(missing_ok=True)
     chunks.forget_others()
     notes = (*resumed, *found.notes)
     histories = _histories(archive, found, window)
-    return Fetched(window, len(found.subjects), histories, notes, persistence.asked, archive.kept)
+    return Fetched(window, len(found.subjects), histories, notes, persistence.asked, archive.kept, batch)
 
 
-async def _fetch(archive: Archive, found: Discovered, window: Window, meter: Meter) -> None:
-    count, reached = len(found.subjects), [0, 0]
-
-    def tell(done: int, parts: int) -> None:
-        reached[:] = done, parts
-        meter.move(done / parts if parts else 1.0)
-
-    meter.begin(f"reading {count} workload{'s' if count != 1 else ''} from Prometheus")
+def _asked(found: Discovered, window: Window) -> tuple[str, list[Question]]:
+    count = len(found.subjects)
     asked = [question for subject in found.subjects for question in questions(subject, window)]
+    return f"{count} workload{'s' if count != 1 else ''}", asked
+
+
+async def _fetch(archive: Archive, what: str, asked: Sequence[Question]) -> None:
+    reached = [0, 0]
     try:
-        await archive.fetch(asked, tell)
+        with Meter(1) as meter:
+
+            def tell(done: int, parts: int) -> None:
+                reached[:] = done, parts
+                meter.move(done / parts if parts else 1.0)
+
+            meter.begin(f"reading {what} from Prometheus")
+            await archive.fetch(asked, tell)
     except asyncio.CancelledError:
         done, parts = reached
         print(f"interrupted: {done} of {parts} parts are kept; the same command goes on from there", file=sys.stderr)
         raise
+
+
+async def _jobs(archive: Archive, search: Search, window: Window) -> GpuJobs | None:
+    """Jobs of all namespaces, or of those that are looked at; None where single workloads are."""
+    if search.wanted:
+        return None
+    asked = job_questions(window)
+    await _fetch(archive, "Jobs", asked)
+    found = recorded_jobs({one.name: (one, archive.past(one)) for one in asked})
+    if isinstance(found, Missing) or not search.namespaces:
+        return found
+    return tuple(one for one in found if one.namespace in search.namespaces)
 
 
 def _histories(archive: Archive, found: Discovered, window: Window) -> Iterator[WorkloadHistory]:

@@ -20,6 +20,7 @@ from autoscaler.preflight.cluster import ClusterStudy
 from autoscaler.preflight.episodes import Episodes
 from autoscaler.preflight.given import Given
 from autoscaler.preflight.growth import Pools
+from autoscaler.preflight.job_study import Queues
 from autoscaler.preflight.study import WorkloadStudy
 from autoscaler.preflight.words import cluster_sentences, workload_sentences
 
@@ -41,6 +42,8 @@ class Findings:
     """What a reader should know about how the sources were read."""
     warm: Pools = field(default_factory=Pools)
     """What should be kept warm, by shape."""
+    batch: Queues | None = None
+    """What Jobs use of GPUs, by namespace; None where none was asked of Jobs."""
 
 
 def document(findings: Findings) -> str:
@@ -54,6 +57,7 @@ def document(findings: Findings) -> str:
         "given": plain(findings.given),
         "cluster": plain(findings.cluster) | {"sentences": plain(cluster_sentences(findings.cluster))},
         "warm": plain(findings.warm),
+        "batch": plain(findings.batch),
     }
     parts = [f"{_text(key)}:{_text(value)}" for key, value in head.items()]
     studies = [_text(plain(study) | {"sentences": plain(workload_sentences(study))}) for study in findings.workloads]

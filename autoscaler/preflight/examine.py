@@ -11,8 +11,10 @@ from autoscaler.errors import InputError
 from autoscaler.preflight.cluster import Cluster
 from autoscaler.preflight.document import Findings
 from autoscaler.preflight.given import Given
+from autoscaler.preflight.gpu_jobs import GpuJobs
 from autoscaler.preflight.growth import Growth
 from autoscaler.preflight.history import WorkloadHistory
+from autoscaler.preflight.job_study import queues_of
 from autoscaler.preflight.study import WorkloadStudy, study
 
 
@@ -28,6 +30,8 @@ class Source:
     workloads: int
     notes: tuple[str, ...] = ()
     """What a reader should know about how they were read."""
+    jobs: GpuJobs | None = None
+    """Jobs beside the workloads; None where they were not asked for, as of a trace."""
 
 
 def examine(
@@ -50,7 +54,9 @@ def examine(
         raise InputError(f"{empty}: no workload in it; choose another source or a longer window")
     notes = tuple(note for source in sources for note in source.notes)
     names = tuple(source.name for source in sources)
-    return Findings(command, names, given, tuple(studies), cluster.finish(), notes, growth.finish())
+    jobs = next((source.jobs for source in sources if source.jobs is not None), None)
+    batch = None if jobs is None else queues_of(jobs)
+    return Findings(command, names, given, tuple(studies), cluster.finish(), notes, growth.finish(), batch)
 
 
 def _named_once(sources: Sequence[Source]) -> Iterator[WorkloadHistory]:

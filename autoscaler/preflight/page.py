@@ -23,7 +23,7 @@ from autoscaler.preflight.phrases import lasting, said, value_text
 from autoscaler.preflight.policies import policy
 from autoscaler.preflight.rows import inputs, plan, unknowns
 from autoscaler.preflight.study import WorkloadStudy
-from autoscaler.preflight.tables import answer_table, warm_section
+from autoscaler.preflight.tables import answer_table, batch_section, warm_section
 from autoscaler.preflight.words import TITLES, Sentence, cluster_sentences, workload_sentences
 from autoscaler.record.explain import EPOCH_FROM_S, EPOCH_TO_S, clock
 
@@ -45,7 +45,9 @@ def page(findings: Findings) -> str:
         kind="Headroom preflight",
         title=_title(findings),
         facts=_facts(findings),
-        body="\n".join(part for part in (together, sections, warm_section(findings.warm)) if part),
+        body="\n".join(
+            part for part in (together, sections, warm_section(findings.warm), batch_section(findings.batch)) if part
+        ),
         content={key: chart for key, chart in charts.items() if chart is not None},
         command=findings.command,
         notes=_notes(findings, len(ranked) - len(shown)),

@@ -1,4 +1,4 @@
-"""Parts of the report that unfold: tables of answers, and the WarmPools to begin with.
+"""Parts of the report that unfold: tables of answers, and the WarmPools and BatchQueues to begin with.
 
 Enters: answers. Leaves: markup; all text from outside is escaped.
 """
@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from html import escape
 
 from autoscaler.preflight.answers import Answer, CannotTell
+from autoscaler.preflight.batch_queues import drafts
 from autoscaler.preflight.growth import Pools
+from autoscaler.preflight.job_study import Queues
+from autoscaler.preflight.job_words import NONE_SEEN, spoken, untold_text
 from autoscaler.preflight.phrases import said
 from autoscaler.preflight.warm_pools import documents
 
@@ -27,6 +30,26 @@ def warm_section(found: Pools) -> str:
         f'<section aria-labelledby="warm"><h2 id="warm">What to keep warm</h2>{table}'
         f"<details><summary>The WarmPools to begin with</summary><pre>{drafts}</pre></details></section>"
     )
+
+
+def batch_section(found: Queues | None) -> str:
+    """What Jobs use of GPUs, and the queues to begin with; empty where none was asked of Jobs."""
+    if found is None:
+        return ""
+    title = '<section aria-labelledby="batch"><h2 id="batch">Batch work</h2>'
+    if found.untold is not None or not found.queues:
+        text = NONE_SEEN if found.untold is None else untold_text(found.untold)
+        return f'{title}<p class="hint">{escape(text)}</p></section>'
+    parts = []
+    for study in found.queues:
+        items = "".join(
+            f'<li class="{"told" if origin else "untold"}"><p>{escape(text)}</p><small>{escape(origin)}</small></li>'
+            for text, origin in spoken(study)
+        )
+        parts.append(f'<h3>Namespace {escape(study.namespace)}</h3><ol class="answers">{items}</ol>')
+    yaml = escape("---\n".join(drafts(found)))
+    draft = f"<details><summary>The BatchQueues to begin with</summary><pre>{yaml}</pre></details>"
+    return f"{title}{''.join(parts)}{draft}</section>"
 
 
 def answer_table(title: str, rows: Sequence[tuple[str, Answer]]) -> str:

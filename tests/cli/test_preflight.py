@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from autoscaler.cli import preflight as command
 from autoscaler.cli.main import app
 
-FILES = ["policies.yaml", "pools.yaml", "preflight.html", "preflight.json"]
+FILES = ["policies.yaml", "pools.yaml", "preflight.html", "preflight.json", "queues.yaml"]
 
 
 @pytest.fixture

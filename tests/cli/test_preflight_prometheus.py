@@ -1,14 +1,17 @@
 """The options of `headroom preflight` that say where, when and what to read."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from autoscaler.adapters.prometheus.endpoints import Endpoint
+from autoscaler.adapters.prometheus.jobs import OF_PODS
 from autoscaler.adapters.prometheus.questions import Window, settle_s
 from autoscaler.adapters.prometheus.search import OWNER_LABELS, Wanted
 from autoscaler.cli import main
@@ -16,6 +19,7 @@ from autoscaler.cli.preflight_prometheus import _pinned
 from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.cli.prometheus_options import endpoint_of, search_of, window_of
 from autoscaler.errors import InputError
+from tests.prometheus.past import past
 
 URL = "http://127.0.0.1:9090"
 NOW_S = 1_700_000_017.0
@@ -159,3 +163,45 @@ def test_what_cannot_be_read_is_one_line_and_an_exit_code(
     assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
     assert done.stderr.count("\n") == 1
     assert (tmp_path / "out").exists() == (code == 1), "only what was cut leaves what it read"
+
+
+def engines(t_s: np.ndarray) -> list[tuple[dict[str, str], np.ndarray]]:
+    signals = ("running", "waiting", "replicas", "busy_replicas", "arrivals_per_s")
+    return [({"headroom_signal": name}, np.full(t_s.size, 2.0)) for name in signals]
+
+
+def gpus(t_s: np.ndarray) -> list[tuple[dict[str, str], np.ndarray]]:
+    found = [({"headroom_signal": "seen"}, np.ones(t_s.size))]
+    return [*found, *(({"headroom_signal": "held", "namespace": one}, np.full(t_s.size, 8.0)) for one in ("lab", "b"))]
+
+
+READS = {
+    "all that is found": ((), ["b", "lab"]),
+    "one namespace": (("--namespace", "lab"), ["lab"]),
+    "one workload": (("--workload", "team/chat"), None),
+}
+
+
+@pytest.mark.parametrize(("more", "namespaces"), READS.values(), ids=READS.keys())
+async def test_a_cluster_with_gpu_jobs_becomes_a_queue_for_each_namespace_that_is_looked_at(
+    tmp_path: Path, more: tuple[str, ...], namespaces: list[str] | None
+) -> None:
+    async with past() as fake:
+        pod = {"namespace": "team", "pod": "chat-7d4b9c6f58-x2x9q", "job": "pods"}
+        fake.series["num_requests_running"] = [{"__name__": "vllm:num_requests_running", **pod}]
+        fake.ranges = {
+            "count_over_time": lambda t_s: [({"job": "pods"}, np.full(t_s.size, 31.0))],
+            "num_requests_running{": engines,
+            '"seen"': gpus,
+            '=~"kube_job': lambda t_s: [({"__name__": one}, np.ones(t_s.size)) for one in OF_PODS],
+        }
+        words = ["preflight", "--prometheus", fake.url, "--from", "2023-11-01", "--to", "2023-11-04", "--step", "300"]
+        words += ["--out", str(tmp_path), *more]
+        done = await asyncio.to_thread(CliRunner().invoke, main.app, words)
+    assert done.exit_code == 0, done.output
+    batch = json.loads((tmp_path / "preflight.json").read_text())["batch"]
+    assert (batch and [one["namespace"] for one in batch["queues"]]) == namespaces
+    drafts = (tmp_path / "queues.yaml").read_text()
+    assert drafts.count("    - shape: gpu\n") == len(namespaces or ())
+    assert done.stdout.count("GPUs at once: 8 GPUs or more half of the time") == len(namespaces or ())
+    assert ("How long they stay: not measured" in done.stdout) == bool(namespaces)

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autoscaler.preflight.batch_queues import batch_queues
 from autoscaler.preflight.given import Given
+from autoscaler.preflight.gpu_jobs import JobHistory
 from autoscaler.preflight.growth import Growth
 from autoscaler.preflight.history import Fact
+from autoscaler.preflight.job_study import queues_of
 from autoscaler.preflight.policies import policies
 from autoscaler.preflight.study import study
 from autoscaler.preflight.warm_pools import warm_pools
@@ -76,3 +79,23 @@ def test_the_warm_pools_of_a_fleet_are_taken_with_nothing_dropped(plane: Plane, 
     assert (chat["backend"], chat["minSlots"], chat["maxSlots"], chat["leadPriorS"]) == ("observe", 0, 11, 180)
     assert chat["tiers"] == [{"name": "preflight-h100", "shape": "preflight-h100", "nodePoolRef": "preflight-h100"}]
     assert (code["slot"]["count"], code["maxSlots"]) == (1, 10), "the default: an hour says nothing"
+
+
+def test_the_queues_of_namespaces_are_taken_with_nothing_dropped(plane: Plane, tmp_path: Path) -> None:
+    """A week of Jobs in one namespace, and an hour of them in another."""
+    made = [
+        JobHistory(f"preflight-{name}", 0.0, 300.0, np.full(looks, 8.0), np.full(looks, 2.0), GONE)
+        for name, looks in (("week", 7 * 288), ("hour", 12))
+    ]
+    file = tmp_path / "queues.yaml"
+    file.write_text(batch_queues(queues_of(tuple(made)), command="headroom preflight"))
+    try:
+        plane.kubectl("apply", "--validate=strict", "-f", file)
+        items = json.loads(plane.kubectl("get", "batchqueues", "--output", "json"))["items"]
+    finally:
+        plane.kubectl("delete", "--ignore-not-found", "-f", file)
+    kept = {item["metadata"]["name"]: item["spec"] for item in items}
+    week, hour = kept["preflight-week"], kept["preflight-hour"]
+    assert week["namespaces"] == ["preflight-week"]
+    assert week["quotas"] == [{"shape": "gpu", "guaranteed": 8, "limit": 13}]
+    assert hour["quotas"] == [{"shape": "gpu", "guaranteed": 0}], "the default: an hour says nothing"

@@ -46,7 +46,9 @@ def test_the_document_names_its_schema_and_has_every_workload_and_sentence(found
 
 def test_its_fields_are_those_of_the_first_version(found) -> None:
     body = json.loads(document(found))
-    assert set(body) == {"schema", "headroom", "command", "sources", "notes", "given", "cluster", "warm", "workloads"}
+    assert set(body) == {
+        "schema", "headroom", "command", "sources", "notes", "given", "cluster", "warm", "batch", "workloads",
+    }  # fmt: skip
     assert set(body["workloads"][0]) == {
         "workload", "window", "step_s", "facts", "cold_start", "slots", "gpus", "concurrency", "rate", "bursts",
         "dispersion", "residency", "waiting", "durations", "provision", "missing", "holes", "leading", "chart",

@@ -1,0 +1,118 @@
+"""What to ask about the GPUs that Jobs hold: three aggregates over all namespaces, out of kube-state-metrics' series.
+
+Enters: a window. Leaves: questions. A pod is batch work where a Job owns it; it holds GPUs while its phase is Running
+and waits while it is Pending. kube-state-metrics' own labels may collide with those of its scrape, and two scrapers may
+tell of one pod: labels are put back and the largest of each pod's values is taken before anything is added.
+"""
+
+from typing import Final
+
+from autoscaler.adapters.prometheus.promql import any_of
+from autoscaler.adapters.prometheus.questions import SIGNAL, Question, Window
+
+OWNERS, REQUESTS, PHASES = "kube_pod_owner", "kube_pod_container_resource_requests", "kube_pod_status_phase"
+STARTED, COMPLETED = "kube_job_status_start_time", "kube_job_status_completion_time"
+OF_PODS: Final = (OWNERS, REQUESTS, PHASES)
+OF_JOBS: Final = (STARTED, COMPLETED)
+
+RESOURCES: Final = {"nvidia_com_gpu": "nvidia.com/gpu", "amd_com_gpu": "amd.com/gpu"}
+"""Resources by kube-state-metrics' names for them, which are counted."""
+HELD, PENDING, SEEN = "held", "pending", "seen"
+"""Signals by namespace, and that kube-state-metrics was read at all."""
+RUNG: Final = "rung"
+RUNGS: Final = 4
+"""Durations are counted by rungs: `n` stands for (2^((n-1)/4), 2^(n/4)] seconds, so that a bucket is 19 % wide."""
+
+_LOOK_S: Final = 300
+_PIECE_S: Final = 3600
+_LAG_S: Final = 300
+"""A Job that ended is in the series this long after at the latest."""
+_NAME_LOOKS: Final = 96
+"""Instants of the window at which it is looked which of the metrics there are."""
+
+
+def job_questions(window: Window) -> tuple[Question, ...]:
+    """GPUs that Jobs hold and wait for, how long Jobs ran, and which of the metrics were there, over the window."""
+    look_s = max(_LOOK_S, window.step_s)
+    names_s = max(look_s, (window.end_s - window.start_s) // _NAME_LOOKS)
+    return (
+        _looks("held", " or ".join((_gpus(HELD, "Running"), _gpus(PENDING, "Pending"), _seen())), window, look_s),
+        _ended(window),
+        _looks("names", _names(), window, names_s),
+    )
+
+
+def _names() -> str:
+    """How many series there are of each metric, of those of every pod that each pod has one or two of."""
+    few = f'phase=~"|Running",resource=~{any_of(("", "cpu", *RESOURCES))}'
+    return f"count by(__name__)({{__name__=~{any_of((*OF_PODS, *OF_JOBS))},{few}}})"
+
+
+def _looks(name: str, query: str, window: Window, every_s: int) -> Question:
+    """Asked in the middle of each step, the last of which may end before the window does."""
+    points = max(1, (window.end_s - window.start_s) // every_s)
+    return Question(name, query, window.start_s, window.start_s + every_s // 2, every_s, points)
+
+
+def _gpus(signal: str, phase: str) -> str:
+    selected = f'{PHASES}{{phase="{phase}"}}'
+    batch = f"max by(namespace,pod)({_own(_owned())})"
+    in_phase = f"max by(namespace,pod)({_own(selected)} == 1)"
+    summed = f"sum by(namespace)({_asked(_requests())} and {batch} and {in_phase})"
+    return f'label_replace({summed},"{SIGNAL}","{signal}","","")'
+
+
+def _seen() -> str:
+    """Whether kube-state-metrics was read: a namespace without GPU Jobs has no series, and neither has an outage."""
+    there = f"count(kube_namespace_created) or count(kube_node_info) or count({_owned()})"
+    return f'label_replace({there},"{SIGNAL}","{SEEN}","","")'
+
+
+def _ended(window: Window) -> Question:
+    """How many Jobs with GPUs completed in each piece of the window, by rungs of how long they ran.
+
+    A Job stands in the series until it is deleted: it is counted in the piece in which it completed, and nowhere else.
+    """
+    back_s = _PIECE_S + _LAG_S
+    started, completed = (_per_job(_over(name, back_s)) for name in (STARTED, COMPLETED))
+    here = f"(({completed} > time() - {back_s}) <= time() - {_LAG_S})"
+    pods = f"max by(namespace,pod,owner_name)({_own(_over(_owned(), back_s))})"
+    gpus = f"{pods} * on(namespace,pod) group_left() {_asked(_over(_requests(), back_s))}"
+    of_gpus = f'max by(namespace,job_name)(label_replace({gpus},"job_name","$1","owner_name","(.+)"))'
+    lasted = f"clamp_min({here} - {started}, 1) and {of_gpus}"
+    query = f'count_values by(namespace)("{RUNG}", ceil(log2({lasted}) * {RUNGS}))'
+    length_s = window.end_s - window.start_s
+    pieces = max(1, -(-(length_s - _LAG_S) // _PIECE_S))
+    start_s = window.end_s - _LAG_S - pieces * _PIECE_S
+    return Question("ended", query, start_s, start_s + _PIECE_S + _LAG_S, _PIECE_S, pieces)
+
+
+def _per_job(inner: str) -> str:
+    return f"max by(namespace,job_name)({_own(inner)})"
+
+
+def _asked(inner: str) -> str:
+    """GPUs per pod."""
+    each = _restored(_own(inner), "container")
+    return f"sum by(namespace,pod)(max by(namespace,pod,container,resource)({each}))"
+
+
+def _owned() -> str:
+    return f'{OWNERS}{{owner_kind="Job"}}'
+
+
+def _requests() -> str:
+    return f"{REQUESTS}{{resource=~{any_of(RESOURCES)}}}"
+
+
+def _over(selected: str, back_s: int) -> str:
+    return f"max_over_time({selected}[{back_s}s])"
+
+
+def _own(inner: str) -> str:
+    """With the namespace and the pod that kube-state-metrics named, where those of its scrape stand in their place."""
+    return _restored(_restored(inner, "namespace"), "pod")
+
+
+def _restored(inner: str, label: str) -> str:
+    return f'label_replace({inner},"{label}","$1","exported_{label}","(.+)")'
