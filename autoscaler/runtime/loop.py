@@ -125,7 +125,8 @@ class Loop:
             await self._clock.sleep_until(self._clock.monotonic() + WATCH_RETRY_S)
 
     def _again(self, lane: Lane, at_s: float) -> None:
-        """Have a workload be due by an instant, unless it is sooner or there no more."""
+        """Have a workload be due by an instant, unless it is sooner, or there no more; not while it is left alone."""
+        at_s = max(at_s, lane.broken_until_s)
         if self._lanes.get(lane.target.name) is lane and at_s < lane.due_s:
             lane.due_s = at_s
             if not lane.looking:

@@ -101,12 +101,11 @@ class Steps:
 
     def _step(self, arrived: list[Arrival], group: asyncio.TaskGroup) -> None:
         now_s = self._clock.monotonic()
-        # A workload removed since its look has no row any more; one that raised since then is left alone.
-        batch = {
-            name: a
-            for a in arrived
-            if self._lanes.get(name := a.lane.target.name) is a.lane and a.lane.broken_until_s <= now_s
-        }
+        # A workload removed since its look has no row any more; one that raised since then is left alone for a while.
+        there = {name: a for a in arrived if self._lanes.get(name := a.lane.target.name) is a.lane}
+        batch = {name: a for name, a in there.items() if a.lane.broken_until_s <= now_s}
+        for name in there.keys() - batch.keys():
+            self._agenda.plan(name, there[name].lane.broken_until_s)
         pairs = [(name, a.gathered.readings) for name, a in batch.items() if a.gathered.readings is not None]
         result = self._isolation.step(pairs)
         for request in result.fits:

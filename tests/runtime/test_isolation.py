@@ -19,7 +19,7 @@ from autoscaler.core.params import Params
 from autoscaler.core.scale import bounds
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading
-from autoscaler.ports import MetricSample, Patch
+from autoscaler.ports import Fault, MetricSample, Patch, RefusedError
 from autoscaler.record import memories
 from autoscaler.runtime import lanes, records, steps
 from autoscaler.runtime.clock import ScaledClock
@@ -101,6 +101,24 @@ async def test_readings_that_were_on_their_way_when_it_raised_are_not_stepped() 
         loop.steps.arrive(Arrival(lane, gathered, Cause.EDITED))
         await bench.until(2.0)
     assert [at_s for at_s, _ in bench.steps(BAD)] == [0.0]
+
+
+async def test_a_patch_that_is_refused_while_its_workload_is_left_alone_loses_it_no_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What may pass is asked again within a tick, and that look would have found nobody to step it."""
+    async with running(target(BAD, min_replicas=6), target(A)) as bench:
+
+        async def late(*_: object) -> Patch:
+            await bench.clock.sleep_until(2.0)
+            raise RefusedError(Fault.TIMEOUT, "not sent")
+
+        monkeypatch.setattr(bench.scale, "patch", late)
+        await bench.until(1.0)
+        loop = bench.runtime._loop
+        loop.steps.quarantine(loop._lanes[BAD], Bug("KeyError: 'x'"))
+        await bench.until(72.0)
+    assert [at_s for at_s, _ in bench.steps(BAD)][:2] == [0.0, 1.0 + QUARANTINE_S]
 
 
 async def test_a_culprit_that_does_not_raise_again_is_found_at_its_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
