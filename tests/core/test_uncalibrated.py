@@ -155,6 +155,12 @@ def test_a_queue_that_appears_within_a_second_of_a_look_is_answered_at_once_wher
     assert looked([0.0, 0.3, 0.6, 5.3, 10.3], lambda at_s: waiting if at_s else 0.0) == told
 
 
+@pytest.mark.parametrize("tick_s", [5.0, 60.0, 90.0, 300.0])
+def test_a_queue_that_stands_is_answered_at_the_second_look_however_long_a_tick_is(tick_s: float) -> None:
+    """20 wait for 16 in flight: too few to be clear by itself."""
+    assert looked([0.0, tick_s], lambda _: 20.0, tick_s=tick_s) == [1, 2]
+
+
 # the law ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("fields", "replicas"),
