@@ -191,6 +191,19 @@ async def test_what_is_allowed_no_more_while_it_waits_for_a_connection_does_not_
     assert [request.body for request in server.requests] == [b"[]"]
 
 
+async def test_what_was_sent_once_is_not_said_to_be_withheld_when_its_connection_breaks() -> None:
+    """A DELETE is sent again by aiohttp itself where a connection that was open breaks; by then the lead is lost."""
+    said = iter([True, True, False])
+    async with FakeServer() as server, client(server.url) as api:
+        server.script += [answer(200, b"{}"), hang_up]
+        await api.request("GET", SCALE)
+        with pytest.raises(KubeError) as caught:
+            await api.request("DELETE", SCALE, body=b"{}", admit=lambda: next(said))
+        assert next(said, None) is None, "asked at its turn, for the first body and for the second"
+    assert (caught.value.fault, caught.value.sent) == (Fault.UNAVAILABLE, True)
+    assert [request.method for request in server.requests] == ["GET", "DELETE"]
+
+
 async def test_a_patch_that_waits_in_vain_for_its_turn_is_known_not_to_have_been_made() -> None:
     ref = TargetRef("apps", "v1", "deployments", "Deployment", "prod", "chat", "u1")
     async with FakeServer() as server, client(server.url, qps=0.01, burst=1) as api:

@@ -24,8 +24,9 @@ class GuardedBody(aiohttp.BytesPayload):
     def __init__(self, value: bytes, content_type: str, admit: Callable[[], bool]) -> None:
         super().__init__(value, content_type=content_type)
         self._admit = admit
+        self._left = False
         self.withheld = False
-        """Its turn came, and it was not let go."""
+        """Its turn came, and it was not let go: nor had it been before, as aiohttp sends a DELETE again by itself."""
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Write all of it. Raises WithheldError, which aiohttp turns into its own."""
@@ -33,7 +34,8 @@ class GuardedBody(aiohttp.BytesPayload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write what the request's Content-Length counts. Raises as `write` does."""
-        self.withheld = not self._admit()
-        if self.withheld:
+        if not self._admit():
+            self.withheld = not self._left
             raise WithheldError
+        self._left = True
         await super().write_with_length(writer, content_length)

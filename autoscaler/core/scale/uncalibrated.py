@@ -38,8 +38,8 @@ gateway's came nothing was completed, as far as anybody can see. A queue that wa
 counts at once: it needs nothing to compare with, and would else wait for the next tick."""
 
 FORGET_S = 60.0
-"""A queue seen so long ago, and two ticks, says nothing of the one that is seen now (a guess, and longer than pages that
-come late are apart): this one counts where it is clear by itself, as what was ordered meanwhile is known."""
+"""A queue seen so long ago, and more than two ticks, says nothing of the one that is seen now (a guess, and longer than
+pages that come late are apart): this one counts where it is clear by itself, as what was ordered meanwhile is known."""
 
 
 @dataclass(slots=True)
