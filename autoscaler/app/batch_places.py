@@ -155,8 +155,17 @@ class Places:
         return tuple(found)
 
     def _seen(self, name: str, bound: Mapping[tuple[str, str], _Held]) -> Iterator[PodSeen]:
-        for (node, shape), held in bound.items():
-            yield PodSeen(node, shape, held.units, gang=name, cpu=held.cpu, memory_gib=held.memory_gib)
+        """Its bound pods. What they hold beyond what was given to it counts as a stranger's: old ones are there still
+        beside new ones."""
+        booked, index = self._booked_at(name), self._room.ledger.estate.index
+        given = sum(booked.values()) if name in self._room.ledger.holdings else self._asked(name)
+        beyond = sum(held.units for held in bound.values()) - given
+        for at, held in bound.items():
+            strange = max(0, min(beyond, held.units - booked.get(index.get(at, -1), 0)))
+            beyond -= strange
+            if strange:
+                yield PodSeen(*at, strange)
+            yield PodSeen(*at, held.units - strange, gang=name, cpu=held.cpu, memory_gib=held.memory_gib)
 
     def _planned(self, name: str) -> Iterator[PodSeen]:
         """What was planned for a gang and is not bound yet, as its object says, where there is room for it still.
@@ -168,7 +177,7 @@ class Places:
         if work is None or work.suspended:
             return
         bound = {at: held.units for at, held in self._bound(name).items()}
-        left = sum(self._any_units(each.asks) * each.pods for each in work.sets) - sum(bound.values())
+        left = self._asked(name) - sum(bound.values())
         for put in work.put:
             at = (put.node, put.shape)
             if at not in self._parts or not 0 <= put.pod_set < len(work.sets):
@@ -184,6 +193,10 @@ class Places:
                     yield PodSeen(put.node, put.shape, each, gang=name, cpu=asks.cpu, memory_gib=asks.memory_gib)
                 else:
                     break
+
+    def _asked(self, name: str) -> int:
+        """Units that a gang asks for, as its object says."""
+        return sum(self._any_units(each.asks) * each.pods for each in self._cluster.works[name].sets)
 
     def _unheld(self, at: tuple[str, str]) -> int:
         """Units of a node that no bound pod holds, and that were not planned for anybody in this look."""

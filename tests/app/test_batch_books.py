@@ -198,6 +198,47 @@ async def test_nobody_waits_for_ever_beside_a_gang_one_of_whose_pods_finds_no_pl
     assert plant.due() == ["beside"]
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["the same books", "books that are begun anew"])
+async def test_a_pod_beside_the_one_that_it_replaces_takes_what_nobody_else_gets_and_no_longer_than_both_are_there(
+    anew: bool,
+) -> None:
+    """The old one is told to end, has its grace time, and holds its GPUs until it is gone; the new one has its own."""
+    plant = BatchPlant({"n0": 12})
+    plant.job("one", gpus=4)
+    plant.look()
+    plant.start()
+    plant.pod("one-old", "n0", gpus=4, job="one", phase="Running")
+    plant.look()
+    plant.job("next", gpus=8)
+    plant.pod("one-new", "n0", gpus=4, job="one")
+    if anew:
+        plant.begin()
+    plant.look()
+    assert (plant.due(), plant.stop(), plant.free()) == ([], [], {"n0": 4})
+    plant.gone("one-old")
+    plant.look()
+    assert plant.due() == ["next"], "and no GPU stays booked for the one that is gone"
+
+
+async def test_a_gang_that_pods_past_the_scheduler_drive_out_leaves_once_and_holds_its_gpus_until_it_is_gone() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.job("one")
+    plant.look()
+    plant.start()
+    where = plant.work("one").put[0].node
+    plant.pod("one-0", where, job="one", phase="Running")
+    plant.look()
+    plant.pod("past", where, gpus=4, phase="Running")
+    plant.look()
+    for _ in range(3):
+        plant.look()
+        assert (plant.due(), plant.free()[where], plant.books.evicted["LOST"]) == ([], 0, 1)
+    assert plant.stop() == ["one"]
+    plant.gone("one-0")
+    plant.look()
+    assert plant.due() == ["one"], "elsewhere"
+
+
 async def test_a_booking_follows_pods_that_were_bound_otherwise_than_planned() -> None:
     plant = BatchPlant({"n0": 8, "n1": 8, "n2": 8})
     for at in range(3):
