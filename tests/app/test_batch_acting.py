@@ -97,6 +97,17 @@ def refusing(scene: Scene, verb: str, *, status: int) -> list[str]:
     return tried
 
 
+async def losing_a_node() -> Scene:
+    """A gang of two pods runs, and one of its nodes is lost: it has to stop."""
+    scene = Scene(2)
+    scene.plant.job("wide", pods=2)
+    await scene.look()
+    scene.bind("wide")
+    await scene.look(1.0)
+    scene.plant.lose("n0")
+    return scene
+
+
 class Deaf:
     """Takes events."""
 
@@ -199,20 +210,8 @@ async def test_a_gang_one_of_whose_nodes_went_before_it_was_written_is_not_start
 
 
 async def test_a_stop_that_is_refused_is_asked_for_again_a_while_later_and_not_at_every_look() -> None:
-    scene = Scene(2)
-    scene.plant.job("wide", pods=2)
-    await scene.look()
-    scene.bind("wide")
-    await scene.look(1.0)
-    scene.plant.lose("n0")
-    tried: list[str] = []
-
-    def refuse(word: str) -> None:
-        if word.startswith("stop"):
-            tried.append(word)
-            raise KubeError(Fault.DENIED, "not before the audit", status=403)
-
-    scene.server.hear = refuse
+    scene = await losing_a_node()
+    tried = refusing(scene, "stop", status=403)
     for _ in range(4):
         await scene.look(0.5)
     assert tried == ["stop wide"]
@@ -237,12 +236,7 @@ async def test_a_start_that_no_version_takes_though_none_comes_is_a_failed_write
 
 
 async def test_a_stop_that_one_version_does_not_take_twice_is_a_failed_write() -> None:
-    scene = Scene(2)
-    scene.plant.job("wide", pods=2)
-    await scene.look()
-    scene.bind("wide")
-    await scene.look(1.0)
-    scene.plant.lose("n0")
+    scene = await losing_a_node()
     tried = refusing(scene, "stop", status=422)
     await scene.look(0.5)
     assert (tried, scene.batch._counts.write_failures) == (["stop wide"], 0), "somebody else may have been first"

@@ -19,6 +19,18 @@ pytestmark = pytest.mark.looptime
 FOUR = {f"n{at}": 8 for at in range(4)}
 
 
+def running(plant: BatchPlant, name: str, **size: int) -> list[str]:
+    """A Job comes, is let in, and all of its pods are bound where it was put; the node of each."""
+    plant.job(name, **size)
+    plant.look()
+    assert plant.start() == [name]
+    nodes = [put.node for put in plant.work(name).put for _ in range(put.pods)]
+    for at, node in enumerate(nodes):
+        plant.pod(f"{name}-{at}", node, size.get("gpus", 8), job=name)
+    plant.look()
+    return nodes
+
+
 async def test_a_gang_is_due_once_and_holds_its_place_before_a_pod_of_it_is_bound() -> None:
     plant = BatchPlant(FOUR)
     plant.job("train", pods=3)
@@ -158,12 +170,8 @@ async def test_who_is_made_anew_may_wander_again_and_is_alone_on_its_nodes_until
     """As above, after a restart: a Job of a JobSet that is deleted and made again, a pod that was evicted."""
     plant = BatchPlant({"n0": 8, "n1": 8})
     plant.pod("stranger", "n0", gpus=6, phase="Running")
-    plant.job("wide", pods=3, gpus=2)
-    plant.look()
-    plant.start()
-    for at, node in enumerate(("n0", "n1", "n1")):
-        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
-    plant.look()
+    nodes = running(plant, "wide", pods=3, gpus=2)
+    assert sorted(nodes) == ["n0", "n1", "n1"]
     plant.gone(*(f"wide-{at}" for at in range(lost)))
     plant.job("beside", gpus=4)
     if lost < 3:
@@ -171,7 +179,7 @@ async def test_who_is_made_anew_may_wander_again_and_is_alone_on_its_nodes_until
     for _ in range(3):
         plant.look(START_WITHIN_S)
         assert (plant.due(), plant.stop()) == ([], []), "it is waited for, and not judged by its first start"
-    for at, node in enumerate(("n0", "n1", "n1")[:lost]):
+    for at, node in enumerate(nodes[:lost]):
         plant.pod(f"wide-{at}", gpus=2, job="wide")
         plant.look()
         assert plant.due() == []
@@ -183,12 +191,7 @@ async def test_who_is_made_anew_may_wander_again_and_is_alone_on_its_nodes_until
 async def test_nobody_waits_for_ever_beside_a_gang_one_of_whose_pods_finds_no_place_again() -> None:
     plant = BatchPlant({"n0": 8, "n1": 8})
     plant.pod("stranger", "n0", gpus=6, phase="Running")
-    plant.job("wide", pods=3, gpus=2)
-    plant.look()
-    plant.start()
-    for at, node in enumerate(("n0", "n1", "n1")):
-        plant.pod(f"wide-{at}", node, gpus=2, job="wide")
-    plant.look()
+    assert sorted(running(plant, "wide", pods=3, gpus=2)) == ["n0", "n1", "n1"]
     plant.pod("wide-0", gpus=2, job="wide")
     plant.job("beside", gpus=4)
     plant.look()
@@ -386,13 +389,7 @@ async def test_a_job_that_somebody_starts_by_hand_counts_and_one_that_somebody_s
 
 async def test_a_node_that_is_lost_stops_its_gangs_whole() -> None:
     plant = BatchPlant(FOUR)
-    plant.job("wide", pods=2)
-    plant.look()
-    plant.start()
-    nodes = [put.node for put in plant.work("wide").put]
-    for at, node in enumerate(nodes):
-        plant.pod(f"wide-{at}", node, job="wide")
-    plant.look()
+    nodes = running(plant, "wide", pods=2)
     plant.lose(nodes[0])
     plant.look()
     assert plant.stop() == ["wide"]
@@ -469,13 +466,7 @@ async def test_a_stranger_on_a_gpu_that_was_planned_for_a_gang_frees_nothing_tha
 
 async def test_a_gang_that_is_to_stop_and_loses_its_node_before_it_is_told_to_is_told_all_the_same() -> None:
     plant = BatchPlant({"n0": 8, "n1": 8, "n2": 8})
-    plant.job("wide", pods=2)
-    plant.look()
-    plant.start()
-    nodes = [put.node for put in plant.work("wide").put]
-    for at, node in enumerate(nodes):
-        plant.pod(f"wide-{at}", node, job="wide")
-    plant.look()
+    nodes = running(plant, "wide", pods=2)
     plant.lose(nodes[0])
     plant.look()
     plant.lose(nodes[1])

@@ -311,13 +311,7 @@ async def test_a_job_of_a_jobset_is_no_gang_and_its_pods_are_not_strangers() -> 
 @pytest.mark.parametrize("anew", [False, True], ids=["the same books", "books that are written anew"])
 async def test_stopped_after_one_of_its_sets_had_finished_it_starts_again_with_the_others(anew: bool) -> None:
     plant = JobSetPlant()
-    plant.jobset(judge=(1, 2), workers=(3, 8))
-    plant.look()
-    plan = plant.let_in()["train"]
-    pods = plant.bind("train", plan, (2, 8))
-    plant.look(3_600.0)
-    judge = next(name for name, put in zip(pods, _each(plan), strict=True) if put.pod_set == 0)
-    plant.gone(judge)
+    pods = _without_its_judge(plant)
     plant.say(replicatedJobsStatus=[{"name": "judge", "succeeded": 1}])
     plant.look()
     assert (plant.told().state, plant.told().pods) == (GangState.RUNNING, 4)
@@ -339,13 +333,7 @@ async def test_stopped_after_one_of_its_sets_had_finished_it_starts_again_with_t
 async def test_one_that_was_never_suspended_is_not_taken_for_new_whenever_the_books_are_written_anew() -> None:
     """Its controller never said when it began: one of its pods has ended well since, and nobody waits for another."""
     plant = JobSetPlant()
-    plant.jobset(judge=(1, 2), workers=(3, 8))
-    plant.look()
-    plan = plant.let_in()["train"]
-    pods = plant.bind("train", plan, (2, 8))
-    plant.look(3_600.0)
-    judge = next(name for name, put in zip(pods, _each(plan), strict=True) if put.pod_set == 0)
-    plant.gone(judge)
+    _without_its_judge(plant)
     plant.begin()
     plant.look(2 * START_WITHIN_S)
     assert ([work.ref.name for work, _ in plant.books.due_stops()], plant.told().state) == ([], GangState.RUNNING)
@@ -385,6 +373,17 @@ async def test_a_worker_that_is_made_anew_while_the_driver_runs_is_waited_for_an
     assert plant.told().state is GangState.STARTING
     plant.look(START_WITHIN_S)
     assert [work.ref.name for work, _ in plant.books.due_stops()] == ["train"]
+
+
+def _without_its_judge(plant: JobSetPlant) -> list[str]:
+    """A JobSet runs for an hour, and then the only pod of one of its sets is gone; all of its pods."""
+    plant.jobset(judge=(1, 2), workers=(3, 8))
+    plant.look()
+    plan = plant.let_in()["train"]
+    pods = plant.bind("train", plan, (2, 8))
+    plant.look(3_600.0)
+    plant.gone(next(name for name, put in zip(pods, _each(plan), strict=True) if put.pod_set == 0))
+    return pods
 
 
 def _each(plan: tuple[Put, ...]) -> list[Put]:
