@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from autoscaler.adapters.kube.deletion_cost import DeletionCost
 from autoscaler.adapters.kube.pods import Pod
+from autoscaler.adapters.kube.scope import Scope
 from autoscaler.api.claims import TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.ports import Patch, RefusedError
 from tests.kube.clients import until
 from tests.kube.fakeserver import Connection, Handler, Request, answer, hang, status
-from tests.kube.test_cluster import ASKS, DEPLOYMENTS, FREEZES, HPAS, Scene, following, scaled_to
+from tests.kube.test_cluster import ASKS, DEPLOYMENTS, FREEZES, HPAS, SCOPE, Scene, following, scaled_to
 from tests.kube.test_doubts import POLICIES, POLICY, claimed
 
 OWN_DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/prod/deployments"
@@ -31,9 +33,9 @@ def _soon_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def followed(*, by_policy: bool = False, quiet: bool = True) -> AsyncIterator[Scene]:
+async def followed(*, by_policy: bool = False, quiet: bool = True, scope: Scope = SCOPE) -> AsyncIterator[Scene]:
     """A claimed workload of two, whose watches are quiet; single objects are listed as the server has them."""
-    async with following() as scene:
+    async with following(scope=scope) as scene:
         claim = await claimed(scene, by_policy=by_policy)
         if quiet:
             held = scene.cluster._followed
@@ -52,31 +54,38 @@ class Answers:
         self.instead[SCALE] = scaled_to(4)
 
     async def __call__(self, request: Request, connection: Connection) -> None:
-        every = request.path.replace("/namespaces/prod/", "/")
+        root, _, within = request.path.partition("/namespaces/")
+        namespace, _, plural = within.partition("/")
+        every = f"{root}/{plural}"
         if request.path in self.instead:
             await self.instead[request.path](request, connection)
-        elif every in self._server.objects and every != request.path:
-            if every != HPAS:
-                assert request.query == {"fieldSelector": f"metadata.name={self._name(every)}"}
-            found = list(self._server.objects[every].values())
+        elif every in self._server.objects and request.path not in self._server.objects:
+            assert every == HPAS or request.query.keys() == {"fieldSelector"}
+            name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+            own = [one for one in self._server.objects[every].values() if one["metadata"]["namespace"] == namespace]
+            found = [one for one in own if name in ("", one["metadata"]["name"])]
             await answer(200, {"metadata": {"resourceVersion": "99"}, "items": found})(request, connection)
         else:
             await self._server.honest(request, connection)
 
-    def _name(self, path: str) -> str:
-        return "chat" if path == DEPLOYMENTS else "chat-policy"
 
-
-def unseen(scene: Scene, path: str, name: str, **parts: Any) -> None:
+def unseen(scene: Scene, path: str, key: str, **parts: Any) -> None:
     """Change or create an object of which no watch shows anything."""
-    held = scene.server.objects[path].get(name, {"metadata": {"namespace": "prod", "name": name, "uid": "new"}})
+    namespace, _, name = key.rpartition("/")
+    held = scene.server.objects[path].get(key, {"metadata": {"namespace": namespace, "name": name, "uid": "new"}})
     metadata = held["metadata"] | {"resourceVersion": "90"} | parts.pop("metadata", {})
-    scene.server.objects[path][name] = held | parts | {"metadata": metadata}
+    scene.server.objects[path][key] = held | parts | {"metadata": metadata}
 
 
 def asked(scene: Scene, path: str) -> int:
     """How often a path was listed."""
     return sum(request.path == path and not request.watches for request in scene.server.requests)
+
+
+def hpa_lists(scene: Scene) -> list[str]:
+    """The paths at which HPAs were listed so far."""
+    found = (request.path for request in scene.server.requests if not request.watches)
+    return [path for path in found if path.endswith("/horizontalpodautoscalers")]
 
 
 def patched(scene: Scene) -> bool:
@@ -85,7 +94,7 @@ def patched(scene: Scene) -> bool:
 
 async def test_a_freeze_that_a_silent_watch_did_not_show_stops_the_patch_and_is_read_anew() -> None:
     async with followed() as scene:
-        unseen(scene, FREEZES, "headroom-freeze", data={"freeze": "incident 7"})
+        unseen(scene, FREEZES, "headroom-system/headroom-freeze", data={"freeze": "incident 7"})
         with pytest.raises(RefusedError, match=r"not sent: the freeze is not as its watch showed it, .* quiet for"):
             await scene.scale.patch("prod/chat", 2, 4)
         await until(lambda: scene.cluster.frozen == "incident 7")
@@ -145,9 +154,9 @@ async def test_what_was_heard_lately_is_not_asked_for() -> None:
     async with followed(quiet=False) as scene:
         for path in (FREEZES, DEPLOYMENTS, HPAS):
             scene.server.bookmark(path)
-        before = asked(scene, FREEZES)
+        before, hpas = asked(scene, FREEZES), asked(scene, HPAS)
         assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
-        assert (asked(scene, FREEZES), asked(scene, OWN_DEPLOYMENTS), asked(scene, OWN_HPAS)) == (before, 0, 0)
+        assert (asked(scene, FREEZES), asked(scene, OWN_DEPLOYMENTS), asked(scene, HPAS)) == (before, 0, hpas)
 
 
 def aims_at(name: str) -> dict[str, Any]:
@@ -163,19 +172,58 @@ async def test_an_hpa_that_a_silent_watch_did_not_show_stops_the_patch_and_is_re
     assert not patched(scene)
 
 
-async def test_an_hpa_on_something_else_keeps_nobody_from_growing_and_is_read_anew() -> None:
+@pytest.mark.parametrize(
+    ("namespace", "name"), [("prod", "code"), ("team", "chat")], ids=["another name", "another namespace"]
+)
+async def test_an_hpa_on_something_else_keeps_nobody_from_growing_and_is_read_anew(namespace: str, name: str) -> None:
     async with followed() as scene:
-        unseen(scene, HPAS, "prod/others", spec=aims_at("code"))
-        listed = asked(scene, HPAS)
+        unseen(scene, HPAS, f"{namespace}/others", spec=aims_at(name))
+        (informer,) = scene.cluster._followed.hpas
         assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
-        await until(lambda: asked(scene, HPAS) > listed)
+        await until(lambda: f"{namespace}/others" in informer.items)
 
 
 async def test_who_else_scales_is_asked_for_once_in_a_while_however_many_patches_there_are() -> None:
     async with followed() as scene:
+        listed = asked(scene, HPAS)
         crowd = [scene.scale.patch("prod/chat", 2, 4) for _ in range(20)]
         assert set(await asyncio.gather(*crowd)) == {Patch.APPLIED}
-        assert asked(scene, OWN_HPAS) == 1
+        assert asked(scene, HPAS) == listed + 1
+
+
+async def test_who_else_scales_is_asked_for_once_in_a_while_in_however_many_namespaces() -> None:
+    async with followed() as scene:
+        for i in range(20):
+            metadata = ASKS | {"namespace": f"team-{i}"}
+            scene.server.put(f"chat-{i}", path=DEPLOYMENTS, metadata=metadata, spec={"replicas": 2})
+        await until(lambda: len(list(scene.cluster.claims)) == 21)
+        before = len(hpa_lists(scene))
+        await asyncio.gather(*(scene.cluster.recheck(claim, grows=True) for claim in scene.cluster.claims))
+        assert hpa_lists(scene)[before:] == [HPAS]
+
+
+async def test_where_hpas_fill_more_than_a_page_only_those_beside_the_target_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.recheck.PAGE", 0)
+    async with followed() as scene:
+        scene.server.put("others", path=HPAS, metadata={"namespace": "team"}, spec=aims_at("chat"))
+        (informer,) = scene.cluster._followed.hpas
+        await until(lambda: informer.items and informer.staleness_s() > QUIET_S)
+        unseen(scene, HPAS, "prod/other-hand", spec=aims_at("chat"))
+        before = len(hpa_lists(scene))
+        with pytest.raises(RefusedError, match="who else scales prod/chat is not as its watch showed it"):
+            await scene.scale.patch("prod/chat", 2, 4)
+        assert hpa_lists(scene)[before] == OWN_HPAS
+
+
+async def test_where_only_some_namespaces_are_followed_their_own_hpas_are_asked_for() -> None:
+    async with followed(scope=replace(SCOPE, namespaces=("prod", "team"))) as scene:
+        unseen(scene, OWN_HPAS, "prod/other-hand", spec=aims_at("chat"))
+        before = len(hpa_lists(scene))
+        with pytest.raises(RefusedError, match="who else scales prod/chat is not as its watch showed it"):
+            await scene.scale.patch("prod/chat", 2, 4)
+        assert set(hpa_lists(scene)[before:]) == {OWN_HPAS}
 
 
 async def test_while_only_rivals_cannot_be_seen_growth_goes_on_and_nothing_is_taken_away(
@@ -183,7 +231,7 @@ async def test_while_only_rivals_cannot_be_seen_growth_goes_on_and_nothing_is_ta
 ) -> None:
     monkeypatch.setattr("autoscaler.adapters.kube.recheck.ASK_S", 0.3)
     async with followed() as scene:
-        scene.server.always = Answers(scene, **{OWN_HPAS: status(503, "ServiceUnavailable", "no leader")})
+        scene.server.always = Answers(scene, **{HPAS: status(503, "ServiceUnavailable", "no leader")})
         with pytest.raises(RefusedError, match=r"prod/chat: not sent: cannot see .*503"):
             await scene.scale.patch("prod/chat", 2, 1)
         assert not patched(scene)
@@ -202,9 +250,9 @@ async def test_all_questions_are_on_their_way_at_the_same_time() -> None:
             await together.wait()
             await honest(request, connection)
 
-        scene.server.always = Answers(scene, **dict.fromkeys((FREEZES, OWN_DEPLOYMENTS, OWN_HPAS), held))
+        scene.server.always = Answers(scene, **dict.fromkeys((FREEZES, OWN_DEPLOYMENTS, HPAS), held))
         assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
-        assert waiting == {FREEZES, OWN_DEPLOYMENTS, OWN_HPAS}
+        assert waiting == {FREEZES, OWN_DEPLOYMENTS, HPAS}
 
 
 @pytest.mark.parametrize(
