@@ -2,7 +2,8 @@
 
 Enters: each look at a pool, what starts of a workload's model took. Leaves: seconds that its decisions begin with until
 they have measured starts of their own, word to who passes them on, and a sentence. Only workloads of a warm pool have
-one: of others nobody knows which node is ahead. What is not known is left to the policy's guess.
+one: of others nobody knows which node is ahead. What is not known is left to the policy's guess, and starts that are
+under way are reckoned with nothing shorter than that: the pool has a slot for the next one, not for each of them.
 """
 
 import math
@@ -10,7 +11,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from autoscaler.core.capacity.leadtime import PRIOR_S
 from autoscaler.core.pool.ahead import Ahead, Lead, Seconds, Started, lead_ahead
+from autoscaler.core.pool.clock import LEAST_SAMPLES
 from autoscaler.core.pool.world import ModelDemand
 from autoscaler.core.spread import spread
 from autoscaler.record.explain import duration
@@ -18,8 +21,57 @@ from autoscaler.record.explain import duration
 GRAIN_S: Final = 5.0
 """Leads are rounded up to this, so that not every start that ends is a new policy to decide by."""
 
+FEW: Final = f"fewer than {LEAST_SAMPLES} starts make no guess of a policy shorter"
+
 LONGEST_S: Final = 7200.0
 """What a policy may say at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextStart:
+    """How long the next start of a workload takes."""
+
+    within_s: float
+    """In nine of ten cases."""
+    few: bool
+    """Whether so few starts stand behind it that it makes no guess shorter."""
+
+
+class Priors:
+    """What the decisions of workloads reckon a start with, in the place of the policy's guess. `lead` gives what is
+    known of a workload's next start.
+
+    Starts that take longer than they were reckoned with are ordered again, and those as well: what is under way is
+    never reckoned with less than the policy says, or than it was ordered with.
+    """
+
+    def __init__(self, lead: Callable[[str], NextStart | None]) -> None:
+        self._lead = lead
+        self._held_s: dict[str, float] = {}
+        """Workload -> the seconds in force, where they are not the policy's."""
+
+    def settle(self, workload: str, own_s: float | None, starting: Callable[[], bool]) -> float | None:
+        """The seconds in force from now on; None where the policy's guess `own_s` is, or the core's without one.
+
+        `starting` says whether replicas of the workload are under way.
+        """
+        lead, held_s = self._lead(workload), self._held_s.get(workload)
+        if lead is None and held_s is None:
+            return None
+        guess_s = PRIOR_S if own_s is None else own_s
+        prior_s = guess_s if lead is None else max(lead.within_s, guess_s) if lead.few else lead.within_s
+        least_s = guess_s if held_s is None else max(guess_s, held_s)
+        if prior_s < least_s and starting():
+            prior_s = least_s
+        if prior_s == guess_s:
+            self.forget(workload)
+            return None
+        self._held_s[workload] = prior_s
+        return prior_s
+
+    def forget(self, workload: str) -> None:
+        """A workload is gone."""
+        self._held_s.pop(workload, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +80,16 @@ class _Here:
 
     warm: bool
     slots_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A lead, and what it was worked out of."""
+
+    started: Started | None
+    slots_s: Seconds
+    warm: bool
+    lead: Lead | None
 
 
 class PoolLeads:
@@ -39,8 +101,7 @@ class PoolLeads:
         self._moved = moved
         self._pools: dict[str, dict[str, _Here]] = {}
         """Pool -> its workloads."""
-        self._found: dict[str, tuple[object, Lead | None]] = {}
-        """Workload -> what its lead was worked out of, and the lead."""
+        self._found: dict[str, _Found] = {}
 
     def looked(self, pool: str, demand: Collection[ModelDemand] | None, ahead: Ahead | None) -> None:
         """A look at a pool; one that could not read slots or demand leaves what was known."""
@@ -57,28 +118,34 @@ class PoolLeads:
         """A pool is gone."""
         self._take(pool, {})
 
-    def lead_s(self, workload: str) -> float | None:
-        """Seconds within which the next start is ready in nine of ten cases; None where it is not known.
+    def next_start(self, workload: str) -> NextStart | None:
+        """How long the next start takes; None where it is not known.
 
         Of the two quantiles the longer: a decision takes one, and late replicas cost more than early ones.
         """
-        lead = self._found.get(workload, (None, None))[1]
-        return None if lead is None else min(LONGEST_S, max(1, math.ceil(lead.spread.p90_s / GRAIN_S)) * GRAIN_S)
+        found = self._found.get(workload)
+        if found is None or found.lead is None:
+            return None
+        took = found.lead.spread
+        within_s = min(LONGEST_S, max(1, math.ceil(took.p90_s / GRAIN_S)) * GRAIN_S)
+        return NextStart(within_s, took.samples < LEAST_SAMPLES)
 
     def words(self, workload: str) -> Iterator[str]:
         """The lead as a sentence that says where it came from; none for a workload without a warm pool."""
-        if workload not in self._found:
+        found = self._found.get(workload)
+        if found is None:
             return
         pools = ", ".join(sorted(pool for pool, here in self._pools.items() if workload in here))
-        warm = any(here[workload].warm for here in self._pools.values() if workload in here)
-        ahead = f"with a warm slot of {pools}" if warm else f"without a warm slot of {pools}"
-        lead = self._found[workload][1]
+        ahead = f"with a warm slot of {pools}" if found.warm else f"without a warm slot of {pools}"
+        lead = found.lead
         if lead is None:
             yield f"how long the next start takes {ahead} is not known: a part of it was never measured"
             return
         took = f"{duration(lead.spread.p50_s)}, 9 of 10 within {duration(lead.spread.p90_s)}"
         until = "decisions go by it until they have seen starts of their own"
-        yield f"the next start takes {took}, {ahead}: {_origin(lead)}; {until}"
+        few = lead.spread.samples < LEAST_SAMPLES
+        least = FEW if few else "while replicas start, by nothing shorter than before or than the policy's guess"
+        yield f"the next start takes {took}, {ahead}: {_origin(lead)}; {until}; {least}"
 
     def _take(self, pool: str, here: dict[str, _Here]) -> None:
         before, self._pools[pool] = self._pools.get(pool, {}), here
@@ -88,16 +155,16 @@ class PoolLeads:
             self._settle(workload)
 
     def _settle(self, workload: str) -> None:
-        told_s, there = self.lead_s(workload), [here[workload] for here in self._pools.values() if workload in here]
+        told, there = self.next_start(workload), [here[workload] for here in self._pools.values() if workload in here]
         if not there:
             self._found.pop(workload, None)
         else:
             started, warm = self._started(workload), any(each.warm for each in there)
-            basis = (started, slots_s := _slowest(there), warm)
-            if self._found.get(workload, (None,))[0] != basis:
+            before, slots_s = self._found.get(workload), _slowest(there)
+            if before is None or (before.started, before.slots_s, before.warm) != (started, slots_s, warm):
                 lead = None if started is None else lead_ahead(started, slots_s, warm=warm)
-                self._found[workload] = (basis, lead)
-        if self.lead_s(workload) != told_s:
+                self._found[workload] = _Found(started, slots_s, warm, lead)
+        if self.next_start(workload) != told:
             self._moved(workload)
 
 

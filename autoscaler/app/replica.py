@@ -38,7 +38,7 @@ from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.known import Known
 from autoscaler.app.outside import Outside
 from autoscaler.app.pool_demand import Demands, model_of
-from autoscaler.app.pool_leads import PoolLeads
+from autoscaler.app.pool_leads import NextStart, PoolLeads
 from autoscaler.app.pool_side import PoolSide
 from autoscaler.app.publishing import Publisher
 from autoscaler.app.room import Room
@@ -105,7 +105,7 @@ class Live:
         choices = Choices(settings.default_mode, gpu_resources, settings.gateways)
         self._workloads = Workloads(
             cluster=self._cluster, driver=self._runtime, pages=self._signals, clock=clock, choices=choices, news=news,
-            guard=self._guard, lead_s=self._lead_s,
+            guard=self._guard, lead=self._next_start,
         )  # fmt: skip
         self._warmups = WarmUps(
             cluster=self._cluster, clock=clock, store=ConfigMapStore(api, settings.namespace, WARM_UPS, may_write),
@@ -158,8 +158,8 @@ class Live:
         claim = self._workloads.driven.get(workload)
         return "" if claim is None else model_of(self._cluster, claim)
 
-    def _lead_s(self, workload: str) -> float | None:
-        return self._leads.lead_s(workload)
+    def _next_start(self, workload: str) -> NextStart | None:
+        return self._leads.next_start(workload)
 
     def _serves(self, pod: str) -> bool:
         return self._cluster.workload_of(pod) in self._workloads.driven

@@ -51,6 +51,12 @@ class Room:
         target = self._cluster.target(claim.ref)
         return None if target is None else target.spec.replicas
 
+    def starting(self, claim: Claim) -> bool:
+        """Whether replicas are under way: pods of it that start, or fewer ready ones than are asked for."""
+        asked = self.asked(claim) or 0
+        reading = self._cluster.reading(claim.ref, asked)
+        return bool(reading.starting) or reading.ready < asked
+
     def priority_class(self, claim: Claim) -> str | None:
         """The PriorityClass of its pods, empty where they name none; None where it is not known what they are."""
         shape = self._shape(claim)

@@ -20,8 +20,8 @@ from autoscaler.api.modes import Mode
 from autoscaler.api.policy import compile_params
 from autoscaler.app.asking import Asking, Pages
 from autoscaler.app.guard import Guard
+from autoscaler.app.pool_leads import NextStart, Priors
 from autoscaler.app.room import Room
-from autoscaler.core.params import Params
 from autoscaler.core.types import Limits
 from autoscaler.ports import Clock
 from autoscaler.runtime.target import Target
@@ -72,7 +72,7 @@ class Workloads:
         choices: Choices,
         news: News,
         guard: Guard,
-        lead_s: Callable[[str], float | None] = lambda _: None,
+        lead: Callable[[str], NextStart | None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
         self._driver = driver
@@ -82,7 +82,7 @@ class Workloads:
         self._choices = choices
         self._news = news
         self._guard = guard
-        self._lead_s = lead_s
+        self._priors = Priors(lead)
         self._driven: dict[str, Claim] = {}
         self._quotas: dict[str, int | None] = {}
         """Workload -> the replicas that its namespace had room for when that was looked at last."""
@@ -226,22 +226,19 @@ class Workloads:
 
     def _aim(self, key: str, claim: Claim) -> None:
         """Tell the driver; it takes an unchanged target for what it is."""
+        params = compile_params(claim.spec)
         self._driver.put(
             Target(
                 key,
-                self._params(key, claim),
+                params,
                 self.mode(claim),
                 Limits(quota_replicas=self._quota(key, claim)),
                 tier=claim.spec.tier,
                 gpus_per_replica=self._room.gpus(claim),
                 told=claim.way is Way.SCALED_OBJECT,
+                prior_s=self._priors.settle(key, params.warmup_prior_s, partial(self._room.starting, claim)),
             )
         )
-
-    def _params(self, key: str, claim: Claim) -> Params:
-        """What the policy says; what was measured of starts stands in the place of its guess."""
-        lead_s, params = self._lead_s(key), compile_params(claim.spec)
-        return params if lead_s is None else replace(params, warmup_prior_s=lead_s)
 
     def _quota(self, key: str, claim: Claim) -> int | None:
         """What a quota leaves room for, and never less than what is asked for already.
@@ -256,6 +253,7 @@ class Workloads:
         self._quotas.pop(key, None)
         self._doubts.pop(key, None)
         self._met_in_doubt.discard(key)
+        self._priors.forget(key)
         self._within[claim.ref.namespace].discard(key)
         self._asking.forget(key)
         self._driver.remove(key)

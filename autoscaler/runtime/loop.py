@@ -7,6 +7,7 @@ delays no other, and one that raises stops no other. A crowd is looked at in sli
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.state import Table
@@ -77,15 +78,18 @@ class Loop:
         self._restore = restore
 
     def put(self, target: Target) -> None:
-        """Add a workload, or change its policy, limits or mode; either way it is stepped at once."""
-        self.table.put(target.name, target.params)
+        """Add a workload, or change its policy, limits or mode; either way it is stepped at once.
+
+        The seconds a start is reckoned to take contradict no decision: its next step goes by them.
+        """
+        self.table.put(target.name, target.in_force)
         lane = self._lanes.get(target.name)
         if lane is None:
             now_s = self._clock.monotonic()
             self._lanes[target.name] = Lane(target, due_s=now_s)
             self._agenda.plan(target.name, now_s)
         else:
-            edited = lane.target != target
+            edited = lane.target != replace(target, prior_s=lane.target.prior_s)
             lane.target = target  # words of a limit may differ where nothing else does
             if edited:
                 self.wake(target.name, Cause.EDITED)

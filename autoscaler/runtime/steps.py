@@ -91,7 +91,7 @@ class Steps:
         """Forget what the core knew of a workload that raised, and leave it alone for a while."""
         name, now_s = lane.target.name, self._clock.monotonic()
         self._table.remove(name)
-        row = self._table.put(name, lane.target.params)
+        row = self._table.put(name, lane.target.in_force)
         self._recorder.started(name, None, self._table.track(row).fit_asked_s)
         lane.known, lane.assumed = Known(), None
         lane.due_s = lane.broken_until_s = now_s + QUARANTINE_S
@@ -126,7 +126,7 @@ class Steps:
         seen = view(self._table, decision.workload)
         assert readings is not None
         assert seen is not None
-        stepped = Stepped(decision, readings, seen, arrival.cause, lane.target.params)
+        stepped = Stepped(decision, readings, seen, arrival.cause, lane.target.in_force)
         self._recorder.put(stepped)
         self._remember(lane, decision)
         self._shares.stepped(stepped)

@@ -1,6 +1,6 @@
 """A workload as the live driver knows it: what its owner asks for, and whether Headroom may act on it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoscaler.api.modes import Mode, Tier
 from autoscaler.core.params import Params
@@ -21,3 +21,11 @@ class Target:
     """GPUs that one replica holds; 0 for one without."""
     told: bool = False
     """Whether KEDA asks for the count and acts on it, so that nobody else may."""
+    prior_s: float | None = None
+    """Seconds that a start is reckoned to take until some were measured, in the place of the policy's guess; None where
+    that stands. It moves with what is measured and is nobody's edit."""
+
+    @property
+    def in_force(self) -> Params:
+        """The policy that decisions are made by."""
+        return self.params if self.prior_s is None else replace(self.params, warmup_prior_s=self.prior_s)

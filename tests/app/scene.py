@@ -19,7 +19,9 @@ from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Claim, Doubt, Obstacle, TargetRef, Way
 from autoscaler.api.modes import Mode
 from autoscaler.app.guard import Guard
+from autoscaler.app.pool_leads import NextStart
 from autoscaler.app.workloads import Choices, Workloads
+from autoscaler.core.types import ReplicaReading
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.target import Target
 from autoscaler.settings.parts import Gateway
@@ -64,6 +66,9 @@ class Followed:
 
     def target(self, ref: TargetRef) -> Object:
         return Object(Meta("chat", "prod", ref.uid), TargetSpec(2, None, self.template))
+
+    def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
+        return self.members.reading(ref, desired)
 
     def limits_of(self, namespace: str) -> tuple[list[Quota], list[Any]]:
         return self.quotas, []
@@ -127,7 +132,7 @@ class Scene:
 
     def __init__(self, default_mode: Mode = Mode.ACTIVE, **gateways: Gateway) -> None:
         self.cluster, self.driver, self.pages, self.news = Followed(), Driven(), Asked(), News()
-        self.lead_s: float | None = None
+        self.lead: NextStart | None = None
         self.workloads = Workloads(
             cluster=self.cluster,  # type: ignore[arg-type]  # the parts of it that are used
             driver=self.driver,
@@ -136,7 +141,7 @@ class Scene:
             choices=Choices(default_mode, ("nvidia.com/gpu",), MappingProxyType(gateways)),
             news=self.news,
             guard=Guard(ScaledClock(1.0)),
-            lead_s=lambda _: self.lead_s,
+            lead=lambda _: self.lead,
         )
 
     def claimed(self, made: Claim | None) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoscaler.app.pool_leads import PoolLeads
+from autoscaler.app.pool_leads import NextStart, PoolLeads
 from autoscaler.core.pool.ahead import Ahead, Started
 from autoscaler.core.pool.world import ModelDemand
 
@@ -21,7 +21,8 @@ class Scene:
         self.leads.looked(pool, demand, None if warm is None else Ahead(warm, slots_s))
 
     def lead_s(self) -> float | None:
-        return self.leads.lead_s(CHAT)
+        found = self.leads.next_start(CHAT)
+        return None if found is None else found.within_s
 
     @property
     def words(self) -> str:
@@ -49,13 +50,31 @@ def test_a_replica_of_two_slots_needs_two_warm_ones() -> None:
     assert scene.lead_s() == 70.0
 
 
-@pytest.mark.parametrize("started", [None, Started((), ())], ids=["no pod was ready yet", "none on a warm node"])
-def test_what_was_never_measured_is_left_to_the_policy_and_said(started: Started | None) -> None:
+@pytest.mark.parametrize(
+    ("started", "why"),
+    [
+        pytest.param(None, "a part of it was never measured", id="no pod was ready yet"),
+        pytest.param(Started((), ()), "a part of it was never measured", id="no start on a warm node"),
+    ],
+)
+def test_what_is_not_known_is_left_to_the_policy_and_said(started: Started | None, why: str) -> None:
     scene = Scene(started)
     scene.look(1)
     assert scene.lead_s() is None
-    assert "is not known: a part of it was never measured" in scene.words
+    assert f"with a warm slot of gpu is not known: {why}" in scene.words
     assert scene.moved == []
+
+
+def test_four_starts_are_few_and_the_fifth_is_told_though_it_took_as_long() -> None:
+    scene = Scene()
+    scene.look(1)
+    assert scene.leads.next_start(CHAT) == NextStart(70.0, few=True)
+    assert "fewer than 5 starts make no guess of a policy shorter" in scene.words
+    scene.started = Started((58.0, 60.0, 60.0, 66.0, 66.0), ())
+    scene.look(1)
+    assert scene.leads.next_start(CHAT) == NextStart(70.0, few=False)
+    assert "while replicas start, by nothing shorter than before or than the policy's guess" in scene.words
+    assert scene.moved == [CHAT, CHAT]
 
 
 def test_a_look_that_read_nothing_leaves_the_lead_as_it_was() -> None:

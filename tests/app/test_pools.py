@@ -18,7 +18,7 @@ from autoscaler.api.claims import TargetRef
 from autoscaler.api.shapes import Shape
 from autoscaler.app.guard import Guard
 from autoscaler.app.pool_demand import Demands
-from autoscaler.app.pool_leads import PoolLeads
+from autoscaler.app.pool_leads import NextStart, PoolLeads
 from autoscaler.app.pool_specs import PoolSpecs
 from autoscaler.app.pool_telling import PoolTelling
 from autoscaler.app.pools import GATHER_S, Pools
@@ -205,15 +205,15 @@ async def test_a_pool_is_filled_to_its_minimum_and_told_of_as_it_warms() -> None
 async def test_every_look_tells_what_the_next_replica_finds_until_the_pool_is_gone() -> None:
     async with keeping(warm_pool()) as scene:
         await scene.wait(1.0)
-        assert scene.leads.lead_s("serving/chat") is None, "no slot has started from nothing yet"
+        assert scene.leads.next_start("serving/chat") is None, "no slot has started from nothing yet"
         await scene.wait(180.0)
-        assert scene.leads.lead_s("serving/chat") == 65.0, "two slots are warm"
+        assert scene.leads.next_start("serving/chat") == NextStart(65.0, few=True), "two slots are warm"
         scene.seen.pools["chat"] = warm_pool(2, tiers=[])
         await scene.wait(10.0)
         assert list(scene.leads.words("serving/chat")) == [], "a pool that is not looked at says nothing"
         scene.seen.pools["chat"] = warm_pool(3)
         await scene.wait(10.0)
-        assert scene.leads.lead_s("serving/chat") == 65.0
+        assert scene.leads.next_start("serving/chat") == NextStart(65.0, few=True)
         del scene.seen.pools["chat"]
         await scene.wait(10.0)
         assert list(scene.leads.words("serving/chat")) == []

@@ -11,6 +11,7 @@ from autoscaler.adapters.kube.limits import Quota, QuotaStatus
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.claims import Block, Claim, Doubt, Obstacle, Way
 from autoscaler.api.modes import Mode, Tier
+from autoscaler.app.pool_leads import NextStart
 from autoscaler.runtime.clock import ScaledClock
 from tests.app.scene import KEY, REF, Scene, claim, pod
 
@@ -227,13 +228,33 @@ async def test_a_target_made_anew_begins_afresh() -> None:
 
 async def test_what_was_measured_of_starts_stands_in_the_place_of_the_policys_guess() -> None:
     scene = Scene()
+    scene.cluster.add(pod("a"), pod("b"))
     scene.claimed(claim(warmup_prior_s="180"))
-    assert scene.target.params.warmup_prior_s == 180.0
-    scene.lead_s = 425.0
+    assert scene.target.in_force.warmup_prior_s == 180.0
+    scene.lead = NextStart(425.0, few=False)
     scene.workloads.on_lead(KEY)
-    assert scene.target.params.warmup_prior_s == 425.0
-    scene.lead_s = None
+    assert (scene.target.prior_s, scene.target.params.warmup_prior_s) == (425.0, 180.0)
+    assert scene.target.in_force.warmup_prior_s == 425.0
+    scene.lead = None
     scene.claimed(claim(warmup_prior_s="180"))
-    assert scene.target.params.warmup_prior_s == 180.0, "unknown again"
+    assert scene.target.in_force.warmup_prior_s == 180.0, "unknown again"
     scene.workloads.on_lead("prod/other")
     assert list(scene.driver.targets) == [KEY], "of a workload that is driven no more nothing is told"
+
+
+async def test_replicas_that_start_are_reckoned_with_what_the_policy_says_until_all_are_ready() -> None:
+    scene = Scene()
+    scene.lead = NextStart(15.0, few=False)
+    scene.cluster.add(pod("a"))
+    scene.claimed(claim(warmup_prior_s="240"))
+    assert scene.target.in_force.warmup_prior_s == 240.0, "two are asked for, and one has no pod yet"
+    scene.cluster.add(pod("b", ready=False))
+    scene.workloads.on_lead(KEY)
+    assert scene.target.in_force.warmup_prior_s == 240.0
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(scene.workloads.run())
+        scene.cluster.members.note(Change("prod/b", pod("b", ready=False), pod("b")))
+        scene.workloads.on_pods(KEY)
+        await asyncio.sleep(0.1)
+        running.cancel()
+    assert scene.target.prior_s == 15.0

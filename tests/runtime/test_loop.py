@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -119,6 +120,19 @@ async def test_an_edited_policy_or_limit_is_obeyed_at_once() -> None:
     assert bench.steps() == [(0.0, "DUE"), (1.0, "EDITED"), (2.0, "EDITED")]
     assert bench.scale.patches[0] == (1.0, A, 2, 6)
     assert bench.scale.patches[1][:3] == (2.0, A, 6)
+
+
+async def test_another_word_of_how_long_starts_take_is_nobodys_edit_and_counts_from_the_next_step_on() -> None:
+    async with running(target()) as bench:
+        await bench.until(1.0)
+        bench.runtime.put(replace(target(), prior_s=425.0))
+        await bench.until(2.0)
+        bench.runtime.put(replace(target(), prior_s=15.0))
+        await bench.until(7.0)
+        bench.runtime.put(replace(target(warmup_prior_s=240.0), prior_s=15.0))
+        await bench.until(8.0)
+    assert bench.steps() == [(0.0, "DUE"), (5.0, "DUE"), (7.0, "EDITED")], "and the policy's own guess is its owner's"
+    assert [entry.params.warmup_prior_s for entry in bench.stepped()] == [None, 15.0, 15.0]
 
 
 async def test_a_workload_that_is_removed_is_left_alone_even_while_it_is_looked_at() -> None:
