@@ -13,7 +13,7 @@ from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.scope import Scope
 from autoscaler.api.claims import TargetRef
 from autoscaler.api.modes import Mode
-from autoscaler.ports import Patch, RefusedError
+from autoscaler.ports import Fault, Patch, RefusedError
 from tests.kube.clients import until
 from tests.kube.fakeserver import Connection, Handler, Request, answer, hang, status
 from tests.kube.test_cluster import ASKS, DEPLOYMENTS, FREEZES, HPAS, SCOPE, Scene, following, scaled_to
@@ -202,14 +202,15 @@ async def test_who_else_scales_is_asked_for_once_in_a_while_in_however_many_name
         assert hpa_lists(scene)[before:] == [HPAS]
 
 
+@pytest.mark.parametrize("odd", [{}, {"minReplicas": "x"}], ids=["readable", "not readable"])
 async def test_where_hpas_fill_more_than_a_page_only_those_beside_the_target_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
+    odd: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autoscaler.adapters.kube.recheck.PAGE", 0)
     async with followed() as scene:
-        scene.server.put("others", path=HPAS, metadata={"namespace": "team"}, spec=aims_at("chat"))
+        scene.server.put("others", path=HPAS, metadata={"namespace": "team"}, spec=aims_at("chat") | odd)
         (informer,) = scene.cluster._followed.hpas
-        await until(lambda: informer.items and informer.staleness_s() > QUIET_S)
+        await until(lambda: (informer.items or informer.unread) and informer.staleness_s() > QUIET_S)
         unseen(scene, HPAS, "prod/other-hand", spec=aims_at("chat"))
         before = len(hpa_lists(scene))
         with pytest.raises(RefusedError, match="who else scales prod/chat is not as its watch showed it"):
@@ -224,6 +225,39 @@ async def test_where_only_some_namespaces_are_followed_their_own_hpas_are_asked_
         with pytest.raises(RefusedError, match="who else scales prod/chat is not as its watch showed it"):
             await scene.scale.patch("prod/chat", 2, 4)
         assert set(hpa_lists(scene)[before:]) == {OWN_HPAS}
+
+
+async def test_an_hpa_that_no_watch_has_shown_and_that_cannot_be_read_takes_nothing_away() -> None:
+    async with followed() as scene:
+        (claim,) = scene.cluster.claims
+        unseen(scene, HPAS, "prod/odd", spec=aims_at("chat") | {"minReplicas": "x"})
+        held = asyncio.Event()
+
+        async def late(request: Request, connection: Connection) -> None:
+            if "limit" in request.query:
+                await held.wait()
+            await scene.server.honest(request, connection)
+
+        scene.server.always = Answers(scene, **{HPAS: late})
+        assert await scene.scale.patch("prod/chat", 2, 4) is Patch.APPLIED
+        with pytest.raises(RefusedError, match="who else scales prod/chat is not as its watch showed it") as refused:
+            await scene.scale.patch("prod/chat", 4, 2)
+        assert refused.value.fault is Fault.OUTDATED
+        held.set()
+        await until(lambda: (doubt := scene.cluster.doubt(claim)) and "prod/odd cannot be read" in doubt.cause)
+
+
+async def test_an_hpa_elsewhere_that_cannot_be_read_is_read_anew_once_and_keeps_nobody_from_shrinking() -> None:
+    async with followed() as scene:
+        (claim,) = scene.cluster.claims
+        unseen(scene, HPAS, "team/odd", spec=aims_at("chat") | {"minReplicas": "x"})
+        await scene.cluster.recheck(claim, grows=False)
+        (informer,) = scene.cluster._followed.hpas
+        await until(lambda: informer.unread and informer.staleness_s() > QUIET_S)
+        listed = asked(scene, HPAS)
+        for _ in range(3):
+            await scene.cluster.recheck(claim, grows=False)
+        assert asked(scene, HPAS) == listed + 1
 
 
 async def test_while_only_rivals_cannot_be_seen_growth_goes_on_and_nothing_is_taken_away(

@@ -61,7 +61,7 @@ class Recheck:
 
     async def look(self, claim: Claim, *, grows: bool) -> None:
         """Return when nothing speaks against a patch. Raises RefusedError; what was seen to differ is listed anew."""
-        questions = (self._freeze(), self._source(claim), self._rivals(claim.ref))
+        questions = (self._freeze(), self._source(claim), self._rivals(claim.ref, grows))
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(self._asked(question, claim), name="recheck") for question in questions]
         *own, rivals = [each.result() for each in asked]
@@ -111,15 +111,19 @@ class Recheck:
                 if [_said(one) for one in page.objects] != [_said(held)]:
                     self._differs(informer, f"{path.rpartition('/')[2]} {key}")
 
-    async def _rivals(self, target: TargetRef) -> None:
+    async def _rivals(self, target: TargetRef, grows: bool) -> None:
         """Look for an HPA that no watch has shown. KEDA makes one for every ScaledObject, within seconds.
+
+        One beside the target that cannot be read may be on it: growth goes on, and nothing is taken away, here until
+        the watch has told of it and by `Followed.doubt` from then on.
 
         All that an informer follows is asked for at once: of a crowd in many namespaces a list for each would go ahead
         of the patches. It costs a list of a page at most (500 HPAs: 2 MB, 3 ms to read) every ten seconds. Where more
         are held, which are seldom all quiet, each namespace that is patched is asked for by itself.
         """
         for informer in within(target.namespace, self._followed.hpas):
-            path = informer.path if len(informer.items) <= PAGE else _path_within(target.namespace, informer)
+            held = len(informer.items) + len(informer.unread)
+            path = informer.path if held <= PAGE else _path_within(target.namespace, informer)
             async with self._asking_hpas[path]:
                 now_s = self._clock.monotonic()
                 known_s = self._all_known_s.get(path, float("-inf"))
@@ -127,12 +131,14 @@ class Recheck:
                     continue
                 page = await self._page(Resource(path, Hpa))
                 unknown = [one for one in page.objects if _new(one, informer)]
-                if unknown:
-                    self._relist(informer, *within(target.namespace, self._followed.scaled_objects))
-                if any(_scales(one, target) for one in unknown):
-                    self._differs(informer, f"who else scales {target.workload}")
-                if not unknown:
+                unread = [one.key for one in page.unread if one.key not in informer.unread]
+                if not unknown and not unread:
                     self._all_known_s[path] = now_s
+                    continue
+                self._relist(informer, *within(target.namespace, self._followed.scaled_objects))
+                hidden = not grows and any(key.startswith(f"{target.namespace}/") for key in unread)
+                if hidden or any(_scales(one, target) for one in unknown):
+                    self._differs(informer, f"who else scales {target.workload}")
 
     async def _page(self, resource: Resource[T]) -> Page[T]:
         """A list, even of one object: who may list a resource need not be allowed to get."""
