@@ -139,7 +139,7 @@ class PoolLeads:
         ahead = f"with a warm slot of {pools}" if found.warm else f"without a warm slot of {pools}"
         lead = found.lead
         if lead is None:
-            yield f"how long the next start takes {ahead} is not known: a part of it was never measured"
+            yield f"how long the next start takes {ahead} is not known: {_unknown(found)}"
             return
         took = f"{duration(lead.spread.p50_s)}, 9 of 10 within {duration(lead.spread.p90_s)}"
         until = "decisions go by it until they have seen starts of their own"
@@ -173,6 +173,13 @@ def _slowest(there: Collection[_Here]) -> Seconds:
     if not all(each.slots_s for each in there):
         return ()
     return max((each.slots_s for each in there), key=lambda slots_s: spread(slots_s).p90_s)
+
+
+def _unknown(found: _Found) -> str:
+    """Why there is no lead. Which start a workload's is alike is known of its newest ready pod, and not kept."""
+    if found.started is None:
+        return "since this controller began it saw no ready pod of it, which would say what its starts are alike"
+    return "of a part of it no measured start is known"
 
 
 def _origin(lead: Lead) -> str:

@@ -53,8 +53,8 @@ def test_a_replica_of_two_slots_needs_two_warm_ones() -> None:
 @pytest.mark.parametrize(
     ("started", "why"),
     [
-        pytest.param(None, "a part of it was never measured", id="no pod was ready yet"),
-        pytest.param(Started((), ()), "a part of it was never measured", id="no start on a warm node"),
+        pytest.param(None, "since this controller began it saw no ready pod of it", id="at zero after a hand-over"),
+        pytest.param(Started((), ()), "of a part of it no measured start is known", id="no start on a warm node"),
     ],
 )
 def test_what_is_not_known_is_left_to_the_policy_and_said(started: Started | None, why: str) -> None:

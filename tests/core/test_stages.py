@@ -223,22 +223,26 @@ def test_after_a_restart_pods_that_were_measured_before_are_not_measured_again()
 
 
 BAD = {
-    "of another version": {"version": 2, "dropped": 0, "kinds": []},
-    "without a version": {},
-    "without its parts": {"version": 1},
-    "with a stage nobody knows": {
+    "of a version whose kinds were named otherwise": {
         "version": 1, "dropped": 0,
+        "kinds": [{"model": "m", "shape": "s", "node_is_new": True, "image_was_present": True, "newest_s": 1.0,
+                   "total": [1.0], "stages": {}}],
+    },
+    "without a version": {},
+    "without its parts": {"version": 2},
+    "with a stage nobody knows": {
+        "version": 2, "dropped": 0,
         "kinds": [{"model": "m", "shape": "s", "node_is_new": True, "image_was_present": True, "newest_s": 1.0,
                    "total": [1.0], "stages": {"thinking": [1.0]}}],
     },
     "with a kind that nobody started": {
-        "version": 1, "dropped": 0,
+        "version": 2, "dropped": 0,
         "kinds": [{"model": "m", "shape": "s", "node_is_new": True, "image_was_present": True, "newest_s": 1.0,
                    "total": [], "stages": {}}],
     },
-    "of another shape": {"version": 1, "dropped": 0, "kinds": [7]},
+    "of another shape": {"version": 2, "dropped": 0, "kinds": [7]},
     "with words for numbers": {
-        "version": 1, "dropped": 0,
+        "version": 2, "dropped": 0,
         "kinds": [{"model": "m", "shape": "s", "node_is_new": True, "image_was_present": True, "newest_s": 1.0,
                    "total": ["soon"], "stages": {}}],
     },

@@ -15,7 +15,8 @@ from typing import Any, Final
 from autoscaler.core.capacity.podtimes import LONGEST_S, Kind, PodTimes, Stage, durations, under_way, usable
 from autoscaler.core.spread import Spread, spread
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Raised when a key changes its meaning or goes: in the first, the model of a kind was its image alone."""
 
 KEEP: Final = 32
 """Samples kept of each stage, as of whole warm-ups: enough for a 90th percentile, few enough to follow a change."""
