@@ -79,6 +79,8 @@ class _Here:
     """What one pool has for a workload."""
 
     warm: bool
+    slots: int
+    """Slots that one replica holds."""
     slots_s: Seconds
 
 
@@ -108,7 +110,7 @@ class PoolLeads:
         if demand is None or ahead is None:
             return
         here = {
-            each.workload: _Here(ahead.warm >= each.slots_per_replica, ahead.slots_s)
+            each.workload: _Here(ahead.warm >= each.slots_per_replica, each.slots_per_replica, ahead.slots_s)
             for each in demand
             if not each.uses_claims
         }
@@ -136,7 +138,9 @@ class PoolLeads:
         if found is None:
             return
         pools = ", ".join(sorted(pool for pool, here in self._pools.items() if workload in here))
-        ahead = f"with a warm slot of {pools}" if found.warm else f"without a warm slot of {pools}"
+        slots = max(here[workload].slots for here in self._pools.values() if workload in here)
+        room = f"a warm slot of {pools}" if slots == 1 else f"{slots} warm slots of {pools} on one node"
+        ahead = f"with {room}" if found.warm else f"without {room}"
         lead = found.lead
         if lead is None:
             yield f"how long the next start takes {ahead} is not known: {_unknown(found)}"

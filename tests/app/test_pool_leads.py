@@ -42,10 +42,11 @@ def test_a_warm_slot_shortens_the_lead_and_its_end_is_told_once() -> None:
     assert scene.moved == [CHAT, CHAT]
 
 
-def test_a_replica_of_two_slots_needs_two_warm_ones() -> None:
+def test_a_replica_of_two_slots_needs_two_warm_ones_on_one_node() -> None:
     scene = Scene()
     scene.look(1, per=2)
     assert scene.lead_s() == 480.0
+    assert "without 2 warm slots of gpu on one node" in scene.words
     scene.look(2, per=2)
     assert scene.lead_s() == 70.0
 

@@ -25,7 +25,8 @@ Seconds = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What a pool has for the next replica: its warm slots, and what starts like its next slot's took until warm."""
+    """What a pool has for the next replica: warm slots on the node that has most of them, as a pod fits on no two, and
+    what starts like its next slot's took until warm."""
 
     warm: int
     slots_s: Seconds

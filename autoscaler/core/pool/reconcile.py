@@ -64,6 +64,8 @@ class _Stock:
     """Slots that count and do not go."""
     supply: int
     warm: int
+    together: int
+    """Warm slots on the node that has most of them."""
     standing: int
     """Slots that hold GPUs or will, whether they count or not, orders included."""
     starting: int
@@ -95,7 +97,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
     told = conditions(view, state, sizing, stock.warm)
-    ahead = Ahead(stock.warm, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
+    ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets)
     if params.observe:
         return Reconciled(state, (), decision, told, ahead)
@@ -134,8 +136,9 @@ def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
     supply = int(_without(counted, early).sum()) + len(state.ordered)
     standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered)
     starting = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + len(state.ordered)
-    warm = int((counted & (slots.stage == Stage.WEIGHTS_WARM)).sum())
-    return _Stock(found, rotation, good, supply, warm, standing, starting)
+    warm = counted & (slots.stage == Stage.WEIGHTS_WARM)
+    together = int(np.bincount(slots.node[warm & (slots.node != NOWHERE)]).max(initial=0))
+    return _Stock(found, rotation, good, supply, int(warm.sum()), together, standing, starting)
 
 
 def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[tuple[int, PoolReason]]:

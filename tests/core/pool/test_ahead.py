@@ -102,3 +102,13 @@ def test_a_look_tells_what_the_next_replica_finds() -> None:
     assert found.ahead is not None
     assert (found.ahead.warm, found.ahead.slots_s) == (1, (300.0,))
     assert taken(pool(), replace(seen, slots=None)).ahead is None, "what was not read is not nothing"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "most"), [(("a", "a", "b"), 2), (("a", "b", "c"), 1), ((), 0)], ids=["two on one", "scattered", "none"]
+)
+def test_slots_count_together_where_one_pod_fits_on_them(nodes: tuple[str, ...], most: int) -> None:
+    seen = world([warm(f"p-{at}", name) for at, name in enumerate(nodes)], nodes=[node(n, units=2) for n in "abc"])
+    found = taken(pool(), seen)
+    assert found.ahead is not None
+    assert (found.decision.warm, found.ahead.warm) == (len(nodes), most)
