@@ -61,7 +61,9 @@ def story_of(seed: int, steps: int = 15) -> Story:
             story.submit(gang_of(rng, number * 10 + int(rng.integers(10)), story.now_s))
         what = rng.random()
         if what < 0.1 and story.room.backlog.waiting:
-            story.room.cancel(next(iter(story.room.backlog.waiting)), story.now_s)
+            gone = next(iter(story.room.backlog.waiting))
+            story.room.cancel(gone, story.now_s)
+            story.finished[gone] = story.now_s
         elif what < 0.2:
             at = int(rng.integers(6))
             story.look([replace(each, cordoned=each.name == f"n{at}") for each in nodes])
@@ -82,13 +84,14 @@ def cores_are_there(story: Story) -> None:
     for holding in ledger.holdings.values():
         for spot in holding.spots:
             left[spot.node] -= spot.cpu
-    assert min(left) >= 0.0
+    assert min(left, default=0.0) >= 0.0
     for reservation in ledger.reservations.values():
         for spot in reservation.spots:
             left[spot.node] -= spot.cpu
     assert ledger.estate.spare[:, 0].tolist() == left
 
 
+@example(seed=649)
 @given(seed=SEEDS)
 @law
 def test_law_books_agree_gangs_are_whole_and_nothing_is_lost(seed: int) -> None:
@@ -97,11 +100,12 @@ def test_law_books_agree_gangs_are_whole_and_nothing_is_lost(seed: int) -> None:
     assert room.contradictions() == []
     known = {*room.backlog.waiting, *room.kept_for, *room.runs.all}
     started = {each.gang for _, each in story.admitted}
-    assert started - set(story.finished) <= known | started
+    assert started - set(story.finished) <= known
     for name, run in room.runs.all.items():
         assert sum(spot.units for spot in room.ledger.holdings[name].spots) == sum(n for _, n in run.load.units)
 
 
+@example(seed=649)
 @given(seed=SEEDS)
 @law
 def test_law_who_leaves_leaves_for_one_that_starts(seed: int) -> None:
@@ -112,8 +116,8 @@ def test_law_who_leaves_leaves_for_one_that_starts(seed: int) -> None:
         begun = any(each.gang == evicted.beneficiary and when >= at_s for when, each in story.admitted)
         room = story.room
         still = evicted.beneficiary in room.kept_for or evicted.beneficiary in room.backlog.waiting
-        gone = evicted.beneficiary not in room.runs.all and not still
-        assert begun or still or gone
+        gone = story.finished.get(evicted.beneficiary, 0.0) >= at_s
+        assert begun or still or gone, evicted
 
 
 def quiet_waves(seed: int, priorities: int, *, gangs: int, waves: int, steps: int) -> Story:
@@ -153,6 +157,8 @@ def keeps_the_peace(story: Story) -> None:
 @example(seed=119, priorities=3)
 @example(seed=135, priorities=3)
 @example(seed=131, priorities=3)
+@example(seed=341, priorities=1)
+@example(seed=1211, priorities=3)
 @given(seed=SEEDS, priorities=st.integers(1, 3))
 @law
 def test_law_without_news_evictions_come_to_rest_and_no_exchange_is_undone(seed: int, priorities: int) -> None:
