@@ -6,13 +6,12 @@ planned; so nobody else starts on those nodes until it is bound whole, and nothi
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from autoscaler.adapters.kube.batch_amounts import PodAsks
 from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
 from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.adapters.kube.batch_work import Put, Work
+from autoscaler.app.batch_bound import BoundPods, Held
 from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S, Patience
 from autoscaler.core.batch.ledger import PodSeen
 from autoscaler.core.batch.moves import move
@@ -23,22 +22,13 @@ CLOCKS_S: Final = 5.0
 """The server's clock may be so far behind ours."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """What the bound pods of a gang hold on one node."""
-
-    units: int = 0
-    cpu: float = 0.0
-    memory_gib: float = 0.0
-    pods: int = 0
-
-
 class Places:
     """The places of all gangs of one room."""
 
     def __init__(self, cluster: BatchCluster, room: Room) -> None:
         self._cluster = cluster
         self._room = room
+        self._bound = BoundPods(cluster)
         self.patience = Patience()
         self._to_adopt: dict[str, None] = {}
         self._settled: dict[str, None] = {}
@@ -99,20 +89,20 @@ class Places:
     def late(self) -> dict[str, str]:
         """Gangs that have looked for their places for too long, and are not somewhere that cannot be judged now."""
         late, runs = self.patience.late(self.now_s), self._room.runs.all
-        return {name: why for name, why in late.items() if name in runs or not self._come(name)}
+        return {name: why for name, why in late.items() if name in runs or not self._bound.come(name)}
 
     def settle(self) -> None:
         """Gangs that are bound whole have found their places; pods that have run already had one."""
         seen, whole = dict[str, tuple[int, int]](), []
         for name, each in self.patience.all.items():
-            made, bound = len(self._cluster.pods.of_gang(name)), self._come(name)
+            made, bound = len(self._cluster.pods.of_gang(name)), self._bound.come(name)
             over = list(self._cluster.pods.over(name, each.since_s - CLOCKS_S if each.is_new else 0.0))
             seen[name] = (made + len(over), bound + len(over))
             if each.is_new:
-                held = sum(held.units for held in self._bound(name).values())
-                is_whole = held + sum(self._any_units(asks) for asks in over) >= self._wanted(name) > 0
+                held = sum(held.units for held in self._bound.of(name).values())
+                is_whole = held + sum(self._bound.any_units(asks) for asks in over) >= self._wanted(name) > 0
             else:
-                is_whole = name in self._room.runs.all and not self._lacks(name) and bound + len(over) > 0
+                is_whole = name in self._room.runs.all and not self._bound.lacks(name) and bound + len(over) > 0
             if is_whole:
                 whole.append(name)
         self.patience.saw(seen, self.now_s)
@@ -125,27 +115,18 @@ class Places:
     def _is_made_anew(self, name: str) -> bool:
         """Whether a gang that had found its places has a pod that is to be bound, or none at all: others will come."""
         run = self._room.runs.all.get(name)
-        return run is not None and run.leaving_s is None and (self._lacks(name) or not self._come(name))
+        return run is not None and run.leaving_s is None and (self._bound.lacks(name) or not self._bound.come(name))
 
     def is_settling(self, name: str) -> bool:
         """Whether not all pods of a gang that was let in are bound yet."""
         return name in self.patience.all
-
-    def _come(self, name: str) -> int:
-        """Pods of a gang that are bound to a node that is there, with GPUs or without."""
-        return sum(self._cluster.has_node(pod.node) for pod in self._cluster.pods.of_gang(name).values())
-
-    def _lacks(self, name: str) -> bool:
-        """Whether a pod that asks for units is bound to no node that is there; nobody places the others."""
-        pods = self._cluster.pods.of_gang(name).values()
-        return any(self._any_units(pod.asks) and not self._cluster.has_node(pod.node) for pod in pods)
 
     def pods(self, seen: Seen, is_tracked: Callable[[str], bool]) -> tuple[PodSeen, ...]:
         """All pods for the ledger; bookings follow those of gangs that were bound otherwise than planned."""
         self._parts, self._taken = seen.parts, {}
         found = list(seen.others)
         for name in [name for name in self._cluster.pods.gangs() if is_tracked(name)]:
-            bound = self._bound(name)
+            bound = self._bound.of(name)
             if name in self._room.ledger.holdings:
                 self._follow(name, bound)
             found += self._seen(name, bound)
@@ -154,11 +135,11 @@ class Places:
                 found += self._planned(name)
         return tuple(found)
 
-    def _seen(self, name: str, bound: Mapping[tuple[str, str], _Held]) -> Iterator[PodSeen]:
+    def _seen(self, name: str, bound: Mapping[tuple[str, str], Held]) -> Iterator[PodSeen]:
         """Its bound pods. What they hold beyond what was given to it counts as a stranger's: old ones are there still
         beside new ones."""
         booked, index = self._booked_at(name), self._room.ledger.estate.index
-        given = sum(booked.values()) if name in self._room.ledger.holdings else self._asked(name)
+        given = sum(booked.values()) if name in self._room.ledger.holdings else self._bound.asked(name)
         beyond = sum(held.units for held in bound.values()) - given
         for at, held in bound.items():
             strange = max(0, min(beyond, held.units - booked.get(index.get(at, -1), 0)))
@@ -176,14 +157,14 @@ class Places:
         work = self._cluster.works.get(name)
         if work is None or work.suspended:
             return
-        bound = {at: held.units for at, held in self._bound(name).items()}
-        left = self._asked(name) - sum(bound.values())
+        bound = {at: held.units for at, held in self._bound.of(name).items()}
+        left = self._bound.asked(name) - sum(bound.values())
         for put in work.put:
             at = (put.node, put.shape)
             if at not in self._parts or not 0 <= put.pod_set < len(work.sets):
                 continue
             asks = work.sets[put.pod_set].asks
-            each = self._units(asks, put.shape)
+            each = self._bound.units(asks, put.shape)
             for _ in range(min(put.pods, work.sets[put.pod_set].pods) if each else 0):
                 if bound.get(at, 0) >= each:
                     bound[at] -= each
@@ -194,17 +175,13 @@ class Places:
                 else:
                     break
 
-    def _asked(self, name: str) -> int:
-        """Units that a gang asks for, as its object says."""
-        return sum(self._any_units(each.asks) * each.pods for each in self._cluster.works[name].sets)
-
     def _unheld(self, at: tuple[str, str]) -> int:
         """Units of a node that no bound pod holds, and that were not planned for anybody in this look."""
         node, shape = at
-        held = sum(self._units(pod.asks, shape) for pod in self._cluster.pods.on_node(node))
+        held = sum(self._bound.units(pod.asks, shape) for pod in self._cluster.pods.on_node(node))
         return self._parts[at].units - held - self._taken.get(at, 0)
 
-    def _follow(self, name: str, bound: Mapping[tuple[str, str], _Held]) -> None:
+    def _follow(self, name: str, bound: Mapping[tuple[str, str], Held]) -> None:
         """Let a booking follow pods that were bound elsewhere; what is not bound stays where it was planned."""
         run = self._room.runs.all.get(name)
         if run is None or run.leaving_s is not None:
@@ -223,26 +200,6 @@ class Places:
                 spots.append(Spot(node, 0, 1, stays, cpu * stays, memory_gib * stays))
                 rest -= stays
         move(self._room, name, spots)
-
-    def _bound(self, name: str) -> dict[tuple[str, str], _Held]:
-        """What the bound pods of a gang hold, by node and shape."""
-        out: dict[tuple[str, str], _Held] = {}
-        for pod in self._cluster.pods.of_gang(name).values():
-            for shape in self._cluster.shapes_of(pod.node) if pod.node else ():
-                units = self._units(pod.asks, shape)
-                if units:
-                    held = out.setdefault((pod.node, shape), _Held())
-                    held.units += units
-                    held.cpu += pod.asks.cpu
-                    held.memory_gib += pod.asks.memory_gib
-                    held.pods += 1
-        return out
-
-    def _any_units(self, asks: PodAsks) -> int:
-        return int(sum(asks.units.get(name, 0.0) for name in self._cluster.resources))
-
-    def _units(self, asks: PodAsks, shape: str) -> int:
-        return int(asks.units.get(self._cluster.resource_of(shape), 0.0))
 
     def _booked_at(self, name: str) -> dict[int, int]:
         out: dict[int, int] = {}
@@ -272,7 +229,9 @@ class Places:
             part, at = self._parts.get((node, shape)), self._room.ledger.estate.index.get((node, shape))
             if part is None or at is None or at not in booked:
                 continue
-            others = sum(self._units(pod.asks, shape) for pod in self._cluster.pods.on_node(node) if pod.gang != name)
+            others = sum(
+                self._bound.units(pod.asks, shape) for pod in self._cluster.pods.on_node(node) if pod.gang != name
+            )
             if part.units - others > booked[at]:
                 return True
         return False
