@@ -184,7 +184,13 @@ async def _jobsets(patient: Patient) -> AsyncIterator[Finding]:
     settings, account = patient.settings, patient.account
     if settings.batch.enabled:
         user = None if account is None else f"system:serviceaccount:{settings.namespace}:{account}"
-        words, remedy = await jobsets(patient.api, user, settings.watch_namespaces)
+        try:
+            words, remedy = await jobsets(patient.api, user, settings.watch_namespaces)
+        except KubeError as error:
+            if error.status != 403:
+                raise
+            words = f"cannot be told whether those in queues are admitted: {error}"
+            remedy = "ask somebody who may create subjectaccessreviews and list mutatingadmissionpolicies"
         yield Finding("JobSet", State.OK if remedy is None else State.WARN, words, remedy)
 
 

@@ -322,6 +322,23 @@ def test_it_says_whether_jobsets_are_admitted_and_what_is_missing(
     assert (told["remedy"] is None) == (state == "ok")
 
 
+@pytest.mark.parametrize(
+    "forbidden", ["POST /apis/authorization.k8s.io/v1/subjectaccessreviews", f"GET {BINDINGS}", f"GET {POLICIES}"]
+)
+def test_whoever_may_not_see_how_it_is_with_jobsets_is_told_so_and_finds_no_fault(
+    cluster: Plane, tmp_path: Path, forbidden: str
+) -> None:
+    cluster.objects |= JOBSETS | NEW | BOUND
+    cluster.forbidden.add(forbidden)
+    path = tmp_path / "settings.yaml"
+    path.write_text("batch: {enabled: true}\nshapes: {h100: {sku: h100}}\n")
+    _, found = examined(cluster, "--config", str(path))
+    (told,) = [row for row in found if row["check"] == "JobSet"]
+    assert told["state"] == "warn"
+    assert told["words"].startswith("cannot be told whether those in queues are admitted")
+    assert forbidden.partition(" ")[2] in told["words"]
+
+
 def test_where_only_some_namespaces_are_watched_jobsets_need_only_be_changed_there(
     cluster: Plane, tmp_path: Path
 ) -> None:
