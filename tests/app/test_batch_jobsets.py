@@ -45,9 +45,9 @@ class JobSetPlant(BatchPlant):
         if holds:
             self.hold()
 
-    def hold(self) -> None:
-        """The policy is bound."""
-        meta = Meta(HOLDS, creation_timestamp=datetime.fromtimestamp(START_S - LONG_S, UTC))
+    def hold(self, **more: Any) -> None:
+        """The policy is bound, and was made long ago."""
+        meta = Meta(HOLDS, creation_timestamp=datetime.fromtimestamp(START_S - LONG_S, UTC), **more)
         self.holds.policies._cache.put(msgspec.structs.replace(POLICY, metadata=meta))
         self.holds.bindings._cache.put(Binding(meta, BindingSpec(HOLDS)))
         self.holds.policies._settle()
@@ -237,6 +237,19 @@ async def test_nothing_is_released_once_its_pods_would_not_be_held_though_its_pl
     assert set(plant.free().values()) == {8}
     plant.hold()
     plant.look(TAKES_S)
+    assert list(plant.let_in()) == ["train"]
+
+
+async def test_what_others_do_with_their_policies_and_labels_on_ours_keep_no_jobset_waiting() -> None:
+    plant = JobSetPlant(holds=False)
+    plant.hold(generation=2)
+    plant.jobset(large=(2, 8))
+    plant.look()
+    assert plant.told().detail.count("it was bound or changed a moment ago") == 1
+    await plant.cluster._clock.sleep_until(plant.cluster._clock.monotonic() + TAKES_S)
+    plant.holds.bindings._cache.put(Binding(Meta("theirs"), BindingSpec("theirs")))
+    plant.hold(generation=2, labels={"team": "infra"})
+    plant.look()
     assert list(plant.let_in()) == ["train"]
 
 

@@ -177,7 +177,16 @@ class Holds:
         made = meta.creation_timestamp
         return made is not None and meta.generation <= 1 and self._clock.now() >= made.timestamp() + LONG_S
 
-    def _heard(self, _: Change[Any]) -> None:
+    def _heard(self, change: Change[Policy] | Change[Binding]) -> None:
+        if _mine(change.old) == _mine(change.new):
+            return
         self._since_s = self._clock.monotonic()
         self._wrong = unheld(self.policies.items.values(), self.bindings.items.values())
         self._changed()
+
+
+def _mine(found: Policy | Binding | None) -> PolicySpec | BindingSpec | None:
+    """What is stated of the policy or of a binding of it; None for those of others, which delay nothing."""
+    if isinstance(found, Policy):
+        return found.spec if found.metadata.name == HOLDS else None
+    return found.spec if found is not None and found.spec.policy_name == HOLDS else None
