@@ -33,7 +33,7 @@ class BoundPods:
     def lacks(self, name: str) -> bool:
         """Whether a pod that asks for units is bound to no node that is there; nobody places the others."""
         pods = self._cluster.pods.of_gang(name).values()
-        return any(self.any_units(pod.asks) and not self._cluster.has_node(pod.node) for pod in pods)
+        return any(not self._cluster.has_node(pod.node) and self.any_units(pod.asks) for pod in pods)
 
     def of(self, name: str) -> dict[tuple[str, str], Held]:
         """What the bound pods of a gang hold, by node and shape."""
