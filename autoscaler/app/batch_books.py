@@ -173,6 +173,8 @@ class Books:
 
     def _may_start(self, work: Work, now_s: float) -> bool:
         """Whether a start may be written now; one that was refused, though nothing has changed since, is over."""
+        if work.is_held_by_notes and not self.cluster.sees_policy():
+            return False
         doubt = self.rests.start_doubt(work, now_s)
         if doubt is not None and doubt.until_s <= now_s:
             self.was_refused(work, doubt.words, now_s)

@@ -240,6 +240,24 @@ async def test_nothing_is_released_once_its_pods_would_not_be_held_though_its_pl
     assert list(plant.let_in()) == ["train"]
 
 
+async def test_while_the_policy_cannot_be_looked_at_nothing_is_released_and_nobody_loses_a_place_for_a_minute() -> None:
+    plant = JobSetPlant()
+    plant.jobset(large=(2, 8))
+    plant.look()
+    clock, policies = plant.cluster._clock, plant.holds.policies
+    policies._note(KubeError(Fault.UNAVAILABLE, "the server is busy", status=500))
+    await clock.sleep_until(clock.monotonic() + LONG_S)
+    plant.look()
+    assert (plant.due(), plant.told().state) == ([], GangState.STARTING)
+    policies._settle()
+    plant.look()
+    assert plant.due() == ["train"]
+    policies._note(KubeError(Fault.UNAVAILABLE, "the server is busy", status=500))
+    await clock.sleep_until(clock.monotonic() + LONG_S + 1.0)
+    plant.look()
+    assert (plant.due(), plant.told().reason) == ([], "UNHELD")
+
+
 async def test_what_others_do_with_their_policies_and_labels_on_ours_keep_no_jobset_waiting() -> None:
     plant = JobSetPlant(holds=False)
     plant.hold(generation=2)

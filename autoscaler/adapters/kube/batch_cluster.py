@@ -160,6 +160,10 @@ class BatchCluster:
         it is."""
         return self._holds.doubt()
 
+    def sees_policy(self) -> bool:
+        """Whether that is known as of now: nothing that rests on it is started meanwhile."""
+        return self._holds.is_seen()
+
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
         if not name:

@@ -30,7 +30,8 @@ TAKES_S: Final = 5.0
 """Until every API server goes by a policy that was made, changed or bound."""
 
 LONG_S: Final = 60.0
-"""A policy that was made and bound so long ago, and never changed, is in force, whatever clocks say."""
+"""A policy that was made and bound so long ago, and never changed, is in force, whatever clocks say. One that could not
+be read for so long is none."""
 
 
 class Expression(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -162,10 +163,14 @@ class Holds:
         """Why it is not known that pods which are made now are held to nodes; empty where they are."""
         if self._wrong:
             return self._wrong
-        if not all(self._believed(each) and not each.unread for each in (self.policies, self.bindings)):
+        if any(_is_lost(each) for each in (self.policies, self.bindings)):
             return "it cannot be read any more"
         is_known = self._clock.monotonic() >= self._since_s + TAKES_S or self._is_old()
         return "" if is_known else "it was bound or changed a moment ago"
+
+    def is_seen(self) -> bool:
+        """Whether what is held of it is the truth of now: while the server does not answer it may have gone."""
+        return all(self._believed(each) for each in (self.policies, self.bindings))
 
     def _is_old(self) -> bool:
         """Whether it was so long before anybody of us looked."""
@@ -183,6 +188,11 @@ class Holds:
         self._since_s = self._clock.monotonic()
         self._wrong = unheld(self.policies.items.values(), self.bindings.items.values())
         self._changed()
+
+
+def _is_lost(informer: Informer[Any]) -> bool:
+    """Whether something cannot be read, or not for so long that nobody waits for it."""
+    return informer.denied or not informer.synced or bool(informer.unread) or informer.cut_off_s() > LONG_S
 
 
 def _mine(found: Policy | Binding | None) -> PolicySpec | BindingSpec | None:
