@@ -1,5 +1,6 @@
 """Jobs that Kueue takes though they name no queue of it: known by its Workloads, as its controller writes them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.looptime
 KEY: Final = "job/ns/train"
 
 
-def cluster() -> BatchCluster:
+def cluster(changed: Callable[[], None] = lambda: None) -> BatchCluster:
     scope = BatchScope({"h100": Shape(sku="h100")}, ("rack",), "slots", lambda _: False)
-    return BatchCluster(cast(KubeApi, None), ScaledClock(), scope, lambda: None)
+    return BatchCluster(cast(KubeApi, None), ScaledClock(), scope, changed)
 
 
 def put_job(made: BatchCluster, uid: str = "u-1", **more: Any) -> None:
@@ -111,3 +112,18 @@ async def test_what_the_server_answers_to_a_write_of_ours_does_not_take_a_job_fr
     made._kueue[PATHS[0]]._cache.put(workload())
     made.written(replace(ours, generation=2))
     assert made.works[KEY].manager == "Kueue"
+
+
+async def test_what_kueue_writes_into_a_workload_later_wakes_nobody_until_it_is_gone() -> None:
+    """Quota reserved, admitted, pods ready: a hundred statuses of one Workload, which is Kueue's all the while."""
+    rings: list[str] = []
+    made = cluster(lambda: rings.append("changed"))
+    put_job(made)
+    made._kueue[PATHS[0]]._cache.put(workload())
+    assert made.touched() == (KEY,)
+    rings.clear()
+    for version in range(2, 102):
+        made._kueue[PATHS[0]]._cache.put(workload(version=str(version)))
+    assert (len(rings), made.touched(), made.works[KEY].manager) == (0, (), "Kueue")
+    made._kueue[PATHS[0]]._cache.drop("ns/job-train-3f4ab")
+    assert (len(rings), made.touched(), made.works[KEY].manager) == (1, (KEY,), "")

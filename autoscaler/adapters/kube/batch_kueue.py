@@ -32,7 +32,10 @@ class Claims:
         """Gang -> UIDs of the objects that were taken, each with where that stands."""
 
     def note(self, path: str, change: Change[Workload]) -> tuple[str, str, str] | None:
-        """A Workload came, changed or went; kind, namespace and name of whose it is, None for nobody's."""
+        """A Workload came, changed or went; kind, namespace and name of whose it is.
+
+        None for nobody's, and where that was known: Kueue writes its progress into a Workload again and again.
+        """
         known = change.new or change.old
         assert known is not None
         meta = known.metadata
@@ -40,13 +43,15 @@ class Claims:
         if owner is None:
             return None
         gang, claim = gang_name(owner.kind, meta.namespace, owner.name), (owner.uid, f"{path}/{change.key}")
+        claims = self._of[gang]
+        before = len(claims)
         if change.new is not None:
-            self._of[gang].add(claim)
+            claims.add(claim)
         else:
-            self._of[gang].discard(claim)
-            if not self._of[gang]:
-                del self._of[gang]
-        return owner.kind, meta.namespace, owner.name
+            claims.discard(claim)
+        if not claims:
+            del self._of[gang]
+        return None if len(claims) == before else (owner.kind, meta.namespace, owner.name)
 
     def has(self, gang: str, uid: str) -> bool:
         """Whether Kueue has taken this very object."""
