@@ -83,6 +83,8 @@ class Batch:
         self._idle = idle
         self._frozen = frozen
         self._bell = asyncio.Event()
+        self._blind_since_s: float | None = None
+        """Since which look not everything could be read; None while it can be."""
         self._books: Books | None = None
         self._tree: Tree | None = None
         self._queues_version = -1
@@ -131,6 +133,8 @@ class Batch:
         """One look; whether the next one has work at once."""
         problems = self._cluster.problems()
         if problems:
+            if self._blind_since_s is None:
+                self._blind_since_s = self._clock.now()
             await self._guard.wait(TELLING, self._tell(f"not read: {'; '.join(problems[:3])}", len(problems)))
             return False
         more = await self._guard.wait("batch admission", self._act())
@@ -156,10 +160,13 @@ class Batch:
     def _decide(self) -> bool:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()
         names, before = self._cluster.touched(), self._books
+        blind_since_s, self._blind_since_s = self._blind_since_s, None
         self._take_queues(now_s)
         books = self._books
         if books is None:
             return False
+        if blind_since_s is not None and books is before:
+            books.unseen(blind_since_s, now_s)
         books.acts = self._idles() is None
         books.take_in(names if books is before else (), now_s)  # books that are begun anew know all
         if self._frozen() is not None:

@@ -109,6 +109,12 @@ class Books:
         self.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in self.cluster.works})
         self.notes.update({name: note for name, note in old.notes.items() if name in self.rests.all})
 
+    def unseen(self, since_s: float, now_s: float) -> None:
+        """Nothing could be seen between two instants: nobody is judged by what did not happen meanwhile."""
+        self.places.patience.unseen(now_s)
+        self.rests.unseen(now_s)
+        self.room.runs.unseen(now_s - since_s)
+
     def take_in(self, names: Sequence[str], now_s: float) -> None:
         """Take in what changed: the work of these names, nodes, pods."""
         self.places.now_s = now_s

@@ -72,6 +72,11 @@ class Patience:
             if each.since_s >= first_s - TOGETHER_S:
                 each.moved_s = now_s
 
+    def unseen(self, now_s: float) -> None:
+        """Nothing could be seen until now: what moved is not known, and who moves it may have been cut off."""
+        for each in self.all.values():
+            each.moved_s = now_s
+
     def late(self, now_s: float) -> dict[str, str]:
         """Gangs that have looked for their places for too long, each with what took it."""
         late = {}

@@ -4,7 +4,7 @@ Enters: refusals, silences, instants. Leaves: until when a gang rests, and wheth
 now. It neither writes nor decides who starts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_work import Work
@@ -81,6 +81,10 @@ class Rests:
             return doubt
         del self._doubts[work.name]
         return doubt if doubt.version else None
+
+    def unseen(self, now_s: float) -> None:
+        """Nothing could be seen until now: the next versions of objects may be there, and are waited for anew."""
+        self._doubts = {name: replace(doubt, until_s=now_s + RETRY_S) for name, doubt in self._doubts.items()}
 
     def not_stopped(self, work: Work, now_s: float) -> bool:
         """The object would not take a stop, or nobody answered: this version is asked again a while later.

@@ -115,6 +115,12 @@ class Runs:
         run.leaving_s = now_s
         self.all[run.name] = run
 
+    def unseen(self, lasted_s: float) -> None:
+        """For so long nobody could see who had left: it does not count for how long gangs have been leaving."""
+        for run in self.all.values():
+            if run.leaving_s is not None:
+                run.leaving_s += lasted_s
+
     def end(self, name: str) -> Running | None:
         """A gang holds nothing any more."""
         run = self.all.pop(name, None)

@@ -1,0 +1,92 @@
+"""Spells in which nothing can be read: nobody is stopped, given up or refused for what was not seen meanwhile."""
+
+import pytest
+
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.app.batch import EVERY_S, TELL_S
+from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S
+from autoscaler.app.batch_rests import RETRY_S
+from tests.app.test_batch_acting import Scene, refusing
+
+pytestmark = pytest.mark.looptime
+
+
+async def blind(scene: Scene, looks: int) -> None:
+    """The API server does not answer for so many looks, and does when this returns."""
+    scene.cluster.problems = lambda: ("GET /api/v1/pods: no answer",)  # type: ignore[method-assign]
+    for _ in range(looks):
+        await scene.look(EVERY_S)
+    scene.cluster.problems = lambda: ()  # type: ignore[method-assign]
+
+
+async def settling() -> Scene:
+    """Two gangs of two pods were let in; of the first one a pod is bound."""
+    scene = Scene(4)
+    for name in ("half", "none"):
+        scene.plant.job(name, pods=2)
+    await scene.look()
+    assert scene.jobs() == ["start half", "start none"]
+    scene.plant.pod("half-0", scene.plant.work("half").put[0].node, job="half")
+    await scene.look(2.0)
+    return scene
+
+
+async def test_gangs_whose_pods_nobody_could_make_or_see_have_as_long_again_and_no_longer() -> None:
+    """The Job controller and the scheduler are cut off as we are: the API server is upgraded for 40 s."""
+    scene = await settling()
+    await blind(scene, 8)
+    await scene.look(EVERY_S)
+    await scene.look(START_WITHIN_S - 1.0)
+    assert scene.jobs() == ["start half", "start none"]
+    await scene.look(1.0)
+    assert scene.jobs() == ["start half", "start none", "stop half", "stop none"]
+
+
+async def test_a_server_that_goes_and_comes_again_and_again_keeps_no_gang_beyond_the_longest_time() -> None:
+    scene = await settling()
+    for at in range(int(START_MOST_S / (4 * EVERY_S)) - 1):
+        await blind(scene, 3)
+        await scene.look(EVERY_S)
+        assert scene.jobs() == ["start half", "start none"], at
+    for _ in range(2):
+        await blind(scene, 3)
+        await scene.look(EVERY_S)
+    assert scene.jobs() == ["start half", "start none", "stop half", "stop none"]
+
+
+async def test_nobody_else_has_to_leave_because_nobody_could_see_that_the_first_one_was_leaving() -> None:
+    scene = Scene(2)
+    scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    for name in ("low-a", "low-b"):
+        scene.plant.job(name)
+    await scene.look()
+    scene.bind("low-a")
+    scene.bind("low-b")
+    await scene.look(TELL_S)
+    scene.plant.job("urgent")
+    template = scene.plant._objects["job/urgent"]["spec"]["template"]
+    scene.plant.edit("urgent", template={"spec": {**template["spec"], "priorityClassName": "high"}})
+    for _ in range(3):
+        await scene.look(TELL_S)
+    wrote = ["start low-a", "start low-b", "stop low-a"]
+    assert scene.jobs() == wrote
+    await blind(scene, 30)
+    await scene.look(TELL_S)
+    assert scene.jobs() == wrote, "its pod ends as soon as its node hears of it"
+    await scene.look(120.0)
+    assert scene.jobs() == [*wrote, "stop low-b"], "in plain sight it is given up after two minutes"
+
+
+async def test_a_start_that_met_another_version_waits_until_that_version_could_be_seen() -> None:
+    scene = Scene(1)
+    scene.plant.job("train")
+    tried = refusing(scene, "start", status=422)
+    await scene.look()
+    await blind(scene, 4)
+    await scene.look(RETRY_S / 2)
+    assert (tried, scene.batch._counts.write_failures) == (["start train"], 0)
+    scene.server.hear = lambda _: None
+    scene.plant.edit("train", backoffLimit=1)
+    await scene.look(0.5)
+    assert scene.jobs() == ["start train"]
