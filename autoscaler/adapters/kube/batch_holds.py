@@ -14,6 +14,7 @@ import msgspec
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.scaling import Selector
 from autoscaler.ports import Clock
 
 HOLDS: Final = "headroom-places"
@@ -32,21 +33,6 @@ TAKES_S: Final = 5.0
 LONG_S: Final = 60.0
 """A policy that was made and bound so long ago, and never changed, is in force, whatever clocks say. One that could not
 be read for so long is none."""
-
-
-class Expression(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One that is named in a requirement of labels."""
-
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
-class Selector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Labels that objects must have; the default selects all."""
-
-    match_labels: dict[str, str] = {}
-    match_expressions: tuple[Expression, ...] = ()
 
 
 class Rule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
