@@ -1,5 +1,6 @@
 """Jobs out of Prometheus' answers: what is not known is never zero, and what is zero is known."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 
 from autoscaler.adapters.prometheus.answers import Trouble
 from autoscaler.adapters.prometheus.archive import Loss
-from autoscaler.adapters.prometheus.jobs import HELD, OF_JOBS, OF_PODS, PENDING, job_questions
+from autoscaler.adapters.prometheus.jobs import HELD, OF_JOBS, OF_PODS, OWNERS, PENDING, job_questions
 from autoscaler.preflight.gpu_jobs import JobHistory, recorded_jobs
 from autoscaler.preflight.history import Missing, Spread
-from tests.preflight.job_answers import DAY, answers, window
+from autoscaler.preflight.job_study import queue_study
+from tests.preflight.builders import value
+from tests.preflight.job_answers import DAY, DAY_S, answers, window
 from tests.prometheus.past import archive, past
 
 NAN = float("nan")
@@ -126,3 +129,31 @@ async def test_three_questions_are_asked_and_kept_whatever_the_number_of_namespa
     assert isinstance(found, tuple)
     assert (found[0].held == 4.0).all()
     assert all(int(form["end"]) <= window(14).end_s for form in fake.asked), "nothing is asked of the future"
+
+
+async def test_nights_without_jobs_are_known_where_nothing_but_the_collectors_of_pods_and_jobs_is_kept(
+    tmp_path: Path,
+) -> None:
+    """8 GPUs for 8 h of each of 7 days, and no pod of any Job in between: half of the time none are held."""
+
+    def held(t_s: np.ndarray) -> Any:
+        return np.where(t_s % DAY_S < DAY_S // 3, 8.0, NAN)
+
+    def looked(t_s: np.ndarray) -> Any:
+        kept = {OWNERS: np.full(t_s.size, 90.0), f'{OWNERS}{{owner_kind="Job"}}': held(t_s)}
+        counted = [kept.get(one, np.full(t_s.size, NAN)) for one in re.findall(r"count\(([^)]+)\)", query)]
+        seen = ({"headroom_signal": "seen"}, np.fmax.reduce(counted))
+        return [seen, ({"headroom_signal": "held", "namespace": "lab"}, held(t_s))]
+
+    asked = job_questions(window(7))
+    query = next(one.query for one in asked if one.name == "held")
+    async with past() as fake:
+        fake.ranges["headroom_signal"] = looked
+        fake.ranges["count by(__name__)"] = lambda t_s: [({"__name__": name}, np.ones(t_s.size)) for name in OF_PODS]
+        async with archive(fake.url, tmp_path) as parts:
+            await parts.fetch(asked, lambda _done, _parts: None)
+            found = recorded_jobs({one.name: (one, parts.past(one)) for one in asked})
+    assert isinstance(found, tuple)
+    told = queue_study(found[0])
+    assert (value(told.usual), value(told.high)) == (0.0, 8.0)
+    assert np.isfinite(found[0].held).all()

@@ -62,7 +62,6 @@ def others() -> Iterator[Row]:
     job = {"namespace": "team", "job_name": "counts"}
     yield "kube_job_status_start_time", job, values(0, MINUTES, 10)
     yield "kube_job_status_completion_time", job, values(0, MINUTES, 4000)
-    yield "kube_namespace_created", {"namespace": "lab"}, values(0, MINUTES)
 
 
 def written(labels: dict[str, str]) -> str:
@@ -74,9 +73,10 @@ def told(at_s: int, name: str, *rows: tuple[dict[str, str], float]) -> dict[str,
     return {"expr": QUESTIONS[name].query, "eval_time": f"{at_s}s", "exp_samples": samples}
 
 
-def held_at(at_s: int, *rows: tuple[str, str, float]) -> dict[str, Any]:
+def held_at(at_s: int, owned: int, *rows: tuple[str, str, float]) -> dict[str, Any]:
+    """With how many series of pods' owners there are, which says that kube-state-metrics was read."""
     gpus = [({"namespace": space, SIGNAL: signal}, value) for signal, space, value in rows]
-    return told(at_s, "held", *gpus, ({SIGNAL: SEEN}, 1))
+    return told(at_s, "held", *gpus, *([({SIGNAL: SEEN}, owned)] if owned else []))
 
 
 def ended() -> Iterator[dict[str, Any]]:
@@ -95,11 +95,21 @@ def test_gpus_are_counted_once_by_phase_and_a_job_in_the_piece_in_which_it_compl
     rows = [name for name, labels, _ in (*train(), *others()) if labels.get("phase", "Running") == "Running"]
     names = Counter(name for name in rows if name in (*OF_PODS, *OF_JOBS))
     checks = [
-        held_at(300, waits), held_at(3000, (HELD, "lab", 16), waits), held_at(7000, waits), *ended(),
+        held_at(300, 3, waits), held_at(3000, 7, (HELD, "lab", 16), waits), held_at(7000, 7, waits), *ended(),
         told(7000, "names", *(({"__name__": name}, count) for name, count in names.items())),
     ]  # fmt: skip
+    judged(tmp_path / "jobs.yaml", series, checks)
+
+
+def test_a_night_without_a_pod_of_a_job_was_looked_at_and_an_outage_was_not(tmp_path: Path) -> None:
+    """Of two collectors, those of pods and jobs; all of it ends after two hours."""
+    own = {"namespace": "team", "pod": "serves-0", "owner_kind": "ReplicaSet", "owner_name": "serves"}
+    series = [{"series": f"kube_pod_owner{written(own)}", "values": values(0, 120)}]
+    judged(tmp_path / "night.yaml", series, [held_at(300, 1), held_at(7000, 1), held_at(9000, 0)])
+
+
+def judged(file: Path, series: list[dict[str, str]], checks: list[dict[str, Any]]) -> None:
     test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
-    file = tmp_path / "jobs.yaml"
     file.write_text(json.dumps({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
     done = subprocess.run(["promtool", "test", "rules", file], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

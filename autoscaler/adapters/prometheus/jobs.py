@@ -63,9 +63,12 @@ def _gpus(signal: str, phase: str) -> str:
 
 
 def _seen() -> str:
-    """Whether kube-state-metrics was read: a namespace without GPU Jobs has no series, and neither has an outage."""
-    there = f"count(kube_namespace_created) or count(kube_node_info) or count({_owned()})"
-    return f'label_replace({there},"{SIGNAL}","{SEEN}","","")'
+    """Whether pods were told of at all: a night without Jobs has no series of theirs, and neither has an outage.
+
+    It is counted over pods of all owners, in as many series as each phase above is looked for; collectors beside those
+    of pods and jobs may not be kept.
+    """
+    return f'label_replace(count({OWNERS}),"{SIGNAL}","{SEEN}","","")'
 
 
 def _ended(window: Window) -> Question:
