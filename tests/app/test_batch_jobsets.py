@@ -2,26 +2,30 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pytest
 
 from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_cluster import SELDOM, _believed
 from autoscaler.adapters.kube.batch_holds import (
     HOLDS,
     LONG_S,
     TAKES_S,
     Binding,
     BindingSpec,
+    Holds,
     Matches,
     Policy,
-    Selector,
 )
 from autoscaler.adapters.kube.batch_objects import JobSet
 from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.adapters.kube.scaling import Selector
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.ports import Fault
@@ -44,14 +48,25 @@ class JobSetPlant(BatchPlant):
         self.holds = self.cluster._holds
         if holds:
             self.hold()
+        else:
+            self.read()
 
     def hold(self, **more: Any) -> None:
         """The policy is bound, and was made long ago."""
         meta = Meta(HOLDS, creation_timestamp=datetime.fromtimestamp(START_S - LONG_S, UTC), **more)
         self.holds.policies._cache.put(msgspec.structs.replace(POLICY, metadata=meta))
         self.holds.bindings._cache.put(Binding(meta, BindingSpec(HOLDS)))
+        self.read()
+
+    def read(self) -> None:
+        """Policies and bindings were listed."""
         self.holds.policies._settle()
         self.holds.bindings._settle()
+
+    def lead_anew(self) -> None:
+        """Another replica leads, that has read nothing of policies yet."""
+        clock = self.cluster._clock
+        self.holds = self.cluster._holds = Holds(cast(KubeApi, None), clock, lambda: None, _believed, SELDOM)
 
     def jobset(
         self, name: str = "train", classes: tuple[str, ...] = ("batch", "batch"), **sets: tuple[int, int]
@@ -263,12 +278,75 @@ async def test_what_others_do_with_their_policies_and_labels_on_ours_keep_no_job
     plant.hold(generation=2)
     plant.jobset(large=(2, 8))
     plant.look()
-    assert plant.told().detail.count("it was bound or changed a moment ago") == 1
+    assert (plant.let_in(), plant.told().state) == ({}, GangState.STARTING), "API servers have yet to hear of it"
     await plant.cluster._clock.sleep_until(plant.cluster._clock.monotonic() + TAKES_S)
     plant.holds.bindings._cache.put(Binding(Meta("theirs"), BindingSpec("theirs")))
     plant.hold(generation=2, labels={"team": "infra"})
     plant.look()
     assert list(plant.let_in()) == ["train"]
+
+
+@pytest.mark.parametrize("read", ["not yet", "a moment ago, and edited once"])
+async def test_a_new_leader_that_does_not_know_the_policy_yet_keeps_what_others_were_told_to_leave_for(
+    read: str,
+) -> None:
+    plant = JobSetPlant()
+    clock = plant.cluster._clock
+    lows = [f"low{at}" for at in range(4)]
+    for name in lows:
+        plant.job(name)
+    plant.look()
+    plant.start()
+    for name in lows:
+        plant.pod(f"{name}-0", plant.work(name).put[0].node, job=name)
+    plant.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    plant.jobset(classes=("high",), large=(2, 8))
+    plant.look(100.0)
+    left = plant.stop()
+    assert (len(left), list(plant.books.room.kept_for)) == (2, [NAME])
+    saved = plant.books.packed(plant.now_s)
+    plant.lead_anew()
+    if read != "not yet":
+        plant.hold(generation=2)
+    plant.begin(saved)
+    plant.look()
+    plant.gone(*(f"{name}-0" for name in left))
+    plant.look()
+    assert (plant.due(), plant.told().state) == ([], GangState.STARTING), "nor do those start who left for it"
+    plant.hold(generation=2)
+    await clock.sleep_until(clock.monotonic() + TAKES_S)
+    plant.look()
+    assert list(plant.let_in()) == ["train"]
+
+
+UNREAD: Final = {
+    "neither may be read": (403, 403, 0.0),
+    "policies may not be read": (403, 200, 0.0),
+    "bindings are broken for a minute": (200, 500, LONG_S + 1.0),
+}
+
+
+@pytest.mark.parametrize(("policies", "bindings", "after_s"), UNREAD.values(), ids=UNREAD)
+async def test_what_could_never_be_read_is_told_as_that_and_not_as_missing(
+    policies: int, bindings: int, after_s: float
+) -> None:
+    plant = JobSetPlant()
+    plant.lead_anew()
+    clock, kept = plant.cluster._clock, msgspec.structs.replace(POLICY, metadata=Meta(HOLDS))
+    for informer, status, one in (
+        (plant.holds.policies, policies, kept),
+        (plant.holds.bindings, bindings, Binding(Meta(HOLDS), BindingSpec(HOLDS))),
+    ):
+        if status == 200:
+            cast(Any, informer)._cache.put(one)
+            informer._settle()
+        else:
+            informer._note(KubeError(Fault.DENIED if status == 403 else Fault.UNAVAILABLE, "no", status=status))
+    await clock.sleep_until(clock.monotonic() + after_s)
+    plant.jobset(large=(2, 8))
+    plant.look()
+    assert plant.told().reason == "UNHELD"
+    assert "is in force, it cannot be read; apply" in plant.told().detail
 
 
 async def test_one_that_runs_stays_in_the_books_when_the_policy_goes() -> None:

@@ -135,8 +135,8 @@ class Holds:
         self._clock = clock
         self._changed = changed
         self._believed = believed
-        self._since_s = clock.monotonic()
-        """When something of it changed last."""
+        self._begun_s = self._since_s = clock.monotonic()
+        """When it was begun to follow them, and when something of them changed last."""
         self._wrong = unheld((), ())
         self.policies: Informer[Policy] = Informer(
             api, Resource(f"{ROOT}/{POLICIES}", Policy), clock, self._heard, times=times
@@ -146,17 +146,23 @@ class Holds:
         )
 
     def doubt(self) -> str:
-        """Why it is not known that pods which are made now are held to nodes; empty where they are."""
-        if self._wrong:
-            return self._wrong
-        if any(_is_lost(each) for each in (self.policies, self.bindings)):
-            return "it cannot be read any more"
-        is_known = self._clock.monotonic() >= self._since_s + TAKES_S or self._is_old()
-        return "" if is_known else "it was bound or changed a moment ago"
+        """Why pods that are made from now on are not held to nodes; empty where they are, or where that is not known
+        yet: nobody is refused for what was not read, or for what API servers have yet to hear of."""
+        is_read = self.policies.synced and self.bindings.synced
+        if self._is_lost(self.policies) or self._is_lost(self.bindings):
+            return "it cannot be read any more" if is_read else "it cannot be read"
+        return self._wrong if is_read else ""
 
     def is_seen(self) -> bool:
-        """Whether what is held of it is the truth of now: while the server does not answer it may have gone."""
-        return all(self._believed(each) for each in (self.policies, self.bindings))
+        """Whether what is held of it is the truth of now, and every API server goes by it: while the server does not
+        answer it may have gone."""
+        is_in_force = self._clock.monotonic() >= self._since_s + TAKES_S or self._is_old()
+        return is_in_force and all(self._believed(each) for each in (self.policies, self.bindings))
+
+    def _is_lost(self, informer: Informer[Any]) -> bool:
+        """Whether something cannot be read, or not for so long that nobody waits for it."""
+        silent_s = informer.cut_off_s() if informer.synced else self._clock.monotonic() - self._begun_s
+        return informer.denied or bool(informer.unread) or silent_s > LONG_S
 
     def _is_old(self) -> bool:
         """Whether it was so long before anybody of us looked."""
@@ -174,11 +180,6 @@ class Holds:
         self._since_s = self._clock.monotonic()
         self._wrong = unheld(self.policies.items.values(), self.bindings.items.values())
         self._changed()
-
-
-def _is_lost(informer: Informer[Any]) -> bool:
-    """Whether something cannot be read, or not for so long that nobody waits for it."""
-    return informer.denied or not informer.synced or bool(informer.unread) or informer.cut_off_s() > LONG_S
 
 
 def _mine(found: Policy | Binding | None) -> PolicySpec | BindingSpec | None:
