@@ -111,7 +111,7 @@ class Books:
 
     def unseen(self, since_s: float, now_s: float) -> None:
         """Nothing could be seen between two instants: nobody is judged by what did not happen meanwhile."""
-        self.places.patience.unseen(now_s)
+        self.places.unseen(since_s, now_s)
         self.rests.unseen(now_s)
         self.room.runs.unseen(now_s - since_s)
 

@@ -14,8 +14,8 @@ START_WITHIN_S: Final = 30.0
 work show something every second, and nobody holds GPUs in vain for longer."""
 
 START_MOST_S: Final = 900.0
-"""A gang is late after this whatever moves: kube-controller-manager makes 20 pods a second unless it is told otherwise,
-and so the 16,384 pods that a gang may have in 820 s."""
+"""A gang is late after so long in sight, whatever moves: kube-controller-manager makes 20 pods a second unless it is
+told otherwise, and so the 16,384 pods that a gang may have in 820 s."""
 
 TOGETHER_S: Final = 10.0
 """Gangs that were let in within this time have the same turn: controllers take them in any order."""
@@ -33,6 +33,8 @@ class Settling:
     """All of its pods are still to come; of one that was met running some may be over and gone."""
     moved_s: float
     """When something moved last that it may be waiting for."""
+    most_s: float
+    """From when on it is late whatever moves."""
     made: int = 0
     bound: int = 0
     """The most pods of it that were there, and that were bound: one made again for another is no progress."""
@@ -48,7 +50,7 @@ class Patience:
         self, name: str, now_s: float, nodes: frozenset[str] = frozenset(), *, wanders: bool, is_new: bool
     ) -> None:
         """A gang looks for its places from now on."""
-        self.all[name] = Settling(now_s, nodes, wanders, is_new, now_s)
+        self.all[name] = Settling(now_s, nodes, wanders, is_new, now_s, now_s + START_MOST_S)
 
     def began(self, name: str, now_s: float) -> None:
         """Its object says that a gang may run: before, nobody could do anything for it."""
@@ -72,10 +74,12 @@ class Patience:
             if each.since_s >= first_s - TOGETHER_S:
                 each.moved_s = now_s
 
-    def unseen(self, now_s: float) -> None:
-        """Nothing could be seen until now: what moved is not known, and who moves it may have been cut off."""
+    def unseen(self, since_s: float, now_s: float) -> None:
+        """Nothing could be seen between two instants: what moved is not known, and who moves it may have been cut
+        off."""
         for each in self.all.values():
             each.moved_s = now_s
+            each.most_s += now_s - since_s
 
     def late(self, now_s: float) -> dict[str, str]:
         """Gangs that have looked for their places for too long, each with what took it."""
@@ -83,6 +87,6 @@ class Patience:
         for name, each in self.all.items():
             if now_s >= each.moved_s + START_WITHIN_S:
                 late[name] = f"for {START_WITHIN_S:g} s none more was"
-            elif now_s >= each.since_s + START_MOST_S:
+            elif now_s >= each.most_s:
                 late[name] = f"that took longer than {START_MOST_S:g} s"
         return late

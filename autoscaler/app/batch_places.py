@@ -72,6 +72,11 @@ class Places:
         self.patience.begin(name, self.now_s, nodes, wanders=wanders, is_new=True)
         return True
 
+    def unseen(self, since_s: float, now_s: float) -> None:
+        """Nothing could be seen between two instants: nobody who looks for places is judged by that time."""
+        self.patience.unseen(since_s, now_s)
+        self._again = {name: begun_s + now_s - since_s for name, begun_s in self._again.items()}
+
     def _looking(self, name: str) -> Iterator[tuple[frozenset[str], bool]]:
         """The nodes of others that look for their places, each with whether it may be bound otherwise than planned."""
         for other, each in self.patience.all.items():

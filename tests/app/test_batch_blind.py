@@ -43,16 +43,28 @@ async def test_gangs_whose_pods_nobody_could_make_or_see_have_as_long_again_and_
     assert scene.jobs() == ["start half", "start none", "stop half", "stop none"]
 
 
-async def test_a_server_that_goes_and_comes_again_and_again_keeps_no_gang_beyond_the_longest_time() -> None:
+async def test_a_server_that_goes_and_comes_keeps_no_gang_beyond_the_longest_time_of_what_is_seen() -> None:
+    """Two seconds are seen at first, and then five of each twenty."""
     scene = await settling()
-    for at in range(int(START_MOST_S / (4 * EVERY_S)) - 1):
+    for at in range(int(START_MOST_S / EVERY_S) - 1):
         await blind(scene, 3)
         await scene.look(EVERY_S)
         assert scene.jobs() == ["start half", "start none"], at
-    for _ in range(2):
-        await blind(scene, 3)
-        await scene.look(EVERY_S)
+    await blind(scene, 3)
+    await scene.look(EVERY_S)
     assert scene.jobs() == ["start half", "start none", "stop half", "stop none"]
+
+
+async def test_one_long_spell_stops_no_gang_that_had_just_begun_to_look_for_its_places() -> None:
+    scene = await settling()
+    await blind(scene, int(2 * START_MOST_S / EVERY_S))
+    await scene.look(EVERY_S)
+    assert scene.jobs() == ["start half", "start none"]
+    put = scene.plant.work("half").put
+    scene.plant.pod("half-1", next(each.node for each in put if each.node != put[0].node), job="half")
+    scene.bind("none")
+    await scene.look(START_WITHIN_S)
+    assert scene.jobs() == ["start half", "start none"]
 
 
 async def test_nobody_else_has_to_leave_because_nobody_could_see_that_the_first_one_was_leaving() -> None:

@@ -197,6 +197,10 @@ async def test_nobody_waits_for_ever_beside_a_gang_one_of_whose_pods_finds_no_pl
     plant.look()
     plant.look(START_MOST_S - 1.0)
     assert plant.due() == []
+    plant.now_s += 2 * START_MOST_S
+    plant.books.unseen(plant.now_s - 2 * START_MOST_S, plant.now_s)
+    plant.look(0.0)
+    assert plant.due() == [], "time in which nothing could be seen does not count"
     plant.look(1.0)
     assert plant.due() == ["beside"]
 
