@@ -26,8 +26,9 @@ from autoscaler.adapters.prometheus.search import Discovered, Search
 from autoscaler.cli.progress import Meter
 from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.cli.prometheus_options import endpoint_of, search_of, window_of
+from autoscaler.ports import Fault, PortError
 from autoscaler.preflight.gpu_jobs import GpuJobs, recorded_jobs
-from autoscaler.preflight.history import Missing, WorkloadHistory
+from autoscaler.preflight.history import Gap, Missing, WorkloadHistory
 from autoscaler.preflight.recorded import recorded
 from autoscaler.runtime.clock import WallClock
 
@@ -54,7 +55,7 @@ def read_prometheus(options: PrometheusOptions, state: Path, *, jobs: bool = Fal
     """The histories of all workloads that are found or wanted, with `jobs` those of Jobs as well; `state` keeps what
     was read.
 
-    Raises InputError for options that cannot be used, PortError where Prometheus cannot be read, KeyboardInterrupt
+    Raises InputError for options that cannot be used, PortError where the workloads cannot be read, KeyboardInterrupt
     where a person cuts it, after a line that says what is kept.
     """
     endpoint, clock = endpoint_of(options), WallClock()
@@ -73,12 +74,14 @@ async def _read(
             found = await discover(history, persistence, search, window)
         archive = Archive(history, chunks, persistence)
         await _fetch(archive, *_asked(found, window))
-        batch = await _jobs(archive, search, window) if jobs else None
-    (state / _UNFINISHED).unlink(missing_ok=True)
-    chunks.forget_others()
-    notes = (*resumed, *found.notes)
+        of_jobs = Archive(history, chunks, persistence)
+        batch = await _jobs(of_jobs, search, window) if jobs else None
+    if not (isinstance(batch, Missing) and batch.gap is Gap.UNREACHABLE):  # which goes on, in the same window
+        (state / _UNFINISHED).unlink(missing_ok=True)
+        chunks.forget_others()
+    notes, kept = (*resumed, *found.notes), archive.kept + of_jobs.kept
     histories = _histories(archive, found, window)
-    return Fetched(window, len(found.subjects), histories, notes, persistence.asked, archive.kept, batch)
+    return Fetched(window, len(found.subjects), histories, notes, persistence.asked, kept, batch)
 
 
 def _asked(found: Discovered, window: Window) -> tuple[str, list[Question]]:
@@ -105,11 +108,17 @@ async def _fetch(archive: Archive, what: str, asked: Sequence[Question]) -> None
 
 
 async def _jobs(archive: Archive, search: Search, window: Window) -> GpuJobs | None:
-    """Jobs of all namespaces, or of those that are looked at; None where single workloads are."""
+    """Jobs of all namespaces, or of those that are looked at; None where single workloads are.
+
+    `Missing` where Prometheus refuses these questions or answers them no more: the workloads were read all the same.
+    """
     if search.wanted:
         return None
     asked = job_questions(window)
-    await _fetch(archive, "Jobs", asked)
+    try:
+        await _fetch(archive, "Jobs", asked)
+    except PortError as error:
+        return Missing(Gap.REFUSED if error.fault is Fault.DENIED else Gap.UNREACHABLE, str(error))
     found = recorded_jobs({one.name: (one, archive.past(one)) for one in asked})
     if isinstance(found, Missing) or not search.namespaces:
         return found

@@ -12,7 +12,7 @@ import numpy as np
 from autoscaler.core.columns import F64
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Why, Window
 from autoscaler.preflight.gpu_jobs import GpuJobs, JobHistory
-from autoscaler.preflight.history import Missing
+from autoscaler.preflight.history import Gap, Missing
 from autoscaler.preflight.spreads import answer
 from autoscaler.preflight.study import SEED
 from autoscaler.preflight.sustained import HIGH_SHARE, USUAL_SHARE, Sustained, held, held_interval
@@ -22,6 +22,10 @@ LEAST_LOOKS: Final = 10
 """Fewer instants say nothing about a twentieth of the time."""
 PODS_NEEDED: Final = "kube-state-metrics in this Prometheus, with its collector of pods"
 JOBS_NEEDED: Final = "kube-state-metrics in this Prometheus, with its collector of jobs"
+_CURES: Final = {
+    Gap.REFUSED: "a token that may ask this Prometheus for kube-state-metrics' series of all namespaces",
+    Gap.UNREACHABLE: "an answer: the same command again, with a longer --query-timeout where it was slow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Queues:
 def queues_of(jobs: GpuJobs) -> Queues:
     """The answers about every namespace, those that held the most GPUs first."""
     if isinstance(jobs, Missing):
-        return Queues(untold=CannotTell(Why.NOT_RECORDED, jobs.text, PODS_NEEDED))
+        return Queues(untold=CannotTell(Why.NOT_RECORDED, jobs.text, _CURES.get(jobs.gap, PODS_NEEDED)))
     return Queues(tuple(sorted((queue_study(one) for one in jobs), key=_largest_first)))
 
 

@@ -3,23 +3,25 @@
 import asyncio
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from autoscaler.adapters.prometheus.endpoints import Endpoint
-from autoscaler.adapters.prometheus.jobs import OF_PODS
+from autoscaler.adapters.prometheus.jobs import OF_PODS, OWNERS
+from autoscaler.adapters.prometheus.patience import Patience, Persistence
 from autoscaler.adapters.prometheus.questions import Window, settle_s
 from autoscaler.adapters.prometheus.search import OWNER_LABELS, Wanted
-from autoscaler.cli import main
+from autoscaler.cli import main, preflight_prometheus
 from autoscaler.cli.preflight_prometheus import _pinned
 from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.cli.prometheus_options import endpoint_of, search_of, window_of
 from autoscaler.errors import InputError
-from tests.prometheus.past import past
+from tests.prometheus.past import QUICK, FakePast, error, past
 
 URL = "http://127.0.0.1:9090"
 NOW_S = 1_700_000_017.0
@@ -182,22 +184,30 @@ READS = {
 }
 
 
+def serving(fake: FakePast) -> None:
+    """One engine without a break, and what kube-state-metrics tells of pods."""
+    pod = {"namespace": "team", "pod": "chat-7d4b9c6f58-x2x9q", "job": "pods"}
+    fake.series["num_requests_running"] = [{"__name__": "vllm:num_requests_running", **pod}]
+    fake.ranges = {
+        "count_over_time": lambda t_s: [({"job": "pods"}, np.full(t_s.size, 31.0))],
+        "num_requests_running{": engines,
+        '"seen"': gpus,
+        '=~"kube_job': lambda t_s: [({"__name__": one}, np.ones(t_s.size)) for one in OF_PODS],
+    }
+
+
+async def examined(fake: FakePast, out: Path, *more: str) -> Result:
+    words = ["preflight", "--prometheus", fake.url, "--from", "2023-11-01", "--to", "2023-11-04", "--step", "300"]
+    return await asyncio.to_thread(CliRunner().invoke, main.app, [*words, "--out", str(out), *more])
+
+
 @pytest.mark.parametrize(("more", "namespaces"), READS.values(), ids=READS.keys())
 async def test_a_cluster_with_gpu_jobs_becomes_a_queue_for_each_namespace_that_is_looked_at(
     tmp_path: Path, more: tuple[str, ...], namespaces: list[str] | None
 ) -> None:
     async with past() as fake:
-        pod = {"namespace": "team", "pod": "chat-7d4b9c6f58-x2x9q", "job": "pods"}
-        fake.series["num_requests_running"] = [{"__name__": "vllm:num_requests_running", **pod}]
-        fake.ranges = {
-            "count_over_time": lambda t_s: [({"job": "pods"}, np.full(t_s.size, 31.0))],
-            "num_requests_running{": engines,
-            '"seen"': gpus,
-            '=~"kube_job': lambda t_s: [({"__name__": one}, np.ones(t_s.size)) for one in OF_PODS],
-        }
-        words = ["preflight", "--prometheus", fake.url, "--from", "2023-11-01", "--to", "2023-11-04", "--step", "300"]
-        words += ["--out", str(tmp_path), *more]
-        done = await asyncio.to_thread(CliRunner().invoke, main.app, words)
+        serving(fake)
+        done = await examined(fake, tmp_path, *more)
     assert done.exit_code == 0, done.output
     batch = json.loads((tmp_path / "preflight.json").read_text())["batch"]
     assert (batch and [one["namespace"] for one in batch["queues"]]) == namespaces
@@ -205,3 +215,51 @@ async def test_a_cluster_with_gpu_jobs_becomes_a_queue_for_each_namespace_that_i
     assert drafts.count("    - shape: gpu\n") == len(namespaces or ())
     assert done.stdout.count("GPUs at once: 8 GPUs or more half of the time") == len(namespaces or ())
     assert ("How long they stay: not measured" in done.stdout) == bool(namespaces)
+
+
+def hurried(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
+    monkeypatch.setattr(preflight_prometheus, "Persistence", partial(Persistence, patience=patience))
+
+
+UNTOLD = {
+    "refused": (403, "HTTP 403: not today (needed: a token that may ask this Prometheus", False),
+    "no longer answered": (502, "the same command goes on from there (needed: an answer: the same command", True),
+}
+
+
+@pytest.mark.parametrize(("status", "why", "goes_on"), UNTOLD.values(), ids=UNTOLD.keys())
+async def test_workloads_that_were_read_are_reported_where_questions_about_jobs_end_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, why: str, goes_on: bool
+) -> None:
+    """A fifth of a second stands for the three minutes after which a server is gone."""
+    hurried(monkeypatch, Patience(attempts=9, first_wait_s=0.05, longest_wait_s=0.1, gone_s=0.2))
+    async with past() as fake:
+        serving(fake)
+        fake.fault = lambda form: error(status, "not today") if OWNERS in form.get("query", "") else None
+        done = await examined(fake, tmp_path)
+        files = [(tmp_path / name).read_text() for name in ("queues.yaml", "preflight.html")]
+        fake.fault = lambda _form: None
+        again = await examined(fake, tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "team/chat" in done.stdout
+    for text in (done.stdout, *files):
+        said = " ".join(text.replace("#", "").split())
+        assert "GPU Jobs: not measured: http" in said
+        assert why in said
+    assert ("goes on with a run that was cut" in again.stderr) == goes_on
+    assert "GPU Jobs of namespace lab" in again.stdout
+
+
+async def test_among_the_questions_about_jobs_no_lost_part_of_a_workload_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that gives up over it would take the Jobs along, and the workload's own reason."""
+    hurried(monkeypatch, QUICK)
+    async with past() as fake:
+        serving(fake)
+        fake.fault = lambda form: error(502, "gone") if "num_requests_running{" in form.get("query", "") else None
+        await examined(fake, tmp_path)
+    queries = [form["query"] for form in fake.asked if "query" in form]
+    first = next(at for at, query in enumerate(queries) if OWNERS in query)
+    assert first > 0
+    assert len(queries[first:]) == 3
