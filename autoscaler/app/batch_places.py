@@ -35,6 +35,8 @@ class Places:
         """Gangs that have found their places."""
         self._again: dict[str, float] = {}
         """Those of them whose pods are made anew and look for their places again, with since when."""
+        self._lacking: dict[str, float] = {}
+        """Those of these with a pod that is bound nowhere, since when; how long others wait is their controller's."""
         self._parts: Mapping[tuple[str, str], BatchNode] = {}
         self._taken: dict[tuple[str, str], int] = {}
         self.now_s = 0.0
@@ -60,6 +62,7 @@ class Places:
         self._to_adopt.pop(name, None)
         self._settled.pop(name, None)
         self._again.pop(name, None)
+        self._lacking.pop(name, None)
         self.patience.end(name)
 
     def enter(self, name: str, plan: tuple[Put, ...]) -> bool:
@@ -75,7 +78,8 @@ class Places:
     def unseen(self, since_s: float, now_s: float) -> None:
         """Nothing could be seen between two instants: nobody who looks for places is judged by that time."""
         self.patience.unseen(since_s, now_s)
-        self._again = {name: begun_s + now_s - since_s for name, begun_s in self._again.items()}
+        for begun in (self._again, self._lacking):
+            begun.update({name: begun_s + now_s - since_s for name, begun_s in begun.items()})
 
     def _looking(self, name: str) -> Iterator[tuple[frozenset[str], bool]]:
         """The nodes of others that look for their places, each with whether it may be bound otherwise than planned."""
@@ -94,7 +98,11 @@ class Places:
     def late(self) -> dict[str, str]:
         """Gangs that have looked for their places for too long, and are not somewhere that cannot be judged now."""
         late, runs = self.patience.late(self.now_s), self._room.runs.all
-        return {name: why for name, why in late.items() if name in runs or not self._bound.come(name)}
+        found = {name: why for name, why in late.items() if name in runs or not self._bound.come(name)}
+        for name, since_s in self._lacking.items():
+            if name in runs and self.now_s >= since_s + START_MOST_S:
+                found[name] = f"one that was made anew found no place for {START_MOST_S:g} s"
+        return found
 
     def settle(self) -> None:
         """Gangs that are bound whole have found their places; pods that have run already had one."""
@@ -116,6 +124,8 @@ class Places:
             self._settled.setdefault(name)
         anew = filter(self._is_made_anew, self._settled)
         self._again = {name: self._again.get(name, self.now_s) for name in anew}
+        lacking = filter(self._bound.lacks, self._again)
+        self._lacking = {name: self._lacking.get(name, self.now_s) for name in lacking}
 
     def _is_made_anew(self, name: str) -> bool:
         """Whether a gang that had found its places has a pod that is to be bound, or none at all: others will come."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.app.batch_patience import START_WITHIN_S
+from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S
 from tests.app.batch_plant import BatchPlant
 
 pytestmark = pytest.mark.looptime
@@ -128,6 +128,57 @@ async def test_pods_that_come_one_by_one_for_ever_are_waited_for_no_longer_than_
         assert at < 100
     assert 900.0 <= plant.now_s - begun_s <= 950.0
     assert "longer than 900 s" in plant.books.notes["job/ns/endless"].words
+
+
+def three_of_six() -> BatchPlant:
+    """A gang of three pods runs for an hour on six nodes, and then the node of its first pod takes none any more."""
+    plant = BatchPlant({f"n{at}": 8 for at in range(6)})
+    plant.job("wide", pods=3)
+    plant.look()
+    plant.start()
+    bind(plant, "wide")
+    plant.look(3_600.0)
+    plant.node(plant.work("wide").put[0].node, 8, unschedulable=True)
+    plant.gone("wide-0")
+    return plant
+
+
+async def test_a_gang_one_of_whose_pods_finds_no_place_again_is_stopped_whole_and_let_in_elsewhere() -> None:
+    plant = three_of_six()
+    broken = plant.work("wide").put[0].node
+    plant.pod("wide-3", job="wide")
+    plant.look()
+    plant.look(START_MOST_S - 1.0)
+    plant.now_s += START_MOST_S
+    plant.books.unseen(plant.now_s - START_MOST_S, plant.now_s)
+    plant.look(0.0)
+    assert (plant.stop(), plant.books.is_running("job/ns/wide")) == ([], True), "what was not seen does not count"
+    plant.look()
+    assert plant.stop() == ["wide"]
+    words = "not all of its pods were bound, and one that was made anew found no place for 900 s; it was stopped whole"
+    assert plant.books.notes["job/ns/wide"].words == words
+    plant.gone("wide-1", "wide-2", "wide-3")
+    plant.look(2 * START_WITHIN_S)
+    assert plant.start() == ["wide"]
+    bind(plant, "wide")
+    assert broken not in {put.node for put in plant.work("wide").put}
+    plant.look(2 * START_MOST_S)
+    assert (plant.stop(), plant.books.is_running("job/ns/wide")) == ([], True)
+
+
+async def test_a_gang_without_a_pod_is_its_controllers_and_one_that_comes_late_has_as_long_as_any() -> None:
+    """The Job controller waits ever longer before it makes a pod again that failed."""
+    plant = three_of_six()
+    plant.gone("wide-1", "wide-2")
+    plant.look()
+    plant.look(2 * START_MOST_S)
+    assert plant.stop() == []
+    plant.pod("wide-3", job="wide")
+    plant.look()
+    plant.look(START_MOST_S - 1.0)
+    assert plant.stop() == []
+    plant.look()
+    assert plant.stop() == ["wide"]
 
 
 @pytest.mark.parametrize("pods", ["gone", "made anew", "bound to what is gone"])
