@@ -176,7 +176,8 @@ def _prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
     print(f"Prometheus: {fetched.asked} requests, {fetched.kept} parts from a run before", file=sys.stderr)
     for note in fetched.notes:
         print(f"note: {note}", file=sys.stderr)
-    return Source(f"Prometheus {options.server}", fetched.histories, fetched.workloads, fetched.notes, fetched.jobs)
+    name, looked = f"Prometheus {options.server}", tuple(options.namespaces)
+    return Source(name, fetched.histories, fetched.workloads, fetched.notes, fetched.jobs, looked)
 
 
 def _positive(option: str, value: float | None) -> float | None:

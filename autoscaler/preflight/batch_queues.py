@@ -17,7 +17,7 @@ from autoscaler.api.crd import BATCH_QUEUE, GROUP, VERSION
 from autoscaler.core.demand.peaks import CEILING
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Window
 from autoscaler.preflight.job_study import Queues, QueueStudy
-from autoscaler.preflight.job_words import NONE_SEEN, lasted_text, untold_text
+from autoscaler.preflight.job_words import lasted_text, none_text, untold_text
 from autoscaler.preflight.manifests import comment, commented, scalar, slug
 from autoscaler.preflight.phrases import behind, lasting, value_text, window_text
 from autoscaler.preflight.sustained import DAY_S, LEAST_DAYS
@@ -47,7 +47,7 @@ def batch_queues(found: Queues | None, *, command: str) -> str:
         )
     if found.untold is not None:
         return head + comment(untold_text(found.untold))
-    return head + ("---\n".join(drafts(found)) if found.queues else comment(NONE_SEEN))
+    return head + ("---\n".join(drafts(found)) if found.queues else comment(none_text(found)))
 
 
 def drafts(found: Queues) -> list[str]:

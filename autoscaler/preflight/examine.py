@@ -32,6 +32,8 @@ class Source:
     """What a reader should know about how they were read."""
     jobs: GpuJobs | None = None
     """Jobs beside the workloads; None where they were not asked for, as of a trace."""
+    namespaces: tuple[str, ...] = ()
+    """Those that Jobs were looked at in; empty: all."""
 
 
 def examine(
@@ -54,8 +56,7 @@ def examine(
         raise InputError(f"{empty}: no workload in it; choose another source or a longer window")
     notes = tuple(note for source in sources for note in source.notes)
     names = tuple(source.name for source in sources)
-    jobs = next((source.jobs for source in sources if source.jobs is not None), None)
-    batch = None if jobs is None else queues_of(jobs)
+    batch = next((queues_of(each.jobs, each.namespaces) for each in sources if each.jobs is not None), None)
     return Findings(command, names, given, tuple(studies), cluster.finish(), notes, growth.finish(), batch)
 
 

@@ -48,17 +48,20 @@ class QueueStudy:
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """All namespaces in which a Job asked for GPUs; `untold` is why nothing is known of any."""
+    """The namespaces in which a Job asked for GPUs; `untold` is why nothing is known of any."""
 
     queues: tuple[QueueStudy, ...] = ()
     untold: CannotTell | None = None
+    namespaces: tuple[str, ...] = ()
+    """Those that were looked at; empty: all."""
 
 
-def queues_of(jobs: GpuJobs) -> Queues:
-    """The answers about every namespace, those that held the most GPUs first."""
+def queues_of(jobs: GpuJobs, namespaces: tuple[str, ...] = ()) -> Queues:
+    """The answers about every namespace, those that held the most GPUs first; `namespaces` alone were looked at."""
     if isinstance(jobs, Missing):
-        return Queues(untold=CannotTell(Why.NOT_RECORDED, jobs.text, _CURES.get(jobs.gap, PODS_NEEDED)))
-    return Queues(tuple(sorted((queue_study(one) for one in jobs), key=_largest_first)))
+        untold = CannotTell(Why.NOT_RECORDED, jobs.text, _CURES.get(jobs.gap, PODS_NEEDED))
+        return Queues(untold=untold, namespaces=namespaces)
+    return Queues(tuple(sorted((queue_study(one) for one in jobs), key=_largest_first)), namespaces=namespaces)
 
 
 def _largest_first(study: QueueStudy) -> tuple[float, str]:

@@ -11,7 +11,6 @@ from autoscaler.preflight.job_study import Queues, QueueStudy
 from autoscaler.preflight.phrases import behind, lasting, value_text
 from autoscaler.record.explain import number
 
-NONE_SEEN: Final = f"GPU Jobs: none: no pod of a Job asked for {' or '.join(RESOURCES.values())}."
 _UNSEEN: Final = "a Job that is suspended has no pods and is not in it"
 
 
@@ -23,7 +22,7 @@ def batch_lines(found: Queues, shown: int) -> list[str]:
     if found.untold is not None:
         return [untold_text(found.untold)]
     if not found.queues:
-        return [NONE_SEEN]
+        return [none_text(found)]
     lines = []
     for study in found.queues[:shown]:
         lines.append(f"GPU Jobs of namespace {study.namespace}")
@@ -41,6 +40,12 @@ def spoken(study: QueueStudy) -> tuple[tuple[str, str], ...]:
         ("What waits: " + _waiting(study), _behind(study.waiting)),
         (lasted_text(study), _behind(study.lasted[0])),
     )
+
+
+def none_text(found: Queues) -> str:
+    """That no Job asked for a GPU, as far as it was looked."""
+    where, there = (" in the namespaces that were looked at", " there") if found.namespaces else ("", "")
+    return f"GPU Jobs: none{where}: no pod of a Job{there} asked for {' or '.join(RESOURCES.values())}."
 
 
 def untold_text(refusal: CannotTell) -> str:

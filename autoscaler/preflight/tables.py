@@ -10,7 +10,7 @@ from autoscaler.preflight.answers import Answer, CannotTell
 from autoscaler.preflight.batch_queues import drafts
 from autoscaler.preflight.growth import Pools
 from autoscaler.preflight.job_study import Queues
-from autoscaler.preflight.job_words import NONE_SEEN, spoken, untold_text
+from autoscaler.preflight.job_words import none_text, spoken, untold_text
 from autoscaler.preflight.phrases import said
 from autoscaler.preflight.warm_pools import documents
 
@@ -38,7 +38,7 @@ def batch_section(found: Queues | None) -> str:
         return ""
     title = '<section aria-labelledby="batch"><h2 id="batch">Batch work</h2>'
     if found.untold is not None or not found.queues:
-        text = NONE_SEEN if found.untold is None else untold_text(found.untold)
+        text = none_text(found) if found.untold is None else untold_text(found.untold)
         return f'{title}<p class="hint">{escape(text)}</p></section>'
     parts = []
     for study in found.queues:

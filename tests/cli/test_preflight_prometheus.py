@@ -217,6 +217,18 @@ async def test_a_cluster_with_gpu_jobs_becomes_a_queue_for_each_namespace_that_i
     assert ("How long they stay: not measured" in done.stdout) == bool(namespaces)
 
 
+async def test_jobs_elsewhere_are_not_denied_where_one_namespace_is_looked_at(tmp_path: Path) -> None:
+    async with past() as fake:
+        serving(fake)
+        done = await examined(fake, tmp_path, "--namespace", "team")
+    assert done.exit_code == 0, done.output
+    files = [(tmp_path / name).read_text() for name in ("queues.yaml", "preflight.html")]
+    for text in (done.stdout, *files):
+        said = " ".join(text.replace("#", "").split())
+        assert "GPU Jobs: none in the namespaces that were looked at: no pod of a Job there asked for nvidia" in said
+    assert json.loads((tmp_path / "preflight.json").read_text())["batch"]["namespaces"] == ["team"]
+
+
 def hurried(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
     monkeypatch.setattr(preflight_prometheus, "Persistence", partial(Persistence, patience=patience))
 

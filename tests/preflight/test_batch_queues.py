@@ -138,7 +138,10 @@ NOTHING = {
     "no source of Jobs": (None, "GPU Jobs: not measured: nothing that was read tells of them (needed: --prometheus"),
     "a metric is missing": (queues_of(UNREAD), f"not measured: {UNREAD.text} (needed: kube-state-metrics in this"),
     "no Job with GPUs": (queues_of(()), "GPU Jobs: none: no pod of a Job asked for nvidia.com/gpu or amd.com/gpu."),
-}
+    "none where it was looked": (
+        queues_of((), ("team",)), "GPU Jobs: none in the namespaces that were looked at: no pod of a Job there asked",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("found", "words"), NOTHING.values(), ids=NOTHING.keys())
