@@ -310,8 +310,11 @@ class Books:
             self._around = Around(self.tree, self._shapes, nodes)
 
     def _stop_late(self, now_s: float) -> None:
-        """Gangs that were let in and found no whole place in time go, whole."""
-        for name, why in self.places.late().items():
+        """Gangs that were let in and found no whole place in time go, whole; not by a watch of pods that may hang."""
+        late = self.places.late()
+        if late and not self.cluster.hears_pods():
+            return
+        for name, why in late.items():
             if name not in self.room.runs.all:
                 if name not in self.room.ledger.holdings:
                     self.room.ledger.book(name, ())  # it was put where nothing is any more

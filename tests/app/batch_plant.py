@@ -30,6 +30,8 @@ class BatchPlant:
 
     def __init__(self, nodes: Mapping[str, int], **quota: int) -> None:
         self.now_s = START_S
+        self.hears = True
+        """Whether the watch of pods tells something all the time."""
         scope = BatchScope(SHAPES, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"))
         self._clock = ScaledClock(origin_s=START_S)
         self.cluster = BatchCluster(cast(KubeApi, None), self._clock, scope, lambda: None)
@@ -53,10 +55,16 @@ class BatchPlant:
     def look(self, after_s: float = 1.0) -> None:
         """Look and decide, a while later."""
         self.now_s += after_s
+        self.hear()
         self.books.take_in(self.cluster.touched(), self.now_s)
         self.books.decide(self.now_s)
         faults = self.books.room.contradictions()
         assert [words for words in faults if " holds " not in words] == [], "a gang that misses pods holds less"
+
+    def hear(self) -> None:
+        """The watch of pods tells something, unless it hangs."""
+        if self.hears:
+            self.cluster._pods._settle()
 
     def due(self) -> list[str]:
         """The Jobs that are to start now."""

@@ -72,6 +72,7 @@ class Scene:
     async def look(self, after_s: float = 0.0) -> None:
         """Look a while later."""
         await self.clock.sleep_until(self.clock.monotonic() + after_s)
+        self.plant.hear()
         await self.batch._look()
 
     def bind(self, name: str) -> None:

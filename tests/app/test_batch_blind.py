@@ -67,6 +67,29 @@ async def test_one_long_spell_stops_no_gang_that_had_just_begun_to_look_for_its_
     assert scene.jobs() == ["start half", "start none"]
 
 
+@pytest.mark.parametrize("bound", [True, False], ids=["its pods were bound meanwhile", "its pods never came"])
+async def test_where_the_watch_of_pods_is_silent_they_are_listed_once_before_a_gang_is_stopped_for_want_of_them(
+    bound: bool,
+) -> None:
+    scene = Scene(2)
+    scene.plant.job("train", pods=2)
+    await scene.look()
+    await scene.look(2.0)
+    pods = scene.cluster._pods
+    scene.plant.hears = False
+    await scene.look(START_WITHIN_S)
+    assert (scene.jobs(), pods._wanted.is_set()) == (["start train"], True)
+    pods._wanted.clear()
+    await scene.look(EVERY_S)
+    assert (scene.jobs(), pods._wanted.is_set()) == (["start train"], False), "a list that is on its way is waited for"
+    if bound:
+        scene.bind("train")
+    pods.lists += 1
+    pods._settle()
+    await scene.look(EVERY_S)
+    assert scene.jobs() == ["start train"] + ([] if bound else ["stop train"])
+
+
 async def test_nobody_else_has_to_leave_because_nobody_could_see_that_the_first_one_was_leaving() -> None:
     scene = Scene(2)
     scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))

@@ -38,6 +38,9 @@ LOOK_S: Final = 0.02
 BELIEVED_S: Final = 5.0
 """What was read is believed for so long after the server stopped answering."""
 
+QUIET_S: Final = 10.0
+"""A watch of pods that told nothing for so long may hang, which is known only after 75 s."""
+
 TIMES: Final = InformerTimes(backoff=BackoffBounds(cap_s=4.0))
 SELDOM: Final = InformerTimes(absent_s=15.0, backoff=BackoffBounds(cap_s=15.0))
 """Of what a cluster need not have, or let be read: whether it has it meanwhile."""
@@ -100,6 +103,8 @@ class BatchCluster:
         self._holds = Holds(api, clock, changed, _believed, SELDOM)
         self._unheld = ""
         self._pods: Informer[WorkPod] = self._follow("/api/v1/pods", WorkPod, self._on_pod)
+        self._pods_asked = -1
+        """How many lists of pods were complete when one more was asked for: while that is on its way none is."""
         self._nodes: Informer[Node] = self._follow("/api/v1/nodes", Node, self._on_node)
         self._classes: Informer[PriorityClass] = self._follow(
             "/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass, self._on_class
@@ -127,6 +132,15 @@ class BatchCluster:
             if not informer.absent:
                 informer.relist()
         await self._wait(lambda informer: informer.absent or informer.lists > lists[informer])
+
+    def hears_pods(self) -> bool:
+        """Whether pods were heard of just now, so that who is not shown is not there; else they are listed anew."""
+        if self._pods.staleness_s() <= QUIET_S:
+            return True
+        if self._pods_asked < self._pods.lists:
+            self._pods_asked = self._pods.lists
+            self._pods.relist()
+        return False
 
     def problems(self) -> tuple[str, ...]:
         """What is not known now, and why: without it nothing is admitted."""
