@@ -30,6 +30,8 @@ from tests.real import parts
 NAMESPACE: Final = "load"
 QUEUE: Final = 500.0
 """Requests. The workloads served nobody before, so that nothing is known of a replica and a queue counts at once."""
+RUNNING: Final = 16.0
+"""Requests in flight beside it: a queue before a pod that serves nobody is a broken pod and no demand."""
 SETTLE_S: Final = 20.0
 """After the lead was taken: pages are read, every workload was stepped, first checkpoints are made."""
 
@@ -83,8 +85,9 @@ def _measured(plane: Plane, engines: Engines, chosen: argparse.Namespace) -> dic
         asked: dict[str, float] = {}
         for index in rng.permutation(len(services))[: chosen.trials]:
             service = services[index]
+            pod = engines.of(by_workload[service.name][0])
             asked[service.name] = time.time()
-            engines.of(by_workload[service.name][0]).waiting = QUEUE
+            pod.running, pod.waiting = RUNNING, QUEUE
             wait_for(partial(_grown, service, chosen.pods), 20, f"growth of {service.name}", every_s=0.2)
             time.sleep(float(rng.uniform(0.0, 1.0)))
         used = (_cpu_s(controller.pid) - begun[0]) / (time.monotonic() - begun[1])
