@@ -64,8 +64,9 @@ def _measured(plane: Plane, engines: Engines, chosen: argparse.Namespace) -> dic
     plane.kubectl("create", "namespace", NAMESPACE)
     say = f"{chosen.workloads} workloads of {chosen.pods} pods"
     print(f"starting {say}", file=sys.stderr)
+    most, least = str(chosen.pods + 2), str(chosen.pods)  # without a least the quiet ones shrink after two minutes
     services = [
-        Service(plane, engines, NAMESPACE, f"w-{index}", replicas=chosen.pods, max_replicas=str(chosen.pods + 2))
+        Service(plane, engines, NAMESPACE, f"w-{index}", replicas=chosen.pods, min_replicas=least, max_replicas=most)
         for index in range(chosen.workloads)
     ]
     total = chosen.workloads * chosen.pods
