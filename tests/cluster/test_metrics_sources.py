@@ -150,11 +150,15 @@ def test_a_request_that_waits_at_the_gateway_wakes_a_workload_from_zero(sources:
     )  # fmt: skip
     wait_for(lambda: len(scene.decided(service)) > 3, 60, "some decisions at zero")
     assert service.replicas() == 0
+    seen = len(scene.decided(service))
+    wait_for(lambda: len(scene.decided(service)) > seen, 15, "one more, after which nothing is due for a tick")
+    waits_s = time.time()
     shows(12, 9)
     wait_for(lambda: service.replicas() > 0, 10, "the wake")
     wait_for(lambda: scene.acts(service), 10, "the word that it was done")
     act = scene.acts(service)[0]
     assert act["outcome"] == "applied"
+    assert act["now_s"] - waits_s < 1.0 + 1.0 + 0.5, "from the request: a page's turn, the patch, a loaded machine's"
     assert act["now_s"] - act["decided_s"] < 1.0, "from the gateway's page to the patch"
     assert "WAKE" in {step["reason"] for line in scene.decided(service) for step in line["trace"]}
 
