@@ -165,14 +165,18 @@ def test_the_hpa_that_keda_makes_is_told_once_as_its_scaledobject() -> None:
     assert known.other("prod/keda-hpa", made, "HPA") == set()
 
 
-@pytest.mark.parametrize(("mode", "remarked"), [(None, True), ("Auto", True), ("Off", False)])
-def test_a_vpa_is_remarked_upon_and_blocks_nothing(mode: str | None, remarked: bool) -> None:
+@pytest.mark.parametrize(
+    ("mode", "told"), [(None, "Recreate"), ("", "Recreate"), ("Auto", "Auto"), ("Initial", "Initial"), ("Off", None)]
+)
+def test_a_vpa_is_remarked_upon_and_blocks_nothing(mode: str | None, told: str | None) -> None:
     known = books()
     known.target(DEPLOYMENT, "prod/chat", target(ASKS))
     known.other("prod/v", Vpa(Meta("v", "prod"), VpaSpec(CHAT, UpdatePolicy(mode))), "Vpa")
     claim = known.resolve("prod/chat").claim
     assert claim is not None
-    assert (claim.obstacle, bool(claim.remarks)) == (None, remarked)
+    assert claim.obstacle is None
+    words = f"VerticalPodAutoscaler v resizes its pods (update mode {told}): what one replica carries may change"
+    assert claim.remarks == (() if told is None else (words,))
 
 
 def test_a_target_that_kserve_owns_is_left_to_kserve() -> None:

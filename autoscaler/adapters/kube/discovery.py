@@ -24,7 +24,7 @@ from autoscaler.adapters.kube.asked import (
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.owners import owned, sets_replicas
 from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
-from autoscaler.adapters.kube.scaling import Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
+from autoscaler.adapters.kube.scaling import VPA_DEFAULT, Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Block, Claim, Kind, Obstacle, Reject, Rejection, TargetRef, Way
 
 KEDA_LABEL: Final = "scaledobject.keda.sh/name"
@@ -183,7 +183,7 @@ class Discovery:
 
     def _remarks(self, ref: TargetRef, lost: Sequence[Claim]) -> tuple[str, ...]:
         remarks = [
-            f"VerticalPodAutoscaler {key.partition('/')[2]} resizes its pods (update mode {mode or 'Auto'}): "
+            f"VerticalPodAutoscaler {key.partition('/')[2]} resizes its pods (update mode {mode or VPA_DEFAULT}): "
             "what one replica carries may change"
             for (kind, key), (aimed, mode) in sorted(self._others.get(ref.workload, {}).items())
             if kind == "Vpa" and _same(aimed, ref) and mode != "Off"

@@ -4,11 +4,17 @@ Each stands for one kind, except `Target`, which reads any object with a ``/scal
 Deployment: StatefulSets, LeaderWorkerSets and custom kinds alike.
 """
 
+from typing import Final
+
 import msgspec
 
 from autoscaler.adapters.kube.hpa_fields import HpaBehavior, HpaMetric, HpaStatus
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import MOST_PODS, PodSpec, Shape
+
+VPA_DEFAULT: Final = "Recreate"
+"""The mode of a VPA that gives none (kubernetes/autoscaler, vertical-pod-autoscaler/pkg/utils/vpa/api.go,
+GetUpdateMode; Auto, the default of older versions, does the same)."""
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
@@ -154,7 +160,7 @@ class ScaledObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class UpdatePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How a VPA applies what it recommends; None is its default, which evicts pods."""
+    """How a VPA applies what it recommends; None is `VPA_DEFAULT`."""
 
     update_mode: str | None = None
 
