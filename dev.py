@@ -12,6 +12,7 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   guards [NAME...]      take each guard against a fault away and see its test fail (an hour; needs what parts builds)
   cases [NUMBER...]     the edge cases of warm pools: the tests that show each, or why none does
   chart                 write what of charts/headroom is generated: definitions, schema, references (a test compares)
+  sbom [FILE]           what the image holds of Python as a bill of materials (CycloneDX 1.5), from uv.lock
   parts [NAME...]       build the real components that tests/cluster starts (Go; minutes, once)
   check                 lint, format, types and import contracts; all of them run, the exit code tells
   format                rewrite the sources as `check` wants them
@@ -22,7 +23,9 @@ only the caches of pip and uv grow. Later commands start at once and need no net
 
 import fcntl
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +38,8 @@ ROOT = Path(__file__).resolve().parent
 TOOLS, VENV = ROOT / ".tools", ROOT / ".venv"
 UV_PIN = "uv==0.13.9"
 COMMANDS = frozenset((
-    "run", "test", "headroom", "loadtests", "bench", "guards", "cases", "chart", "parts", "check", "format",
+    "run", "test", "headroom", "loadtests", "bench", "guards", "cases", "chart", "sbom", "parts", "check",
+    "format",
 ))  # fmt: skip
 FAST_SUITE = ("-q", "-n", "2", "-m", "not slow and not real")
 CHECKS = {
@@ -153,6 +157,28 @@ def check() -> int:
     return 1 if failed else 0
 
 
+def sbom(arguments: Sequence[str]) -> int:
+    """Write the bill of materials of what runs, tools of development left out, into a file or to standard output."""
+    if len(arguments) > 1 or any(one.startswith("-") for one in arguments):
+        fail("sbom takes at most the name of a file")
+    uv = bootstrapped_uv()
+    if not uv:
+        fail("a bill of materials takes uv, which could not be installed; the lines above say why")
+    export = ("export", "--frozen", "--no-dev", "--preview-features", "sbom-export", "--format", "cyclonedx1.5")
+    done = subprocess.run([uv, *export], cwd=ROOT, env=environment(), check=False, stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        return done.returncode
+    bill = json.loads(done.stdout)
+    found = re.search(r'^__version__ = "(.*)"$', (ROOT / "autoscaler/__init__.py").read_text(), re.MULTILINE)
+    bill["metadata"]["component"]["version"] = found[1] if found else fail("autoscaler/__init__.py has no version")
+    text = json.dumps(bill, indent=2) + "\n"
+    if arguments:
+        Path(arguments[0]).write_text(text)
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
 def main(arguments: Sequence[str]) -> int:
     """Dispatch one command; help needs nothing installed."""
     name, rest = (arguments[0], tuple(arguments[1:])) if arguments else ("--help", ())
@@ -164,6 +190,8 @@ def main(arguments: Sequence[str]) -> int:
     prepare()
     if name == "check":
         return check()
+    if name == "sbom":
+        return sbom(rest)
     if name == "format":
         subprocess.run([str(VENV / "bin/ruff"), "check", "--fix-only", "--quiet", "."], cwd=ROOT, check=False)
         replace_by("ruff", "format", ".", cwd=ROOT)

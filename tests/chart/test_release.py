@@ -1,10 +1,14 @@
 """One version for package, chart and image, a licence, and workflows that run what the project runs."""
 
+import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from autoscaler import __version__
 from tests.chart.generate import CHART
@@ -38,14 +42,80 @@ def test_the_chart_names_every_definition_that_it_installs() -> None:
     assert named == {msgspec.yaml.decode(path.read_text())["metadata"]["name"] for path in paths}
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflows_run_what_the_project_runs_with_the_rights_to_read(path: Any) -> None:
-    workflow = msgspec.yaml.decode(path.read_text())
+def jobs(name: str) -> dict[str, Any]:
+    """The jobs of a workflow that begins with the rights to read alone."""
+    workflow = msgspec.yaml.decode((ROOT / f".github/workflows/{name}.yml").read_text())
     assert workflow["permissions"] == {"contents": "read"}
-    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    return dict(workflow["jobs"])
+
+
+def test_workflows_run_what_the_project_runs_with_the_rights_to_read() -> None:
+    ci = jobs("ci")
+    assert {path.stem for path in WORKFLOWS} == {"ci", "release"}
+    assert not [job for job in ci.values() if "permissions" in job]
+    runs = [step["run"] for job in ci.values() for step in job["steps"] if "run" in step]
     assert any(".ci/run" in run for run in runs)
     for run in runs:
         assert re.match(r"(sudo .*)?\.ci/run$|python3 dev\.py |docker ", run)
+
+
+def test_a_release_is_made_after_everything_has_passed_by_a_job_that_may_do_no_more_than_name_itself() -> None:
+    found = jobs("release")
+    assert found["ci"] == {"uses": "./.github/workflows/ci.yml"}
+    release = found["release"]
+    assert release["needs"] == "ci"
+    assert release["permissions"] == {"contents": "read", "id-token": "write"}
+    assert [step["run"] for step in release["steps"] if "run" in step] == [".ci/release"]
+
+
+STUB: Final = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$CALLS"
+case "$(basename "$0") $1" in
+  "docker buildx") while [ $# -gt 0 ]; do
+    if [ "$1" = --metadata-file ]; then echo '{"containerimage.digest": "sha256:11"}' > "$2"; fi; shift
+  done ;;
+  "helm push") echo "Pushed: somewhere" >&2; echo "Digest: sha256:22" >&2 ;;
+  "cosign attest") cp "$6" "$CALLS.sbom" ;;
+esac
+"""
+"""Stands for docker, helm and cosign: writes down how it was called, and says the digests that theirs would."""
+
+
+def released(folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
+    """What `.ci/release` does with this tag; the calls are in `folder`."""
+    for name in ("docker", "helm", "cosign"):
+        (folder / name).write_text(STUB)
+        (folder / name).chmod(0o755)
+    env = {
+        "CALLS": str(folder / "calls"), "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "GITHUB_REF_NAME": tag,
+        "REGISTRY": "registry.example.com/team", "PYTHON": sys.executable,
+        "GITHUB_WORKFLOW_REF": f"team/headroom/.github/workflows/release.yml@refs/tags/{tag}",
+    }  # fmt: skip
+    script = ROOT / ".ci/release"
+    return subprocess.run([script], env=os.environ | env, capture_output=True, text=True, check=False)
+
+
+def test_what_is_released_is_signed_and_verified_by_digest_with_its_bill_of_materials(tmp_path: Path) -> None:
+    done = released(tmp_path, f"v{__version__}")
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "calls").read_text().splitlines()
+    image, chart = "registry.example.com/team/headroom@sha256:11", "registry.example.com/team/charts/headroom@sha256:22"
+    cosign = [(call.split()[1], call.split()[-1]) for call in calls if call.startswith("cosign ")]
+    assert cosign == [
+        ("sign", image), ("attest", image), ("sign", chart),
+        ("verify", image), ("verify-attestation", image), ("verify", chart),
+    ]  # fmt: skip
+    signer = f"https://github.com/team/headroom/.github/workflows/release.yml@refs/tags/v{__version__}"
+    assert all(f"--certificate-identity {signer} " in call for call in calls if call.startswith("cosign verify"))
+    assert f"--tag registry.example.com/team/headroom:{__version__} " in calls[0]
+    assert json.loads((tmp_path / "calls.sbom").read_text())["bomFormat"] == "CycloneDX"
+
+
+def test_a_tag_that_is_not_the_version_releases_nothing(tmp_path: Path) -> None:
+    done = released(tmp_path, "v99.0.0")
+    assert done.returncode == 2
+    assert f"the tag is v99.0.0, but autoscaler/__init__.py says {__version__}" in done.stderr
+    assert not (tmp_path / "calls").exists()
 
 
 def test_installations_that_are_shown_can_be_rendered() -> None:
