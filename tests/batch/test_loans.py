@@ -31,6 +31,13 @@ def test_only_gangs_that_offer_it_borrow_and_only_up_to_the_bound() -> None:
     assert {"serving": 8, "free": 0} in owners
 
 
+def test_one_that_nobody_can_stop_borrows_nothing_even_where_it_offers_to() -> None:
+    story = lending()
+    story.submit(gang("pods", units=4, lendable=True, recallable=False), gang("job", units=4, lendable=True))
+    story.settle()
+    assert story.order() == ["job"]
+
+
 @pytest.mark.parametrize(
     ("more", "bound", "wanted"),
     [

@@ -31,6 +31,16 @@ def test_a_guarantee_is_taken_back_from_who_borrowed_with_as_few_as_needed() -> 
     assert (story.holds("a"), story.holds("b")) == (2, 6)
 
 
+def test_one_that_nobody_can_stop_gives_way_to_nobody_and_the_next_dearer_one_does() -> None:
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 1))
+    filled(story, gang("pods", "b", units=4, recallable=False), gang("job", "b", units=4))
+    story.room.checkpointed("pods", 950.0)
+    story.now_s = 1000.0
+    story.submit(gang("first", "a", units=4, created_s=1000.0), gang("second", "a", units=4, created_s=1001.0))
+    story.settle()
+    assert story.victims() == ["job"], "the cheaper one cannot be stopped"
+
+
 def test_who_wrote_a_checkpoint_last_leaves_first_and_the_cost_says_what_is_lost() -> None:
     story = Story(params(queue("a", 8), queue("b")), racks(1, 1))
     filled(story, gang("old", "b", units=4), gang("fresh", "b", units=4, restart_s=20.0))

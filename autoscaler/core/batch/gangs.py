@@ -85,6 +85,8 @@ class Gang:
     """What a second of its work counts beside an ordinary gang's, where it is weighed against others: its tier's."""
     lendable: bool = False
     """Whether it may run on GPUs that serving lends, and be recalled at any time."""
+    recallable: bool = True
+    """Whether anybody can make it leave once it runs: one that nobody can gives way to nobody, and borrows nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class Room:
     def brand(self, gang: Gang) -> int:
         """The number of the brand of a gang."""
         expected_s = self.params.expected_s if gang.expected_s is None else gang.expected_s
-        return self.backlog.brand(gang.form, lendable=gang.lendable, expected_s=expected_s)
+        return self.backlog.brand(gang.form, lendable=gang.lendable and gang.recallable, expected_s=expected_s)
 
     def cancel(self, name: str, now_s: float) -> None:
         """A gang wants nothing any more: it was deleted, or ended. What it held, or was kept for it, passes on."""

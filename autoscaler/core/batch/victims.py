@@ -106,7 +106,7 @@ def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s
     for run in books.runs.in_order(source.leaf):
         if source.reason is BatchReason.OUTRANKED and run.gang.priority >= waiting.gang.priority:
             return
-        if run.lease_until_s > now_s or run.on_loan or run.name in ahead:
+        if run.lease_until_s > now_s or run.on_loan or run.name in ahead or not run.gang.recallable:
             continue
         if not owed and run.evictions >= books.max_evictions:
             continue
