@@ -27,7 +27,6 @@ from autoscaler.settings.model import Settings
 OURS: Final = f"{MANAGED_BY}={HEADROOM}"
 KARPENTER: Final = "/apis/karpenter.sh/v1"
 ORPHANED: Final = "suspended, and without Headroom nobody starts them"
-START: Final = '{"spec":{"suspend":false}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +87,25 @@ async def _claims(api: KubeApi) -> Claims:
 
 async def _suspended(api: KubeApi, kind: WorkKind, claims: Claims) -> AsyncIterator[Leftover]:
     """Work with the label of a queue that waits to be started, and by nobody else, by namespace."""
-    waiting: dict[str, list[str]] = {}
+    waiting: dict[str, list[Work]] = {}
     for one in await _items(api, kind.path, selector=QUEUE):
         work = _work(one, kind)
         if work is not None and _is_ours(work, claims):
-            waiting.setdefault(work.ref.namespace, []).append(work.ref.name)
+            waiting.setdefault(work.ref.namespace, []).append(work)
     plural = kind.path.rpartition("/")[2]
-    for namespace, names in sorted(waiting.items()):
-        where = f"{len(names)} {plural} in {namespace} that wait in BatchQueues"
-        start = f"kubectl -n {namespace} patch {plural} {' '.join(sorted(names))} --type=merge -p '{START}'"
+    for namespace, mine in sorted(waiting.items()):
+        names = " ".join(sorted(work.ref.name for work in mine))
+        where = f"{len(mine)} {plural} in {namespace} that wait in BatchQueues"
+        start = f"kubectl -n {namespace} patch {plural} {names} --type=merge -p '{_may_run(mine[0])}'"
         yield Leftover(f"{where}: {ORPHANED}", start)
+
+
+def _may_run(work: Work) -> str:
+    """What a merge says to let work of this kind start."""
+    told: Any = False
+    for part in reversed(work.suspend_at.strip("/").split("/")):
+        told = {part: told}
+    return msgspec.json.encode(told).decode()
 
 
 def _work(found: dict[str, Any], kind: WorkKind) -> Work | None:

@@ -63,6 +63,13 @@ def pod_asks(pod: Asking) -> PodAsks:
     return PodAsks(total.get("cpu", 0.0), total.get("memory", 0.0) / GIB, units)
 
 
+def asks_devices(pod: Asking) -> bool:
+    """Whether a pod asks for anything that only some nodes have; an amount that cannot be read is one."""
+    boxes = (*pod.containers, *pod.init_containers)
+    given = [pair for box in boxes for pair in (*box.resources.limits.items(), *box.resources.requests.items())]
+    return any("/" in name and str(amount) != "0" for name, amount in given)
+
+
 def amount(amounts: Amounts, name: str) -> float:
     """One quantity; 0 where it is not there or cannot be read."""
     return _read([(name, amounts[name])]).get(name, 0.0) if name in amounts else 0.0

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import pod_asks
-from autoscaler.adapters.kube.batch_objects import JobSet, JobSetSpec, ReplicatedJob, WorkPodSpec
-from autoscaler.adapters.kube.batch_work import Notes, Work, WorkSet, epoch_s, is_part, managed_by, width
+from autoscaler.adapters.kube.batch_objects import JobSet, JobSetSpec
+from autoscaler.adapters.kube.batch_work import Notes, Work, WorkSet, claimed, epoch_s, placed_sets, width
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.api.batch_work import WorkFinding, read_work
+from autoscaler.api.batch_work import WorkFinding
 from autoscaler.api.claims import TargetRef
 
 JOBSET: Final = "JobSet"
@@ -33,16 +33,15 @@ EXCLUDES: Final = "EXCLUSIVE"
 def of_jobset(found: JobSet, now_s: float) -> Work | None:
     """A JobSet as a piece of work; None for one that is a part of another, or that nobody put into a queue."""
     meta, spec = found.metadata, found.spec
-    if is_part(meta):
+    templates = [each.template.spec.template for each in spec.replicated_jobs]
+    known = claimed(meta, templates, "" if spec.managed_by == CONTROLLER else spec.managed_by, now_s)
+    if known is None:
         return None
-    templates = tuple(each.template.spec.template for each in spec.replicated_jobs)
-    says = read_work(meta.labels, meta.annotations, now_s)
+    says, manager = known
     created_s = epoch_s(meta.creation_timestamp) or now_s
-    manager = managed_by(meta, templates, "" if spec.managed_by == CONTROLLER else spec.managed_by)
-    if says is None and not manager:
-        return None
+    sets = placed_sets(list(_sets(found)))
     if says is not None:
-        says = replace(says, findings=(*says.findings, *_findings(meta, spec)))
+        says = replace(says, findings=(*says.findings, *_findings(meta, spec, {each.name for each in sets})))
     ends = {each.type for each in found.status.conditions if each.status == "True"} & ENDS
     return Work(
         ref=TargetRef(GROUP, VERSION, RESOURCE, JOBSET, meta.namespace, meta.name, meta.uid),
@@ -55,51 +54,27 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         finished="Completed" in ends,
         manager=manager,
         says=says,
-        sets=tuple(_sets(found)),
+        sets=sets,
         annotations=meta.annotations,
         started_s=_resumed_s(found, created_s),
     )
 
 
-def _placed(spec: JobSetSpec) -> list[tuple[int, ReplicatedJob]]:
-    """The replicated Jobs whose pods are placed; all of them where none is, so that it is told what is missing."""
-    every = list(enumerate(spec.replicated_jobs))
-    asking = [
-        (at, each)
-        for at, each in every
-        if each.replicas * width(each.template.spec) and _asks(each.template.spec.template.spec)
-    ]
-    return asking or every
-
-
-def _asks(pod: WorkPodSpec) -> bool:
-    """Whether a pod asks for anything that only some nodes have; an amount that cannot be read is one."""
-    boxes = (*pod.containers, *pod.init_containers)
-    given = [pair for box in boxes for pair in (*box.resources.limits.items(), *box.resources.requests.items())]
-    return any("/" in name and str(amount) != "0" for name, amount in given)
-
-
-def _sets(found: JobSet) -> Iterator[WorkSet]:
-    """The sets with the pods that are left of each; all of their pods where none is left, since it is about to end."""
-    placed = _placed(found.spec)
+def _sets(found: JobSet) -> Iterator[tuple[WorkSet, int]]:
+    """Each set with all of its pods, and those that are left: Jobs that ended well are not made again."""
     over = {each.name: each.succeeded for each in found.status.replicated_jobs_status}
-    left = [each.replicas - min(max(0, each.replicas), over.get(each.name, 0)) for _, each in placed]
-    for (at, each), jobs in zip(placed, left, strict=True):
-        yield _set(at, each, jobs if any(left) else each.replicas)
+    for at, each in enumerate(found.spec.replicated_jobs):
+        template, root = each.template.spec.template, f"/spec/replicatedJobs/{at}/template/spec/template"
+        notes = Notes(f"{root}/metadata", None if template.metadata is None else template.metadata.annotations)
+        pods, asks = width(each.template.spec), pod_asks(template.spec)
+        left = each.replicas - min(max(0, each.replicas), over.get(each.name, 0))
+        yield WorkSet(f"{root}/spec", each.replicas * pods, template.spec, asks, each.name, notes), left * pods
 
 
-def _set(at: int, each: ReplicatedJob, jobs: int) -> WorkSet:
-    template, root = each.template.spec.template, f"/spec/replicatedJobs/{at}/template/spec/template"
-    notes = Notes(f"{root}/metadata", None if template.metadata is None else template.metadata.annotations)
-    return WorkSet(
-        f"{root}/spec", jobs * width(each.template.spec), template.spec, pod_asks(template.spec), each.name, notes
-    )
-
-
-def _findings(meta: Meta, spec: JobSetSpec) -> Iterator[WorkFinding]:
+def _findings(meta: Meta, spec: JobSetSpec, placed: set[str]) -> Iterator[WorkFinding]:
     in_order = spec.startup_policy.startup_policy_order == "InOrder"
-    for at, each in _placed(spec):
-        if each.depends_on or (in_order and at):
+    for at, each in enumerate(spec.replicated_jobs):
+        if each.name in placed and (each.depends_on or (in_order and at)):
             where = f"spec.replicatedJobs[{at}].dependsOn" if each.depends_on else "spec.startupPolicy"
             value = f"{each.name} starts after others, and a gang starts whole"
             yield WorkFinding(where, value, "leave it out, and let the pods wait for each other", code=STAGED)

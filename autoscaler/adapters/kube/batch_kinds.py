@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_jobsets import GROUP, JOBSET, RESOURCE, VERSION, of_jobset
 from autoscaler.adapters.kube.batch_objects import Job, JobSet
+from autoscaler.adapters.kube.batch_training import TRAINING, TrainingJob
 from autoscaler.adapters.kube.batch_work import Work, of_job
 
 
@@ -30,6 +31,7 @@ KINDS: Final = MappingProxyType(
     {
         "Job": WorkKind("/apis/batch/v1/jobs", Job, of_job, is_needed=True),
         JOBSET: WorkKind(f"/apis/{GROUP}/{VERSION}/{RESOURCE}", JobSet, of_jobset, is_needed=False),
+        **{each.kind: WorkKind(each.path, TrainingJob, each.read, is_needed=False) for each in TRAINING},
     }
 )
 """By the name of the kind, as objects have it."""

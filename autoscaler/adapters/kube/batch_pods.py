@@ -14,6 +14,7 @@ from typing import Final
 from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
 from autoscaler.adapters.kube.batch_jobsets import JOBSET, JOBSET_NAME
 from autoscaler.adapters.kube.batch_objects import WorkPod
+from autoscaler.adapters.kube.batch_training import GROUP, KINDS
 from autoscaler.adapters.kube.batch_work import gang_name
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.membership import OVER
@@ -98,7 +99,11 @@ class WorkPods:
 def gang_of(meta: Meta) -> str | None:
     """The gang that a pod may be of, by who controls it; None for a pod of nobody who makes gangs."""
     owner = next((each for each in meta.owner_references if each.controller), None)
-    if owner is None or owner.kind != "Job":
+    if owner is None:
+        return None
+    if owner.kind in KINDS and owner.api_version.startswith(f"{GROUP}/"):
+        return gang_name(owner.kind, meta.namespace, owner.name)
+    if owner.kind != "Job":
         return None
     jobset = meta.labels.get(JOBSET_NAME, "")
     if jobset and owner.name.startswith(f"{jobset}-"):

@@ -4,14 +4,14 @@ Enters: objects as they are followed. Leaves: `Work`, read once when the object 
 an annotation of the object, written with its admission, so that whoever starts anew knows it before a pod is bound.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
+from autoscaler.adapters.kube.batch_amounts import PodAsks, asks_devices, pod_asks
 from autoscaler.adapters.kube.batch_objects import Job, JobSpec, WorkPodSpec, WorkTemplate
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.annotations import PREFIX
@@ -125,6 +125,8 @@ class Work:
     sets: tuple[WorkSet, ...]
     annotations: Mapping[str, str]
     started_s: float | None = None
+    suspend_in: str = ""
+    """What that stands in, where it is not there either; empty where it is."""
 
     @property
     def name(self) -> str:
@@ -169,12 +171,10 @@ def gang_name(kind: str, namespace: str, name: str) -> str:
 def of_job(job: Job, now_s: float) -> Work | None:
     """A Job as a piece of work; None for one that is a part of another, or that nobody put into a queue."""
     meta, spec = job.metadata, job.spec
-    if is_part(meta):
+    known = claimed(meta, (spec.template,), "" if spec.managed_by == JOB_CONTROLLER else spec.managed_by, now_s)
+    if known is None:
         return None
-    says = read_work(meta.labels, meta.annotations, now_s)
-    manager = managed_by(meta, (spec.template,), "" if spec.managed_by == JOB_CONTROLLER else spec.managed_by)
-    if says is None and not manager:
-        return None
+    says, manager = known
     pods = width(spec, job.status.succeeded)
     return Work(
         ref=TargetRef("batch", "v1", "jobs", "Job", meta.namespace, meta.name, meta.uid),
@@ -194,9 +194,28 @@ def of_job(job: Job, now_s: float) -> Work | None:
     )
 
 
-def is_part(meta: Meta) -> bool:
-    """Whether an object is a part of other work, and no gang by itself."""
-    return any(each.controller and each.kind in OWNERS for each in meta.owner_references)
+def claimed(
+    meta: Meta, templates: Sequence[WorkTemplate], named: str, now_s: float
+) -> tuple[WorkSays | None, str] | None:
+    """What an object says of itself, and who else manages it, who may be `named` in it; empty for nobody.
+
+    None for one that is a part of other work, and for one of nobody's.
+    """
+    if any(each.controller and each.kind in OWNERS for each in meta.owner_references):
+        return None
+    says, manager = read_work(meta.labels, meta.annotations, now_s), _managed_by(meta, templates, named)
+    return None if says is None and not manager else (says, manager)
+
+
+def placed_sets(every: Sequence[tuple[WorkSet, int]]) -> tuple[WorkSet, ...]:
+    """The sets whose pods are placed, each with the pods that are left to end, which stand beside it.
+
+    All sets where none asks for anything that is placed, so that it is told what is missing; all pods where none is
+    left, since it is about to end.
+    """
+    asking = [(each, left) for each, left in every if each.pods and asks_devices(each.template)] or every
+    is_under_way = any(left for _, left in asking)
+    return tuple(replace(each, pods=left) if is_under_way else each for each, left in asking)
 
 
 def width(spec: JobSpec, succeeded: int = 0) -> int:
@@ -211,7 +230,7 @@ def width(spec: JobSpec, succeeded: int = 0) -> int:
     return min(most, left if left > 0 else spec.completions)
 
 
-def managed_by(meta: Meta, templates: tuple[WorkTemplate, ...], named: str) -> str:
+def _managed_by(meta: Meta, templates: Sequence[WorkTemplate], named: str) -> str:
     """Who else manages an object: who is `named` in it, Kueue by a label, a scheduler; empty for nobody."""
     if named:
         return named
@@ -220,7 +239,7 @@ def managed_by(meta: Meta, templates: tuple[WorkTemplate, ...], named: str) -> s
     return next(_schedulers(templates), "")
 
 
-def _schedulers(templates: tuple[WorkTemplate, ...]) -> Iterator[str]:
+def _schedulers(templates: Sequence[WorkTemplate]) -> Iterator[str]:
     for template in templates:
         if template.spec.scheduler_name in SCHEDULERS:
             yield SCHEDULERS[template.spec.scheduler_name]

@@ -70,7 +70,9 @@ class BatchWriter:
 
     async def stop(self, work: Work) -> Written:
         """Stop a gang: its pods are told to end."""
-        stop = {"op": "add", "path": work.suspend_at, "value": True}  # a JobSet need not have said that it may run
+        stop: dict[str, Any] = {"op": "add", "path": work.suspend_at, "value": True}  # it need not be there yet
+        if work.suspend_in:
+            stop = {"op": "add", "path": work.suspend_in, "value": {work.suspend_at.rpartition("/")[2]: True}}
         return await self._patch(work, [*self._tests(work, suspended=False), stop])
 
     async def status(self, queue: str, status: Mapping[str, Any]) -> Written:
