@@ -19,6 +19,11 @@ from autoscaler.core.batch.reasons import BatchReason
 
 QUEUE: Final = PREFIX + "queue"
 """Label: the BatchQueue that the work waits in."""
+GATE: Final = PREFIX + "admission"
+"""Scheduling gate: a pod with it, and the label of a queue, is let in by its removal."""
+POD_GROUP: Final = PREFIX + "pod-group"
+"""Label: the pods of a namespace that carry the same one are a gang together."""
+POD_GROUP_SIZE: Final = PREFIX + "pod-group-size"
 MIN_WIDTH: Final = PREFIX + "min-width"
 MAX_WIDTH: Final = PREFIX + "max-width"
 CHECKPOINT_NOTICE: Final = PREFIX + "checkpoint-notice"
@@ -67,6 +72,8 @@ class WorkFinding:
     """Whether the work is refused for it; else it counts as if it were not there."""
     code: str = BatchReason.ABSURD.name
     """For which reason it is refused."""
+    waits: bool = False
+    """Whether it passes by itself, so that the work waits and nobody has to mend anything."""
 
     @property
     def words(self) -> str:

@@ -16,9 +16,11 @@ import msgspec
 import structlog
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
+from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject
+from autoscaler.adapters.kube.batch_pod_writer import PodWriter
 from autoscaler.adapters.kube.batch_work import Put, Work
-from autoscaler.adapters.kube.batch_writer import BatchWriter
+from autoscaler.adapters.kube.batch_writer import BatchWriter, Written
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.api.batch_memory import gathered, read_memory
 from autoscaler.api.batch_queue import read_batch_queue
@@ -74,7 +76,7 @@ class Batch:
         frozen: Callable[[], str | None],
     ) -> None:
         self._cluster = cluster
-        self._writer = writer
+        self._writer, self._pod_writer = writer, PodWriter(writer)
         self._shapes = shapes
         self._serving_priority = serving_priority
         self._telling = telling
@@ -227,6 +229,8 @@ class Batch:
         left = await self._write_all([(work, partial(self._start, books, work, plan)) for work, plan in starts])
         for work in left:
             books.places.forget(work.name)  # it looks for no place yet, and is not late
+        late = list(books.due_latecomers(self._clock.now()))
+        await self._write_all([(work, partial(self._seat, books, work, pairs)) for work, pairs in late])
         return bool(starts)
 
     async def _write_all(self, writes: Sequence[tuple[Work, Callable[[], Coroutine[Any, Any, None]]]]) -> list[Work]:
@@ -245,8 +249,12 @@ class Batch:
         if len(hostnames) < len(nodes):
             books.places.forget(work.name)  # a node went since it was decided: the next look decides anew
             return
-        done = await self._writer.admit(work, plan, hostnames, sorted(self._cluster.resources))
+        admit = self._pod_writer.admit if work.members else self._writer.admit
+        done = await admit(work, plan, hostnames, sorted(self._cluster.resources))
         now_s = self._clock.now()
+        if done.pods:
+            self._seated(books, work, done, now_s)
+            return
         if done.work is not None:
             self._cluster.written(done.work)
             return
@@ -258,6 +266,20 @@ class Batch:
             books.rests.start_lost(work, now_s)
         else:
             books.was_refused(work, done.words, now_s)
+
+    async def _seat(self, books: Books, work: Work, pairs: Sequence[tuple[Member, Seat]]) -> None:
+        """Let pods of a gang in that was let in before them."""
+        tolerated = sorted(self._cluster.resources)
+        done = await self._pod_writer.seat(work, pairs, work.seats, tolerated)
+        self._seated(books, work, done, self._clock.now())
+
+    def _seated(self, books: Books, work: Work, done: Written, now_s: float) -> None:
+        self._cluster.pods_written(done.pods)
+        if done.changed:
+            books.latecomers.tried(work.name, now_s)  # nothing went wrong: its next version is on its way
+        elif done.words:
+            self._failed(work.name, done.became, done.words)
+            books.not_seated(work, done.words, now_s)
 
     async def _stop(self, books: Books, work: Work) -> None:
         done = await self._writer.stop(work)

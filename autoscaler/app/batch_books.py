@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Around, Unfit, gang_of
+from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_rests import Rests
@@ -34,6 +36,7 @@ MOST_CYCLES: Final = 2
 
 UNBOUND: Final = "UNBOUND"
 REFUSED_WRITE: Final = "WRITE_REFUSED"
+STAYS: Final = "STAYS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Books:
         self._shapes = shapes
         self._guard = guard
         self.rests = Rests()
+        self.latecomers = Latecomers()
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
@@ -88,6 +92,12 @@ class Books:
         run = self.room.runs.all.get(name)
         started = run is not None and run.leaving_s is None and name not in self.plans
         return started and not self.places.is_settling(name)
+
+    def _is_whole_again(self, name: str) -> bool:
+        """Whether a gang of pods that was told to be in part is so no more."""
+        work, run = self.cluster.works.get(name), self.room.runs.all.get(name)
+        is_in = work is not None and not work.can_be_stopped and run is not None and run.leaving_s is None
+        return is_in and name not in self.plans and not self.latecomers.has(name) and not self.places.lacks(name)
 
     def begin(self, saved: Mapping[str, Any], now_s: float) -> None:
         """Take in the whole cluster, with what was saved of the past. Raises ValueError where that cannot be read."""
@@ -131,6 +141,8 @@ class Books:
         self._follow_ends(now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
+        for name in [name for name in self.notes if self._is_whole_again(name)]:
+            del self.notes[name]
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
@@ -154,7 +166,10 @@ class Books:
             work = self.cluster.works.get(name)
             if run.leaving_s is None or work is None or work.suspended or work.ended:
                 continue
-            if self.rests.may_stop(work, self.places.now_s):
+            if not work.can_be_stopped:
+                words = "it lost GPUs that it held, and pods cannot be stopped but by whoever may delete them"
+                self.notes[name] = Note(STAYS, f"{words}; delete those that are left, and make the gang anew")
+            elif self.rests.may_stop(work, self.places.now_s):
                 yield work, run.leaves_for or ""
 
     def due_starts(self, now_s: float) -> Iterator[tuple[Work, tuple[Put, ...]]]:
@@ -165,6 +180,19 @@ class Books:
                 del self.plans[name]
             elif self._may_start(work, now_s) and self.places.enter(name, plan):
                 yield work, plan
+
+    def due_latecomers(self, now_s: float) -> Iterator[tuple[Work, tuple[tuple[Member, Seat], ...]]]:
+        """Pods that stand behind the gate though their gang was let in, each with the place that is kept for it."""
+        for work, pairs in list(self.latecomers.due(self.cluster.works, now_s)):
+            run = self.room.runs.all.get(work.name)
+            if run is not None and run.leaving_s is None:
+                yield work, pairs
+
+    def not_seated(self, work: Work, words: str, now_s: float) -> None:
+        """Not all pods of a gang would be let in: it keeps the places of the others, which are tried again."""
+        self.latecomers.note(self.cluster.works.get(work.name, work))
+        self.latecomers.tried(work.name, now_s)
+        self.notes[work.name] = Note(REFUSED_WRITE, words)
 
     def was_refused(self, work: Work, words: str, now_s: float) -> None:
         """The object would not take a start: the gang gives back what it was given, and is left alone for a while."""
@@ -203,6 +231,7 @@ class Books:
                 self._forget(name, now_s, finished=work is not None and work.finished)
             return
         self._known.add(name)
+        self.latecomers.note(work)
         gang = self._gang(work)
         if gang is None:
             if work.suspended and (run is None or run.leaving_s is None):
@@ -263,6 +292,7 @@ class Books:
         self.places.forget(name)
         self._known.discard(name)
         self.rests.forget(name)
+        self.latecomers.forget(name)
         for kept in (self.plans, self.unfit, self.notes, self.started):
             kept.pop(name, None)
         self._stale = True
@@ -319,8 +349,13 @@ class Books:
                 if name not in self.room.ledger.holdings:
                     self.room.ledger.book(name, ())  # it was put where nothing is any more
                 self._adopt(name, now_s)
-            run = self.room.runs.all.get(name)
-            if run is not None and run.leaving_s is None:
+            run, work = self.room.runs.all.get(name), self.cluster.works.get(name)
+            if run is not None and work is not None and not work.can_be_stopped:
+                words = (
+                    f"not all of its pods were bound, and {why}; pods cannot be stopped but by whoever may delete them"
+                )
+                self.notes[name] = Note(UNBOUND, words)
+            elif run is not None and run.leaving_s is None:
                 self.notes[name] = Note(UNBOUND, f"not all of its pods were bound, and {why}; it was stopped whole")
                 self.rests.begin(name, now_s, 2.0 * START_WITHIN_S)
                 self._evicted([self.room.evict(run, BatchReason.LOST, "", now_s)])

@@ -32,6 +32,8 @@ class Unfit:
     reason: str
     words: str
     """Field, value and remedy."""
+    waits: bool = False
+    """Whether it passes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ def gang_of(work: Work, around: Around, priority: int | None, *, unheld: str = "
     says = work.says
     assert says is not None, "work of nobody's queue is no gang"
     if says.refused:
-        first = next(each for each in says.findings if each.stops)
-        return Unfit(first.code, first.words)
+        first = min((each for each in says.findings if each.stops), key=lambda each: each.waits)
+        return Unfit(first.code, first.words, first.waits)
     spec = around.tree.specs.get(says.queue)
     if spec is None:
         return Unfit(
@@ -107,6 +109,7 @@ def gang_of(work: Work, around: Around, priority: int | None, *, unheld: str = "
         checkpoint_s=says.checkpoint_s,
         notice_s=NOTICE_S if says.notice_s is None else says.notice_s,
         importance=spec.importance(work.priority_class or None),
+        recallable=work.can_be_stopped,
     )
 
 

@@ -68,19 +68,21 @@ class Look:
             detail = "" if note is None else note.words
             return told(GangState.LEAVING, "LEAVING" if note is None else note.reason, detail)
         if run is not None:
-            state = GangState.RUNNING if books.is_running(name) else GangState.STARTING
+            state = GangState.RUNNING if books.is_running(name) and note is None else GangState.STARTING
             started_s, reason = books.started.get(name, (run.started_s, ""))
+            reason, detail = (reason, "") if note is None else (note.reason, note.words)
             nodes = books.room.ledger.estate.nodes
             holding = books.room.ledger.holdings.get(name)
             where = dict.fromkeys(nodes[spot.node].name for spot in (holding.spots if holding is not None else ()))
             return told(
-                state, reason, "", started_s=started_s, nodes=tuple(where), evictions=run.evictions,
+                state, reason, detail, started_s=started_s, nodes=tuple(where), evictions=run.evictions,
                 lent_units=0 if holding is None else sum(holding.lent.values()),
                 end_p50_s=run.end_s(books.room.runs.ratios(run.queue)[0], self._now_s),
             )  # fmt: skip
         unfit = books.unfit.get(name)
         if unfit is not None:
-            return told(GangState.REFUSED, unfit.reason, unfit.words)
+            state = GangState.WAITING if unfit.waits else GangState.REFUSED
+            return told(state, unfit.reason, unfit.words)
         if note is not None:
             told = partial(told, remarks=(*plain.remarks, note.words))
         waiting = books.room.backlog.waiting.get(name)

@@ -104,6 +104,10 @@ class Places:
                 found[name] = f"one that was made anew found no place for {START_MOST_S:g} s"
         return found
 
+    def lacks(self, name: str) -> bool:
+        """Whether a pod of a gang that asks for units is bound to no node that is there."""
+        return self._bound.lacks(name)
+
     def settle(self) -> None:
         """Gangs that are bound whole have found their places; pods that have run already had one."""
         seen, whole = dict[str, tuple[int, int]](), []

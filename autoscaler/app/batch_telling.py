@@ -20,7 +20,7 @@ from autoscaler.adapters.kube.status import dated
 from autoscaler.api.batch_memory import spread
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.schema import custom_resource
-from autoscaler.app.batch_books import REFUSED_WRITE, UNBOUND, Books
+from autoscaler.app.batch_books import REFUSED_WRITE, STAYS, UNBOUND, Books
 from autoscaler.app.batch_look import Look, left_out
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
@@ -38,7 +38,7 @@ MOST_NOTES: Final = 50
 REMEMBER_S: Final = 60.0
 """How often what queues used is written down, while nothing else is."""
 
-FAILED: Final = frozenset({REFUSED_WRITE, UNBOUND})
+FAILED: Final = frozenset({REFUSED_WRITE, UNBOUND, STAYS})
 LOG: Final = structlog.get_logger("headroom")
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 
@@ -174,7 +174,7 @@ def _code(gang: GangTold, now_s: float) -> str:
             if gang.reason in FAILED:
                 return f"Warning/StartFailed/{gang.reason}"
             return f"Normal/Waiting/{gang.reason}" if now_s - gang.created_s >= WAITS_S else ""
-        case GangState.LEAVING if gang.reason in FAILED:
+        case GangState.LEAVING | GangState.STARTING if gang.reason in FAILED:
             return f"Warning/StartFailed/{gang.reason}"
         case _:
             return ""

@@ -71,6 +71,8 @@ def sentence(gang: GangTold, now_s: float) -> str:
             return f"refused: {gang.detail or means(gang.reason)}"
         case GangState.FOREIGN:
             return f"left alone: {gang.detail or 'somebody else manages it'}"
+        case GangState.WAITING if gang.detail:
+            return f"waits: {gang.detail}"
         case GangState.WAITING:
             place = "" if gang.position is None else f", place {gang.position} in queue {gang.queue}"
             needs = "; ".join(map(change, gang.changes))
@@ -81,7 +83,7 @@ def sentence(gang: GangTold, now_s: float) -> str:
             since = "" if gang.started_s is None else f" since {duration(max(0.0, now_s - gang.started_s))}"
             verb = "runs" if gang.state is GangState.RUNNING else "starts"
             lent = f", {number(gang.lent_units)} of its units lent by serving" if gang.lent_units else ""
-            return f"{verb}{since}: {means(gang.reason)}{lent}"
+            return f"{verb}{since}: {gang.detail or means(gang.reason)}{lent}"
 
 
 def gang_page(gang: GangTold, now_s: float) -> str:

@@ -114,7 +114,7 @@ def test_a_namespace_called_like_a_kind_of_work_is_meant_where_that_is_said(clus
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
     [
-        ("big", "pod", "error: --kind 'pod': give one of workload, warmpool, batchqueue, job"),
+        ("big", "node", "error: --kind 'node': give one of workload, warmpool, batchqueue, job"),
         ("big", "workload", "error: big: --kind workload takes NAMESPACE/NAME"),
         ("lab/chat", "warmpool", "error: lab/chat: --kind warmpool takes NAME"),
         ("a/b/c", "job", "error: a/b/c: --kind job takes NAMESPACE/NAME or NAME"),

@@ -18,7 +18,8 @@ from autoscaler.adapters.kube.batch_holds import Holds
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
 from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
-from autoscaler.adapters.kube.batch_objects import BatchQueueObject, WorkPod
+from autoscaler.adapters.kube.batch_objects import BatchQueueObject, QueuedPod, WorkPod
+from autoscaler.adapters.kube.batch_pod_groups import QueuedPods
 from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
 from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
@@ -27,6 +28,7 @@ from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.adapters.kube.pool_slots import is_slot
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scope import GROUP, VERSION
+from autoscaler.api.batch_work import QUEUE
 from autoscaler.api.shapes import Shape
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.ledger import Owner, PodSeen
@@ -96,6 +98,10 @@ class BatchCluster:
             name: self._follow(kind.path, kind.form, partial(self.on_work, name), TIMES if kind.is_needed else SELDOM)
             for name, kind in KINDS.items()
         }
+        self._queued = QueuedPods()
+        self._queued_pods: Informer[QueuedPod] = Informer(
+            api, Resource("/api/v1/pods", QueuedPod, label_selector=QUEUE), clock, self._on_queued, times=TIMES
+        )
         self._claims = Claims()
         self._kueue: dict[str, Informer[Workload]] = {
             path: self._follow(path, Workload, partial(self._on_workload, path), SELDOM) for path in PATHS
@@ -161,6 +167,7 @@ class BatchCluster:
         An object stays what it was when it could be read last; a node takes nobody meanwhile.
         """
         kinds = {name: one for name, one in self._kinds.items() if not KINDS[name].is_needed}
+        kinds["Queued pod"] = self._queued_pods
         silent = {
             one: f"{name}s are not followed{STAY if one.items else ''}: {_problem(one)}"
             for name, one in kinds.items()
@@ -232,6 +239,11 @@ class BatchCluster:
             self._works[work.name] = self._managed(work)
             self._touch(work.name)
 
+    def pods_written(self, pods: Iterable[QueuedPod]) -> None:
+        """Hold what the server answered to writes of ours to pods that are gangs."""
+        for name in self._queued.answered(pods):
+            self._gather(name)
+
     def seen(self, is_gang: Callable[[str], bool]) -> Seen:
         """Nodes and pods now; `is_gang` says of which gangs pods count as theirs."""
         parts: dict[tuple[str, str], BatchNode] = {}
@@ -283,6 +295,19 @@ class BatchCluster:
             return  # older than what the server answered to us
         if new is not None:
             self._works[name] = self._managed(new)
+        elif self._works.pop(name, None) is None:
+            return
+        self._touch(name)
+
+    def _on_queued(self, change: Change[QueuedPod]) -> None:
+        for name in self._queued.note(change):
+            self._gather(name)
+
+    def _gather(self, name: str) -> None:
+        """Read the pods of one gang anew."""
+        work = self._queued.work(name, self._clock.now())
+        if work is not None:
+            self._works[name] = work
         elif self._works.pop(name, None) is None:
             return
         self._touch(name)
@@ -350,6 +375,7 @@ class BatchCluster:
         """What a cluster need not have, or let be read."""
         yield from (self._holds.policies, self._holds.bindings)
         yield from self._kueue.values()
+        yield self._queued_pods
         yield from (each for name, each in self._kinds.items() if not KINDS[name].is_needed)
 
     def _follow(

@@ -1,8 +1,8 @@
 """The fields that are read of batch work and of what it runs on; see `objects` for the rules.
 
 Jobs are those of batch/v1, JobSets those of jobset.x-k8s.io/v1alpha2. Pods are read here with what they hold and where,
-and without what serving pods are asked for. Affinity is kept as it was written: it is given back whole, with our part
-added.
+and without what serving pods are asked for; those with the label of a queue as templates are. Affinity is kept as it was
+written: it is given back whole, with our part added.
 """
 
 from datetime import datetime
@@ -56,6 +56,34 @@ class WorkPodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tolerations: tuple[Toleration, ...] = ()
     priority_class_name: str = ""
     scheduler_name: str = ""
+
+
+class Gate(msgspec.Struct, frozen=True, gc=False):
+    """A scheduling gate: the scheduler leaves a pod alone that has one."""
+
+    name: str = ""
+
+
+class QueuedPodSpec(WorkPodSpec, frozen=True, gc=False, rename="camel"):
+    """A pod that may be a gang by itself, or one of a group."""
+
+    node_name: str = ""
+    scheduling_gates: tuple[Gate, ...] = ()
+
+
+class QueuedPodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How far such a pod is."""
+
+    phase: str = ""
+    start_time: datetime | None = None
+
+
+class QueuedPod(msgspec.Struct, frozen=True, gc=False):
+    """A pod with the label of a queue."""
+
+    metadata: Meta = Meta()
+    spec: QueuedPodSpec = QueuedPodSpec()
+    status: QueuedPodStatus = QueuedPodStatus()
 
 
 class WorkTemplate(msgspec.Struct, frozen=True, gc=False):

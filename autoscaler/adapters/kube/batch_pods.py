@@ -14,6 +14,7 @@ from typing import Final
 from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
 from autoscaler.adapters.kube.batch_jobsets import JOBSET, JOBSET_NAME
 from autoscaler.adapters.kube.batch_objects import WorkPod
+from autoscaler.adapters.kube.batch_pod_groups import pod_gang
 from autoscaler.adapters.kube.batch_training import GROUP, KINDS
 from autoscaler.adapters.kube.batch_work import gang_name
 from autoscaler.adapters.kube.informer import Change
@@ -97,7 +98,10 @@ class WorkPods:
 
 
 def gang_of(meta: Meta) -> str | None:
-    """The gang that a pod may be of, by who controls it; None for a pod of nobody who makes gangs."""
+    """The gang that a pod may be of, by who controls it or let it in; None for a pod of nobody who makes gangs."""
+    mine = pod_gang(meta)
+    if mine is not None:
+        return mine
     owner = next((each for each in meta.owner_references if each.controller), None)
     if owner is None:
         return None

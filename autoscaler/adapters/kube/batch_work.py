@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.adapters.kube.batch_amounts import PodAsks, asks_devices, pod_asks
+from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_objects import Job, JobSpec, WorkPodSpec, WorkTemplate
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.annotations import PREFIX
@@ -91,7 +92,10 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class WorkSet:
-    """Equal pods of a piece of work; `at` is where the specification of their template stands in the object."""
+    """Equal pods of a piece of work; `at` is where the specification of their template stands in the object.
+
+    Of pods without one it is their form.
+    """
 
     at: str
     pods: int
@@ -127,6 +131,15 @@ class Work:
     started_s: float | None = None
     suspend_in: str = ""
     """What that stands in, where it is not there either; empty where it is."""
+    members: tuple[Member, ...] = ()
+    """The pods themselves that are not over, where no object stands above them."""
+    seats: tuple[Seat, ...] = ()
+    """Of such pods: where they were put."""
+
+    @property
+    def can_be_stopped(self) -> bool:
+        """Whether it can be suspended once it runs: pods cannot be gated again, and are nobody's to delete."""
+        return not self.members
 
     @property
     def name(self) -> str:
@@ -151,6 +164,9 @@ class Work:
     @property
     def put(self) -> tuple[Put, ...]:
         """Where it was put; empty where nobody wrote it, or where it cannot be read any more."""
+        if self.members:
+            numbers = {each.at: at for at, each in enumerate(self.sets)}
+            return tuple(Put(s.node, s.shape, numbers[s.form], 1) for s in self.seats if s.form in numbers)
         return _read(_puts, self.annotations.get(PLACEMENT, ""))
 
     @property

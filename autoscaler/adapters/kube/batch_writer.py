@@ -15,7 +15,7 @@ import msgspec
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
-from autoscaler.adapters.kube.batch_objects import Toleration
+from autoscaler.adapters.kube.batch_objects import QueuedPod, Toleration, WorkPodSpec
 from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.scope import GROUP, VERSION
@@ -39,6 +39,8 @@ class Written:
     words: str = ""
     changed: bool = False
     """Refused because the object was not what it had been: its next version is on its way."""
+    pods: tuple[QueuedPod, ...] = ()
+    """Pods that were let in, as they are then, where they are the work; with words, others of them were not."""
 
 
 class BatchWriter:
@@ -65,7 +67,7 @@ class BatchWriter:
         for at in work.placed:
             each = work.sets[at]
             hosts = sorted({hostnames[put.node] for put in puts if put.pod_set == at})
-            changes += [_hold(each, own[at], hosts), *_tolerate(each, tolerated)]
+            changes += [_hold(each, own[at], hosts), *tolerate(each.at, each.template, tolerated)]
         return await self._patch(work, changes)
 
     async def stop(self, work: Work) -> Written:
@@ -79,9 +81,9 @@ class BatchWriter:
         """Replace the status of a BatchQueue; ours is the only one there is."""
         path = f"/apis/{GROUP}/{VERSION}/batchqueues/{queue}/status"
         try:
-            await self._send(path, [{"op": "add", "path": "/status", "value": status}])
+            await self.send(path, [{"op": "add", "path": "/status", "value": status}])
         except KubeError as error:
-            return _refused(error)
+            return refused(error)
         return Written(Became.DONE)
 
     def _tests(self, work: Work, *, suspended: bool) -> list[dict[str, Any]]:
@@ -91,16 +93,18 @@ class BatchWriter:
     async def _patch(self, work: Work, changes: Sequence[Mapping[str, Any]]) -> Written:
         path, kind = work.ref.path, work.ref.kind
         try:
-            answer = await self._send(path, changes)
+            answer = await self.send(path, changes)
             found = KINDS[kind].read(decoded(_decoders[kind], answer, f"PATCH {path}"), self._clock.now())
         except KubeError as error:
-            return _refused(error)
+            return refused(error)
         return Written(Became.DONE, found)
 
-    async def _send(self, path: str, changes: Sequence[Mapping[str, Any]]) -> Answer:
+    async def send(self, path: str, changes: Sequence[Mapping[str, Any]], *, tries: bool = False) -> Answer:
+        """Send a patch, or only have it tried out. Raises KubeError."""
         return await self._api.request(
-            "PATCH", path, body=_text.encode(changes), content_type=JSON_PATCH, timeout_s=CALL_S, admit=self._may_write
-        )
+            "PATCH", path, query=(("dryRun", "All"),) if tries else (), body=_text.encode(changes),
+            content_type=JSON_PATCH, timeout_s=CALL_S, admit=self._may_write,
+        )  # fmt: skip
 
 
 def held_to(affinity: Mapping[str, Any] | None, hostnames: Sequence[str]) -> dict[str, Any]:
@@ -133,13 +137,16 @@ def _annotate(work: Work, puts: Sequence[Put]) -> list[dict[str, Any]]:
     return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
 
 
-def _tolerate(pods: WorkSet, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Put up with taints of these keys besides. What its author wrote is not sent: a part that is not read would go."""
-    given = pods.template.tolerations
+def tolerate(at: str, pod: WorkPodSpec, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Put up with taints of these keys besides. What its author wrote is not sent: a part that is not read would go.
+
+    `at` is where the specification of the pod stands.
+    """
+    given = pod.tolerations
     missing = [_tolerates(key) for key in keys if not any(_covers(each, key) for each in given)]
     if not given:
-        return [{"op": "add", "path": f"{pods.at}/tolerations", "value": missing}] if missing else []
-    return [{"op": "add", "path": f"{pods.at}/tolerations/-", "value": each} for each in missing]
+        return [{"op": "add", "path": f"{at}/tolerations", "value": missing}] if missing else []
+    return [{"op": "add", "path": f"{at}/tolerations/-", "value": each} for each in missing]
 
 
 def _tolerates(key: str) -> dict[str, str]:
@@ -151,6 +158,7 @@ def _covers(given: Toleration, key: str) -> bool:
     return given.operator == "Exists" and not given.effect and given.key in {key, ""}
 
 
-def _refused(error: KubeError) -> Written:
+def refused(error: KubeError) -> Written:
+    """What became of a patch that the server did not take, or did not answer."""
     lost = error.sent and (error.status is None or error.status >= 500)
     return Written(Became.UNKNOWN if lost else Became.REFUSED, None, str(error), error.status in CHANGED)
