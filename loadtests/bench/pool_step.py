@@ -33,6 +33,9 @@ START_S = 1_000_000_000.0
 TARGET_P99_MS = 100.0
 ZONES = ("a", "b", "c")
 MODELS = 20
+PAUSE_S = 0.02
+"""Between two looks. Without it a run at real-time priority (`chrt -r`) would be stopped by Linux for 50 ms of every
+second, and a look would be said to take them."""
 
 
 def params_of(slots: int) -> PoolParams:
@@ -132,6 +135,7 @@ def measured(scene: dict[str, int | bool], estate: Estate, params: PoolParams, l
             cold=min(int(scene["cold"]), estate.slots), out=out,
         )  # fmt: skip
         gc.collect()
+        time.sleep(PAUSE_S)
         begin, cpu_begin = time.perf_counter(), time.process_time()
         done = reconcile(params, world, state, now_s)
         took, cpu_took = time.perf_counter() - begin, time.process_time() - cpu_begin

@@ -111,13 +111,14 @@ def noted(clock: SlotClock, starts: Iterable[Start]) -> SlotClock:
             dropped += 1
             continue
         kept = walks.pop(start.kind, [])
-        walks[start.kind] = [*kept, walk][-KEEP:]
+        kept.append(walk)
+        walks[start.kind] = kept
         newest_s, went_well = max(newest_s, ended_s), went_well + 1
     newest = list(walks.items())[-KEEP_KINDS:]
     return replace(
         clock,
         told=frozenset(told),
-        walks={kind: tuple(kept) for kind, kept in newest},
+        walks={kind: tuple(kept[-KEEP:]) for kind, kept in newest},
         newest_s=newest_s,
         dropped=dropped,
         outcomes=(*clock.outcomes, *(True,) * went_well)[-KEEP:],

@@ -119,7 +119,7 @@ def level_for(history: DemandHistory, within_s: float, hit_ratio: float) -> floa
     new[: _bins(within_s)] = 0.0
     behind = history.levels - _lowest_behind(history.levels, _bins(within_s))
     missed, total = np.zeros(len(LEVELS)), 0.0
-    for hour in np.unique(hours[new > 0]).tolist():
+    for hour in sorted(set(hours[new > 0].tolist())):
         speaking = _around(growth, times_s, (hour + 0.5) * 3600.0)[0]
         came = (hours == hour) & (new > 0)
         if speaking.size:

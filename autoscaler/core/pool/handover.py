@@ -38,7 +38,7 @@ def handed_over(view: View, good: Bools, going: Bools) -> Iterator[MarkSlot | De
         marked[workload] += 1
         if view.params.choose:
             yield DeleteSlot(seen.name, seen.uid, PoolReason.HANDED_OVER)
-    if view.params.choose:
+    if view.params.choose and waiting:
         yield from _marks(view, good, waiting, marked)
 
 

@@ -8,6 +8,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
+from autoscaler.core.columns import F64
 from autoscaler.core.pool import breaker, clock, growth
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.growth import DemandHistory
@@ -123,18 +126,20 @@ def _timed(state: PoolState, view: View, uids: set[str]) -> clock.SlotClock:
     slots, kept = view.slots, replace(state.clock, told=state.clock.told & uids)
     reached = (slots.stage == Stage.WEIGHTS_WARM) | (slots.stage == Stage.LEASED)
     places = [at for at in slots.where(reached & (slots.tier >= 0)) if slots.seen[at].uid not in kept.told]
-    starts = [clock.Start(slots.seen[at].uid, view.kind_of(at), _instants(view, at)) for at in places]
-    return clock.noted(kept, sorted(starts, key=lambda start: (start.instants[-1], start.uid))) if starts else kept
+    if not places:
+        return kept
+    kinds = [view.kind_of(at) for at in places]
+    instants_s = _instants(view, places, kinds).tolist()
+    starts = [clock.Start(slots.seen[at].uid, *start) for at, *start in zip(places, kinds, instants_s, strict=True)]
+    return clock.noted(kept, sorted(starts, key=lambda start: (start.instants[-1], start.uid)))
 
 
-def _instants(view: View, at: int) -> list[float]:
-    """The six instants of a slot that is warm: what was there before it was ordered took no time; so did what is not
-    told, as its neighbours in time have it."""
-    instants = view.slots.instants_s[at].tolist()
-    created_s = instants[0]
-    if not view.kind_of(at).new_node:
-        instants = [created_s if index in {1, 2} else value for index, value in enumerate(instants)]
-    for index in range(1, len(instants)):
-        if math.isnan(instants[index]):
-            instants[index] = instants[index - 1]
-    return [float(value) for value in instants]
+def _instants(view: View, places: list[int], kinds: list[clock.StartKind]) -> F64:
+    """The six instants of slots that are warm, shape (places, 6): what was there before a slot was ordered took no
+    time; so did what is not told, as its neighbours in time have it."""
+    instants_s = view.slots.instants_s[places]
+    was_there = np.array([not kind.new_node for kind in kinds], dtype=np.bool_)
+    instants_s[was_there, 1:3] = instants_s[was_there, :1]
+    for at in range(1, instants_s.shape[1]):
+        instants_s[:, at] = np.where(np.isnan(instants_s[:, at]), instants_s[:, at - 1], instants_s[:, at])
+    return instants_s

@@ -86,7 +86,7 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
                 gpus[tier] = troubled(gpus.get(tier, Circuit()), now_s, GPUS, tier)
     warm = view.slots.where(view.slots.counts & (view.slots.stage == Stage.WEIGHTS_WARM) & view.slots.current)
     ends_s = view.slots.instants_s
-    for at in warm:
+    for at in warm if any(kept != _NEW for kept in gpus.values()) else ():
         tier = view.params.tiers[int(view.slots.tier[at])].name
         if gpus.get(tier, _NEW) != _NEW:
             gpus[tier] = succeeded(gpus[tier], float(ends_s[at, Stage.GPU_READY]))

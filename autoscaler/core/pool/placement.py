@@ -154,7 +154,13 @@ def place(view: View, state: PoolState, need: Need, going: list[int]) -> Placed:
 
 def by_zone(view: View, counted: np.ndarray, state: PoolState) -> Counter[str]:
     """Slots that count, by the zone they are in or pinned to."""
-    zones = Counter(view.zone_of(at) for at in view.slots.where(counted))
+    node = view.slots.node
+    on_node = counted & (node != NOWHERE)
+    standing = np.bincount(node[on_node], minlength=len(view.nodes.seen)).tolist()
+    zones = Counter[str]()
+    for each, count in zip(view.nodes.seen, standing, strict=True):
+        zones[each.zone] += count
+    zones.update(view.zone_of(at) for at in view.slots.where(counted & ~on_node))
     zones.update(order.zone for order in state.ordered.values() if order.zone is not None)
     return zones
 

@@ -156,7 +156,8 @@ def _slots(
     place = {tier.name: at for at, tier in enumerate(params.tiers)}
     instants_s = np.full((size, 6), np.nan)
     instants_s[:, 0] = times[:, 0]
-    instants_s[:, 1:4] = _arrivals(node_of, claim_of, times[:, 1], nodes, claims)
+    instants_s[:, 1:4] = _arrivals(node, bound, claim_of, nodes, claims)
+    instants_s[:, 3] = np.where(np.isnan(times[:, 1]), instants_s[:, 3], times[:, 1])
     instants_s[:, 4] = times[:, 2]
     instants_s[:, 5] = np.where(np.isnan(times[:, 3]), np.nan, times[:, 4])
     reached = np.isfinite(instants_s)
@@ -184,30 +185,31 @@ def _slots(
 
 
 def _arrivals(
-    node_of: Sequence[str | None],
-    claim_of: Sequence[str | None],
-    scheduled_s: F64,
-    nodes: Nodes,
-    claims: Mapping[str, ClaimSeen],
+    node: I64, bound: Bools, claim_of: Sequence[str | None], nodes: Nodes, claims: Mapping[str, ClaimSeen]
 ) -> F64:
-    """When each slot's node was launched, had joined and had its GPUs, shape (slots, 3)."""
-    nothing = (None, None, None)
-    times: dict[str | None, tuple[float | None, float | None, float | None]] = {None: nothing}
-    for node in nodes.seen:
-        claim = None if node.claim is None else claims.get(node.claim)
-        launched_s = node.created_s if claim is None or claim.launched_s is None else claim.launched_s
-        times[node.name] = (launched_s, node.created_s, node.gpu_ready_s if has_gpus(node) else None)
-    promised: dict[str | None, tuple[float | None, float | None, float | None]] = {None: nothing}
-    for claim in claims.values():
-        gpu_s = None if claim.node is None else times.get(claim.node, nothing)[2]
-        promised[claim.name] = (claim.launched_s, claim.registered_s, gpu_s)
-    rows = [
-        times.get(node, nothing) if node is not None else promised.get(claim, nothing)
-        for node, claim in zip(node_of, claim_of, strict=True)
-    ]
-    found = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
-    found[:, 2] = np.where(np.isnan(scheduled_s), found[:, 2], scheduled_s)
+    """When each slot's node was launched, had joined and had its GPUs, shape (slots, 3); a slot that is not bound yet
+    goes by the claim that it was nominated to."""
+    times = np.full((len(nodes.seen) + 1, 3), np.nan)
+    if nodes.seen:
+        times[:-1] = np.array([_joined(each, claims) for each in nodes.seen], dtype=np.float64)
+    found = times[node]  # NOWHERE is the last row, in which nothing has happened
+    named = {at: name for at, name in enumerate(claim_of) if name is not None and name in claims and not bound[at]}
+    rows = [_promised(claims[name], nodes) for name in named.values()]
+    found[list(named)] = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
     return found
+
+
+def _joined(node: NodeSeen, claims: Mapping[str, ClaimSeen]) -> tuple[float, float, float | None]:
+    claim = None if node.claim is None else claims.get(node.claim)
+    launched_s = node.created_s if claim is None or claim.launched_s is None else claim.launched_s
+    return launched_s, node.created_s, node.gpu_ready_s if has_gpus(node) else None
+
+
+def _promised(claim: ClaimSeen, nodes: Nodes) -> tuple[float | None, float | None, float | None]:
+    at = None if claim.node is None else nodes.index.get(claim.node)
+    node = None if at is None else nodes.seen[at]
+    gpu_s = node.gpu_ready_s if node is not None and has_gpus(node) else None
+    return claim.launched_s, claim.registered_s, gpu_s
 
 
 def _ended(
@@ -226,4 +228,4 @@ def _ended(
 
 
 def _whole(values: Iterable[int]) -> I64:
-    return np.fromiter(values, dtype=np.int64)
+    return np.array(list(values), dtype=np.int64)
