@@ -20,11 +20,11 @@ from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind
 from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import UPGRADE, differences, missing
-from autoscaler.cli.jobset_check import jobsets
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, rights
 from autoscaler.cli.status import state
+from autoscaler.cli.work_check import WORK
 from autoscaler.ports import Clock, Fault
 from autoscaler.record.explain import duration
 from autoscaler.record.hpa import WHERE
@@ -73,7 +73,7 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
     yield finding
     if not reached:
         return
-    for check in (_clock_skew, _definition, _kinds, _rights, _jobsets, _lease, _freeze, _controller):
+    for check in (_clock_skew, _definition, _kinds, _rights, _work, _lease, _freeze, _controller):
         try:
             found = [one async for one in check(patient)]
         except KubeError as error:
@@ -180,18 +180,18 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
         yield Finding("rights", State.OK, f"{who} may do {number} things that are needed")
 
 
-async def _jobsets(patient: Patient) -> AsyncIterator[Finding]:
+async def _work(patient: Patient) -> AsyncIterator[Finding]:
     settings, account = patient.settings, patient.account
-    if settings.batch.enabled:
-        user = None if account is None else f"system:serviceaccount:{settings.namespace}:{account}"
+    user = None if account is None else f"system:serviceaccount:{settings.namespace}:{account}"
+    for name, check in WORK.items() if settings.batch.enabled else ():
         try:
-            words, remedy = await jobsets(patient.api, user, settings.watch_namespaces)
+            words, remedy = await check(patient.api, user, settings.watch_namespaces)
         except KubeError as error:
             if error.status != 403:
                 raise
             words = f"cannot be told whether those in queues are admitted: {error}"
             remedy = "ask somebody who may create subjectaccessreviews and list mutatingadmissionpolicies"
-        yield Finding("JobSet", State.OK if remedy is None else State.WARN, words, remedy)
+        yield Finding(name, State.OK if remedy is None else State.WARN, words, remedy)
 
 
 async def _lease(patient: Patient) -> AsyncIterator[Finding]:

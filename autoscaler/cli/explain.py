@@ -32,7 +32,7 @@ def explain(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="NAMESPACE/NAME|warmpool/NAME|batchqueue/NAME|job/NAME|jobset/NAME|FILE",
+            metavar=f"NAMESPACE/NAME|warmpool/NAME|batchqueue/NAME|{'/NAME|'.join(KINDS)}/NAME|FILE",
             help="A workload, a WarmPool, a BatchQueue or batch work (job/NAMESPACE/NAME where several have that name) "
             "of the running controller; or audit lines or answers of `headroom decide`, - for standard input.",
         ),

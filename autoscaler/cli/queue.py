@@ -28,7 +28,8 @@ def queue(
 ) -> None:  # fmt: skip
     """Show the queues of batch work: who holds what, who waits at which place, why, and until when.
 
-    `headroom explain job/NAME`, or jobset/NAME, says more of one gang, `headroom explain batchqueue/NAME` of one queue.
+    `headroom explain job/NAME`, or jobset/NAME and so on, says more of one gang, `headroom explain batchqueue/NAME`
+    of one queue.
     """
     told = read_lines(Reach(server, config, kubeconfig, context, namespace))
     if name is not None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from autoscaler.adapters.kube.batch_training import GROUP as KUBEFLOW
+from autoscaler.adapters.kube.batch_training import TRAINING
 from autoscaler.api.claims import Kind
 
 WATCHED: Final = (
@@ -147,18 +149,29 @@ def jobset_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
 
     It stands in ``config/rbac/jobsets``.
     """
-    everywhere = tuple(namespaces) or (None,)
-    why = "see what waits and what runs"
     holds = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
     return (
-        *(Right("jobset.x-k8s.io", "jobsets", verb, why) for verb in ("list", "watch")),
-        *(Right("jobset.x-k8s.io", "jobsets", "patch", "let JobSets start and stop", n) for n in everywhere),
+        *_work("jobset.x-k8s.io", "jobsets", namespaces),
         *(
             Right("admissionregistration.k8s.io", resource, verb, "see that their pods are held to nodes")
             for resource in holds
             for verb in ("list", "watch")
         ),
     )
+
+
+def training_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
+    """The same of the jobs of Kubeflow's training operator; it stands in ``config/rbac/training-jobs``."""
+    everywhere = tuple(namespaces)
+    return tuple(right for each in TRAINING for right in _work(KUBEFLOW, each.resource, everywhere))
+
+
+def _work(group: str, resource: str, namespaces: Iterable[str]) -> Iterator[Right]:
+    """What admission of one kind of work takes: to read it everywhere, and to change it in these namespaces."""
+    for verb in ("list", "watch"):
+        yield Right(group, resource, verb, "see what waits and what runs")
+    for namespace in tuple(namespaces) or (None,):
+        yield Right(group, resource, "patch", f"let {resource} start and stop", namespace)
 
 
 def _own(own: Own, *, keda: bool) -> Iterator[Right]:

@@ -38,7 +38,7 @@ EVERYTHING: Final[dict[str, Any]] = {
     "env": {"SSL_CERT_FILE": "/etc/headroom/prometheus/ca.crt"},
     "secretMounts": [{"secret": "prometheus-token", "path": "/etc/headroom/prometheus"}],
     "audit": {"enabled": True},
-    "rbac": {"jobSets": True},
+    "rbac": {"jobSets": True, "trainingJobs": True},
     "settings": {
         "default_mode": "Active",
         "deletion_cost": True,

@@ -132,7 +132,7 @@ CHART: Final[dict[str, Form]] = {
     ),
     "keda": _part(namespace=_text(NAME, longest=63), clusterTriggerAuthentication=_BOOL),
     "serviceAccount": _part(create=_BOOL, name=_text(OBJECT, empty=True), annotations=_ANNOTATIONS),
-    "rbac": _part(create=_BOOL, scaling=_BOOL, nodes=_BOOL, jobSets=_BOOL),
+    "rbac": _part(create=_BOOL, scaling=_BOOL, nodes=_BOOL, jobSets=_BOOL, trainingJobs=_BOOL),
     "crds": _part(install=_BOOL),
     "podDisruptionBudget": _part(enabled=_BOOL),
     "networkPolicy": _part(

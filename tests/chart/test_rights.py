@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.adapters.kube.batch_holds import HOLDS
 from autoscaler.api.claims import Kind
-from autoscaler.cli.rights import Own, jobset_rights, rights
+from autoscaler.cli.rights import Own, jobset_rights, rights, training_rights
 from autoscaler.settings.model import Settings
 from tests.chart.generate import ROOT
 from tests.chart.rendering import NAMESPACE, RENDERINGS, objects, of_kind, only, render
@@ -92,8 +92,9 @@ def test_it_grants_what_the_projects_own_manifests_grant() -> None:
     assert granted(render({"settings": {"keda": KEDA}})) == applied(".")
     settings = {"keda": KEDA, "deletion_cost": True, "warm_pools": {"enabled": True}, "batch": {"enabled": True}}
     assert granted(render({"settings": settings})) == applied(".", "optional", "warm-pools", "batch")
-    with_jobsets = render({"settings": settings, "rbac": {"jobSets": True}})
-    assert granted(with_jobsets) == applied(".", "optional", "warm-pools", "batch", "jobsets")
+    for value, folder in (("jobSets", "jobsets"), ("trainingJobs", "training-jobs")):
+        more = render({"settings": settings, "rbac": {value: True}})
+        assert granted(more) == applied(".", "optional", "warm-pools", "batch", folder)
 
 
 def test_jobsets_take_rights_of_their_own_and_the_policy_that_holds_their_pods() -> None:
@@ -108,6 +109,16 @@ def test_jobsets_take_rights_of_their_own_and_the_policy_that_holds_their_pods()
     assert [of_kind(without, kind) for kind in kinds] == [[], []]
     watching = granted(render({"settings": settings, "rbac": {"jobSets": True, "scaling": False}}))
     assert ("jobset.x-k8s.io", "jobsets", "patch", None, None) not in watching
+
+
+def test_jobs_of_the_training_operator_take_rights_of_their_own() -> None:
+    settings = {"batch": {"enabled": True}}
+    without, found = render({"settings": settings}), render({"settings": settings, "rbac": {"trainingJobs": True}})
+    besides = {(one.group, one.resource, one.verb, None, None) for one in training_rights([])}
+    assert granted(found) - granted(without) == besides
+    assert of_kind(found, "MutatingAdmissionPolicy") == []
+    watching = granted(render({"settings": settings, "rbac": {"trainingJobs": True, "scaling": False}}))
+    assert {row[2] for row in watching if row[0] == "kubeflow.org"} == {"list", "watch"}
 
 
 def test_without_scaling_no_count_can_be_changed() -> None:
@@ -127,18 +138,24 @@ def test_without_scaling_no_job_can_be_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "jobsets"),
-    [(("batch", "jobs"), False), (("batch", "jobs"), True), (("jobset.x-k8s.io", "jobsets"), True)],
-    ids=["Jobs", "Jobs beside JobSets", "JobSets"],
+    ("group", "resources", "rbac"),
+    [
+        ("batch", {"jobs"}, {}),
+        ("batch", {"jobs"}, {"jobSets": True, "trainingJobs": True}),
+        ("jobset.x-k8s.io", {"jobsets"}, {"jobSets": True}),
+        ("kubeflow.org", {"pytorchjobs", "tfjobs"}, {"trainingJobs": True}),
+    ],
+    ids=["Jobs", "Jobs beside others", "JobSets", "the training operator's"],
 )
-def test_where_only_some_namespaces_are_watched_jobs_and_jobsets_are_changed_in_those_alone(
-    batch: tuple[str, str], jobsets: bool
+def test_where_only_some_namespaces_are_watched_work_is_changed_in_those_alone(
+    group: str, resources: set[str], rbac: dict[str, bool]
 ) -> None:
     settings = {"batch": {"enabled": True}, "watch_namespaces": ["team-a", "team-b"]}
-    found = granted(render({"settings": settings, "rbac": {"jobSets": jobsets}}))
-    changed = {row for row in found if row[0] == batch[0] and row[2] not in {"list", "watch"}}
-    assert changed == {(*batch, "patch", namespace, None) for namespace in ("team-a", "team-b")}
-    assert (*batch, "list", None, None) in found, "what is on a node is known wherever its work is"
+    found = granted(render({"settings": settings, "rbac": rbac}))
+    changed = {row for row in found if row[0] == group and row[2] not in {"list", "watch"}}
+    assert changed == {(group, one, "patch", space, None) for one in resources for space in ("team-a", "team-b")}
+    for one in resources:
+        assert (group, one, "list", None, None) in found, "what is on a node is known wherever its work is"
 
 
 def test_namespaces_without_nodes_take_no_right_of_the_whole_cluster() -> None:

@@ -214,6 +214,9 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
     "rights for what nobody admits": (
         {"rbac": {"jobSets": True}}, "set settings.batch.enabled to true, or leave rbac.jobSets out",
     ),
+    "rights on more kinds of it": (
+        {"rbac": {"trainingJobs": True}}, "set settings.batch.enabled to true, or leave rbac.trainingJobs out",
+    ),
     "an alert that is none": (
         {"monitoring": {"rules": {"enabled": True, "disabled": ["Headroom"]}}}, "which is no alert of this chart",
     ),

@@ -17,7 +17,7 @@ from autoscaler.api.crd import definition
 from autoscaler.cli.checks import of_workload
 from autoscaler.cli.definitions import DEFINITIONS
 from autoscaler.cli.main import app
-from autoscaler.cli.rights import Own, Right, jobset_rights, rights
+from autoscaler.cli.rights import Own, Right, jobset_rights, rights, training_rights
 from autoscaler.record.hpa import WHERE, HpaPreview
 from autoscaler.record.status import About, Problem, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
@@ -272,6 +272,11 @@ def test_the_role_of_jobsets_grants_exactly_what_they_take_besides() -> None:
     assert granted(ROOT / "config" / "rbac" / "jobsets") == jobsets
 
 
+def test_the_role_of_the_training_operators_jobs_grants_exactly_what_they_take_besides() -> None:
+    jobs = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in training_rights([])}
+    assert granted(ROOT / "config" / "rbac" / "training-jobs") == jobs
+
+
 JOBSETS = {"/apis/jobset.x-k8s.io/v1alpha2": resources("jobsets", "jobsets/status")}
 HOLDING = "/apis/admissionregistration.k8s.io/v1"
 NEW = {HOLDING: resources("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")}
@@ -283,10 +288,18 @@ EDITED = BOUND | {POLICIES: {"items": [{"metadata": {"name": "headroom-places"},
 OTHERS = MADE | {BINDINGS: {"items": [{"spec": {"policyName": "theirs"}}, {}]}}
 
 
+def looked_at(cluster: Plane, folder: Path, check: str, settings: str = "") -> dict[str, Any]:
+    """What is found of one kind of work where batch work is admitted."""
+    path = folder / "settings.yaml"
+    path.write_text(f"batch: {{enabled: true}}\nshapes: {{h100: {{sku: h100}}}}\n{settings}")
+    (told,) = [row for row in examined(cluster, "--config", str(path))[1] if row["check"] == check]
+    return told
+
+
 @pytest.mark.parametrize(
     ("given", "state", "words"),
     [
-        (({}, ""), "ok", "/apis/jobset.x-k8s.io/v1alpha2 has none: only Jobs are admitted"),
+        (({}, ""), "ok", "/apis/jobset.x-k8s.io/v1alpha2 has none: there is nothing of this kind to admit"),
         ((JOBSETS, "patch jobsets"), "warn", "headroom may not patch jobset.x-k8s.io/jobsets"),
         ((JOBSETS, ""), "warn", "the API server has no mutatingadmissionpolicybindings"),
         (
@@ -313,10 +326,7 @@ def test_it_says_whether_jobsets_are_admitted_and_what_is_missing(
 ) -> None:
     cluster.objects |= given[0]
     cluster.denied.add(given[1])
-    path = tmp_path / "settings.yaml"
-    path.write_text("batch: {enabled: true}\nshapes: {h100: {sku: h100}}\n")
-    _, found = examined(cluster, "--config", str(path))
-    (told,) = [row for row in found if row["check"] == "JobSet"]
+    told = looked_at(cluster, tmp_path, "JobSet")
     assert told["state"] == state
     assert words in told["words"]
     assert (told["remedy"] is None) == (state == "ok")
@@ -330,10 +340,7 @@ def test_whoever_may_not_see_how_it_is_with_jobsets_is_told_so_and_finds_no_faul
 ) -> None:
     cluster.objects |= JOBSETS | NEW | BOUND
     cluster.forbidden.add(forbidden)
-    path = tmp_path / "settings.yaml"
-    path.write_text("batch: {enabled: true}\nshapes: {h100: {sku: h100}}\n")
-    _, found = examined(cluster, "--config", str(path))
-    (told,) = [row for row in found if row["check"] == "JobSet"]
+    told = looked_at(cluster, tmp_path, "JobSet")
     assert told["state"] == "warn"
     assert told["words"].startswith("cannot be told whether those in queues are admitted")
     assert forbidden.partition(" ")[2] in told["words"]
@@ -343,12 +350,36 @@ def test_where_only_some_namespaces_are_watched_jobsets_need_only_be_changed_the
     cluster: Plane, tmp_path: Path
 ) -> None:
     cluster.objects |= JOBSETS | NEW | BOUND
-    path = tmp_path / "settings.yaml"
-    path.write_text("batch: {enabled: true}\nshapes: {h100: {sku: h100}}\nwatch_namespaces: [prod, test]\n")
-    examined(cluster, "--config", str(path))
+    looked_at(cluster, tmp_path, "JobSet", "watch_namespaces: [prod, test]\n")
     asked = [review["spec"]["resourceAttributes"] for review in cluster.reviews]
     changes = [one.get("namespace") for one in asked if (one["resource"], one["verb"]) == ("jobsets", "patch")]
     assert changes == ["prod", "test"]
+
+
+KUBEFLOW = "/apis/kubeflow.org/v1"
+TORCH = {KUBEFLOW: resources("pytorchjobs", "notebooks")}
+BOTH = {KUBEFLOW: resources("pytorchjobs", "tfjobs")}
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "words"),
+    [
+        (({}, ""), "ok", "/apis/kubeflow.org/v1 has none: there is nothing of this kind to admit"),
+        ((TORCH, "patch pytorchjobs"), "warn", "headroom may not patch kubeflow.org/pytorchjobs"),
+        ((TORCH, "patch tfjobs"), "ok", "those in queues are admitted"),
+        ((BOTH, "list tfjobs"), "warn", "may not list kubeflow.org/tfjobs"),
+    ],
+    ids=["not served", "a right is missing", "of one kind that is not served", "of one kind of two"],
+)
+def test_it_says_whether_jobs_of_the_training_operator_are_admitted_and_what_is_missing(
+    cluster: Plane, tmp_path: Path, given: tuple[dict[str, Any], str], state: str, words: str
+) -> None:
+    cluster.objects |= given[0]
+    cluster.denied.add(given[1])
+    told = looked_at(cluster, tmp_path, "PyTorchJob and TFJob")
+    assert told["state"] == state
+    assert words in told["words"]
+    assert (told["remedy"] is None) == (state == "ok")
 
 
 TOLERANT = HpaPreview(
@@ -477,13 +508,17 @@ def test_work_that_somebody_else_would_start_is_not_listed_for_us_to_start(clust
         "/apis/jobset.x-k8s.io/v1alpha2/jobsets": {"items": [
             job("trainer", True, owner="TrainJob"), job("ours", True),
         ]},
+        "/apis/kubeflow.org/v1/pytorchjobs": {"items": [
+            job("theirs", True, mark="kueue.x-k8s.io/queue-name"), job("torch", True, runPolicy={"suspend": True}),
+        ]},
         "/apis/kueue.x-k8s.io/v1beta1/workloads": {"items": [
             {"metadata": {"namespace": "lab", "name": "job-taken-1f", "ownerReferences": [taken]}},
         ]},
     }  # fmt: skip
     _, found = examined(cluster, "--leftovers")
     assert [row["remedy"] for row in found if "patch" in row["remedy"]] == [
-        'kubectl -n lab patch jobsets ours --type=merge -p \'{"spec":{"suspend":false}}\''
+        'kubectl -n lab patch jobsets ours --type=merge -p \'{"spec":{"suspend":false}}\'',
+        'kubectl -n lab patch pytorchjobs torch --type=merge -p \'{"spec":{"runPolicy":{"suspend":false}}}\'',
     ]
 
 

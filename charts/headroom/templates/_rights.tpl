@@ -154,11 +154,17 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [patch]
-{{- if .jobSets }}
+{{- if .rbac.jobSets }}
 # Sets suspend, and notes on the templates of pods. It lets the controller change any JobSet that JobSet's own webhook
 # lets be changed; RBAC knows nothing narrower.
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
+  verbs: [patch]
+{{- end }}
+{{- if .rbac.trainingJobs }}
+# As for Jobs.
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs, tfjobs]
   verbs: [patch]
 {{- end }}
 {{- end -}}
@@ -169,6 +175,12 @@
   verbs: [list, watch]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingadmissionpolicies, mutatingadmissionpolicybindings]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "headroom.rights.trainingjobs" -}}
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs, tfjobs]
   verbs: [list, watch]
 {{- end -}}
 

@@ -26,8 +26,10 @@
 {{- if and $settings.batch.enabled (not .Values.rbac.nodes) -}}
 {{- fail "settings.batch.enabled is true, but rbac.nodes is false: gangs are placed on nodes; set rbac.nodes to true, or leave batch out" -}}
 {{- end -}}
-{{- if and .Values.rbac.jobSets (not $settings.batch.enabled) -}}
-{{- fail "rbac.jobSets is true, but settings.batch.enabled is false: nothing is admitted; set settings.batch.enabled to true, or leave rbac.jobSets out" -}}
+{{- range $kinds := list "jobSets" "trainingJobs" -}}
+{{- if and (get $.Values.rbac $kinds) (not $settings.batch.enabled) -}}
+{{- fail (printf "rbac.%s is true, but settings.batch.enabled is false: nothing is admitted; set settings.batch.enabled to true, or leave rbac.%s out" $kinds $kinds) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $settings.warm_pools.enabled (eq $settings.warm_pools.namespace .Release.Namespace) -}}
 {{- fail (printf "settings.warm_pools.namespace is %s, where the controller is: slots need a namespace of their own; name another" .Release.Namespace) -}}

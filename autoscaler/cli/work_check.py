@@ -1,0 +1,70 @@
+"""Whether other work than Jobs is admitted, for `headroom doctor`: served, ours to read and to start, held to nodes.
+
+Enters: a client, whose rights are looked at. Leaves: a sentence, with a remedy where something is missing. An
+administrator need not want such kinds, so that nothing that is missing is a fault.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import msgspec
+
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_holds import BINDINGS, HOLDS, POLICIES, ROOT, Binding, Policy, unheld
+from autoscaler.adapters.kube.batch_jobsets import GROUP, RESOURCE, VERSION
+from autoscaler.adapters.kube.batch_training import GROUP as KUBEFLOW
+from autoscaler.adapters.kube.batch_training import TRAINING
+from autoscaler.adapters.kube.batch_training import VERSION as KUBEFLOW_VERSION
+from autoscaler.cli.reviews import decoded, reviewed, served
+from autoscaler.cli.rights import Right, jobset_rights, training_rights
+
+T = TypeVar("T")
+REMEDY: Final = "kubectl apply -f config/rbac/{}, or the chart's rbac.{}, to have them admitted"
+ADMITTED: Final = "those in queues are admitted"
+
+
+async def jobsets(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
+    """How it is with JobSets in these namespaces (none: everywhere), and what to do. Raises KubeError."""
+    root, remedy = f"/apis/{GROUP}/{VERSION}", REMEDY.format("jobsets", "jobSets")
+    if RESOURCE not in await served(api, root):
+        return f"{root} has none: there is nothing of this kind to admit", None
+    refused = await _refused(api, user, jobset_rights(namespaces))
+    if refused:
+        return refused, remedy
+    if BINDINGS not in await served(api, ROOT):
+        return f"not admitted: the API server has no {BINDINGS}", "upgrade to Kubernetes 1.36 or newer, or use Jobs"
+    why = unheld(await _listed(api, POLICIES, Policy), await _listed(api, BINDINGS, Binding))
+    if why:
+        return f"not admitted: no MutatingAdmissionPolicy {HOLDS} is in force, {why}", remedy
+    return ADMITTED, None
+
+
+async def training_jobs(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
+    """The same of the jobs of Kubeflow's training operator, of which a cluster need not have every kind."""
+    root = f"/apis/{KUBEFLOW}/{KUBEFLOW_VERSION}"
+    there = await served(api, root)
+    mine = [each.resource for each in TRAINING if each.resource in there]
+    if not mine:
+        return f"{root} has none: there is nothing of this kind to admit", None
+    refused = await _refused(api, user, [right for right in training_rights(namespaces) if right.resource in mine])
+    return (refused, REMEDY.format("training-jobs", "trainingJobs")) if refused else (ADMITTED, None)
+
+
+async def _refused(api: KubeApi, user: str | None, needed: Sequence[Right]) -> str:
+    """Which right is missing first; empty where all are there."""
+    missing = [right for right, may in zip(needed, await reviewed(api, needed, user), strict=True) if not may]
+    return f"not admitted: {user or 'you'} may not {missing[0].words}" if missing else ""
+
+
+async def _listed(api: KubeApi, resource: str, form: type[T]) -> list[T]:
+    """The objects of a resource that can be read: one that cannot holds nobody."""
+    found = []
+    for one in decoded(await api.request("GET", f"{ROOT}/{resource}")).get("items") or ():
+        with suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(one, form, strict=False))
+    return found
+
+
+WORK: Final = {"JobSet": jobsets, " and ".join(each.kind for each in TRAINING): training_jobs}
+"""Who looks at which kinds."""
