@@ -180,9 +180,9 @@ def _slowest(there: Collection[_Here]) -> Seconds:
 
 
 def _unknown(found: _Found) -> str:
-    """Why there is no lead. Which start a workload's is alike is known of its newest ready pod, and not kept."""
+    """Why there is no lead. Which start a workload's is alike is known of its newest ready pod."""
     if found.started is None:
-        return "since this controller began it saw no ready pod of it, which would say what its starts are alike"
+        return "no ready pod of it was seen yet, which would say what its starts are alike"
     return "of a part of it no measured start is known"
 
 

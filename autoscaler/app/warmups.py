@@ -1,8 +1,8 @@
 """Feeds the stage clock with the lives of claimed pods, and keeps what it measured in the cluster.
 
 Enters: changes of pods, Pulled events, pages of pods that became ready. Leaves: what a cold start's stages take, in
-words, pods that are stuck, and a checkpoint. Both replicas measure; the one that leads keeps, every minute and when it
-hands over.
+words, pods that are stuck, and a checkpoint, which also says what each workload's newest start was like. Both replicas
+measure; the one that leads keeps, every minute and when it hands over.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from autoscaler.adapters.kube.membership import condition, owner_of, serving_sin
 from autoscaler.adapters.kube.pods import Node, Pod
 from autoscaler.adapters.kube.pulls import Pull
 from autoscaler.adapters.kube.shapes import gpus
+from autoscaler.core.capacity.laststarts import LastStarts
 from autoscaler.core.capacity.podtimes import Kind, PodTimes
 from autoscaler.core.capacity.stages import Row, StageClock
 from autoscaler.core.pool.ahead import Started
@@ -33,9 +34,7 @@ AT_ONCE: Final = 16
 """Workloads looked at for first tokens in one turn of the event loop: idle ones may wait for theirs for days."""
 
 KEY: Final = "stages"
-
-MOST_WORKLOADS: Final = 4096
-"""Workloads whose last start is remembered, those at zero replicas and those that are gone included."""
+LAST_KEY: Final = "last-starts"
 
 NEW_NODE_S: Final = 60.0
 """A node made up to so long before a pod was made for it: Karpenter launches for the pods of a batch window (10 s) and
@@ -85,8 +84,7 @@ class WarmUps:
         """UID -> pod."""
         self._met: set[str] = set()
         """UIDs of pods that were met in their first start."""
-        self._last: dict[str, PodTimes] = {}
-        """Workload -> the newest of its pods that became ready."""
+        self._last = LastStarts()
         self._kept: dict[str, Any] = {}
 
     async def run(self) -> None:
@@ -117,7 +115,7 @@ class WarmUps:
         if owned is None or times is None:
             return
         self._names[times.uid] = change.key
-        self._remember(owned.workload, times)
+        self._remember(owned.workload, pod, times)
         if times.ready_s is None and self._clock.now() - times.created_s <= MET_WITHIN_S:
             self._met.add(times.uid)
         if times.ready_s is not None and times.uid not in self._met:
@@ -135,12 +133,16 @@ class WarmUps:
 
     def started(self, workload: str) -> Started | None:
         """What starts like that of its newest pod took, by the state of the node; None before one was ready."""
-        last = self._last.get(workload)
-        if last is None:
-            return None
-        warm = replace(last.kind, node_is_new=False, image_was_present=True)
-        cold = replace(last.kind, node_is_new=True, image_was_present=False)
+        kind = self._last.kind(workload)
+        return None if kind is None else self._took(kind)
+
+    def _took(self, kind: Kind) -> Started:
+        warm = replace(kind, node_is_new=False, image_was_present=True)
+        cold = replace(kind, node_is_new=True, image_was_present=False)
         return Started(self._stages.whole_s(warm), self._stages.whole_s(cold))
+
+    def _measured(self, kind: Kind) -> bool:
+        return self._took(kind) != Started((), ())
 
     def stuck(self, pods: Mapping[str, Pod]) -> tuple[str, ...]:
         """Which of `pods` are in a stage for much longer than such starts were."""
@@ -185,14 +187,12 @@ class WarmUps:
         product = "" if node is None else node.metadata.labels.get(PRODUCT, "")
         return f"{gpus((pod.spec,), self._gpu_resources)}x{product or 'GPU'}"
 
-    def _remember(self, workload: str, times: PodTimes) -> None:
-        last = self._last.get(workload)
-        if times.ready_s is None or (last is not None and last.created_s > times.created_s):
-            return
-        self._last.pop(workload, None)
-        self._last[workload] = times
-        if len(self._last) > MOST_WORKLOADS:
-            del self._last[next(iter(self._last))]
+    def _remember(self, workload: str, pod: Pod, times: PodTimes) -> None:
+        """Take a pod that is ready; where its node was not read yet, as right after a start of ours, its GPUs have no
+        product, and what is known of the workload is better."""
+        placed = self._cluster.node(pod.spec.node_name) is not None
+        if times.ready_s is not None and (placed or self._last.kind(workload) is None):
+            self._last.note(workload, times.created_s, times.kind)
 
     async def _tokens(self) -> None:
         while True:
@@ -219,11 +219,11 @@ class WarmUps:
 
     async def keep(self) -> None:
         """Save what was measured since it was last kept, as far as the store lets this replica."""
-        packed = self._stages.pack()
+        packed = {KEY: self._stages.pack(), LAST_KEY: self._last.pack(self._measured)}
         if packed == self._kept:
             return
         try:
-            await self._store.save({KEY: packed})
+            await self._store.save(packed)
             self._kept = packed
         except PortError as error:
             LOG.warning("measured warm-ups not kept", why=str(error))
@@ -236,9 +236,11 @@ class WarmUps:
 
     async def _restore(self) -> None:
         try:
-            saved = (await self._store.load()).get(KEY)
-            if saved is not None:
-                self._stages = StageClock.unpack(saved)
+            saved = await self._store.load()
+            if KEY in saved:
+                self._stages = StageClock.unpack(saved[KEY])
+            if LAST_KEY in saved:
+                self._last.restore(saved[LAST_KEY])
         except (PortError, ValueError) as error:
             LOG.warning("measured warm-ups not restored", why=str(error))
 

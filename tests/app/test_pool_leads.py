@@ -54,7 +54,7 @@ def test_a_replica_of_two_slots_needs_two_warm_ones_on_one_node() -> None:
 @pytest.mark.parametrize(
     ("started", "why"),
     [
-        pytest.param(None, "since this controller began it saw no ready pod of it", id="at zero after a hand-over"),
+        pytest.param(None, "no ready pod of it was seen yet", id="never ready"),
         pytest.param(Started((), ()), "of a part of it no measured start is known", id="no start on a warm node"),
     ],
 )

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from autoscaler.adapters.kube.cache import Change
 from autoscaler.adapters.kube.meta import Condition, Meta, Owner
@@ -21,7 +20,7 @@ from autoscaler.adapters.kube.pods import (
     Running,
 )
 from autoscaler.adapters.kube.pulls import Involved, Pull, PulledEvent, pull_of
-from autoscaler.app.warmups import KEY, WarmUps
+from autoscaler.app.warmups import KEY, LAST_KEY, WarmUps
 from autoscaler.core.pool.ahead import Started
 from autoscaler.core.types import PodReading
 from autoscaler.ports import Fault, MetricSample, PortError
@@ -60,10 +59,11 @@ def pod(
 class Followed:
     def __init__(self, made: datetime) -> None:
         self.made = made
+        self.listed = True
 
     def node(self, name: str) -> Node | None:
         labels = {"nvidia.com/gpu.product": "H100"}
-        return Node(Meta(name, creation_timestamp=self.made, labels=labels)) if name else None
+        return Node(Meta(name, creation_timestamp=self.made, labels=labels)) if name and self.listed else None
 
 
 def sampled(workload: str) -> MetricSample:
@@ -170,7 +170,7 @@ async def test_what_was_measured_outlives_the_process() -> None:
         running = group.create_task(first.run())
         await clock.sleep_until(61.0)
         running.cancel()
-    assert set(store.kept) == {KEY}
+    assert set(store.kept) == {KEY, LAST_KEY}
     second = measuring(store, clock=clock)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(second.run())
@@ -255,12 +255,55 @@ async def test_two_models_that_share_an_image_do_not_share_their_starts() -> Non
     assert ", 1 starts" in told
 
 
-async def test_of_workloads_that_come_and_go_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoscaler.app.warmups.MOST_WORKLOADS", 1)
-    warmups = measuring(claimed=lambda _: True)
-    live(warmups, "a")
-    other = replace(OWNER, name="code-7d9")
-    one = pod("b", scheduled_s=2, started_s=52, ready_s=60)
-    warmups.on_pod(Change("prod/b", None, replace(one, metadata=replace(one.metadata, owner_references=(other,)))))
-    assert warmups.started("prod/chat") is None
-    assert warmups.started("prod/code") is not None
+async def restarted(store: Store, clock: ScaledClock, **given: Any) -> WarmUps:
+    """A controller that begins with what another one kept."""
+    warmups = measuring(store, clock=clock, **given)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(warmups.run())
+        await clock.sleep_until(clock.now() + 0.5)
+        running.cancel()
+    return warmups
+
+
+def warm_start(warmups: WarmUps, name: str, ready_s: float) -> Pod:
+    """A pod on a node that was there with its image."""
+    warmups.on_pull(Pull(f"uid-{name}", at(4).timestamp(), was_present=True))
+    last = pod(name, scheduled_s=2, started_s=5, ready_s=ready_s)
+    warmups.on_pod(Change(f"prod/{name}", None, pod(name)))
+    warmups.on_pod(Change(f"prod/{name}", None, last))
+    return last
+
+
+async def test_a_workload_at_zero_has_its_starts_after_a_restart_too() -> None:
+    store, clock = Store(), ScaledClock(1.0)
+    first = measuring(store, clock=clock)
+    last = warm_start(first, "a", 61.0)
+    first.on_pod(Change("prod/a", last, None))
+    assert first.started("prod/chat") == Started((61.0,), ())
+    await first.keep()
+    assert (await restarted(store, clock)).started("prod/chat") == Started((61.0,), ())
+
+
+async def test_pods_that_are_read_before_their_nodes_leave_it_at_that() -> None:
+    """Lists arrive in any order: until its node is there, a pod's GPUs are of no product, and no start is like its."""
+    store, clock = Store(), ScaledClock(1.0)
+    first = measuring(store, clock=clock)
+    last = warm_start(first, "a", 61.0)
+    await first.keep()
+    nodes = Followed(NOON)
+    second = await restarted(store, clock, cluster=nodes)
+    nodes.listed = False
+    second.on_pod(Change("prod/a", None, last))
+    assert second.started("prod/chat") == Started((61.0,), ())
+
+
+async def test_a_checkpoint_of_another_build_costs_what_it_held_and_no_more() -> None:
+    store, clock = Store(), ScaledClock(1.0)
+    first = measuring(store, clock=clock)
+    last = warm_start(first, "a", 61.0)
+    await first.keep()
+    store.kept = {**store.kept, LAST_KEY: {"version": 0}}
+    second = await restarted(store, clock)
+    assert second.started("prod/chat") is None
+    second.on_pod(Change("prod/a", None, last))
+    assert second.started("prod/chat") == Started((61.0,), ()), "the seconds themselves were kept"
