@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
-from tests.real import parts
+from tests.real import environments, parts
 
 if sys.version_info < (3, 12):
     # Python before 3.12 makes a loop for whoever asks for the current one; pytest-asyncio asks before its first test,
@@ -96,6 +96,10 @@ def _keda_module() -> str | None:
     return None if found else "KEDA's Go module is not downloaded (python3 dev.py parts keda)"
 
 
+def _dynamo() -> str | None:
+    return environments.missing(environments.DYNAMO)
+
+
 def _inference_sim() -> str | None:
     found = shutil.which("llm-d-inference-sim")
     return None if found else "no llm-d-inference-sim on PATH (github.com/llm-d/llm-d-inference-sim)"
@@ -117,6 +121,7 @@ def libfaketime() -> Path | None:
 PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "chromium": _chromium,
     "control-plane": _control_plane,
+    "dynamo": _dynamo,
     "faketime": _faketime,
     "go": _go,
     "jobset": _jobset,

@@ -52,6 +52,8 @@ class Server:
     stage: str | None = None
     """The stage it warms up in; None once it is warm."""
     starts: int = 0
+    stale_s: float = 0.0
+    """How old may be what it tells of its requests."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _struck: int = 0
 
@@ -59,6 +61,31 @@ class Server:
     def ready(self) -> bool:
         """Whether the engine takes requests."""
         return self.stage is None and not self.crashed
+
+    @property
+    def up(self) -> bool:
+        """Whether it has begun to live, and takes requests."""
+        return self.ready and self.starts > 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self.engine.batch.queue)
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return len(self.engine.batch.running)
+
+    @property
+    def kv_used_ratio(self) -> float:
+        """Share of the KV cache in use."""
+        return self.engine.batch.used_ratio
+
+    @property
+    def busy_s(self) -> float:
+        """In which a step ran, since its start."""
+        return self.engine.book.busy_s
 
     @property
     def crashed(self) -> bool:

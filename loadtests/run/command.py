@@ -74,7 +74,7 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     html = given.html if given.html is not None else Path(f"{path.stem}.html")
     check_writable([file for file in (given.json, html) if file is not None])
     ways = [scenario.scaling] if name == "run" else [Scaling.DIRECT, Scaling.KEDA_QUEUE]
-    check_parts(ways)
+    check_parts(ways, scenario.engine.make)
     found: list[Document] = []
     try:
         for way in ways:

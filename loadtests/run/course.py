@@ -18,9 +18,10 @@ from autoscaler.errors import HeadroomError
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.server import ListenError
 from loadtests.groups import first_of
-from loadtests.run.pods import MODEL, Life
+from loadtests.run.foreign import METRICS_PORT, NAMES, prepare
+from loadtests.run.pods import MODEL, Life, Made, dynamos, ours
 from loadtests.run.scalers import NAME, NAMESPACE, UP_S, scaler
-from loadtests.run.scenario import TIMEOUT_S, Scaling, Scenario
+from loadtests.run.scenario import TIMEOUT_S, Make, Scaling, Scenario
 from loadtests.run.watched import Sample, Watched
 from loadtests.traffic.crew import Crew
 from loadtests.traffic.live import View
@@ -72,11 +73,12 @@ async def course(
         connect = KubeApi.connect(kubeconfig=plane.folder / "admin.kubeconfig", clock=clock, qps=500, burst=1000)
         api = await stack.enter_async_context(connect)
         say(f"starting {scenario.policy.replicas} replicas")
-        await asyncio.to_thread(_create, plane, scenario, port)
-        scaling = scaler(plane, scenario, port)
+        made, pages = _made(scenario, folder, plane, clock)
+        await asyncio.to_thread(_create, plane, scenario, port + pages)
+        scaling = scaler(plane, scenario, port + pages)
         stack.callback(scaling.close)
         ended.callback(scaling.close)
-        watched = Watched(scenario, folder, api, clock, port=port, scaler=scaling)
+        watched = Watched(scenario, made, api, clock, port=port, scaler=scaling)
         start = await stack.enter_async_context(beside())
         start(watched.pods.run())
         for informer in watched.informers:
@@ -136,11 +138,23 @@ def _plan(scenario: Scenario, command: str, bases: tuple[str, ...], logs: Path) 
     )  # fmt: skip
 
 
+def _made(scenario: Scenario, folder: Path, plane: Plane, clock: WallClock) -> tuple[Made, int]:
+    """What makes the pods' servers, and how far above the port that serves their pages are."""
+    speed = scenario.speed(folder)
+    if scenario.engine.make is Make.OURS:
+        return ours(speed, clock, scenario.engine.pages), 0
+    place = plane.folder / "dynamo"
+    place.mkdir()
+    prepare(place, speed)
+    return dynamos(speed, clock, place), METRICS_PORT
+
+
 def _create(plane: Plane, scenario: Scenario, port: int) -> None:
     policy, direct = scenario.policy, scenario.scaling is Scaling.DIRECT
+    names = {"engine": scenario.engine.pages} if scenario.engine.make is Make.OURS else NAMES
     settings = {
         "scale": "true", "slo-ttft-s": f"{policy.ttft:g}", "min-replicas": str(policy.min_replicas),
-        "max-replicas": str(policy.max_replicas), "engine": scenario.engine.pages,
+        "max-replicas": str(policy.max_replicas), **names,
     }  # fmt: skip
     plane.kubectl("create", "namespace", NAMESPACE)
     plane.apply(deployment(

@@ -8,6 +8,7 @@ answers. It knows nothing of who wants how many, nor of traffic.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.objects import Pod
@@ -15,6 +16,7 @@ from autoscaler.ports import Clock
 from loadtests.engines.engine import Engine
 from loadtests.engines.profile import Speed
 from loadtests.engines.server import Server, Stages
+from loadtests.run.foreign import Foreign
 
 MODEL = "model"
 LOOK_S = 0.05
@@ -37,7 +39,7 @@ class Life:
     """When its server had ended."""
     busy_s: float = 0.0
     """In which its engine ran a step."""
-    server: Server | None = None
+    server: Server | Foreign | None = None
     going: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -46,19 +48,34 @@ class Life:
         return self.ready_s is not None and self.gone_s is None
 
 
+Made = Callable[[str, int, Stages], Server | Foreign]
+"""Makes the server of an address and port that warms up in these stages; its `run` is its life."""
+
+
+def ours(speed: Speed, clock: Clock, pages: str) -> Made:
+    """Servers of our own make."""
+    return lambda address, port, stages: Server(address, port, Engine(speed, clock), MODEL, pages, stages)
+
+
+def dynamos(speed: Speed, clock: Clock, folder: Path) -> Made:
+    """Servers of Dynamo's make; `folder` is one that `foreign.prepare` was given."""
+    return lambda address, port, stages: Foreign(
+        address, port, MODEL, speed=speed, folder=folder, clock=clock, stages=stages
+    )
+
+
 class Pods:
     """All pods of one workload, past ones included. `told` is called whenever those that serve have changed."""
 
     def __init__(
-        self, speed: Speed, clock: Clock, *, port: int, pages: str, stages: Stages,
-        lift: Callable[[str], Awaitable[None]], told: Callable[[], None],
+        self, made: Made, clock: Clock, *, port: int, stages: Stages, lift: Callable[[str], Awaitable[None]],
+        told: Callable[[], None],
     ) -> None:  # fmt: skip
         self.lives: dict[str, Life] = {}
         self.stages: Stages = ()
         """Of pods that begin from now on; those of the first instant have none."""
         self.later = stages
-        self._speed, self._clock = speed, clock
-        self._port, self._pages = port, pages
+        self._made, self._clock, self._port = made, clock, port
         self._lift, self._told = lift, told
         self._group: asyncio.TaskGroup | None = None
 
@@ -76,24 +93,24 @@ class Pods:
     @property
     def waiting(self) -> int:
         """Requests in all queues."""
-        return sum(len(server.engine.batch.queue) for server in self._servers())
+        return sum(server.waiting for server in self._servers())
 
     @property
     def running(self) -> int:
         """Requests in all batches."""
-        return sum(len(server.engine.batch.running) for server in self._servers())
+        return sum(server.running for server in self._servers())
 
     @property
     def kv_used_ratio(self) -> float:
         """Share of its memory that the fullest KV cache uses."""
-        return max((server.engine.batch.used_ratio for server in self._servers()), default=0.0)
+        return max((server.kv_used_ratio for server in self._servers()), default=0.0)
 
     @property
     def busy_s(self) -> float:
         """Seconds in which engines ran steps, of all pods that ever were."""
         for life in self.lives.values():
             if life.server is not None:
-                life.busy_s = life.server.engine.book.busy_s
+                life.busy_s = life.server.busy_s
         return sum(life.busy_s for life in self.lives.values())
 
     def heard(self, change: Change[Pod]) -> None:
@@ -127,19 +144,19 @@ class Pods:
         """From the pod's address to the end of its last request."""
         clock = self._clock
         await self._freed(life)
-        engine = Engine(self._speed, clock)
-        life.server = server = Server(life.address, self._port, engine, MODEL, self._pages, self.stages)
+        life.server = server = self._made(life.address, self._port, self.stages)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(server.run(), name=f"server of {life.name}")
-            while not (server.ready and server.starts) and life.gone_s is None:
+            while not server.up and life.gone_s is None:
                 await clock.sleep_until(clock.monotonic() + LOOK_S, life.going)
             if life.gone_s is None:
                 await self._lift(life.name)
             await life.going.wait()
+            await clock.sleep_until(clock.monotonic() + server.stale_s)
             end_s = clock.monotonic() + DRAIN_S
-            while (engine.batch.running or engine.batch.queue) and clock.monotonic() < end_s:
+            while (server.running or server.waiting) and clock.monotonic() < end_s:
                 await clock.sleep_until(clock.monotonic() + LOOK_S)
-            life.busy_s, life.server, life.ended_s = engine.book.busy_s, None, clock.monotonic()
+            life.busy_s, life.server, life.ended_s = server.busy_s, None, clock.monotonic()
             running.cancel()
 
     async def _freed(self, life: Life) -> None:
@@ -147,5 +164,5 @@ class Pods:
         while any(o is not life and o.address == life.address and o.ended_s is None for o in self.lives.values()):
             await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
-    def _servers(self) -> list[Server]:
+    def _servers(self) -> list[Server | Foreign]:
         return [life.server for life in self.lives.values() if life.server is not None]

@@ -26,7 +26,7 @@ from autoscaler.sim.traffic import Traffic, bin_counts
 from autoscaler.sim.warmup import Warmup
 from loadtests.engines.profile import STEP_TOKENS
 from loadtests.run.measured import Figures, figures, gpu_hours
-from loadtests.run.scenario import Scenario
+from loadtests.run.scenario import Make, Scenario
 
 STEP_S = 1.0
 TAIL_S = 60.0
@@ -117,15 +117,15 @@ def _simulated(scenario: Scenario, folder: Path, later_s: float, events: tuple[K
 
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
-    """The engine as the simulator has it: of a step that computes a prompt beside decoding, a lone decode is saved, as
-    the servers' engine has it."""
+    """The engine as the simulator has it: of a step that computes a prompt beside decoding, our servers save a lone
+    decode, and Dynamo's engine adds the two times."""
     speed = scenario.speed(folder)
     model, gpu, tp = (scenario.engine.only or "//").split("/")
     profile = read_profile(
         scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
         max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,
     )  # fmt: skip
-    return replace(profile, shared_s=profile.tpot_s(1))
+    return replace(profile, shared_s=profile.tpot_s(1)) if scenario.engine.make is Make.OURS else profile
 
 
 def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:

@@ -12,7 +12,7 @@ import yaml  # type: ignore[import-untyped] # PyYAML ships no types
 
 from autoscaler.errors import InputError
 from loadtests.engines.pages import PAGES
-from loadtests.run.scenario import MOST_S, TIMEOUT_S, Scenario, Seconds
+from loadtests.run.scenario import MOST_S, TIMEOUT_S, Make, Scenario, Seconds
 from loadtests.traffic.shapes import SHAPES
 
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m)")
@@ -104,6 +104,8 @@ def _contradictions(scenario: Scenario, folder: Path) -> list[tuple[str, str]]:
         found.append(("policy.ttft", f"{policy.ttft:g} s is longer than a request may take, {TIMEOUT_S:g} s"))
     if engine.pages not in PAGES:
         found.append(("engine.pages", f"{engine.pages!r} is not known; choose from {', '.join(PAGES)}"))
+    if engine.make is Make.DYNAMO and engine.pages != "vllm":
+        found.append(("engine.pages", f"{engine.pages!r} is not what Dynamo's engine has; leave it out"))
     if not engine.warm_up:
         found.append(("engine.warm-up", "no stage; write {weights: 15s, graphs: 5s}"))
     if policy.min_replicas > policy.max_replicas:

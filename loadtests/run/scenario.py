@@ -37,6 +37,15 @@ class Scaling(Enum):
     """KEDA and HPA on the number of requests that wait, without Headroom."""
 
 
+class Make(Enum):
+    """Whose engine a replica is."""
+
+    OURS = "ours"
+    """The servers of `loadtests.engines`."""
+    DYNAMO = "dynamo"
+    """NVIDIA Dynamo's simulated vLLM, a process for each pod: see `loadtests.run.foreign`."""
+
+
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e4)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
@@ -67,6 +76,7 @@ class Engine(_Part, frozen=True):
 
     warm_up: dict[str, Seconds]
     """Stages of a start, in order."""
+    make: Make = Make.OURS
     pages: str = "vllm"
     profile: str | None = None
     """A CSV of measured latencies, seen from the scenario's folder; the built-in one where left out."""

@@ -17,11 +17,11 @@ from rich.console import Console
 
 from autoscaler.errors import InputError
 from loadtests.run.course import Course, CourseError, course
-from loadtests.run.scenario import Policy, Scaling, Scenario
+from loadtests.run.scenario import Make, Policy, Scaling, Scenario
 from loadtests.traffic.live import watching
 from tests.cluster.conftest import install
 from tests.cluster.plane import Plane
-from tests.real import parts
+from tests.real import environments, parts
 
 GPUS_PER_NODE: Final = 8
 
@@ -48,10 +48,17 @@ def _missing(scaling: Scaling) -> str | None:
     return lacking
 
 
-def check_parts(ways: Iterable[Scaling]) -> None:
-    """InputError where what one of these ways of scaling needs is not here."""
+def _missing_dynamo(scaling: Scaling) -> str | None:
+    """What Dynamo's engine lacks for this way of scaling, with the remedy."""
+    if scaling is not Scaling.DIRECT:
+        return f"engine.make is dynamo, whose page only scaling: direct is told to read; scaling is {scaling.value}"
+    return environments.missing(environments.DYNAMO)
+
+
+def check_parts(ways: Iterable[Scaling], make: Make = Make.OURS) -> None:
+    """InputError where what one of these ways of scaling such engines needs is not here."""
     for way in ways:
-        missing = _missing(way)
+        missing = (_missing_dynamo(way) if make is Make.DYNAMO else None) or _missing(way)
         if missing:
             raise InputError(missing)
 

@@ -8,7 +8,6 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from autoscaler.adapters.kube.answers import KubeError
@@ -17,7 +16,7 @@ from autoscaler.adapters.kube.informer import Change, Informer, Resource
 from autoscaler.adapters.kube.objects import Pod
 from autoscaler.adapters.kube.scaling import Target as Scaled
 from autoscaler.ports import Clock
-from loadtests.run.pods import Pods
+from loadtests.run.pods import Made, Pods
 from loadtests.run.scalers import NAMESPACE, Scaler, Signal
 from loadtests.run.scenario import Scenario
 from loadtests.run.usage import Usage, usage
@@ -56,7 +55,7 @@ class Watched:
     """What the run sees of the cluster, and samples."""
 
     def __init__(
-        self, scenario: Scenario, folder: Path, api: KubeApi, clock: Clock, *, port: int, scaler: Scaler
+        self, scenario: Scenario, made: Made, api: KubeApi, clock: Clock, *, port: int, scaler: Scaler
     ) -> None:
         self.desired = scenario.policy.replicas
         self.samples: list[Sample] = []
@@ -67,8 +66,7 @@ class Watched:
         self.clock = clock
         self.api = api
         self.pods = Pods(
-            scenario.speed(folder), clock, port=port, pages=scenario.engine.pages, stages=scenario.engine.stages,
-            lift=self.lift, told=self._told,
+            made, clock, port=port, stages=scenario.engine.stages, lift=self.lift, told=self._told
         )  # fmt: skip
         where = f"namespaces/{NAMESPACE}"
         self.informers = (

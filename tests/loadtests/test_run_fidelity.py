@@ -1,5 +1,7 @@
 """The simulator and the servers' engine, which share no code, serve the same requests: how far apart are they."""
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -38,13 +40,15 @@ def by_the_engine(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> 
     return np.array([first_s[number] for number in range(len(prompts))]) - due_s
 
 
-def by_the_simulator(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> FloatArray:
+def by_the_simulator(
+    due_s: FloatArray, prompts: list[int], outputs: list[int], scenario: Path = SCENARIO
+) -> FloatArray:
     length_s = float(np.ceil(due_s[-1])) + 1.0
     traffic = Traffic(
         name="requests", step_s=1.0, arrivals=bin_counts(due_s, length_s, 1.0), source="drawn", arrival_s=due_s,
         prompt_tokens=np.array(prompts, dtype=np.float64), output_tokens=np.array(outputs, dtype=np.float64),
     )  # fmt: skip
-    serving = RequestServing(simulated_profile(read_scenario(SCENARIO), SCENARIO.parent), traffic, routing="pods")
+    serving = RequestServing(simulated_profile(read_scenario(scenario), scenario.parent), traffic, routing="pods")
     serving.set_pods(0.0, (ServingPod("one", 0.0),))
     now_s = 0.0
     while now_s < length_s or serving.running or serving.waiting:

@@ -14,7 +14,7 @@ from autoscaler.adapters.kube.meta import Condition, Meta
 from autoscaler.adapters.kube.pods import Pod, PodStatus
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.profile import Curve, Speed
-from loadtests.run.pods import MODEL, Pods
+from loadtests.run.pods import MODEL, Pods, ours
 from loadtests.traffic.sender import Ask
 from loadtests.traffic.stream import Asking, Endpoint
 from loadtests.traffic.tally import Reply
@@ -54,7 +54,8 @@ async def scene() -> AsyncIterator[Scene]:
     async def lift(name: str) -> None:
         made.tell(name, ready=True)
 
-    pods = Pods(SPEED, WallClock(), port=PORT, pages="vllm", stages=(("graphs", WARM_UP_S),), lift=lift, told=nothing)
+    made_by, stages = ours(SPEED, WallClock(), "vllm"), (("graphs", WARM_UP_S),)
+    pods = Pods(made_by, WallClock(), port=PORT, stages=stages, lift=lift, told=nothing)
     made = Scene(pods)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(pods.run())
@@ -125,7 +126,7 @@ async def test_requests_go_to_the_replica_with_the_fewest_and_wait_while_there_i
             six = [group.create_task(asked(target, 100)) for _ in range(6)]
             await until(lambda: made.pods.running == 6)
             servers = [life.server for life in made.pods.lives.values()]
-            assert [len(server.engine.batch.running) for server in servers if server] == [3, 3]
+            assert [server.running for server in servers if server] == [3, 3]
             target.aim(())
             waiting = group.create_task(asked(target, 1))
             await asyncio.wait(six)

@@ -14,6 +14,7 @@ from autoscaler.runtime.clock import WallClock
 from loadtests.engines.engine import Engine
 from loadtests.engines.server import ListenError, Server
 from loadtests.run.course import CourseError, beside
+from loadtests.run.pods import ours
 from loadtests.run.reading import read_scenario
 from loadtests.run.scalers import Scaler, Signal
 from loadtests.run.watched import LIFTS, Watched
@@ -52,8 +53,9 @@ class Told:
 def watched(api: Api, scaler: Told) -> Watched:
     scenario = read_scenario(DOUBLING)
     return Watched(
-        scenario, DOUBLING.parent, cast("KubeApi", api), WallClock(), port=PORT, scaler=cast("Scaler", scaler)
-    )
+        scenario, ours(scenario.speed(DOUBLING.parent), WallClock(), "vllm"), cast("KubeApi", api), WallClock(),
+        port=PORT, scaler=cast("Scaler", scaler),
+    )  # fmt: skip
 
 
 @pytest.mark.looptime

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.real import environments
+
 HERE = Path(__file__).resolve().parent
 KUBERNETES = "v1.36.3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
@@ -133,19 +135,22 @@ def build(name: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Build the named parts, or all of them; 2 for an unknown name or without Go, 1 when a build fails."""
-    unknown = [a for a in arguments if a not in PARTS]
+    known = (*PARTS, *environments.ENVIRONMENTS)
+    unknown = [a for a in arguments if a not in known]
     if unknown:
-        print(f"parts: unknown part {unknown[0]!r}; known are {', '.join(PARTS)}", file=sys.stderr)
+        print(f"parts: unknown part {unknown[0]!r}; known are {', '.join(known)}", file=sys.stderr)
         return 2
-    if shutil.which("go") is None:
+    wanted = arguments or known
+    if shutil.which("go") is None and any(name in PARTS for name in wanted):
         print("parts: no Go toolchain on PATH; install one (https://go.dev/dl) and run this again", file=sys.stderr)
         return 2
     failed = []
-    for name in arguments or PARTS:
+    for name in wanted:
         try:
-            build(name)
+            (build if name in PARTS else environments.build)(name)
         except subprocess.CalledProcessError as error:
-            print(f"parts: {name}: the Go compiler ended with {error.returncode}", file=sys.stderr)
+            who = "the Go compiler" if name in PARTS else "pip"
+            print(f"parts: {name}: {who} ended with {error.returncode}", file=sys.stderr)
             failed.append(name)
     return 1 if failed else 0
 
