@@ -132,6 +132,8 @@ def test_a_node_pool_tells_its_limits_its_use_and_why_it_is_not_ready() -> None:
     assert (found.limit_gpus, found.limit_nodes, found.used_gpus, found.used_nodes) == (16, 3, 8.0, 1)
     assert (found.ready, found.problem) == (False, "NodeClass is missing")
     assert not found.ours
+    assert found.static_nodes is None
+    assert node_pool_seen(node_pool(spec={"replicas": 2}), FORM, "chat").static_nodes == 2
     halves = SlotForm(sharing=Sharing.TIME_SLICING, parts=2)
     assert node_pool_seen(pool, halves, "chat").limit_gpus == 8, "limits count units, and are told in GPUs"
 

@@ -149,6 +149,7 @@ def node_pool_seen(pool: NodePool, form: SlotForm, owner: str) -> NodePoolSeen:
         used_gpus=(_number(used, form.resource) or 0.0) / form.parts,
         used_nodes=int(_number(used, "nodes") or 0),
         drifted_budget=_drifted_budget(pool.spec.disruption.budgets),
+        static_nodes=pool.spec.replicas,
         deleting=pool.metadata.deletion_timestamp is not None,
         ours=pool.metadata.labels.get(MANAGED_BY) == HEADROOM and pool.metadata.labels.get(POOL) == owner,
     )

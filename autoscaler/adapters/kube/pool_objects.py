@@ -139,6 +139,8 @@ class NodePoolSpec(msgspec.Struct, frozen=True, gc=False):
     """What a NodePool may launch."""
 
     limits: Amounts = {}
+    replicas: int | None = None
+    """Of a static NodePool, which keeps so many nodes and launches none for pods."""
     disruption: Disruption = Disruption()
     template: NodeTemplate = NodeTemplate()
 

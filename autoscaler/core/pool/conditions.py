@@ -48,7 +48,7 @@ def conditions(view: View, state: PoolState, sizing: Sizing, warm: int) -> tuple
         ),
         _said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
         _said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
-        _said(Aspect.NODE_POOLS_USABLE, _pools(view)),
+        _said(Aspect.NODE_POOLS_USABLE, _pools(view, short=warm < sizing.target)),
         _said(Aspect.GPUS_USABLE, _gpus(view, state)),
         _said(Aspect.CONTENT_WARMS, _content(view, state)),
         _said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),
@@ -97,7 +97,7 @@ def _out(view: View, state: PoolState) -> str:
     return f"no capacity: {_listed(opened)}{every}"
 
 
-def _pools(view: View) -> str:
+def _pools(view: View, *, short: bool) -> str:
     if view.world.node_pools is None:
         return ""
     seen = {pool.name: pool for pool in view.world.node_pools}
@@ -116,6 +116,11 @@ def _pools(view: View) -> str:
             faults.append(f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out")
         elif pool.ready is False:
             faults.append(f"{field}: NodePool {tier.node_pool!r} is not ready: {pool.problem or 'see its conditions'}")
+        elif pool.static_nodes is not None and short:
+            faults.append(
+                f"{field}: NodePool {tier.node_pool!r} is static (spec.replicas: {pool.static_nodes}) and launches no "
+                "node for a slot; raise its replicas, or add a tier whose NodePool has none"
+            )
     return "; ".join(faults)
 
 

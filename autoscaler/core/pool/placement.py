@@ -206,12 +206,16 @@ def _take_room(placing: Placing, at: int, zone: str | None) -> bool:
 
 
 def _limit(placing: Placing) -> None:
-    """What limits of NodePools and tiers leave, in slots, less what is ordered there already."""
+    """What limits of NodePools and tiers leave, in slots, less what is ordered there already; of a static NodePool
+    there is no more than its free nodes."""
     pools = {pool.name: pool for pool in placing.view.world.node_pools or ()}
     gpus = placing.view.params.slot.gpus
     for at, tier in enumerate(placing.view.params.tiers):
         pool = pools.get(tier.node_pool)
         if pool is None:
+            continue
+        if pool.static_nodes is not None:
+            placing.limits[at] = 0
             continue
         lefts = [
             (limit - used) / each

@@ -120,6 +120,8 @@ class NodePoolSeen:
     used_nodes: int = 0
     drifted_budget: int | None = None
     """Nodes that its budgets let drift replace at once; None where the default applies."""
+    static_nodes: int | None = None
+    """The nodes that a static NodePool keeps (its spec.replicas): it launches none for pods. None for others."""
     deleting: bool = False
     ours: bool = True
     """Whether this pool made it, where the pool manages its NodePools."""

@@ -174,6 +174,20 @@ def test_limits_that_were_exceeded_already_order_nothing_and_are_told() -> None:
     assert "holds 9 GPUs, its limit is 4" in told(done, Aspect.WITHIN_LIMITS).message
 
 
+def test_a_static_nodepool_gives_its_free_nodes_and_is_asked_for_no_other() -> None:
+    """Karpenter makes none of its nodes for a pod: a slot that is ordered there without room waits for ever."""
+    pools = (*node_pools(FIRST, static_nodes=2), *node_pools(SECOND))
+    done = taken(pool(FIRST, SECOND), asked(3, node_pools=pools, nodes=(node("n1", free_units=1),)))
+    assert orders(done) == ["first", "second", "second"]
+    alone = taken(pool(FIRST), asked(1, node_pools=pools[:1]))
+    assert (orders(alone), PoolReason.NO_ROOM in reasons(alone)) == ([], True)
+    told_of = told(alone, Aspect.NODE_POOLS_USABLE)
+    assert told_of.holds is False
+    assert "spec.tiers[0].nodePoolRef: NodePool 'np-first' is static (spec.replicas: 2)" in told_of.message
+    content = taken(pool(FIRST), asked(1, warm(), node_pools=pools[:1]))
+    assert told(content, Aspect.NODE_POOLS_USABLE).holds is True, "nobody is told of it while its nodes are enough"
+
+
 def test_spot_holds_no_more_than_its_share() -> None:
     params = pool(SPOT, FIRST, spot_ratio=0.5)
     assert sorted(orders(taken(params, asked(4)))) == ["first", "first", "spot", "spot"]
