@@ -3,10 +3,12 @@
 import asyncio
 import signal
 
+from autoscaler.adapters.web.door import Door, Verdict
 from autoscaler.adapters.web.hosts import Hosts
-from autoscaler.adapters.web.live import serving_live
+from autoscaler.adapters.web.live import Place, serving_live
+from autoscaler.adapters.web.tls import Greeting
 from autoscaler.app import garbage
-from autoscaler.app.outside import connected
+from autoscaler.app.outside import Outside, connected, http_tls
 from autoscaler.app.replica import LOG, Live
 from autoscaler.settings.model import Settings
 
@@ -20,7 +22,21 @@ async def run(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with connected(settings) as outside, garbage.rarely(outside.clock):
-        live, http = Live(settings, outside), settings.http
-        hosts = Hosts(settings.namespace, http.allowed_hosts)
-        async with live.keda.serving(), serving_live(live.facts(), live.hub, hosts, http.host, http.port):
+        live = Live(settings, outside)
+        async with live.keda.serving(), serving_live(live.facts(), live.hub, _place(settings, outside)):
             return await live.run(stop)
+
+
+def _place(settings: Settings, outside: Outside) -> Place:
+    """Where answers are given, and to whom. Raises InputError for files that cannot be used."""
+    http, tls, reviews = settings.http, http_tls(settings), outside.reviews
+    door = None
+    if reviews is not None:
+
+        async def review(token: str, path: str) -> Verdict:
+            user = await reviews.whose(token)
+            return Verdict(None) if user is None else Verdict(user.username, await reviews.may_get(user, path))
+
+        door = Door(review, outside.clock, f"{settings.namespace}/{http.reader}")
+    hosts = Hosts(settings.namespace, http.allowed_hosts)
+    return Place(http.host, http.port, hosts, None if tls is None else Greeting(tls), door)

@@ -8,11 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from autoscaler.adapters.kube.access_review import AccessReviews
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.adapters.prometheus.live import LivePrometheus, querying
 from autoscaler.adapters.store.files import RotatedFiles
 from autoscaler.adapters.web.peer import Peer, peers
+from autoscaler.adapters.web.tls import Tls
 from autoscaler.errors import InputError
 from autoscaler.ports import ModelFitter, RecordSink
 from autoscaler.runtime.clock import WallClock
@@ -22,6 +24,10 @@ from autoscaler.settings.model import Settings
 
 LEASE_CONNECTIONS: Final = 2
 """Renewals have a client of their own, so that a pool full of watches or a spent limit cannot starve them."""
+
+REVIEWS_PER_S: Final = 10
+REVIEW_CONNECTIONS: Final = 4
+"""Whoever shows token after token has them looked up no faster, and by a client that nothing else waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class Outside:
     journal: RecordSink
     peer: Peer
     prometheus: LivePrometheus
+    reviews: AccessReviews | None
+    """None where nobody who asks over HTTP has to show a token."""
 
 
 @asynccontextmanager
@@ -61,9 +69,27 @@ async def connected(settings: Settings) -> AsyncIterator[Outside]:
             fitter=await enter(ProcessFitter()),
             audit=await _sink(settings, "audit", stack),
             journal=await _sink(settings, "journal", stack),
-            peer=await enter(peers()),
+            peer=await enter(peers(tls=http_tls(settings), introduction=api.introduction)),
+            reviews=await _reviews(settings, clock, stack),
             prometheus=await enter(querying(_endpoints(settings))),
         )
+
+
+def http_tls(settings: Settings) -> Tls | None:
+    """The files of the HTTP port; None for plain HTTP."""
+    tls = settings.http.tls
+    return None if tls is None else Tls(tls.cert_file, tls.key_file, tls.ca_file, tls.server_name)
+
+
+async def _reviews(settings: Settings, clock: WallClock, stack: AsyncExitStack) -> AccessReviews | None:
+    if not settings.http.authorize:
+        return None
+    kube = settings.kube
+    api = KubeApi.connect(
+        kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, qps=REVIEWS_PER_S, burst=2 * REVIEWS_PER_S,
+        connections=REVIEW_CONNECTIONS,
+    )  # fmt: skip
+    return AccessReviews(await stack.enter_async_context(api))
 
 
 async def _sink(settings: Settings, name: str, stack: AsyncExitStack) -> RecordSink:

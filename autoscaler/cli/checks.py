@@ -151,7 +151,7 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     slots = pools.namespace if pools.enabled else None
     needed = rights(
         kinds, settings.watch_namespaces, own, keda=settings.keda.enabled, deletion_cost=settings.deletion_cost,
-        slots=slots, batch=settings.batch.enabled,
+        slots=slots, batch=settings.batch.enabled, authorize=settings.http.authorize,
     )  # fmt: skip
     who, account = "you", patient.account
     if account is not None:

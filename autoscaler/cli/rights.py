@@ -43,6 +43,12 @@ class Right:
         return f"{self.verb} {f'{self.group}/' if self.group else ''}{self.resource}{where}"
 
 
+REVIEWING: Final = (
+    Right("authentication.k8s.io", "tokenreviews", "create", "know whose token is shown over HTTP"),
+    Right("authorization.k8s.io", "subjectaccessreviews", "create", "know whether that account may read"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Own:
     """Headroom's own namespace, and the names of what is always there."""
@@ -61,12 +67,14 @@ def rights(
     deletion_cost: bool = False,
     slots: str | None = None,
     batch: bool = False,
+    authorize: bool = False,
 ) -> tuple[Right, ...]:
     """All rights for these kinds of targets in these namespaces (none: everywhere), and for Headroom's own one.
 
     Without `keda` those are left out by which its Service finds the leader. `deletion_cost` adds those of the setting
     of that name, which stand in ``config/rbac/optional``; `slots`, the slots' namespace, those of warm pools, which
-    stand in ``config/rbac/warm-pools``; `batch` those of batch admission, which stand in ``config/rbac/batch``.
+    stand in ``config/rbac/warm-pools``; `batch` those of batch admission, which stand in ``config/rbac/batch``;
+    `authorize` those to look up who asks over HTTP, which stand in ``config/rbac/http``.
     """
     everywhere = tuple(namespaces) or (None,)
     marking = [Right("", "pods", "patch", "mark the pods that should go first", n) for n in everywhere if deletion_cost]
@@ -78,6 +86,7 @@ def rights(
         *_own(own, keda=keda),
         *pools,
         *(_batch(everywhere) if batch else ()),
+        *(REVIEWING if authorize else ()),
     ):
         place = (right.group, right.resource, right.verb, right.namespace or "", right.name or "")
         needed.setdefault(place, right)
@@ -164,6 +173,14 @@ def training_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
     """The same of the jobs of Kubeflow's training operator; it stands in ``config/rbac/training-jobs``."""
     everywhere = tuple(namespaces)
     return tuple(right for each in TRAINING for right in _work(KUBEFLOW, each.resource, everywhere))
+
+
+def pod_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
+    """What it takes to let pods in from behind their gate, in each namespace that opted in (none: nowhere).
+
+    It stands in ``config/rbac/pods``, for one namespace at a time; to read pods is a right of batch admission itself.
+    """
+    return tuple(Right("", "pods", "patch", "let pods in", namespace) for namespace in namespaces)
 
 
 def _work(group: str, resource: str, namespaces: Iterable[str]) -> Iterator[Right]:

@@ -23,8 +23,8 @@ from autoscaler.settings.model import ENV_PREFIX, NESTED, Settings
 from autoscaler.settings.parts import Part
 
 CONFIG_VARIABLE: Final = f"{ENV_PREFIX}CONFIG"
-_NO_SETTINGS: Final = frozenset({CONFIG_VARIABLE, f"{ENV_PREFIX}SERVER"})
-"""Variables that say where something is: the file, and for commands the controller."""
+_NO_SETTINGS: Final = frozenset(ENV_PREFIX + name for name in ("CONFIG", "SERVER", "TOKEN", "CA_FILE"))
+"""Variables that say where something is: the file, and for commands the controller, and how they ask it."""
 
 _SERVICE_LINK: Final = re.compile(
     r"(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?)=.*|(.+_)?PORT=(tcp|udp|sctp)://.*"

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from autoscaler.api.modes import Mode
 from autoscaler.api.shapes import Shape
 from autoscaler.settings.batch import Batch
+from autoscaler.settings.http import Http
 from autoscaler.settings.keda import Keda
 from autoscaler.settings.parts import (
     DEFAULT_KINDS,
@@ -16,7 +17,6 @@ from autoscaler.settings.parts import (
     Budgets,
     Gateway,
     GpuExporter,
-    Http,
     Kube,
     Label,
     Lease,

@@ -156,18 +156,6 @@ class Lease(Part):
         return self
 
 
-class Http(Part):
-    """Where the process serves its metrics, its health and its answers to ``headroom explain``."""
-
-    host: Annotated[str, Field(min_length=1, max_length=253)] = "0.0.0.0"  # noqa: S104 - a pod's own address is unknown
-    port: Port = 8080
-    advertised_host: Annotated[str, Field(min_length=1, max_length=253)] | None = None
-    """Under which address the other replica reaches this one (the pod's IP); none: the machine's host name."""
-    allowed_hosts: Annotated[tuple[ObjectName, ...], Field(max_length=100)] = ()
-    """Further host names, without port, under which answers may be asked for: a load balancer's or an ingress's. An
-    address, a name without a dot and the names of the cluster's own services are let in always."""
-
-
 class Audit(Part):
     """Where decisions are kept for replay."""
 

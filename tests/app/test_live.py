@@ -6,8 +6,9 @@ import signal
 from pathlib import Path
 
 from autoscaler.app import garbage, live
+from autoscaler.settings.http import Http
 from autoscaler.settings.model import Settings
-from autoscaler.settings.parts import Http, Kube
+from autoscaler.settings.parts import Kube
 from tests.cluster.processes import free_port
 
 NOWHERE = """

@@ -34,6 +34,7 @@ def generated() -> Iterator[tuple[str, str]]:
         yield f"templates/crd-{plural}.yaml", _definition(path.read_text())
     yield "templates/warm-pools.yaml", _slots()
     yield "templates/jobsets.yaml", _places()
+    yield "templates/pods.yaml", _gates()
     known = _known(Settings().effective(), "")
     defaults = msgspec.yaml.encode(known).decode()
     yield "files/defaults.yaml", f"# {BY}\n{defaults}"
@@ -67,6 +68,14 @@ def _places() -> str:
     """What holds pods of JobSets to their nodes."""
     text = _labelled((ROOT / "config/rbac/jobsets/places-policy.yaml").read_text())
     return f"{{{{- if .Values.rbac.jobSets }}}}\n# {BY}\n{text}{{{{- end }}}}\n"
+
+
+def _gates() -> str:
+    """What narrows the right to patch pods."""
+    text = _labelled((ROOT / "config/rbac/pods/gates-policy.yaml").read_text())
+    account = '{{ .Release.Namespace }}:{{ include "headroom.serviceAccount" . }}'
+    text = text.replace("system:serviceaccount:headroom-system:headroom", f"system:serviceaccount:{account}")
+    return f"{{{{- if .Values.rbac.podNamespaces }}}}\n# {BY}\n{text}{{{{- end }}}}\n"
 
 
 def _labelled(text: str) -> str:

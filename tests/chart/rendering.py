@@ -38,9 +38,11 @@ EVERYTHING: Final[dict[str, Any]] = {
     "env": {"SSL_CERT_FILE": "/etc/headroom/prometheus/ca.crt"},
     "secretMounts": [{"secret": "prometheus-token", "path": "/etc/headroom/prometheus"}],
     "audit": {"enabled": True},
-    "rbac": {"jobSets": True, "trainingJobs": True},
+    "rbac": {"jobSets": True, "trainingJobs": True, "readers": [{"namespace": "monitoring", "name": "prometheus-k8s"}]},
+    "certificates": {"http": True},
     "settings": {
         "default_mode": "Active",
+        "http": {"authorize": True},
         "deletion_cost": True,
         "keda": {"enabled": True},
         "warm_pools": {"enabled": True, "registries": ["registry.example.com"]},
@@ -79,7 +81,7 @@ NAMESPACED: Final[dict[str, Any]] = {
 }
 CERT_MANAGER: Final[dict[str, Any]] = {
     "settings": {"keda": {"enabled": True}},
-    "certificates": {"source": "certManager", "certManager": {"issuer": "internal"}},
+    "certificates": {"source": "certManager", "http": True, "certManager": {"issuer": "internal"}},
 }
 GIVEN_SECRET: Final[dict[str, Any]] = {
     "settings": {"keda": {"enabled": True}},

@@ -20,6 +20,7 @@ OF_THE_CHART: Final = {
     "kube.context": "the service account is used",
     "http.host": "all addresses of the pod",
     "http.advertised_host": "the pod's address",
+    "http.tls": "values certificates",
     "keda.host": "all addresses of the pod",
     "keda.tls": "values certificates",
     "audit.directory": "values audit",
@@ -120,6 +121,7 @@ CHART: Final[dict[str, Form]] = {
     "certificates": _part(
         source=_choice("helm", "secret", "certManager", "none"),
         secretName=_text(OBJECT, empty=True),
+        http=_BOOL,
         verifyClients=_BOOL,
         clientNames=_list(_text(r"^[!-~]+$")),
         helm=_part(validDays=_whole(1, 3650), renewAfterDays=_whole(0, 3650)),
@@ -132,7 +134,15 @@ CHART: Final[dict[str, Form]] = {
     ),
     "keda": _part(namespace=_text(NAME, longest=63), clusterTriggerAuthentication=_BOOL),
     "serviceAccount": _part(create=_BOOL, name=_text(OBJECT, empty=True), annotations=_ANNOTATIONS),
-    "rbac": _part(create=_BOOL, scaling=_BOOL, nodes=_BOOL, jobSets=_BOOL, trainingJobs=_BOOL),
+    "rbac": _part(
+        create=_BOOL,
+        scaling=_BOOL,
+        nodes=_BOOL,
+        jobSets=_BOOL,
+        trainingJobs=_BOOL,
+        podNamespaces=_list(_text(NAME, longest=63)),
+        readers=_list(_object({"namespace": _text(NAME, longest=63), "name": _text(OBJECT)}, "namespace", "name")),
+    ),
     "crds": _part(install=_BOOL),
     "podDisruptionBudget": _part(enabled=_BOOL),
     "networkPolicy": _part(

@@ -6,11 +6,14 @@ from typing import Any, Final
 import pytest
 
 from autoscaler.adapters.kube.batch_holds import HOLDS
+from autoscaler.adapters.web.hosts import Hosts
+from autoscaler.adapters.web.live import live_application
 from autoscaler.api.claims import Kind
-from autoscaler.cli.rights import Own, jobset_rights, rights, training_rights
+from autoscaler.cli.rights import Own, jobset_rights, pod_rights, rights, training_rights
 from autoscaler.settings.model import Settings
 from tests.chart.generate import ROOT
 from tests.chart.rendering import NAMESPACE, RENDERINGS, objects, of_kind, only, render
+from tests.web.test_live import Controller
 
 Granted = tuple[str, str, str, str | None, str | None]
 """Group, resource, verb, namespace (None: everywhere), name (None: any)."""
@@ -18,6 +21,7 @@ Granted = tuple[str, str, str, str | None, str | None]
 KEDA: Final = {"enabled": True}
 OTHER: Final = {"group": "serving.example.com", "version": "v1", "resource": "engines", "kind": "Engine"}
 POLICY: Final = ROOT / "config/rbac/jobsets/places-policy.yaml"
+GATES: Final = ROOT / "config/rbac/pods/gates-policy.yaml"
 LEADER: Final[set[Granted]] = {("", "pods", verb, NAMESPACE, None) for verb in ("list", "patch")}
 
 
@@ -35,7 +39,10 @@ def granted(found: list[dict[str, Any]]) -> set[Granted]:
 
 def taken_apart(rule: dict[str, Any]) -> Iterator[tuple[str, str, str, str | None]]:
     """Every group, resource, verb and name of one rule."""
-    for group in rule["apiGroups"]:
+    for path in rule.get("nonResourceURLs", ()):
+        for verb in rule["verbs"]:
+            yield "", path, verb, None
+    for group in rule.get("apiGroups", ()):
         for resource in rule["resources"]:
             for verb in rule["verbs"]:
                 for name in rule.get("resourceNames", (None,)):
@@ -50,7 +57,7 @@ def asked(**given: Any) -> set[Granted]:
     slots = settings.warm_pools.namespace if settings.warm_pools.enabled else None
     needed = rights(
         kinds, settings.watch_namespaces, own, deletion_cost=settings.deletion_cost, slots=slots,
-        batch=settings.batch.enabled,
+        batch=settings.batch.enabled, authorize=settings.http.authorize,
     )  # fmt: skip
     return {(one.group, one.resource, one.verb, one.namespace, one.name) for one in needed}
 
@@ -80,6 +87,50 @@ def test_the_chart_grants_what_the_controller_needs(settings: dict[str, Any]) ->
     assert granted(render({"settings": settings | {"keda": KEDA}})) == asked(**settings)
 
 
+SECURE: Final = {"certificates": {"http": True}, "settings": {"http": {"authorize": True}}}
+TLS: Final = {"cert_file": "/tls.crt", "key_file": "/tls.key"}
+READ: Final = {
+    "/", "/events", "/metrics", "/api/status", "/api/explain/*", "/api/past", "/api/pools", "/api/pools/*",
+    "/api/batch", "/api/batch/*", "/api/overload", "/api/overload/*",
+}  # fmt: skip
+"""What is served, but for the probes, which take no right, and what only the other replica asks for."""
+
+
+def test_who_asks_over_http_is_looked_up_by_rights_of_its_own() -> None:
+    found = render(SECURE)
+    besides = granted(found) - granted(render())
+    served = {("", path, "get", None, None) for path in (*READ, "/api/snapshot")}
+    assert besides == served | (asked(http={"authorize": True, "tls": TLS}) - asked())
+    paths = {role["metadata"]["name"]: {path for rule in role["rules"] for path in rule.get("nonResourceURLs", ())}
+             for role in of_kind(found, "ClusterRole")}  # fmt: skip
+    assert (paths["headroom-reader"], paths["headroom-http"]) == (READ, {"/api/snapshot"})
+
+
+def test_readers_may_read_every_path_that_is_served_for_people() -> None:
+    controller = Controller()
+    app = live_application(controller.facts(), controller.hub, Hosts())
+    served = {one.canonical for one in app.router.resources()} - {"/healthz", "/readyz"}
+    open_to = {path: {one for one in READ if path == one or (one[-1] == "*" and path.startswith(one[:-1]))}
+               for path in served}  # fmt: skip
+    assert [path for path, rules in open_to.items() if not rules] == ["/api/snapshot"]
+    assert set[str]().union(*open_to.values()) == READ, "and there is no rule that opens nothing"
+
+
+def test_readers_are_an_account_that_may_do_nothing_else_and_those_that_are_named() -> None:
+    more = {"readers": [{"namespace": "monitoring", "name": "prometheus-k8s"}]}
+    found = render(SECURE | {"rbac": more})
+    subjects = {
+        (one["roleRef"]["name"], subject["namespace"], subject["name"])
+        for one in found if one["kind"].endswith("RoleBinding") for subject in one["subjects"]
+    }  # fmt: skip
+    reading = {(role, *who) for role, *who in subjects if tuple(who) != (NAMESPACE, "headroom")}
+    assert reading == {
+        ("headroom-reader", NAMESPACE, "headroom-reader"), ("headroom-reader", "monitoring", "prometheus-k8s"),
+    }  # fmt: skip
+    (named,) = [one for one in of_kind(found, "ServiceAccount") if one["metadata"]["name"] == "headroom-reader"]
+    assert named["automountServiceAccountToken"] is False
+
+
 def test_the_leaders_label_is_a_right_only_where_keda_asks() -> None:
     assert granted(render()) == asked() - LEADER
 
@@ -95,6 +146,8 @@ def test_it_grants_what_the_projects_own_manifests_grant() -> None:
     for value, folder in (("jobSets", "jobsets"), ("trainingJobs", "training-jobs")):
         more = render({"settings": settings, "rbac": {value: True}})
         assert granted(more) == applied(".", "optional", "warm-pools", "batch", folder)
+    secure = {"settings": {"keda": KEDA, "http": {"authorize": True}}, "certificates": {"http": True}}
+    assert granted(render(secure)) == applied(".", "http")
 
 
 def test_jobsets_take_rights_of_their_own_and_the_policy_that_holds_their_pods() -> None:
@@ -119,6 +172,29 @@ def test_jobs_of_the_training_operator_take_rights_of_their_own() -> None:
     assert of_kind(found, "MutatingAdmissionPolicy") == []
     watching = granted(render({"settings": settings, "rbac": {"trainingJobs": True, "scaling": False}}))
     assert {row[2] for row in watching if row[0] == "kubeflow.org"} == {"list", "watch"}
+
+
+def test_pods_are_let_in_in_the_namespaces_that_are_named_alone_and_a_policy_narrows_the_right() -> None:
+    given = {"settings": {"batch": {"enabled": True}}, "rbac": {"podNamespaces": ["lab", "vision"]}}
+    without, found = render({"settings": given["settings"]}), render(given)
+    besides = {(one.group, one.resource, one.verb, one.namespace, None) for one in pod_rights(["lab", "vision"])}
+    assert granted(found) - granted(without) == besides == {("", "pods", "patch", each, None) for each in ("lab", "vision")}
+    (applied,) = [one for one in objects(GATES.read_text()) if one["kind"] == "ValidatingAdmissionPolicy"]
+    spec = only(found, "ValidatingAdmissionPolicy")["spec"]
+    (condition,) = spec["matchConditions"]
+    assert condition["expression"] == f"request.userInfo.username == 'system:serviceaccount:{NAMESPACE}:headroom'"
+    assert spec | {"matchConditions": []} == applied["spec"] | {"matchConditions": []}
+    assert only(found, "ValidatingAdmissionPolicyBinding")["spec"]["validationActions"] == ["Deny"]
+    assert of_kind(without, "ValidatingAdmissionPolicy") == []
+    rbac = {"podNamespaces": ["lab"], "scaling": False}
+    assert granted(render({"settings": given["settings"], "rbac": rbac})) & besides == set()
+
+
+def test_the_projects_own_role_lets_pods_in_in_whatever_namespace_it_is_applied_to() -> None:
+    role, binding = objects(GATES.with_name("role.yaml").read_text())
+    assert "namespace" not in role["metadata"] | binding["metadata"]
+    assert [row for rule in role["rules"] for row in taken_apart(rule)] == [("", "pods", "patch", None)]
+    assert [(one.group, one.resource, one.verb) for one in pod_rights(["lab"])] == [("", "pods", "patch")]
 
 
 def test_without_scaling_no_count_can_be_changed() -> None:
@@ -169,11 +245,14 @@ def test_namespaces_without_nodes_take_no_right_of_the_whole_cluster() -> None:
 def test_no_right_is_on_secrets_and_none_is_on_everything(name: str) -> None:
     found = render(RENDERINGS[name])
     for group, resource, verb, _, _ in granted(found):
-        assert "*" not in f"{group}{resource}{verb}"
+        assert "*" not in f"{group}{resource}{verb}" or resource in READ, "paths of our own server may go on"
         assert resource.partition("/")[0] != "secrets"
         assert verb not in {"escalate", "bind", "impersonate", "deletecollection"}
-    account = only(found, "ServiceAccount")["metadata"]
-    for binding in (one for one in found if one["kind"].endswith("RoleBinding")):
+    account = only(found, "ServiceAccount", "headroom")["metadata"]
+    own = [
+        one for one in found if one["kind"].endswith("RoleBinding") and not one["roleRef"]["name"].endswith("-reader")
+    ]
+    for binding in own:
         (subject,) = binding["subjects"]
         assert (subject["kind"], subject["name"], subject["namespace"]) == (
             "ServiceAccount", account["name"], account["namespace"],

@@ -66,6 +66,7 @@ WRONG: Final[dict[str, tuple[Form, str, str]]] = {
     "a caller's name that no certificate can have": (
         {"certificates": {"clientNames": ["kéda"]}}, "certificates.clientNames.0", "^",
     ),
+    "a reader without a namespace": ({"rbac": {"readers": [{"name": "prometheus"}]}}, "rbac.readers.0", "namespace"),
     "a value taken away": ({"replicas": None}, "(root)", "replicas is required"),
     "a part taken away": ({"image": None}, "(root)", "image is required"),
     "a setting of a part taken away": ({"rbac": {"scaling": None}}, "rbac", "scaling is required"),
@@ -105,6 +106,27 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
     ),
     "plain and off": (
         {"settings": {"keda": {"plaintext": True}}, "certificates": {"source": "none"}}, "enable it, or leave",
+    ),
+    "a port with a certificate that nobody makes": (
+        {"certificates": {"http": True, "source": "none"}}, "or leave certificates.http out",
+    ),
+    "a secret for the port without a name": (
+        {"certificates": {"http": True, "source": "secret"}}, "name a Secret of this namespace",
+    ),
+    "an issuer for the port without a name": (
+        {"certificates": {"http": True, "source": "certManager"}}, "name an issuer",
+    ),
+    "tokens in the clear": ({"settings": {"http": {"authorize": True}}}, "set certificates.http to true, or leave"),
+    "readers whom nobody asks": (
+        {"rbac": {"readers": [{"namespace": "a", "name": "b"}]}}, "set settings.http.authorize to true, or leave",
+    ),
+    "a monitor that cannot show a token": (
+        {"settings": {"http": {"authorize": True}}, "certificates": {"http": True},
+         "monitoring": {"podMonitor": {"enabled": True}}}, "enable monitoring.serviceMonitor instead",
+    ),
+    "readers with the controller's rights": (
+        {"settings": {"http": {"authorize": True, "reader": "headroom"}}, "certificates": {"http": True}},
+        "settings.http.reader is headroom, the controller's own account",
     ),
     "a secret without a name": (
         {"settings": KEDA, "certificates": {"source": "secret"}}, "name a Secret of this namespace",
@@ -216,6 +238,11 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
     ),
     "rights on more kinds of it": (
         {"rbac": {"trainingJobs": True}}, "set settings.batch.enabled to true, or leave rbac.trainingJobs out",
+    ),
+    "pods without batch": ({"rbac": {"podNamespaces": ["lab"]}}, "or leave rbac.podNamespaces out"),
+    "pods where nothing is watched": (
+        {"rbac": {"podNamespaces": ["lab"]}, "settings": {"batch": {"enabled": True}, "watch_namespaces": ["team"]}},
+        "rbac.podNamespaces has lab, which is none of settings.watch_namespaces",
     ),
     "an alert that is none": (
         {"monitoring": {"rules": {"enabled": True, "disabled": ["Headroom"]}}}, "which is no alert of this chart",

@@ -17,7 +17,8 @@ from typing import Any
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from autoscaler.adapters.web.hosts import Hosts
+from autoscaler.adapters.web.door import Door
+from autoscaler.adapters.web.hosts import INTRODUCTION, Hosts
 from autoscaler.adapters.web.live import live_application
 from tests.web.test_live import Controller
 
@@ -45,6 +46,8 @@ class Plane:
     reviews: list[dict[str, Any]] = field(default_factory=list)
     written: list[tuple[str, str, Any]] = field(default_factory=list)
     proxied: list[str] = field(default_factory=list)
+    introduced: list[str | None] = field(default_factory=list)
+    """What those who were proxied showed of themselves; the API server's own credential is not passed on."""
     url: str = ""
     api_url: str = ""
     kubeconfig: Path = Path()
@@ -60,6 +63,9 @@ class Plane:
             return await self._proxy(request)
         if path.endswith("accessreviews"):
             return self._review(await request.json())
+        if method == "POST" and path.endswith("/token"):
+            self.written.append((method, path, await request.json()))
+            return web.json_response({"kind": "TokenRequest", "status": {"token": "a.reader.s"}}, status=201)
         if method in {"PATCH", "POST"}:
             return self._write(path, method, await request.json())
         if path == POLICIES:
@@ -80,7 +86,9 @@ class Plane:
     async def _proxy(self, request: web.Request) -> web.Response:
         self.proxied.append(request.path)
         tail = request.path_qs.split("/proxy", 1)[1]
-        async with ClientSession() as session, session.get(self.url.rstrip("/") + tail) as answer:
+        self.introduced.append(request.headers.get(INTRODUCTION))
+        headers = {INTRODUCTION: request.headers[INTRODUCTION]} if INTRODUCTION in request.headers else {}
+        async with ClientSession() as session, session.get(self.url.rstrip("/") + tail, headers=headers) as answer:
             return web.Response(status=answer.status, body=await answer.read(), content_type=answer.content_type)
 
     def _review(self, review: dict[str, Any]) -> web.Response:
@@ -127,7 +135,7 @@ def policy(name: str, target: str, **spec: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def plane(folder: Path, controller: Controller) -> Iterator[Plane]:
+def plane(folder: Path, controller: Controller, door: Door | None = None) -> Iterator[Plane]:
     """Both servers at work; the lease is held by a pod whose port the proxy does not look at."""
     made = Plane(controller)
     made.objects["/version"] = {"gitVersion": "v1.36.2"}
@@ -137,7 +145,7 @@ def plane(folder: Path, controller: Controller) -> Iterator[Plane]:
     async def serve() -> None:
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", made.handle)
-        live = live_application(controller.facts(), controller.hub, Hosts("headroom-system"))
+        live = live_application(controller.facts(), controller.hub, Hosts("headroom-system"), door)
         async with TestServer(app) as api, TestServer(live) as answering:
             made.api_url, made.url = str(api.make_url("/")).rstrip("/"), str(answering.make_url("/"))
             ready.set()

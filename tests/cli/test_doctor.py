@@ -277,6 +277,20 @@ def test_the_role_of_the_training_operators_jobs_grants_exactly_what_they_take_b
     assert granted(ROOT / "config" / "rbac" / "training-jobs") == jobs
 
 
+QUEUES = "/apis/headroom.dev/v1alpha1/batchqueues"
+
+
+def test_it_says_in_which_namespaces_of_queues_pods_are_let_in(cluster: Plane, tmp_path: Path) -> None:
+    cluster.objects[QUEUES] = {"items": [{"spec": {"namespaces": ["lab", "vision"]}}, {"spec": {}}, "odd"]}
+    told = looked_at(cluster, tmp_path, "Pod")
+    assert (told["state"], told["words"]) == ("ok", "those behind the gate headroom.dev/admission are let in in lab, vision")
+    told = looked_at(cluster, tmp_path, "Pod", "watch_namespaces: [lab]")
+    assert told["words"].endswith("let in in lab")
+    cluster.denied.add("patch pods")
+    told = looked_at(cluster, tmp_path, "Pod")
+    assert (told["state"], "headroom may patch pods in no namespace of a queue" in told["words"]) == ("ok", True)
+
+
 JOBSETS = {"/apis/jobset.x-k8s.io/v1alpha2": resources("jobsets", "jobsets/status")}
 HOLDING = "/apis/admissionregistration.k8s.io/v1"
 NEW = {HOLDING: resources("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")}

@@ -14,7 +14,7 @@ from autoscaler.adapters.web import server
 from autoscaler.adapters.web.asked import MOST_REJECTED, MOST_ROWS
 from autoscaler.adapters.web.hosts import NO_PAGE, Hosts
 from autoscaler.adapters.web.hub import Hub
-from autoscaler.adapters.web.live import STUCK_S, LiveFacts, live_application, serving_live
+from autoscaler.adapters.web.live import STUCK_S, LiveFacts, Place, live_application, serving_live
 from autoscaler.errors import InputError
 from autoscaler.record.batch import BatchBook
 from autoscaler.record.board import Board
@@ -356,14 +356,14 @@ async def test_who_asks_in_vain_is_told_with_the_reason_and_the_number(client: C
 
 
 async def test_it_listens_where_it_is_told_and_says_why_it_cannot(controller: Controller) -> None:
-    async with serving_live(controller.facts(), controller.hub, HOSTS, "127.0.0.1", 0) as port:
+    async with serving_live(controller.facts(), controller.hub, Place("127.0.0.1", 0, HOSTS)) as port:
         with socket.create_connection(("127.0.0.1", port)):
             pass
         with pytest.raises(InputError, match=rf"http.port {port} on 127.0.0.1: another program listens there"):
-            async with serving_live(controller.facts(), Hub(), HOSTS, "127.0.0.1", port):
+            async with serving_live(controller.facts(), Hub(), Place("127.0.0.1", port, HOSTS)):
                 pytest.fail("the port was taken")
     with pytest.raises(InputError, match="this machine has no such address"):
-        async with serving_live(controller.facts(), Hub(), HOSTS, "192.0.2.1", 0):
+        async with serving_live(controller.facts(), Hub(), Place("192.0.2.1", 0, HOSTS)):
             pytest.fail("no such address")
 
 

@@ -1,26 +1,20 @@
-"""Certificates from files, read again when the files change; a pair that does not fit together is not taken.
+"""The certificates that KEDA is greeted with, for gRPC; a pair that does not fit together is not taken.
 
-Enters: paths. Leaves: credentials that every new connection is greeted with. Files are looked at when somebody
-connects, so nothing has to be restarted or told when a secret is rotated; until the new files are sound the old pair
-stays.
+Enters: paths. Leaves: credentials that every new connection is greeted with, after the files as they are then.
 """
 
-import os
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import grpc
-import structlog
 
 from autoscaler.adapters.keda.counts import Counts
 from autoscaler.adapters.keda.expiry import not_after_s
+from autoscaler.adapters.pem import PemFiles, server_context
 from autoscaler.errors import InputError
 
-LOG: Final = structlog.get_logger("headroom")
-
-Stamp = tuple[tuple[int, int, int], ...]
+SETTING: Final = "keda.tls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +34,11 @@ class Certificates:
     """The pair in force. Raises InputError for files that cannot be used at the start."""
 
     def __init__(self, tls: Tls, counts: Counts) -> None:
-        self._fault: str | None = None
-        """Why the newest files are not in force, None while they are."""
         self._tls = tls
         self._counts = counts
-        self._stamp: Stamp = self._look()
-        self._config, counts.certificate_ends_s = self._read()
+        more = () if tls.client_ca_file is None else (tls.client_ca_file,)
+        self._files = PemFiles(SETTING, (tls.cert_file, tls.key_file, *more), self._read)
+        self._config, counts.certificate_ends_s = self._files.first
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials that follow the files."""
@@ -57,58 +50,22 @@ class Certificates:
 
     def _newer(self) -> grpc.ServerCertificateConfiguration | None:
         """What is in the files if it is new and sound; called by gRPC, in its own thread, before every handshake."""
-        try:
-            stamp = self._look()
-            if stamp == self._stamp:
-                return None
-            config, ends_s = self._read()
-            changing = self._look() != stamp
-        except InputError as error:
-            self._keep(str(error))
+        found = self._files.newer()
+        self._counts.certificates_refused = self._files.fault is not None
+        if found is None:
             return None
-        if changing:  # the next handshake reads them again
-            return None
-        self._stamp, self._fault = stamp, None
-        self._counts.certificates_refused, self._counts.certificate_ends_s = False, ends_s
-        LOG.info("certificates replaced", file=str(self._tls.cert_file))
+        config, self._counts.certificate_ends_s = found
         return config
-
-    def _keep(self, fault: str) -> None:
-        """Go on with the old pair; files that are mended, or put back as they were, are read again."""
-        if fault != self._fault:
-            LOG.error("certificates are not replaced", why=fault)
-        self._stamp, self._fault = (), fault
-        self._counts.certificates_refused = True
-
-    def _look(self) -> Stamp:
-        """What tells whether a file was changed or replaced."""
-        return tuple((s.st_mtime_ns, s.st_ino, s.st_size) for s in (_stat(path) for path in self._files()))
-
-    def _files(self) -> tuple[Path, ...]:
-        tls = self._tls
-        return (tls.cert_file, tls.key_file) + ((tls.client_ca_file,) if tls.client_ca_file is not None else ())
 
     def _read(self) -> tuple[grpc.ServerCertificateConfiguration, float | None]:
         """The pair and its callers' authority, and until when the pair is good."""
         tls, trusted = self._tls, None
+        server_context(SETTING, tls.cert_file, tls.key_file, tls.client_ca_file)
         try:
             pair = (tls.key_file.read_bytes(), tls.cert_file.read_bytes())
-            check = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            # Without a password OpenSSL would ask for one at the terminal, and wait.
-            check.load_cert_chain(tls.cert_file, tls.key_file, password="")
             if tls.client_ca_file is not None:
                 trusted = tls.client_ca_file.read_bytes()
-                check.load_verify_locations(tls.client_ca_file)
-        except OSError as error:  # ssl.SSLError among them
-            names = ", ".join(str(path) for path in self._files())
-            words = f"{error.strerror or error}; give a certificate and its own key in PEM, without a passphrase"
-            raise InputError(f"keda.tls: {names}: {words}") from error
+        except OSError as error:
+            raise InputError(f"{SETTING}: {error.filename}: {error.strerror}; give a file that can be read") from error
         self._counts.certificates += 1
         return grpc.ssl_server_certificate_configuration([pair], trusted), not_after_s(pair[1])
-
-
-def _stat(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except OSError as error:
-        raise InputError(f"keda.tls: {path}: {error.strerror}; give a file that can be read") from error

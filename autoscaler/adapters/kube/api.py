@@ -84,6 +84,10 @@ class KubeApi:
         async with open_session(access, connections) as session:
             yield cls(session, access, clock, TokenBucket(clock, qps, burst), comes_again=comes_again)
 
+    async def introduction(self) -> str | None:
+        """The ``Authorization`` header by which the API server knows this client; None for one with a certificate."""
+        return await self._credentials.header()
+
     async def request(
         self,
         method: str,

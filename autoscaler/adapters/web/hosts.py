@@ -15,6 +15,9 @@ from typing import Final
 NO_PAGE: Final[Mapping[str, str]] = {"Sec-Headroom": "command"}
 """What our own commands and replicas send."""
 
+INTRODUCTION: Final = "Sec-Headroom-Token"
+"""In which our own commands show a token; the API server's proxy keeps the usual one for itself."""
+
 _NAME: Final = re.compile(r"[a-z0-9.-]+")
 _CLUSTER: Final = (".svc", ".cluster.local")
 

@@ -1,9 +1,10 @@
 """The HTTP server of the live controller: metrics, health, answers for people and gateways, and the page.
 
-Enters: callables that answer from memory. Leaves: a read-only server, GET and HEAD only, on the pod's address. Whoever
-reaches that address may read everything; a network policy is what limits that. No answer may be read by a foreign web
-page, nor by one that points its own name at this address: `hosts` says which names are ours. Only the two probes, which
-tell nothing, answer to any name.
+Enters: callables that answer from memory. Leaves: a read-only server, GET and HEAD only, on the pod's address. With a
+`Door` who asks must show a token of the cluster; without one whoever reaches that address may read everything, and a
+network policy is what limits that. No answer may be read by a foreign web page, nor by one that points its own name at
+this address: `hosts` says which names are ours. Only the two probes, which tell nothing, answer to any name, and to
+anybody.
 """
 
 import asyncio
@@ -19,10 +20,12 @@ from aiohttp.typedefs import Handler, Middleware
 
 from autoscaler.adapters.web.asked import Asked, RefusedError
 from autoscaler.adapters.web.batch import BatchAnswers, GangAnswer
+from autoscaler.adapters.web.door import Door
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.metrics import exposition
 from autoscaler.adapters.web.server import add_page, harden, running, why_not
+from autoscaler.adapters.web.tls import Greeting
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
 from autoscaler.record.batch import BatchBook
@@ -34,6 +37,10 @@ from autoscaler.record.status import About, Rejected
 STUCK_S = 900.0
 """A leader that has decided nothing at all for so long is stuck: the longest tick is five minutes."""
 
+LOOK_AGAIN_S = 600.0
+"""A stream of events is begun anew so often where who reads it must be somebody: a right that is gone ends it."""
+
+_CHALLENGE = 'Bearer realm="headroom", Basic realm="headroom", charset="UTF-8"'
 _PROBES = frozenset({"/healthz", "/readyz"})
 _SERVED = (
     "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/past, /api/pools, /api/pools/NAME, "
@@ -67,11 +74,24 @@ class LiveFacts:
     """Batch work; None where it is not admitted."""
 
 
-def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Application:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the server listens, under which names, with which certificate, and who is let in."""
+
+    host: str
+    port: int
+    hosts: Hosts
+    greeting: Greeting | None = None
+    """None: plain HTTP."""
+    door: Door | None = None
+    """None: whoever asks."""
+
+
+def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts, door: Door | None = None) -> web.Application:
     """The application: the page, `/metrics`, `/healthz`, `/readyz` and `/api/…`."""
-    app = web.Application(middlewares=[_in_json, _own_name(hosts)])
+    app = web.Application(middlewares=[_in_json, _own_name(hosts), *([] if door is None else [_admitted(door)])])
     app.on_response_prepare.append(harden)
-    add_page(app, hub, lambda: _standing(facts.process()))
+    add_page(app, hub, lambda: _standing(facts.process()), lasts_s=None if door is None else LOOK_AGAIN_S)
     asked = Asked(
         clock=facts.clock,
         board=facts.board,
@@ -105,17 +125,19 @@ def live_application(facts: LiveFacts, hub: Hub, hosts: Hosts) -> web.Applicatio
 
 
 @asynccontextmanager
-async def serving_live(facts: LiveFacts, hub: Hub, hosts: Hosts, host: str, port: int) -> AsyncIterator[int]:
-    """Serve on `host` for the length of the block and yield the port, which is a free one for port 0.
+async def serving_live(facts: LiveFacts, hub: Hub, place: Place) -> AsyncIterator[int]:
+    """Serve at `place` for the length of the block and yield the port, which is a free one for port 0.
 
     Raises InputError when it cannot be had. On leaving, pages are told that the controller has stopped.
     """
+    host, port = place.host, place.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(f"http.port {port} on {host}: {why_not(error)}; set another http.port or http.host") from error
-    async with running(live_application(facts, hub, hosts), listener):
+    context = None if place.greeting is None else place.greeting.context
+    async with running(live_application(facts, hub, place.hosts, place.door), listener, context):
         try:
             yield int(listener.getsockname()[1])
         finally:
@@ -129,7 +151,10 @@ async def _in_json(request: web.Request, handler: Handler) -> web.StreamResponse
     try:
         return await handler(request)
     except RefusedError as refused:
-        return _said(refused.status, refused.content)
+        response = _said(refused.status, refused.content)
+        if refused.status == 401:
+            response.headers["WWW-Authenticate"] = _CHALLENGE
+        return response
     except web.HTTPMethodNotAllowed as error:
         response = _said(405, {"error": f"{error.method[:20]}: this server is read-only; use GET", "status": 405})
         response.headers["Allow"] = "GET, HEAD"
@@ -148,6 +173,16 @@ def _own_name(hosts: Hosts) -> Middleware:
                 text=f"{request.host[:200]} is no name of this server: ask by address, by its Service's name or "
                 "through kubectl port-forward, or add the name to http.allowed_hosts in the settings"
             )
+        return await handler(request)
+
+    return check
+
+
+def _admitted(door: Door) -> Middleware:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in _PROBES:
+            await door.admit(request.headers, request.path)
         return await handler(request)
 
     return check

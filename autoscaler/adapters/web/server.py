@@ -8,6 +8,7 @@ import asyncio
 import errno
 import secrets
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class _Source:
 
     hub: Hub
     standing: Callable[[], Standing] | None
+    lasts_s: float | None
 
 
 _MACHINE = Hosts()
@@ -69,13 +71,15 @@ def application(hub: Hub) -> web.Application:
     return app
 
 
-def add_page(app: web.Application, hub: Hub, standing: Callable[[], Standing] | None = None) -> None:
+def add_page(
+    app: web.Application, hub: Hub, standing: Callable[[], Standing] | None = None, lasts_s: float | None = None
+) -> None:
     """Let `app` serve the page of a hub; who may ask is for its middlewares to say.
 
     `standing` is asked, whenever a page is told something and at every beat, what the replica is; without it the hub
-    says what it was told.
+    says what it was told. A stream is ended after `lasts_s` seconds, None for never, and pages then ask for another.
     """
-    app[_SOURCE] = _Source(hub, standing)
+    app[_SOURCE] = _Source(hub, standing, lasts_s)
     app.router.add_get("/", _page)
     app.router.add_get("/events", _events, allow_head=False)
 
@@ -96,12 +100,14 @@ async def serving(hub: Hub, port: int | None = None) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def running(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
+async def running(
+    app: web.Application, listener: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
     """Let `app` answer on a listening socket for the length of the block; both are closed when it ends."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     try:
         await runner.setup()
-        await web.SockSite(runner, listener).start()
+        await web.SockSite(runner, listener, ssl_context=tls).start()
         yield
     finally:
         await runner.cleanup()
@@ -168,9 +174,10 @@ async def _events(request: web.Request) -> web.StreamResponse:
     try:
         await response.write(b"retry: %d\n\n" % RETRY_MS)
         with hub.reader(focus) as reader:
-            await _tell(reader, source, response)
-    except ConnectionError:
-        pass  # the page was closed; its reader is gone with the block above
+            async with asyncio.timeout(source.lasts_s):
+                await _tell(reader, source, response)
+    except (ConnectionError, TimeoutError):
+        pass  # the page was closed, or asks anew; its reader is gone with the block above
     return response
 
 

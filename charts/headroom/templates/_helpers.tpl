@@ -77,13 +77,46 @@ app.kubernetes.io/component: controller
 {{- end -}}
 {{- $_ := set $own "keda" (dict "tls" $tls) -}}
 {{- end -}}
+{{- if .Values.certificates.http -}}
+{{- $tls := dict "cert_file" "/etc/headroom/tls/tls.crt" "key_file" "/etc/headroom/tls/tls.key" "ca_file" "/etc/headroom/tls/ca.crt" "server_name" (include "headroom.http.name" .) -}}
+{{- $_ := set $own "http" (dict "tls" $tls) -}}
+{{- end -}}
 {{- if .Values.audit.enabled -}}
 {{- $_ := set $own "audit" (dict "directory" "/var/lib/headroom/audit") -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite (deepCopy .Values.settings) $own) -}}
 {{- end -}}
 
-{{- define "headroom.keda.tlsSecret" -}}
+{{- /* Whether there is a certificate at all. */ -}}
+{{- define "headroom.certified" -}}
+{{- $settings := include "headroom.settings" . | fromYaml -}}
+{{- if and (or $settings.keda.enabled .Values.certificates.http) (ne .Values.certificates.source "none") }}true{{ end -}}
+{{- end -}}
+
+{{- define "headroom.http.name" -}}
+{{ include "headroom.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- define "headroom.http.url" -}}
+{{- $settings := include "headroom.settings" . | fromYaml -}}
+{{ ternary "https" "http" .Values.certificates.http }}://{{ include "headroom.fullname" . }}.{{ .Release.Namespace }}{{ if .Values.certificates.http }}.svc{{ end }}:{{ $settings.http.port }}
+{{- end -}}
+
+{{- /* What a monitor needs to know of the port, besides its name. */ -}}
+{{- define "headroom.http.monitored" -}}
+{{- $settings := include "headroom.settings" . | fromYaml -}}
+{{- if .Values.certificates.http }}
+scheme: https
+tlsConfig:
+  serverName: {{ include "headroom.http.name" . }}
+  ca: {secret: {name: {{ include "headroom.tlsSecret" . }}, key: ca.crt}}
+{{- end }}
+{{- if $settings.http.authorize }}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end -}}
+
+{{- define "headroom.tlsSecret" -}}
 {{- if eq .Values.certificates.source "secret" -}}
 {{- .Values.certificates.secretName -}}
 {{- else -}}
@@ -91,8 +124,17 @@ app.kubernetes.io/component: controller
 {{- end -}}
 {{- end -}}
 
-{{- define "headroom.keda.names" -}}
+{{- define "headroom.certificate.names" -}}
 {{- $settings := include "headroom.settings" . | fromYaml -}}
-{{- $service := printf "%s.%s" $settings.keda.service .Release.Namespace -}}
-{{- list $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service) | toJson -}}
+{{- $names := list -}}
+{{- $services := list -}}
+{{- if $settings.keda.enabled }}{{ $services = append $services $settings.keda.service }}{{ end -}}
+{{- if .Values.certificates.http }}{{ $services = append $services (include "headroom.fullname" .) }}{{ end -}}
+{{- range $services -}}
+{{- $service := printf "%s.%s" . $.Release.Namespace -}}
+{{- $names = concat $names (list $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service)) -}}
+{{- end -}}
+{{- /* What a person who forwards the port asks for. */ -}}
+{{- if .Values.certificates.http }}{{ $names = append $names "localhost" }}{{ end -}}
+{{- toJson $names -}}
 {{- end -}}

@@ -184,6 +184,43 @@
   verbs: [list, watch]
 {{- end -}}
 
+{{- define "headroom.rights.http" -}}
+# Looks up who asks over HTTP.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+# The follower asks the leader.
+- nonResourceURLs: [/api/snapshot]
+  verbs: [get]
+{{- end -}}
+
+{{- define "headroom.rights.reader" -}}
+- nonResourceURLs:
+    - /
+    - /events
+    - /metrics
+    - /api/status
+    - /api/explain/*
+    - /api/past
+    - /api/pools
+    - /api/pools/*
+    - /api/batch
+    - /api/batch/*
+    - /api/overload
+    - /api/overload/*
+  verbs: [get]
+{{- end -}}
+
+{{- define "headroom.rights.pods" -}}
+# Takes the gate of Headroom's away, and says where the pod goes. A policy sees to it that nothing else is changed.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+{{- end -}}
+
 {{- define "headroom.rights.slots" -}}
 - apiGroups: [""]
   resources: [pods]

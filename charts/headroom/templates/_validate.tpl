@@ -31,6 +31,14 @@
 {{- fail (printf "rbac.%s is true, but settings.batch.enabled is false: nothing is admitted; set settings.batch.enabled to true, or leave rbac.%s out" $kinds $kinds) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.rbac.podNamespaces (not $settings.batch.enabled) -}}
+{{- fail "rbac.podNamespaces is given, but settings.batch.enabled is false: nothing is admitted; set settings.batch.enabled to true, or leave rbac.podNamespaces out" -}}
+{{- end -}}
+{{- range .Values.rbac.podNamespaces -}}
+{{- if and $settings.watch_namespaces (not (has . $settings.watch_namespaces)) -}}
+{{- fail (printf "rbac.podNamespaces has %s, which is none of settings.watch_namespaces: nothing is changed there; add it to them, or leave it out" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $settings.warm_pools.enabled (eq $settings.warm_pools.namespace .Release.Namespace) -}}
 {{- fail (printf "settings.warm_pools.namespace is %s, where the controller is: slots need a namespace of their own; name another" .Release.Namespace) -}}
 {{- end -}}
@@ -46,7 +54,23 @@
 {{- if and $keda.plaintext (not $keda.enabled) -}}
 {{- fail "settings.keda.plaintext is true, but settings.keda.enabled is false: KEDA is not answered at all; enable it, or leave plaintext out" -}}
 {{- end -}}
-{{- if and $keda.enabled (eq $source "secret") (not .Values.certificates.secretName) -}}
+{{- if and .Values.certificates.http (eq $source "none") -}}
+{{- fail "certificates.http is true, but certificates.source is none; choose helm, secret or certManager, or leave certificates.http out" -}}
+{{- end -}}
+{{- if and $settings.http.authorize (not .Values.certificates.http) -}}
+{{- fail "settings.http.authorize is true, but certificates.http is false: tokens could be read on their way; set certificates.http to true, or leave authorize out" -}}
+{{- end -}}
+{{- if and .Values.rbac.readers (not $settings.http.authorize) -}}
+{{- fail "rbac.readers is given, but settings.http.authorize is false: nobody is asked who they are; set settings.http.authorize to true, or leave the readers out" -}}
+{{- end -}}
+{{- if and $settings.http.authorize .Values.monitoring.podMonitor.enabled -}}
+{{- fail "monitoring.podMonitor is enabled, but settings.http.authorize is true: a PodMonitor cannot show Prometheus' own token; enable monitoring.serviceMonitor instead" -}}
+{{- end -}}
+{{- if and $settings.http.authorize (eq $settings.http.reader (include "headroom.serviceAccount" .)) -}}
+{{- fail (printf "settings.http.reader is %s, the controller's own account, whose rights readers would have; choose another" $settings.http.reader) -}}
+{{- end -}}
+{{- $shown := or $keda.enabled .Values.certificates.http -}}
+{{- if and $shown (eq $source "secret") (not .Values.certificates.secretName) -}}
 {{- fail "certificates.source is secret, but certificates.secretName is empty; name a Secret of this namespace with tls.crt and tls.key" -}}
 {{- end -}}
 {{- if and .Values.certificates.secretName (ne $source "secret") -}}
@@ -60,7 +84,7 @@
 {{- if ge (dateModify $issued.renewBefore $day | unixEpoch | int64) (dateModify $issued.duration $day | unixEpoch | int64) -}}
 {{- fail (printf "certificates.certManager.renewBefore %s is not below duration %s: a certificate would be renewed before it is made; lower it" $issued.renewBefore $issued.duration) -}}
 {{- end -}}
-{{- if and $keda.enabled (eq $source "certManager") (not .Values.certificates.certManager.issuer) -}}
+{{- if and $shown (eq $source "certManager") (not .Values.certificates.certManager.issuer) -}}
 {{- fail "certificates.source is certManager, but certificates.certManager.issuer is empty; name an issuer" -}}
 {{- end -}}
 {{- if and $keda.enabled (eq $source "certManager") (eq .Values.certificates.certManager.issuerKind "Issuer") .Values.keda.clusterTriggerAuthentication (ne .Values.keda.namespace .Release.Namespace) -}}

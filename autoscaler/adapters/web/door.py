@@ -1,0 +1,113 @@
+"""Who may ask: whoever shows a token of the cluster whose account may `get` the path, as RBAC says it.
+
+Enters: the headers of a request. Leaves: nothing, or `RefusedError` with what to do. What the API server said stands
+for a minute, a no for ten seconds; while the API server cannot be asked an earlier yes stands for ten minutes, so that
+metrics do not go dark in the very outage that they tell of. Tokens are kept as digests only, and no more than a bound.
+
+The API server's proxy takes the ``Authorization`` header for its own and passes it on to nobody (kubernetes/kubernetes,
+staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go): our commands show theirs in another one.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autoscaler.adapters.web.asked import RefusedError
+from autoscaler.adapters.web.hosts import INTRODUCTION
+from autoscaler.ports import Clock, PortError
+
+YES_S: Final = 60.0
+NO_S: Final = 10.0
+UNASKED_S: Final = 600.0
+"""How long a yes stands while nobody can be asked."""
+
+MOST_KEPT: Final = 4096
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the API server says of a token: whose it is, None for nobody's, and whether that account may."""
+
+    user: str | None
+    allowed: bool = False
+
+
+Review = Callable[[str, str], Awaitable[Verdict]]
+"""Token and path to a verdict. Raises PortError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    verdict: Verdict
+    at_s: float
+
+    def stands(self, now_s: float) -> bool:
+        return now_s < self.at_s + (YES_S if self.verdict.allowed else NO_S)
+
+
+class Door:
+    """Asks `review` as seldom as it can. `reader` is whose token a person takes, as NAMESPACE/NAME, for messages."""
+
+    def __init__(self, review: Review, clock: Clock, reader: str) -> None:
+        self._review = review
+        self._clock = clock
+        self._reader = reader
+        self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
+
+    async def admit(self, headers: Mapping[str, str], path: str) -> None:
+        """Return where whoever sends these headers may get `path`. Raises RefusedError."""
+        token = shown(headers)
+        if token is None:
+            raise RefusedError(401, f"who asks? {self._remedy()}")
+        verdict = await self._verdict(token, path)
+        if verdict.user is None:
+            raise RefusedError(401, f"this token is not, or no longer, one of this cluster's; {self._remedy()}")
+        if not verdict.allowed:
+            raise RefusedError(
+                403, f"{verdict.user} may not get {path[:200]}: grant it the verb get on this path (nonResourceURLs in "
+                "a ClusterRole), or bind it to the chart's ClusterRole whose name ends in -reader",
+            )  # fmt: skip
+
+    async def _verdict(self, token: str, path: str) -> Verdict:
+        key = hashlib.sha256(token.encode()).digest(), path
+        kept = self._kept.get(key)
+        if kept is not None and kept.stands(self._clock.monotonic()):
+            return kept.verdict
+        try:
+            verdict = await self._review(token, path)
+        except PortError as error:
+            if kept is not None and kept.verdict.allowed and self._clock.monotonic() < kept.at_s + UNASKED_S:
+                return kept.verdict
+            raise RefusedError(503, f"whether you may ask could not be looked up: {error}") from error
+        self._kept[key] = _Kept(verdict, self._clock.monotonic())
+        self._kept.move_to_end(key)
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return verdict
+
+    def _remedy(self) -> str:
+        namespace, _, name = self._reader.partition("/")
+        return (
+            f"take one by kubectl -n {namespace} create token {name}, and show it as a bearer, in HEADROOM_TOKEN for "
+            "headroom's own commands, or as the password in a browser, with any name"
+        )
+
+
+def shown(headers: Mapping[str, str]) -> str | None:
+    """The token in these headers: our own one, a bearer's, or the password of a browser; None where there is none."""
+    token = headers.get(INTRODUCTION)
+    if token is None:
+        scheme, _, rest = headers.get("Authorization", "").partition(" ")
+        token = rest.strip() if scheme.lower() == "bearer" else None
+        if scheme.lower() == "basic":
+            try:
+                token = base64.b64decode(rest.strip(), validate=True).decode().partition(":")[2]
+            except (binascii.Error, UnicodeDecodeError):
+                return None
+    return token if token and _TOKEN.fullmatch(token) else None
