@@ -53,7 +53,7 @@ def said(kind: str, status: str = "True") -> dict[str, Any]:
 
 
 def test_each_kind_that_is_followed_is_one_that_a_person_can_name() -> None:
-    assert set(NAMED) == {kind.lower() for kind in KINDS}
+    assert {kind.lower() for kind in KINDS} <= set(NAMED)
 
 
 def test_the_replicas_of_a_job_are_its_sets_each_with_its_own_shape() -> None:

@@ -109,7 +109,7 @@ class TrainingKind:
             return None
         says, manager = known
         if says is not None:
-            says = replace(says, findings=(*says.findings, *_findings(spec)))
+            says = replace(says, findings=(*says.findings, *self._findings(spec)))
         true = {each.type for each in found.status.conditions if each.status == "True"}
         return Work(
             ref=TargetRef(GROUP, VERSION, self.resource, self.kind, meta.namespace, meta.name, meta.uid),
@@ -127,6 +127,13 @@ class TrainingKind:
             annotations=meta.annotations,
             started_s=None if "Suspended" in true else epoch_s(found.status.start_time),
         )
+
+    def _findings(self, spec: TrainingSpec) -> Iterator[WorkFinding]:
+        if not self.replicas(spec):
+            yield WorkFinding(f"spec.{self.replicas_at}", "there are none", "give replicas with a template")
+        if spec.elastic_policy.metrics:
+            value = "the operator has an HPA scale its workers, and a gang is as wide as it was proven to fit"
+            yield WorkFinding("spec.elasticPolicy.metrics", value, "leave it out, and give replicas", code=ELASTIC)
 
     def _set(self, name: str, each: Replica, found: TrainingJob, *, is_over: bool) -> tuple[WorkSet, int]:
         """The pods of one template, with how many are left to end; all of them where a stop has taken them away."""
@@ -150,9 +157,3 @@ def _manager(policy: RunPolicy) -> str:
     """Who else manages a job by its own word: only Volcano has the queue that a scheduling policy names."""
     named = "" if policy.managed_by == CONTROLLER else policy.managed_by
     return named or ("Volcano" if policy.scheduling_policy.queue else "")
-
-
-def _findings(spec: TrainingSpec) -> Iterator[WorkFinding]:
-    if spec.elastic_policy.metrics:
-        value = "the operator has an HPA scale its workers, and a gang is as wide as it was proven to fit"
-        yield WorkFinding("spec.elasticPolicy.metrics", value, "leave it out, and give replicas", code=ELASTIC)
