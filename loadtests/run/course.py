@@ -18,7 +18,7 @@ from autoscaler.errors import HeadroomError
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.server import ListenError
 from loadtests.groups import first_of
-from loadtests.run.foreign import METRICS_PORT, NAMES, prepare
+from loadtests.run.foreign import NAMES, metrics_port, prepare
 from loadtests.run.pods import MODEL, Life, Made, dynamos, ours
 from loadtests.run.scalers import NAME, NAMESPACE, UP_S, scaler
 from loadtests.run.scenario import TIMEOUT_S, Make, Scaling, Scenario
@@ -73,9 +73,10 @@ async def course(
         connect = KubeApi.connect(kubeconfig=plane.folder / "admin.kubeconfig", clock=clock, qps=500, burst=1000)
         api = await stack.enter_async_context(connect)
         say(f"starting {scenario.policy.replicas} replicas")
-        made, pages = _made(scenario, folder, plane, clock)
-        await asyncio.to_thread(_create, plane, scenario, port + pages)
-        scaling = scaler(plane, scenario, port + pages)
+        made = _made(scenario, folder, plane, clock)
+        pages = port if scenario.engine.make is Make.OURS else metrics_port(port)
+        await asyncio.to_thread(_create, plane, scenario, pages)
+        scaling = scaler(plane, scenario, pages)
         stack.callback(scaling.close)
         ended.callback(scaling.close)
         watched = Watched(scenario, made, api, clock, port=port, scaler=scaling)
@@ -138,15 +139,15 @@ def _plan(scenario: Scenario, command: str, bases: tuple[str, ...], logs: Path) 
     )  # fmt: skip
 
 
-def _made(scenario: Scenario, folder: Path, plane: Plane, clock: WallClock) -> tuple[Made, int]:
-    """What makes the pods' servers, and how far above the port that serves their pages are."""
+def _made(scenario: Scenario, folder: Path, plane: Plane, clock: WallClock) -> Made:
+    """What makes the pods' servers."""
     speed = scenario.speed(folder)
     if scenario.engine.make is Make.OURS:
-        return ours(speed, clock, scenario.engine.pages), 0
+        return ours(speed, clock, scenario.engine.pages)
     place = plane.folder / "dynamo"
     place.mkdir()
     prepare(place, speed)
-    return dynamos(speed, clock, place), METRICS_PORT
+    return dynamos(speed, clock, place)
 
 
 def _create(plane: Plane, scenario: Scenario, port: int) -> None:

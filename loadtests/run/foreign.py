@@ -26,9 +26,6 @@ from loadtests.engines.server import ListenError, Stages
 from tests.real import environments
 
 PROGRAM: Final = environments.HERE / environments.DYNAMO / "engine.py"
-METRICS_PORT: Final = 1
-"""What is added to the port that serves: Dynamo's worker has its metrics on a port of its own."""
-
 NAMES: Final[Mapping[str, str]] = {
     "engine": "custom",
     "metrics-waiting": "vllm:num_requests_waiting",
@@ -49,6 +46,11 @@ _LONGEST: Final = 32_768
 """Tokens of a prompt and its answer."""
 _TOKENS: Final = 4096
 """Words of the tokenizer: the mocker draws what it generates from the first few thousand."""
+
+
+def metrics_port(port: int) -> int:
+    """Where a worker's page is, by the port that serves: one of its own, and Dynamo takes none above 32767."""
+    return port // 2
 
 
 def tables(speed: Speed) -> dict[str, np.ndarray]:
@@ -118,7 +120,7 @@ class Foreign:
     def order(self) -> dict[str, object]:
         """What its process is told."""
         return {
-            "address": self.address, "port": self.port, "metrics_port": self.port + METRICS_PORT,
+            "address": self.address, "port": self.port, "metrics_port": metrics_port(self.port),
             "model": self._model, "folder": str(self._folder),
             "engine": {
                 "backend": "vllm", "worker_type": "aggregated", "block_size": BLOCK_TOKENS,
@@ -145,7 +147,7 @@ class Foreign:
                 self.up = True
                 while child.returncode is None:
                     looked_s = self._clock.monotonic()
-                    self._take(await _page(session, self._url(METRICS_PORT, "/metrics")))
+                    self._take(await _page(session, self._url(metrics_port(self.port), "/metrics")))
                     await self._clock.sleep_until(looked_s + LOOK_S)
             raise ListenError(f"Dynamo's engine at {self.address} ended by itself: {_end(log)}")
         finally:
@@ -157,15 +159,15 @@ class Foreign:
     async def _started(self, session: aiohttp.ClientSession, child: Process, log: Path) -> None:
         begun_s = self._clock.monotonic()
         warm_s = begun_s + sum(length_s for _, length_s in self.stages)
-        while self._model not in await _page(session, self._url(0, "/v1/models")):
+        while self._model not in await _page(session, self._url(self.port, "/v1/models")):
             if child.returncode is not None or self._clock.monotonic() > begun_s + UP_S:
                 raise ListenError(f"Dynamo's engine at {self.address}:{self.port} does not come up: {_end(log)}")
             await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
         if self._clock.monotonic() < warm_s:
             await self._clock.sleep_until(warm_s)
 
-    def _url(self, more: int, path: str) -> str:
-        return f"http://{self.address}:{self.port + more}{path}"
+    def _url(self, port: int, path: str) -> str:
+        return f"http://{self.address}:{port}{path}"
 
     def _take(self, page: str) -> None:
         """Keep what a page tells; of one that did not come, what was known before."""

@@ -15,7 +15,7 @@ from autoscaler.errors import InputError
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.profile import Speed
 from loadtests.engines.server import ListenError
-from loadtests.run.foreign import METRICS_PORT, NAMES, Foreign, prepare, tables
+from loadtests.run.foreign import NAMES, Foreign, metrics_port, prepare, tables
 from loadtests.run.pods import MODEL
 from loadtests.run.reading import read_scenario
 from loadtests.run.scenario import Make, Scaling
@@ -114,7 +114,7 @@ async def test_our_scraper_reads_what_it_has_under_the_names_that_an_owner_annot
         assert {reply.prompt_tokens for reply in replies} == {64}, "a word is a token"
         await until(lambda: (made.running, made.waiting) == (0, 0))
         assert made.busy_s >= 20 / 16 * 60 * speed.decode.at(1) * 0.5
-        async with client.get(f"http://{made.address}:{made.port + METRICS_PORT}/metrics") as page:
+        async with client.get(f"http://{made.address}:{metrics_port(made.port)}/metrics") as page:
             found = PageReader(profile).facts(await page.read(), ()).values
         assert found == {Fact.WAITING: 0.0, Fact.RUNNING: 0.0, Fact.REQUESTS: 20.0, Fact.GENERATION_TOKENS: 20.0 * 59,
                          Fact.KV_USED: 0.0}  # fmt: skip

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 
 
 async def serve(order: dict[str, object]) -> None:
@@ -63,11 +64,14 @@ def main() -> None:
         DYN_SYSTEM_PORT=str(order["metrics_port"]), DYN_TCP_RPC_HOST=address, DYN_HTTP_RPC_HOST=address,
         DYN_TCP_RESPONSE_STREAM_HOST=address, DYN_EVENT_PLANE_HOST=address, HOME=order["folder"],
     )  # fmt: skip
+    code = 1
     try:
         asyncio.run(serve(order))
-    finally:
-        sys.stdout.flush()
-        os._exit(0 if sys.exc_info()[0] is None else 1)
+        code = 0
+    finally:  # its own threads do not end by themselves
+        traceback.print_exception(sys.exception())
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":
