@@ -7,7 +7,6 @@ keys at the top level are a caller's own notes and pass, unless they look like a
 
 import difflib
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -87,8 +86,7 @@ class _Whole(msgspec.Struct, forbid_unknown_fields=True):
     version: msgspec.Raw = _NULL
 
 
-@dataclass(frozen=True, slots=True)
-class SeenReplicas:
+class SeenReplicas(msgspec.Struct, frozen=True):
     """What a line says of the target's replicas; None where it is silent."""
 
     desired: int | None = None
@@ -96,8 +94,7 @@ class SeenReplicas:
     starting: tuple[StartingReplica, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One line, decoded and within its ranges. `now_s` keeps the type it was written in."""
 
     now_s: int | float
@@ -111,6 +108,7 @@ class Line:
     limits: Limits
 
 
+_UNLIMITED: Final = Limits()
 _WHOLE: Final = msgspec.json.Decoder(_Whole)
 _TOP: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
@@ -233,8 +231,8 @@ def _refuse_twice(given: list[_Pod]) -> None:
 
 
 def _limits(given: _Limits | None) -> Limits:
-    if given is None:
-        return Limits()
+    if given is None or (given.quota_replicas is None and given.budget_replicas is None and given.budget_words is None):
+        return _UNLIMITED
     quota = _whole("limits.quota_replicas", given.quota_replicas)
     return Limits(quota, _whole("limits.budget_replicas", given.budget_replicas), given.budget_words)
 

@@ -255,24 +255,17 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
 
 def _remember(stepped: Stepped) -> None:
     seen, capacity, load, outcome = stepped.seen, stepped.capacity, stepped.load, stepped.outcome
-    for i, row in enumerate(stepped.rows.tolist()):
-        stepped.table.track(row).seen = Seen(
-            now_s=float(seen.now_s[i]),
-            load_rps=float(load.now_rps[i]),
-            queue=float(seen.queue[i]),
-            ready=int(seen.ready[i]),
-            serving=float(seen.serving[i]),
-            starting_ages_s=tuple(seen.readings[i].now_s - s.since_s for s in seen.readings[i].replicas.starting),
-            desired=int(seen.desired[i]),
-            replicas=int(outcome.replicas[i]),
-            wanted=int(outcome.wanted[i]),
-            rps=float(capacity.rps[i]),
-            term=int(capacity.term[i]),
-            lead50_s=float(seen.lead50_s[i]),
-            lead90_s=float(seen.lead90_s[i]),
-            burn=float(load.burn[i]),
-            late_share=float(load.late_share[i]),
-        )
+    told = (
+        seen.now_s, load.now_rps, seen.queue, seen.ready.astype(np.int64), seen.serving, seen.desired, outcome.replicas,
+        outcome.wanted, capacity.rps, capacity.term, seen.lead50_s, seen.lead90_s, load.burn, load.late_share,
+    )  # fmt: skip
+    # As lists, for one number of an array costs more than all that is done with it.
+    for row, readings, figures in zip(
+        stepped.rows.tolist(), seen.readings, zip(*(each.tolist() for each in told), strict=True), strict=True
+    ):
+        ages_s = tuple([readings.now_s - start.since_s for start in readings.replicas.starting])
+        now_s, load_rps, queue, ready, serving, *rest = figures
+        stepped.table.track(row).seen = Seen(now_s, load_rps, queue, ready, serving, ages_s, *rest)
 
 
 def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:

@@ -182,9 +182,9 @@ def _note(track: Track, readings: Readings, anew: bool) -> bool:
     if readings.gateway is not None and readings.gateway.queued is not None:
         track.zero_signal = True
     now_s, tick_s = readings.now_s, track.params.tick_s
-    states = {signal: track.fresh.state(signal, now_s, tick_s) for signal in BLOCKING}
-    demand = (states["arrivals"], states["queue"])
-    return all(s in {Freshness.FRESH, Freshness.ABSENT} for s in states.values()) and Freshness.FRESH in demand
+    arrivals, queue, *others = [track.fresh.state(signal, now_s, tick_s) for signal in BLOCKING]
+    good = (Freshness.FRESH, Freshness.ABSENT)
+    return all(state in good for state in (arrivals, queue, *others)) and Freshness.FRESH in (arrivals, queue)
 
 
 def _events(track: Track, now_s: float) -> tuple[int, int]:

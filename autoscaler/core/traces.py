@@ -1,9 +1,8 @@
 """From arrays to decisions: the chain of steps of each row, with the evidence a person needs to check it."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from autoscaler.core.capacity.throughput import Term, Throughput
 from autoscaler.core.columns import F64, I64, Bools
@@ -15,6 +14,10 @@ from autoscaler.core.scale.bounds import Change
 from autoscaler.core.scale.propose import TERMS, Proposals, Situation
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
+
+_LIMITS = tuple(term.name.lower() for term in Term)
+_MODELS = tuple(model.name.lower() for model in Model)
+"""In the order of their numbers: every decision names one of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +69,17 @@ def outdated(workload: str, readings: Readings) -> Decision:
 
 def decisions(stepped: Stepped) -> Iterator[Decision]:
     """Yield one decision per row, in the order of the rows."""
-    seen, outcome = stepped.seen, stepped.outcome
-    for i, row in enumerate(stepped.rows.tolist()):
+    seen, outcome, proposals = stepped.seen, stepped.outcome, stepped.outcome.proposals
+    counts = (proposals.asked, proposals.gated, proposals.capped)
+    most = (*(count.max(axis=1).tolist() for count in counts), proposals.asked.argmax(axis=1).tolist())
+    for i, (row, *terms) in enumerate(zip(stepped.rows.tolist(), *most, strict=True)):
         track = stepped.table.track(row)
-        trace = tuple(_trace(stepped, i))
+        trace = tuple(_trace(stepped, i, terms))
         before, after = int(seen.desired[i]), int(outcome.replicas[i])
         verdict = Verdict.HOLD if after == before else Verdict.SCALE
-        due_s = float(seen.now_s[i]) + track.params.tick_s
-        yield Decision(track.name, float(seen.now_s[i]), before, after, verdict, _primary(trace, before), trace, due_s)
+        now_s = float(seen.now_s[i])
+        due_s = now_s + track.params.tick_s
+        yield Decision(track.name, now_s, before, after, verdict, _primary(trace, before), trace, due_s)
 
 
 def _primary(trace: tuple[Step, ...], before: int) -> Reason:
@@ -85,13 +91,11 @@ def _primary(trace: tuple[Step, ...], before: int) -> Reason:
     return last.reason
 
 
-def _trace(stepped: Stepped, i: int) -> Iterator[Step]:
+def _trace(stepped: Stepped, i: int, most: Sequence[int]) -> Iterator[Step]:
+    """The steps of row `i`: `most` is what its terms asked for, behind the gate and the ceiling, and the first term."""
     seen, load, outcome = stepped.seen, stepped.load, stepped.outcome
-    before, proposals = int(seen.desired[i]), outcome.proposals
-    asked = int(proposals.asked[i].max())
-    gated = int(proposals.gated[i].max())
-    capped = int(proposals.capped[i].max())
-    term = int(proposals.asked[i].argmax())
+    asked, gated, capped, term = most
+    before = int(seen.desired[i])
     if seen.wedged[i]:
         yield Step("observe", before, before, Reason.WEDGED, (("wedged_pods", int(seen.wedged[i])),))
     if outcome.unknown[i] and asked <= before:
@@ -128,7 +132,7 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
     out, row = stepped.table.forecaster.out, int(stepped.rows[i])
     replica: Evidence = (
         ("replica_rps", _number(capacity.rps[i])),
-        ("replica_limit", Term(int(capacity.term[i])).name.lower()),
+        ("replica_limit", _LIMITS[int(capacity.term[i])]),
     )
     present: Evidence = (("load_rps", _number(load.now_rps[i])), ("queue", _number(seen.queue[i])))
     lead: Evidence = (("warmup_s", _number(seen.lead50_s[i])), ("warmup_samples", int(seen.lead_samples[i])))
@@ -139,7 +143,7 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
             ("forecast_rps", _number(out.upper_rps[row])),
             ("median_rps", _number(out.median_rps[row])),
             ("level_ratio", _number(out.level[row])),
-            ("model", Model(int(out.leading[row])).name.lower()),
+            ("model", _MODELS[int(out.leading[row])]),
             ("budget_burn_ratio", _number(load.burn[i])),
         )
     elif reason in {Reason.BACKLOG, Reason.WAKE}:
@@ -196,10 +200,13 @@ def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
 def _ages(stepped: Stepped, i: int) -> Evidence:
     track = stepped.table.track(int(stepped.rows[i]))
     ages = track.fresh.ages_s(float(stepped.seen.now_s[i]))
-    return tuple((f"{signal}_age_s", _number(age)) for signal, age in ages.items())
+    return tuple([(f"{signal}_age_s", _number(age)) for signal, age in ages.items()])
 
 
 def _number(value: float) -> float | None:
     """A figure for a person: four significant digits, None where not known."""
     number = float(value)
-    return float(f"{number:.4g}") if np.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    # Ages and counts are whole most of the time, and have no more digits than that.
+    return number if number.is_integer() and abs(number) < 1e4 else float(f"{number:.4g}")

@@ -86,8 +86,7 @@ class Marked:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(msgspec.Struct, frozen=True):
     """One step: its inputs, and the decision that followed, None where the record ends before it."""
 
     line: Line
@@ -181,13 +180,13 @@ class Recording:
 
     def _parts(self) -> Iterator[_Part]:
         for path in self.paths:
-            number = 0
+            number, name = 0, path.name
             try:
                 with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
                     for number, text in enumerate(lines, 1):
                         self.lines += 1
                         try:
-                            yield _part(text, f"{path.name}: line {number}")
+                            yield _part(text, f"{name}: line {number}")
                         except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                             if text.endswith(b"\n"):
                                 self.bad_line(f"{path}: line {number}: {error}")

@@ -57,8 +57,13 @@ def step_sentence(step: Step) -> str:
     told: list[str] = []
     for piece, names in _pieces(step.reason):
         # A sentence speaks of a few figures of many, and every decision has one.
-        words |= {name: shown for name in names - words.keys() if (shown := _word(step, given, name)) is not None}
-        if names <= words.keys():
+        for name in names:
+            if name not in words:
+                shown = _word(step, given, name)
+                if shown is None:
+                    break
+                words[name] = shown
+        else:
             told.append(piece.format_map(words))
     return "".join(told)
 
@@ -146,6 +151,6 @@ def _number(age: Value) -> float:
 
 
 @cache
-def _pieces(reason: Reason) -> tuple[tuple[str, frozenset[str]], ...]:
+def _pieces(reason: Reason) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The parts of a reason's sentence, each with the names of what it speaks of."""
-    return tuple((piece, frozenset(re.findall(r"\{(\w+)\}", piece))) for piece in SENTENCES[reason])
+    return tuple((piece, tuple(re.findall(r"\{(\w+)\}", piece))) for piece in SENTENCES[reason])

@@ -84,9 +84,10 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
     """Match starts that are gone with pods that came, and return both what happened and the lead time now."""
     now_s, replicas = readings.now_s, readings.replicas
     _place(track, replicas.starting, now_s)
-    gone = list((Counter(_starts(track.starting)) - Counter(_starts(replicas.starting))).elements())
-    came = _newcomers(track, readings)
-    finished, left = _match(gone, came, track.placed_s)
+    finished, left = list[float](), 0
+    if track.starting != replicas.starting:
+        gone = list((Counter(_starts(track.starting)) - Counter(_starts(replicas.starting))).elements())
+        finished, left = _match(gone, _newcomers(track, readings), track.placed_s)
     lowered = max(0, (track.desired or 0) - replicas.desired)
     cancelled = min(lowered, left)
     track.samples_s = (track.samples_s + finished)[-KEEP:]
@@ -129,8 +130,10 @@ def _starts(starting: tuple[StartingReplica, ...]) -> list[Start]:
 
 def _place(track: LeadTrack, starting: tuple[StartingReplica, ...], now_s: float) -> None:
     """Remember which starts wait for a node, and when one that waited has got it."""
-    present = set(_starts(starting))
     waiting = {(s.since_s, s.name) for s in starting if s.unschedulable}
+    if not (waiting or track.waited):
+        return
+    present = set(_starts(starting))
     for start in (track.waited & present) - waiting:
         track.placed_s.setdefault(start, now_s)
     track.waited = (track.waited & present) | waiting

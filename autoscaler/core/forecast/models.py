@@ -102,9 +102,9 @@ def ridge_ahead(model: FittedModel, features: F64, reference: float) -> float:
 
 def trees_ahead(trees: Trees, features: F64, reference: float) -> float:
     """Return the ensemble's forecast in requests/s for one row of features."""
-    node = np.zeros(len(trees.value), dtype=np.int64)
-    each = np.arange(len(trees.value))
+    first = np.arange(len(trees.value)) * trees.value.shape[1]
+    at = first
     for _ in range(trees.depth):
-        go_left = features[trees.feature[each, node]] <= trees.threshold[each, node]
-        node = np.where(go_left, trees.left[each, node], trees.right[each, node])
-    return max(0.0, float(trees.value[each, node].sum()) + trees.baseline) * reference
+        go_left = features.take(trees.feature.take(at)) <= trees.threshold.take(at)
+        at = first + np.where(go_left, trees.left.take(at), trees.right.take(at))
+    return max(0.0, float(trees.value.take(at).sum()) + trees.baseline) * reference

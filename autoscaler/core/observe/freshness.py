@@ -5,6 +5,8 @@ an outage must not look like silence (kedacore/keda#1850, ai-dynamo/dynamo#14575
 """
 
 from enum import Enum
+from functools import cache
+from operator import attrgetter
 
 from autoscaler.core.types import Readings
 
@@ -53,14 +55,9 @@ class FreshnessTrack:
         `anew` says that the counters of arrivals began anew, so that they say nothing of what arrived until now.
         """
         present = _present(readings)
-        self.sources |= {source for source, there in present.items() if there}
-        for signal, sources in _SOURCES.items():
-            expected = [source for source in sources if source in self.sources]
-            if signal == "arrivals":
-                expected = expected[:1]  # a gateway's counter counts arrivals; the pods' only stand in without one
-                if anew:
-                    continue
-            if expected and all(present[source] for source in expected):
+        self.sources |= present
+        for signal, sources in _expected(frozenset(self.sources)):
+            if sources <= present and not (anew and signal == "arrivals"):
                 self.seen_s[signal] = readings.now_s
 
     def ages_s(self, now_s: float) -> dict[str, float]:
@@ -88,25 +85,39 @@ _SOURCES = {
 }
 
 
-def _present(readings: Readings) -> dict[str, bool]:
+_OF_PODS = {
+    "pods_requests": attrgetter("requests_total"),
+    "pods_waiting": attrgetter("waiting"),
+    "pods_running": attrgetter("running"),
+    "pods_tokens": attrgetter("generation_tokens_total"),
+    "pods_kv": attrgetter("kv_cache_usage"),
+}
+
+
+@cache
+def _expected(sources: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]:
+    """What each signal is read from where these sources were ever there; without the signals that never were."""
+    expected = {signal: [one for one in of if one in sources] for signal, of in _SOURCES.items()}
+    # A gateway's counter counts arrivals; the pods' only stand in without one.
+    expected["arrivals"] = expected["arrivals"][:1]
+    return tuple((signal, frozenset(of)) for signal, of in expected.items() if of)
+
+
+def _present(readings: Readings) -> set[str]:
+    """The sources that these readings hold, a pods' one where at least four fifths of the ready pods report it.
+
+    Partial data must not shrink.
+    """
     pods, gateway, latency = readings.pods, readings.gateway, readings.latency
-    empty = nobody_serves(readings)
-
-    def every(name: str) -> bool:
-        """Whether at least four fifths of the ready pods report the field (partial data must not shrink)."""
-        if not pods:
-            return empty
-        have = sum(getattr(pod, name) is not None for pod in pods)
-        return have >= 0.8 * max(readings.replicas.ready, 1)
-
-    return {
-        "gateway_requests": gateway is not None and gateway.requests_total is not None,
-        "gateway_queue": gateway is not None and gateway.queued is not None,
-        "pods_requests": every("requests_total"),
-        "pods_waiting": every("waiting"),
-        "pods_running": every("running"),
-        "pods_tokens": every("generation_tokens_total"),
-        "pods_kv": every("kv_cache_usage"),
-        "latency": latency is not None
-        and any(v is not None for v in (latency.queue_s_p90, latency.ttft_s_p90, latency.tpot_s_p90)),
-    }
+    if pods:
+        least = 0.8 * max(readings.replicas.ready, 1)
+        there = {source for source, read in _OF_PODS.items() if sum([read(pod) is not None for pod in pods]) >= least}
+    else:
+        there = set(_OF_PODS) if nobody_serves(readings) else set()
+    if gateway is not None and gateway.requests_total is not None:
+        there.add("gateway_requests")
+    if gateway is not None and gateway.queued is not None:
+        there.add("gateway_queue")
+    if latency is not None and (latency.queue_s_p90, latency.ttft_s_p90, latency.tpot_s_p90) != (None, None, None):
+        there.add("latency")
+    return there

@@ -7,6 +7,7 @@ whoever adds them up: a history of such sums would shrink the fleet as soon as t
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autoscaler.core.observe.freshness import nobody_serves
 from autoscaler.core.types import GatewayReading, PodReading, Readings
@@ -47,8 +48,7 @@ class WorkloadTrack:
     in_flight: float = math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """Sums over the time since the last sample. NaN means not measured; it is never used as zero.
 
     `saturated_*` cover pods that had requests waiting at both ends, `free_*` all others old enough to judge.
@@ -90,7 +90,7 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
     )
     if told is not None:
-        sums.had = sum(before.reading.requests_total is not None for before in track.pods.values())
+        sums.had = sum([before.reading.requests_total is not None for before in track.pods.values()])
         fresh: dict[str, PodTrack] = {}
         for pod in told:
             fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
@@ -157,14 +157,14 @@ class _PodSums:
         prompt = _delta(pod.prompt_tokens_total, old.prompt_tokens_total if old else None)
         generated = _delta(pod.generation_tokens_total, old.generation_tokens_total if old else None)
         has_work = (pod.waiting or 0) > 0 or (pod.running or 0) > 0
-        counters = (done, prompt, generated)
-        moved = all(d is None for d in counters) or any(d is not None and d > 0 for d in counters)
+        grown = ((done or 0.0) > 0) or ((prompt or 0.0) > 0) or ((generated or 0.0) > 0)
+        moved = grown or (done is None and prompt is None and generated is None)
         progress_at_s = before.progress_at_s if before and has_work and not moved else now_s
         track = PodTrack(pod, now_s, progress_at_s)
         if old is not None and old.requests_total is not None:
             self.went_on += done is not None
             self.began_anew += done is None
-        self.measured += any(v is not None for v in (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage))
+        self.measured += _answers(pod)
         if now_s - progress_at_s >= WEDGE_S and (pod.waiting or 0) > 0:
             self.wedged += 1
             return track
@@ -202,10 +202,15 @@ def _told(readings: Readings) -> tuple[PodReading, ...] | None:
     pods = readings.pods
     if pods is None or (not pods and not nobody_serves(readings)):
         return None
-    answering = sum(
-        any(v is not None for v in (pod.waiting, pod.running, pod.requests_total, pod.kv_cache_usage)) for pod in pods
-    )
+    answering = sum([_answers(pod) for pod in pods])
     return pods if answering >= TOLD_RATIO * max(len(pods), readings.replicas.ready) else None
+
+
+def _answers(pod: PodReading) -> bool:
+    """Whether anything was read of it."""
+    return not (
+        pod.waiting is None and pod.running is None and pod.requests_total is None and pod.kv_cache_usage is None
+    )
 
 
 def _least_waiting(readings: Readings) -> float:
