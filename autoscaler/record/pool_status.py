@@ -142,7 +142,7 @@ def pool_status(
         supply=decision.supply,
         reason=decision.reason.name,
         text=sentence(decision),
-        explained="\n".join([page(decision), *_standing(state, conditions, decision.now_s)]),
+        explained="\n".join([page(decision), *_standing(state, conditions, counts, decision.now_s)]),
         hit_ratio=state.hits / known if known > 0 else None,
         refill_s=decision.refill_s,
         stages=tuple((stage, count) for stage, count in decision.by_stage if count),
@@ -169,11 +169,12 @@ def starts(slots: SlotClock) -> Iterator[str]:
         )
 
 
-def _standing(state: PoolState, conditions: tuple[Condition, ...], now_s: float) -> Iterator[str]:
+def _standing(state: PoolState, conditions: tuple[Condition, ...], counts: PoolCounts, now_s: float) -> Iterator[str]:
     """What the pool found out, and what is wrong, a line each."""
     known = state.hits + state.misses
     if known > 0:
         yield f"  found warm: {state.hits:.0f} of {known:.0f} slots of growing demand, in about a day"
+    yield f"  idle warm: {counts.idle_warm_s / 3600.0:.1f} slot-hours since this controller began to lead"
     for breaker in _breakers(state, now_s):
         where = " ".join(filter(None, (breaker.sku, breaker.capacity_type, breaker.zone)))
         yield f"  no capacity: {where}: {breaker.state}, asks again at {clock(breaker.until_s)}"

@@ -22,6 +22,7 @@ def test_the_figures_are_the_decisions_and_what_the_pool_learnt() -> None:
 def test_the_explanation_tells_the_stage_clock_the_breakers_and_every_condition() -> None:
     told = short_pool().explained
     assert "found warm: 99 of 100 slots of growing demand" in told
+    assert "idle warm: 1.0 slot-hours since this controller began to lead" in told
     assert "no capacity: h100 on-demand a: open, asks again at" in told
     assert "a slot on a new node, h100 on-demand in a (sha256:0123456789ab): warm after 9.67 min" in told
     assert "in the middle launch 4.67 min, join 20 s, GPUs 2 min, images 100 s, weights 60 s" in told
