@@ -160,6 +160,17 @@ def test_where_no_process_can_be_started_the_stretches_are_replayed_all_the_same
     assert (rerun.compared, rerun.different, rerun.memories, rerun.unlike) == (100, 0, 4, [])
 
 
+def test_what_has_to_stay_with_the_caller_counts_for_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workloads of 5 stretches, of which 3 may go: a child gets 5 of the 6, about half of all 10."""
+    monkeypatch.setattr(crew, "LEAST_LOOKS", 10)
+    given = [line.replace(WORKLOAD.encode(), name) for name in (b"a/a", b"b/b") for line in marked()]
+    (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", given)]).entries())
+    ours, (away,) = crew.shared_out(held, 2)
+    assert [len(strand.entries) for strand in away] == [20] * 5
+    assert sum(len(strand.entries) for strand in ours) == 100
+    assert {id(strand) for strand in (*ours, *away)} == {id(strand) for strand in held}
+
+
 def test_little_work_and_what_rests_on_something_before_it_stay_in_one_process(tmp_path: Path) -> None:
     (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", marked())]).entries())
     assert crew.shared_out(held, 4) == (held, [])
