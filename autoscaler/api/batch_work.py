@@ -44,6 +44,14 @@ ANNOTATIONS: Final = MappingProxyType(
 )
 """Every annotation of batch work, with what it means and what it may be."""
 
+OF_PODS: Final = MappingProxyType(
+    {
+        POD_GROUP: "label of pods behind the gate " + GATE + ": the pods of a namespace with the same one are one gang",
+        POD_GROUP_SIZE: "how many pods that group has, 1 to 256, the same on each; it waits until all are there",
+    }
+)
+"""What pods without an object above them say besides."""
+
 MOST_AHEAD_S: Final = 300.0
 """Clocks of nodes differ; a checkpoint further in the future than this was not written by one."""
 

@@ -36,7 +36,7 @@ MOST_CYCLES: Final = 2
 
 UNBOUND: Final = "UNBOUND"
 REFUSED_WRITE: Final = "WRITE_REFUSED"
-STAYS: Final = "STAYS"
+STAYS: Final = "CANNOT_STOP"
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class BatchTelling:
                 lost = f"; {each.cost_gpu_s / 3600:.1f} GPU-hours of its work are lost"
                 for_whom = f" for {each.beneficiary}" if each.beneficiary else ""
                 self._events.note(
-                    work.ref, "Warning", "Preempted", f"stopped{for_whom}: {means(each.reason.name)}{lost}"
+                    work.about, "Warning", "Preempted", f"stopped{for_whom}: {means(each.reason.name)}{lost}"
                 )
         left = MOST_NOTES
         for gang in told.gangs:
@@ -157,7 +157,7 @@ class BatchTelling:
                 kind, reason = word.split("/")[:2]
                 note = books.notes.get(gang.key) if reason == "StartFailed" else None
                 words = sentence(gang, told.now_s) if note is None else f"{note.words}; it is tried again later"
-                ref = self._cluster.works[gang.key].ref
+                ref = self._cluster.works[gang.key].about
                 self._events.note(ref, "Warning" if kind == "Warning" else "Normal", reason, words)
         if len(self._noted) > 2 * len(self._cluster.works) + MOST_NOTES:
             self._noted = {name: word for name, word in self._noted.items() if name in self._cluster.works}

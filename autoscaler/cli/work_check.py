@@ -16,12 +16,18 @@ from autoscaler.adapters.kube.batch_jobsets import GROUP, RESOURCE, VERSION
 from autoscaler.adapters.kube.batch_training import GROUP as KUBEFLOW
 from autoscaler.adapters.kube.batch_training import TRAINING
 from autoscaler.adapters.kube.batch_training import VERSION as KUBEFLOW_VERSION
+from autoscaler.adapters.kube.scope import GROUP as OWN_GROUP
+from autoscaler.adapters.kube.scope import VERSION as OWN_VERSION
+from autoscaler.api.batch_work import GATE
 from autoscaler.cli.reviews import decoded, reviewed, served
-from autoscaler.cli.rights import Right, jobset_rights, training_rights
+from autoscaler.cli.rights import Right, jobset_rights, pod_rights, training_rights
 
 T = TypeVar("T")
 REMEDY: Final = "kubectl apply -f config/rbac/{}, or the chart's rbac.{}, to have them admitted"
 ADMITTED: Final = "those in queues are admitted"
+QUEUES: Final = "batchqueues"
+MOST_ASKED: Final = 32
+"""Namespaces of which it is asked whether pods may be let in there."""
 
 
 async def jobsets(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
@@ -51,6 +57,25 @@ async def training_jobs(api: KubeApi, user: str | None, namespaces: Iterable[str
     return (refused, REMEDY.format("training-jobs", "trainingJobs")) if refused else (ADMITTED, None)
 
 
+async def pods(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
+    """The same of pods behind our gate, in the namespaces of BatchQueues, as far as these are watched."""
+    watched, named, root = frozenset(namespaces), set[str](), f"/apis/{OWN_GROUP}/{OWN_VERSION}"
+    if QUEUES not in await served(api, root):
+        return f"{root} has no {QUEUES}: there is nothing to be let into", None
+    for found in decoded(await api.request("GET", f"{root}/{QUEUES}")).get("items") or ():
+        listed = (found.get("spec") or {}).get("namespaces") if isinstance(found, dict) else None
+        named.update(each for each in listed or () if isinstance(each, str))
+    asked = sorted(named & watched if watched else named)
+    needed = pod_rights(asked[:MOST_ASKED])
+    may = await reviewed(api, needed, user)
+    inside = [str(right.namespace) for right, one in zip(needed, may, strict=True) if one]
+    if not inside:
+        who = user or "you"
+        return f"those behind the gate {GATE} stay there: {who} may patch pods in no namespace of a queue", None
+    more = f", of the first {MOST_ASKED} of {len(asked)} namespaces" if len(asked) > MOST_ASKED else ""
+    return f"those behind the gate {GATE} are let in in {', '.join(inside)}{more}", None
+
+
 async def _refused(api: KubeApi, user: str | None, needed: Sequence[Right]) -> str:
     """Which right is missing first; empty where all are there."""
     missing = [right for right, may in zip(needed, await reviewed(api, needed, user), strict=True) if not may]
@@ -66,5 +91,5 @@ async def _listed(api: KubeApi, resource: str, form: type[T]) -> list[T]:
     return found
 
 
-WORK: Final = {"JobSet": jobsets, " and ".join(each.kind for each in TRAINING): training_jobs}
+WORK: Final = {"JobSet": jobsets, " and ".join(each.kind for each in TRAINING): training_jobs, "Pod": pods}
 """Who looks at which kinds."""

@@ -208,7 +208,7 @@ async def test_of_one_that_lost_a_node_the_rest_holds_its_gpus_until_somebody_de
     assert list(plant.books.due_stops()) == [], "nobody deletes what he did not make"
     plant.look()
     told = plant.told()
-    assert (told.state, told.reason) == (GangState.LEAVING, "STAYS")
+    assert (told.state, told.reason) == (GangState.LEAVING, "CANNOT_STOP")
     assert "delete those that are left" in sentence(told, plant.now_s)
     plant.vanish("g-0", "g-1", "g-2")
     plant.look()

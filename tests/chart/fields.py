@@ -155,12 +155,12 @@ def batch() -> str:
     """What batch work says of itself, fields of a BatchQueue, its status and its conditions."""
     resource = RESOURCES["BatchQueue"]
     said = [(f"`{batch_work.QUEUE}`", "label: the BatchQueue that the work waits in")]
-    said += [(f"`{name}`", cell(words)) for name, words in batch_work.ANNOTATIONS.items()]
+    said += [(f"`{name}`", cell(words)) for name, words in (batch_work.OF_PODS | batch_work.ANNOTATIONS).items()]
     lines = [
         "", "## Labels and annotations", "",
         "Durations carry their unit: `90s`, `15m`, `1h30m`, `2d`. A value that cannot be meant keeps the work from",
         "being admitted, with annotation, value and remedy in an event; a checkpoint that cannot be read is none.",
-        "", *table(("on the Job", "what it is"), said), *_fields(resource), *_status(resource), "",
+        "", *table(("on the Job, or on pods", "what it is"), said), *_fields(resource), *_status(resource), "",
         "## Conditions", "", *conditions_of_queues(),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

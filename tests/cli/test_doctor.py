@@ -29,6 +29,7 @@ from tests.record.test_board import AIM, step
 from tests.web.test_live import CHAT, FOLLOWING, Controller
 
 run = CliRunner().invoke
+QUEUES = "/apis/headroom.dev/v1alpha1/batchqueues"
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def cluster(tmp_path: Path) -> Iterator[Plane]:
             "/apis/headroom.dev/v1alpha1": resources(
                 "scalingpolicies", "scalingpolicies/status", "warmpools", "batchqueues"
             ),
+            QUEUES: {"items": []},
         }
         yield made
 
@@ -277,13 +279,11 @@ def test_the_role_of_the_training_operators_jobs_grants_exactly_what_they_take_b
     assert granted(ROOT / "config" / "rbac" / "training-jobs") == jobs
 
 
-QUEUES = "/apis/headroom.dev/v1alpha1/batchqueues"
-
-
 def test_it_says_in_which_namespaces_of_queues_pods_are_let_in(cluster: Plane, tmp_path: Path) -> None:
     cluster.objects[QUEUES] = {"items": [{"spec": {"namespaces": ["lab", "vision"]}}, {"spec": {}}, "odd"]}
     told = looked_at(cluster, tmp_path, "Pod")
-    assert (told["state"], told["words"]) == ("ok", "those behind the gate headroom.dev/admission are let in in lab, vision")
+    words = "those behind the gate headroom.dev/admission are let in in lab, vision"
+    assert (told["state"], told["words"]) == ("ok", words)
     told = looked_at(cluster, tmp_path, "Pod", "watch_namespaces: [lab]")
     assert told["words"].endswith("let in in lab")
     cluster.denied.add("patch pods")

@@ -101,12 +101,13 @@ class Plane:
             process.kill()
 
     def call(
-        self, method: str, path: str, body: object = None, kind: str = "application/json", seconds: float = 10
-    ) -> Any:
-        """The decoded answer to a request of the tests' administrator. Raises RefusedError."""
+        self, method: str, path: str, body: object = None, kind: str = "application/json", seconds: float = 10, *,
+        token: str = ADMIN,
+    ) -> Any:  # fmt: skip
+        """The decoded answer to a request of whoever holds `token`, the tests' administrator. Raises RefusedError."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method)
-        request.add_header("Authorization", f"Bearer {ADMIN}")
+        request.add_header("Authorization", f"Bearer {token}")
         request.add_header("Content-Type", kind)
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust())

@@ -122,7 +122,7 @@ def test_pods_of_different_form_are_sets_of_one_gang_in_the_same_order_whoever_c
 def test_a_gate_of_somebody_else_is_waited_for() -> None:
     (found,) = findings(work(pod("solo", gates=("example.com/quota", GATE)), name="pod/ns/solo"))
     words = "spec.schedulingGates: example.com/quota is there besides; it waits for whoever set it"
-    assert found == ("GATED", True, words)
+    assert found == ("OTHER_GATES", True, words)
 
 
 MANAGED: Final[dict[str, tuple[dict[str, Any], str]]] = {
@@ -145,7 +145,7 @@ def test_a_pod_of_an_object_that_is_suspended_is_no_gang_and_with_our_gate_it_is
     bound = pod("p", gates=(), meta=owners, annotations={"headroom.dev/placement": "[]"})
     assert read(bound).work("pod/ns/p", 0.0) is None
     (found,) = findings(work(pod("p", meta=owners), name="pod/ns/p"))
-    assert (found[0], f"the pod is a part of {kind}/train" in found[2]) == ("PART", True)
+    assert (found[0], f"the pod is a part of {kind}/train" in found[2]) == ("PART_OF_WORK", True)
 
 
 def test_a_pod_that_was_never_behind_our_gate_is_nobodys_gang() -> None:

@@ -1,8 +1,8 @@
 """The fields that are read of batch work and of what it runs on; see `objects` for the rules.
 
 Jobs are those of batch/v1, JobSets those of jobset.x-k8s.io/v1alpha2. Pods are read here with what they hold and where,
-and without what serving pods are asked for; those with the label of a queue as templates are. Affinity is kept as it was
-written: it is given back whole, with our part added.
+and without what serving pods are asked for; those with the label of a queue as templates are. Affinity is kept as it
+was written: it is given back whole, with our part added.
 """
 
 from datetime import datetime

@@ -20,8 +20,8 @@ MOST_PODS: Final = 256
 GROUP_SIZE: Final = "GROUP_SIZE"
 GROUP_SPLIT: Final = "GROUP_SPLIT"
 INCOMPLETE: Final = "INCOMPLETE"
-GATED: Final = "GATED"
-PART: Final = "PART"
+GATED: Final = "OTHER_GATES"
+PART: Final = "PART_OF_WORK"
 REMEDY: Final = "it waits for whoever set it"
 
 

@@ -147,6 +147,11 @@ class Work:
         return gang_name(self.ref.kind, self.ref.namespace, self.ref.name)
 
     @property
+    def about(self) -> TargetRef:
+        """The object that is told of it: of pods the first one, as nothing stands above them."""
+        return replace(self.ref, kind="Pod", name=self.members[0].name) if self.members else self.ref
+
+    @property
     def priority_class(self) -> str:
         """The PriorityClass of its pods, empty where they name none."""
         return self.sets[0].template.priority_class_name if self.sets else ""
