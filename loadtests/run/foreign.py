@@ -147,7 +147,7 @@ class Foreign:
                 self.up = True
                 while child.returncode is None:
                     looked_s = self._clock.monotonic()
-                    self._take(await _page(session, self._url(metrics_port(self.port), "/metrics")))
+                    await self._told(session)
                     await self._clock.sleep_until(looked_s + LOOK_S)
             raise ListenError(f"Dynamo's engine at {self.address} ended by itself: {_end(log)}")
         finally:
@@ -159,38 +159,41 @@ class Foreign:
     async def _started(self, session: aiohttp.ClientSession, child: Process, log: Path) -> None:
         begun_s = self._clock.monotonic()
         warm_s = begun_s + sum(length_s for _, length_s in self.stages)
-        while self._model not in await _page(session, self._url(self.port, "/v1/models")):
+        while not (await self._asked(session) and await self._told(session)):
             if child.returncode is not None or self._clock.monotonic() > begun_s + UP_S:
                 raise ListenError(f"Dynamo's engine at {self.address}:{self.port} does not come up: {_end(log)}")
             await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
         if self._clock.monotonic() < warm_s:
             await self._clock.sleep_until(warm_s)
 
-    def _url(self, port: int, path: str) -> str:
-        return f"http://{self.address}:{port}{path}"
+    async def _asked(self, session: aiohttp.ClientSession) -> bool:
+        """Whether it has answered a request of one token. Before its first one its page has none of vLLM's names."""
+        ask = {"model": self._model, "prompt": "word", "max_tokens": 1}
+        try:
+            async with session.post(f"http://{self.address}:{self.port}/v1/completions", json=ask) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
 
-    def _take(self, page: str) -> None:
-        """Keep what a page tells; of one that did not come, what was known before."""
+    async def _told(self, session: aiohttp.ClientSession) -> bool:
+        """Keep what its page tells; whether it came. Of one that did not, what was known before stays."""
         told = dict[str, float]()
-        for line in page.splitlines():
+        try:
+            async with session.get(f"http://{self.address}:{metrics_port(self.port)}/metrics") as response:
+                text = await response.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+        for line in text.splitlines():
             name, _, value = line.rpartition(" ")
             if name.startswith("vllm:"):
                 told[name.partition("{")[0]] = float(value)
         if not told:
-            return
+            return False
         self.waiting = int(told[NAMES["metrics-waiting"]])
         self.running = int(told[NAMES["metrics-running"]])
         self.kv_used_ratio = told[NAMES["metrics-kv-cache-usage"]]
         self.busy_s += LOOK_S if self.running else 0.0
-
-
-async def _page(session: aiohttp.ClientSession, url: str) -> str:
-    """Its text; empty where none came."""
-    try:
-        async with session.get(url) as response:
-            return await response.text() if response.status == 200 else ""
-    except (aiohttp.ClientError, TimeoutError):
-        return ""
+        return True
 
 
 def _end(log: Path) -> str:
