@@ -70,20 +70,17 @@ def _karpenter() -> str | None:
     return _control_plane() or parts.missing(("karpenter",))
 
 
-def _lws() -> str | None:
-    lacking = _control_plane() or parts.missing(("lws",))
-    if lacking:
-        return lacking
-    found = parts.source("lws", parts.LWS_MODULE)
-    return None if found else "LeaderWorkerSet's Go module is not downloaded (python3 dev.py parts lws)"
+def _operator(part: str, module: str, name: str) -> Callable[[], str | None]:
+    """A probe for a controller that a suite starts, and whose definitions it reads from its Go module."""
 
+    def probe() -> str | None:
+        lacking = _control_plane() or parts.missing((part,))
+        if lacking:
+            return lacking
+        found = parts.source(part, module)
+        return None if found else f"{name} Go module is not downloaded (python3 dev.py parts {part})"
 
-def _jobset() -> str | None:
-    lacking = _control_plane() or parts.missing(("jobset",))
-    if lacking:
-        return lacking
-    found = parts.source("jobset", parts.JOBSET_MODULE)
-    return None if found else "JobSet's Go module is not downloaded (python3 dev.py parts jobset)"
+    return probe
 
 
 def _kubernetes_module() -> str | None:
@@ -124,16 +121,17 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "dynamo": _dynamo,
     "faketime": _faketime,
     "go": _go,
-    "jobset": _jobset,
+    "jobset": _operator("jobset", parts.JOBSET_MODULE, "JobSet's"),
     "karpenter": _karpenter,
     "keda": _keda,
     "keda-module": _keda_module,
     "kubernetes-module": _kubernetes_module,
     "openssl": _openssl,
     "llm-d-inference-sim": _inference_sim,
-    "lws": _lws,
+    "lws": _operator("lws", parts.LWS_MODULE, "LeaderWorkerSet's"),
     "prometheus": _prometheus,
     "shared-data": _shared_data,
+    "training": _operator("training", parts.TRAINING_MODULE, "The training operator's"),
     "two-cpus": _two_cpus,
 }
 """Part -> a probe that returns None when it is here, else what is missing and what to do about it."""

@@ -27,10 +27,10 @@ class Program:
     module: str
     name: str
     """Of the binary."""
-    crd: str
+    crds: tuple[str, ...]
     hooks: str
     config: str
-    """The API version of its configuration."""
+    """The API version of its configuration; empty for one of ours that takes its port and certificates as flags."""
     served: str
     """Where its objects are listed."""
     label: str
@@ -52,7 +52,8 @@ class Operator:
 
     def __enter__(self) -> Self:
         self.folder.mkdir()
-        self.plane.kubectl("apply", "--server-side", "-f", self._source / self.program.crd)
+        for crd in self.program.crds:
+            self.plane.kubectl("apply", "--server-side", "-f", self._source / crd)
         served = self.program.served
         wait_for(lambda: self.plane.kubectl("get", "--raw", served, check=False).startswith("{"), 30, served)
         authority = Authority(self.folder, "ca")
@@ -74,6 +75,17 @@ class Operator:
     def _start(self, half: ExitStack) -> None:
         program = parts.program(self.program.name)
         assert program is not None, f"{self.program.name} is not built"
+        env = os.environ | {
+            "KUBECONFIG": str(self.plane.folder / "admin.kubeconfig"), "NO_PROXY": "127.0.0.1,localhost",
+        }  # fmt: skip
+        command = [program, *self._flags()]
+        self.controller = Process(command, self.folder / "output.log", env).start()
+        half.callback(self.controller.kill)
+        wait_for(lambda: "Serving webhook server" in self.controller.words(), 60, f"webhooks ({self.controller.log})")
+
+    def _flags(self) -> list[str | Path]:
+        if not self.program.config:
+            return ["--port", str(self._port), "--certificates", self.folder]
         config = self.folder / "config.yaml"
         config.write_text(json.dumps({
             "apiVersion": self.program.config, "kind": "Configuration",
@@ -81,12 +93,7 @@ class Operator:
             "metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": f"127.0.0.1:{self._health}"},
             "webhook": {"host": "127.0.0.1", "port": self._port, "certDir": str(self.folder)},
         }))  # fmt: skip
-        env = os.environ | {
-            "KUBECONFIG": str(self.plane.folder / "admin.kubeconfig"), "NO_PROXY": "127.0.0.1,localhost",
-        }  # fmt: skip
-        self.controller = Process([program, "--config", config], self.folder / "output.log", env).start()
-        half.callback(self.controller.kill)
-        wait_for(lambda: "Serving webhook server" in self.controller.words(), 60, f"webhooks ({self.controller.log})")
+        return ["--config", config]
 
     def _webhooks(self, authority: str) -> list[dict[str, Any]]:
         """What its module asks the API server to send it, of the pods only those of its own."""

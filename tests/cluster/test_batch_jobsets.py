@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
-from tests.cluster.batch_work import MERGE, SETTINGS, SLACK_S, Desk, priority_class
-from tests.cluster.conftest import CONFIG, install
+from tests.cluster.batch_work import MERGE, SETTINGS, SLACK_S, Desk
+from tests.cluster.conftest import CONFIG
 from tests.cluster.controller import ACCOUNT, Controller
+from tests.cluster.gangs import admitting_plane
 from tests.cluster.jobsets import SET, JobSets, Sets
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
@@ -28,12 +29,8 @@ WHOLE: Final = {"small": (2, 2, 4), "large": (2, 1, 8)}
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    with Plane(tmp_path_factory.mktemp("jobsets"), manager_flags=["--controllers", "job"]) as made:
-        install(made)
-        for folder in ("batch", "jobsets"):
-            apply_file(made, CONFIG / "rbac" / folder)
+    with admitting_plane(tmp_path_factory.mktemp("jobsets"), "batch", "jobsets") as made:
         made.kubectl("delete", "mutatingadmissionpolicybinding", "headroom-places")
-        made.apply(priority_class("batch", -20))
         yield made
 
 

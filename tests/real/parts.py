@@ -27,6 +27,7 @@ KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
 LWS_MODULE = "sigs.k8s.io/lws"
 JOBSET_MODULE = "sigs.k8s.io/jobset"
+TRAINING_MODULE = "github.com/kubeflow/training-operator"
 KARPENTER = "1.14.0"
 KARPENTER_MODULE = "sigs.k8s.io/karpenter"
 VERSION = "k8s.io/component-base/version"
@@ -68,6 +69,7 @@ PARTS = {
     ),
     "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
     "jobset": Part("jobset", {"jobset-controller": JOBSET_MODULE}),
+    "training": Part("training", {"training-operator": "headroom.dev/tests/real/training"}, sources=("main.go",)),
 }
 CONTROL_PLANE = ("etcd", "kubernetes", "kwok")
 
