@@ -7,6 +7,7 @@ the toolchain and the flags below, so an unchanged part is never built twice. `K
 searched first.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -14,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,15 +116,33 @@ def source(name: str, module: str) -> Path | None:
     return Path(done.stdout.strip()) if done.returncode == 0 and done.stdout.strip() else None
 
 
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Wait for whoever builds the same part: two builds at once take twice as long and give the same."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{target.name}: another process builds it, waiting for that one", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(name: str) -> None:
     """Build a part into its folder, all programs or none. Raises CalledProcessError when the compiler fails."""
-    part, target = PARTS[name], folder(name)
-    if all((target / p).is_file() for p in part.programs):
-        print(f"{name}: already built in {target}")
-        return
+    target = folder(name)
+    with _alone(target):
+        if all((target / p).is_file() for p in PARTS[name].programs):
+            print(f"{name}: already built in {target}")
+            return
+        _compile(name, target)
+
+
+def _compile(name: str, target: Path) -> None:
+    part = PARTS[name]
     begin = time.monotonic()
     print(f"{name}: building {', '.join(part.programs)}", flush=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
     flags = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in part.variables)])
     env = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
     with tempfile.TemporaryDirectory(dir=target.parent) as fresh:
