@@ -34,7 +34,8 @@ class Http(Part):
     """None: plain HTTP."""
     authorize: bool = False
     """Whether who asks must show a token of the cluster, as bearer or as a browser's password, whose account may `get`
-    the path that is asked for (RBAC: nonResourceURLs). The two probes are answered to anybody. Needs `tls`."""
+    ``/metrics``, or the path that is asked for below ``/headroom`` (RBAC: nonResourceURLs). The two probes are answered
+    to anybody. Needs `tls`."""
     reader: ObjectName = "headroom-reader"
     """The ServiceAccount of Headroom's namespace as which our own commands ask, where they are asked who they are."""
 

@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -86,8 +87,18 @@ class Pod(Process):
             "HEADROOM_ALLOW_LOOPBACK_TARGETS": "true",
             "OMP_NUM_THREADS": "1",
         }
+        self.secure = "server_name" in settings
+        self.env: dict[str, str] = {}
+        """What our own commands are given to ask it."""
         if "cert_file" in settings:
             self.server: Path = files(release.get("secret", "headroom-keda-tls"), folder)
+        if self.secure:
+            for part, file in (("CERT", "tls.crt"), ("KEY", "tls.key"), ("CA", "ca.crt")):
+                env[f"HEADROOM_HTTP__TLS__{part}_FILE"] = str(self.server / file)
+            self.env["HEADROOM_CA_FILE"] = str(self.server / "ca.crt")
+        if "authorize: true" in settings:
+            self.env["HEADROOM_TOKEN"] = release.plane.token(release.namespace, "headroom-reader")
+        if "client_ca_file" in settings:
             env |= {
                 "HEADROOM_KEDA__HOST": "127.0.0.1",
                 "HEADROOM_KEDA__PORT": str(self.keda_port),
@@ -105,12 +116,13 @@ class Pod(Process):
     @property
     def url(self) -> str:
         """Where it answers."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"https://localhost:{self.port}" if self.secure else f"http://127.0.0.1:{self.port}"
 
     def ask(self, *arguments: str, code: int = 0) -> str:
         """What a command of ours prints about it."""
         command = [sys.executable, "-m", "autoscaler", *arguments, "--server", self.url]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        env = os.environ | self.env
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         assert done.returncode == code, done.stdout + done.stderr + self.words()[-4000:]
         return done.stdout
 
@@ -120,12 +132,22 @@ class Pod(Process):
 
     def _leads(self) -> bool:
         assert self.returncode is None, self.words()[-4000:]
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"{self.url}/api/status", timeout=5) as answer:
-                return bool(json.loads(answer.read())["replica"]["leading"])
+            return bool(json.loads(self.get("/api/status", self.env.get("HEADROOM_TOKEN")))["replica"]["leading"])
         except OSError:
             return False
+
+    def get(self, path: str, token: str | None = None) -> str:
+        """What it answers to whoever shows this token. Raises HTTPError, or OSError where it does not answer."""
+        context = ssl.create_default_context(cafile=self.env.get("HEADROOM_CA_FILE"))
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        request = urllib.request.Request(self.url + path)
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        with opener.open(request, timeout=10) as answer:
+            return str(answer.read().decode())
 
 
 def files(secret: dict[str, Any], folder: Path) -> Path:

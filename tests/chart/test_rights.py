@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from autoscaler.adapters.kube.batch_holds import HOLDS
+from autoscaler.adapters.web.door import named
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.live import live_application
 from autoscaler.api.claims import Kind
@@ -90,8 +91,9 @@ def test_the_chart_grants_what_the_controller_needs(settings: dict[str, Any]) ->
 SECURE: Final = {"certificates": {"http": True}, "settings": {"http": {"authorize": True}}}
 TLS: Final = {"cert_file": "/tls.crt", "key_file": "/tls.key"}
 READ: Final = {
-    "/", "/events", "/metrics", "/api/status", "/api/explain/*", "/api/past", "/api/pools", "/api/pools/*",
-    "/api/batch", "/api/batch/*", "/api/overload", "/api/overload/*",
+    "/metrics", "/headroom/", "/headroom/events", "/headroom/api/status", "/headroom/api/explain/*",
+    "/headroom/api/past", "/headroom/api/pools", "/headroom/api/pools/*", "/headroom/api/batch",
+    "/headroom/api/batch/*", "/headroom/api/overload", "/headroom/api/overload/*",
 }  # fmt: skip
 """What is served, but for the probes, which take no right, and what only the other replica asks for."""
 
@@ -99,20 +101,20 @@ READ: Final = {
 def test_who_asks_over_http_is_looked_up_by_rights_of_its_own() -> None:
     found = render(SECURE)
     besides = granted(found) - granted(render())
-    served = {("", path, "get", None, None) for path in (*READ, "/api/snapshot")}
+    served = {("", path, "get", None, None) for path in (*READ, "/headroom/api/snapshot")}
     assert besides == served | (asked(http={"authorize": True, "tls": TLS}) - asked())
     paths = {role["metadata"]["name"]: {path for rule in role["rules"] for path in rule.get("nonResourceURLs", ())}
              for role in of_kind(found, "ClusterRole")}  # fmt: skip
-    assert (paths["headroom-reader"], paths["headroom-http"]) == (READ, {"/api/snapshot"})
+    assert (paths["headroom-reader"], paths["headroom-http"]) == (READ, {"/headroom/api/snapshot"})
 
 
 def test_readers_may_read_every_path_that_is_served_for_people() -> None:
     controller = Controller()
     app = live_application(controller.facts(), controller.hub, Hosts())
-    served = {one.canonical for one in app.router.resources()} - {"/healthz", "/readyz"}
+    served = {named(one.canonical) for one in app.router.resources() if one.canonical not in {"/healthz", "/readyz"}}
     open_to = {path: {one for one in READ if path == one or (one[-1] == "*" and path.startswith(one[:-1]))}
                for path in served}  # fmt: skip
-    assert [path for path, rules in open_to.items() if not rules] == ["/api/snapshot"]
+    assert [path for path, rules in open_to.items() if not rules] == ["/headroom/api/snapshot"]
     assert set[str]().union(*open_to.values()) == READ, "and there is no rule that opens nothing"
 
 

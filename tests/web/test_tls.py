@@ -51,6 +51,7 @@ async def shown(port: int, authority: Authority, name: str | None = "localhost")
     assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
     found = writer.get_extra_info("peercert")
     writer.close()
+    await writer.wait_closed()
     return int(found["serialNumber"], 16)
 
 

@@ -4,6 +4,9 @@ Enters: the headers of a request. Leaves: nothing, or `RefusedError` with what t
 for a minute, a no for ten seconds; while the API server cannot be asked an earlier yes stands for ten minutes, so that
 metrics do not go dark in the very outage that they tell of. Tokens are kept as digests only, and no more than a bound.
 
+Every account of a cluster may get ``/api/*``, which is the API server's own (its ClusterRole system:discovery). So all
+but ``/metrics``, which roles for Prometheus name everywhere, is asked about below ``/headroom``.
+
 The API server's proxy takes the ``Authorization`` header for its own and passes it on to nobody (kubernetes/kubernetes,
 staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go): our commands show theirs in another one.
 """
@@ -21,6 +24,7 @@ from autoscaler.adapters.web.asked import RefusedError
 from autoscaler.adapters.web.hosts import INTRODUCTION
 from autoscaler.ports import Clock, PortError
 
+PREFIX: Final = "/headroom"
 YES_S: Final = 60.0
 NO_S: Final = 10.0
 UNASKED_S: Final = 600.0
@@ -65,6 +69,7 @@ class Door:
         token = shown(headers)
         if token is None:
             raise RefusedError(401, f"who asks? {self._remedy()}")
+        path = named(path)
         verdict = await self._verdict(token, path)
         if verdict.user is None:
             raise RefusedError(401, f"this token is not, or no longer, one of this cluster's; {self._remedy()}")
@@ -97,6 +102,11 @@ class Door:
             f"take one by kubectl -n {namespace} create token {name}, and show it as a bearer, in HEADROOM_TOKEN for "
             "headroom's own commands, or as the password in a browser, with any name"
         )
+
+
+def named(path: str) -> str:
+    """What a path is called in roles."""
+    return path if path == "/metrics" else f"{PREFIX}{path}"
 
 
 def shown(headers: Mapping[str, str]) -> str | None:

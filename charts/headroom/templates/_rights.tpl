@@ -193,24 +193,24 @@
   resources: [subjectaccessreviews]
   verbs: [create]
 # The follower asks the leader.
-- nonResourceURLs: [/api/snapshot]
+- nonResourceURLs: [/headroom/api/snapshot]
   verbs: [get]
 {{- end -}}
 
 {{- define "headroom.rights.reader" -}}
 - nonResourceURLs:
-    - /
-    - /events
+    - /headroom/
+    - /headroom/events
     - /metrics
-    - /api/status
-    - /api/explain/*
-    - /api/past
-    - /api/pools
-    - /api/pools/*
-    - /api/batch
-    - /api/batch/*
-    - /api/overload
-    - /api/overload/*
+    - /headroom/api/status
+    - /headroom/api/explain/*
+    - /headroom/api/past
+    - /headroom/api/pools
+    - /headroom/api/pools/*
+    - /headroom/api/batch
+    - /headroom/api/batch/*
+    - /headroom/api/overload
+    - /headroom/api/overload/*
   verbs: [get]
 {{- end -}}
 
