@@ -8,7 +8,7 @@ under way are reckoned with nothing shorter than that: the pool has a slot for t
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from autoscaler.core.capacity.leadtime import PRIOR_S
@@ -35,6 +35,8 @@ class NextStart:
     """In nine of ten cases."""
     few: bool
     """Whether so few starts stand behind it that it makes no guess shorter."""
+    cold_s: float | None = field(default=None, compare=False)
+    """The same of a start that finds no warm slot; None where that is not known."""
 
 
 class Priors:
@@ -42,13 +44,16 @@ class Priors:
     known of a workload's next start.
 
     Starts that take longer than they were reckoned with are ordered again, and those as well: what is under way is
-    never reckoned with less than the policy says, or than it was ordered with.
+    never reckoned with less than the policy says, or than it was ordered with. What was under way when this controller
+    began was ordered with nobody knows what: with a start that finds no warm slot, at most.
     """
 
     def __init__(self, lead: Callable[[str], NextStart | None]) -> None:
         self._lead = lead
         self._held_s: dict[str, float] = {}
         """Workload -> the seconds in force, where they are not the policy's."""
+        self._ours: set[str] = set()
+        """Workloads of which all that is under way was ordered by this process."""
 
     def settle(self, workload: str, own_s: float | None, starting: Callable[[], bool]) -> float | None:
         """The seconds in force from now on; None where the policy's guess `own_s` is, or the core's without one.
@@ -61,10 +66,15 @@ class Priors:
         guess_s = PRIOR_S if own_s is None else own_s
         prior_s = guess_s if lead is None else max(lead.within_s, guess_s) if lead.few else lead.within_s
         least_s = guess_s if held_s is None else max(guess_s, held_s)
+        if workload not in self._ours and lead is not None:
+            if starting():
+                least_s = max(least_s, lead.cold_s or 0.0)
+            else:
+                self._ours.add(workload)
         if prior_s < least_s and starting():
             prior_s = least_s
         if prior_s == guess_s:
-            self.forget(workload)
+            self._held_s.pop(workload, None)
             return None
         self._held_s[workload] = prior_s
         return prior_s
@@ -72,6 +82,7 @@ class Priors:
     def forget(self, workload: str) -> None:
         """A workload is gone."""
         self._held_s.pop(workload, None)
+        self._ours.discard(workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,8 @@ class _Found:
     slots_s: Seconds
     warm: bool
     lead: Lead | None
+    cold: Lead | None
+    """The lead that it would be without a warm slot."""
 
 
 class PoolLeads:
@@ -128,9 +141,8 @@ class PoolLeads:
         found = self._found.get(workload)
         if found is None or found.lead is None:
             return None
-        took = found.lead.spread
-        within_s = min(LONGEST_S, max(1, math.ceil(took.p90_s / GRAIN_S)) * GRAIN_S)
-        return NextStart(within_s, took.samples < LEAST_SAMPLES)
+        cold_s = None if found.cold is None else _within_s(found.cold)
+        return NextStart(_within_s(found.lead), found.lead.spread.samples < LEAST_SAMPLES, cold_s)
 
     def words(self, workload: str) -> Iterator[str]:
         """The lead as a sentence that says where it came from; none for a workload without a warm pool."""
@@ -166,10 +178,16 @@ class PoolLeads:
             started, warm = self._started(workload), any(each.warm for each in there)
             before, slots_s = self._found.get(workload), _slowest(there)
             if before is None or (before.started, before.slots_s, before.warm) != (started, slots_s, warm):
-                lead = None if started is None else lead_ahead(started, slots_s, warm=warm)
-                self._found[workload] = _Found(started, slots_s, warm, lead)
+                cold = None if started is None else lead_ahead(started, slots_s, warm=False)
+                lead = cold if started is None or not warm else lead_ahead(started, slots_s, warm=True)
+                self._found[workload] = _Found(started, slots_s, warm, lead, cold)
         if self.next_start(workload) != told:
             self._moved(workload)
+
+
+def _within_s(lead: Lead) -> float:
+    """The seconds within which nine of ten such starts end, in whole grains."""
+    return min(LONGEST_S, max(1, math.ceil(lead.spread.p90_s / GRAIN_S)) * GRAIN_S)
 
 
 def _slowest(there: Collection[_Here]) -> Seconds:

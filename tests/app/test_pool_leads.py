@@ -33,6 +33,9 @@ def test_a_warm_slot_shortens_the_lead_and_its_end_is_told_once() -> None:
     scene = Scene()
     scene.look(1)
     assert scene.lead_s() == 70.0, "66 s rounded up to whole grains"
+    told = scene.leads.next_start(CHAT)
+    assert told is not None
+    assert told.cold_s == 480.0, "as the next line has it without the slot"
     assert "with a warm slot of gpu: 4 starts of its model on nodes that were there" in scene.words
     scene.look(0)
     assert scene.lead_s() == 480.0

@@ -49,6 +49,17 @@ def test_a_longer_lead_counts_at_once_and_a_shorter_one_when_nothing_starts_any_
     assert reckoned.with_lead(WARM) == 15.0
 
 
+def test_what_was_under_way_when_a_controller_began_may_have_been_ordered_without_a_warm_slot() -> None:
+    """Its orders went with 480 s; 20 s, or a slot that is warm by now, would order every one of them again."""
+    warm = replace(WARM, cold_s=480.0)
+    reckoned = Reckoned(20.0)
+    assert reckoned.with_lead(None, starting=True) == 20.0, "no pool was looked at yet"
+    assert reckoned.with_lead(warm, starting=True) == 480.0
+    assert reckoned.with_lead(warm) == 15.0, "they are ready"
+    assert reckoned.with_lead(warm, starting=True) == 20.0, "what starts since then was ordered here"
+    assert Reckoned(20.0).with_lead(WARM, starting=True) == 20.0, "a part of a cold start was never measured"
+
+
 def test_a_policy_that_no_pool_knows_better_is_obeyed_at_once() -> None:
     reckoned = Reckoned(240.0)
     reckoned.own_s = 20.0
