@@ -27,7 +27,7 @@ from autoscaler.cli.progress import Meter
 from autoscaler.cli.prometheus_flags import PrometheusOptions
 from autoscaler.cli.prometheus_options import endpoint_of, search_of, window_of
 from autoscaler.ports import Fault, PortError
-from autoscaler.preflight.gpu_jobs import GpuJobs, recorded_jobs
+from autoscaler.preflight.gpu_jobs import GpuJobs, lost_parts, recorded_jobs
 from autoscaler.preflight.history import Gap, Missing, WorkloadHistory
 from autoscaler.preflight.recorded import recorded
 from autoscaler.runtime.clock import WallClock
@@ -75,11 +75,11 @@ async def _read(
         archive = Archive(history, chunks, persistence)
         await _fetch(archive, *_asked(found, window))
         of_jobs = Archive(history, chunks, persistence)
-        batch = await _jobs(of_jobs, search, window) if jobs else None
+        batch, lost = await _jobs(of_jobs, search, window) if jobs else (None, ())
     if not (isinstance(batch, Missing) and batch.gap is Gap.UNREACHABLE):  # which goes on, in the same window
         (state / _UNFINISHED).unlink(missing_ok=True)
         chunks.forget_others()
-    notes, kept = (*resumed, *found.notes), archive.kept + of_jobs.kept
+    notes, kept = (*resumed, *found.notes, *lost), archive.kept + of_jobs.kept
     histories = _histories(archive, found, window)
     return Fetched(window, len(found.subjects), histories, notes, persistence.asked, kept, batch)
 
@@ -107,22 +107,21 @@ async def _fetch(archive: Archive, what: str, asked: Sequence[Question]) -> None
         raise
 
 
-async def _jobs(archive: Archive, search: Search, window: Window) -> GpuJobs | None:
-    """Jobs of all namespaces, or of those that are looked at; None where single workloads are.
+async def _jobs(archive: Archive, search: Search, window: Window) -> tuple[GpuJobs | None, tuple[str, ...]]:
+    """Jobs of all namespaces, or of those that are looked at, and which parts are lost; None where workloads are named.
 
     `Missing` where Prometheus refuses these questions or answers them no more: the workloads were read all the same.
     """
     if search.wanted:
-        return None
-    asked = job_questions(window)
+        return None, ()
+    asked = job_questions(window, search.namespaces)
     try:
         await _fetch(archive, "Jobs", asked)
     except PortError as error:
-        return Missing(Gap.REFUSED if error.fault is Fault.DENIED else Gap.UNREACHABLE, str(error))
-    found = recorded_jobs({one.name: (one, archive.past(one)) for one in asked})
-    if isinstance(found, Missing) or not search.namespaces:
-        return found
-    return tuple(one for one in found if one.namespace in search.namespaces)
+        return Missing(Gap.DENIED if error.fault is Fault.DENIED else Gap.UNREACHABLE, str(error)), ()
+    answers = {one.name: (one, archive.past(one)) for one in asked}
+    found = recorded_jobs(answers)
+    return found, () if isinstance(found, Missing) else lost_parts(answers)
 
 
 def _histories(archive: Archive, found: Discovered, window: Window) -> Iterator[WorkloadHistory]:

@@ -26,6 +26,7 @@ from autoscaler.adapters.prometheus.jobs import (
 from autoscaler.adapters.prometheus.questions import SIGNAL, Question
 from autoscaler.core.columns import F64, Bools
 from autoscaler.preflight.history import Distribution, Gap, Missing, Spread
+from autoscaler.record.explain import clock
 
 Answers = Mapping[str, tuple[Question, Past]]
 """By the question's name."""
@@ -60,16 +61,15 @@ def recorded_jobs(answers: Answers) -> GpuJobs:
     there = _there(names, named)
     absent = [name for name in OF_PODS if not there[name].any()]
     if absent:
-        why = named.losses[0].text if named.losses else f"no series of {', '.join(absent)} in the window"
-        return Missing(Gap.NOT_RECORDED, why)
+        return _lost(named) or Missing(Gap.NOT_RECORDED, f"no series of {', '.join(absent)} in the window")
     rows = {(one.get(SIGNAL), one.get("namespace", "")): row for one, row in zip(told.labels, told.values, strict=True)}
     looks = asked.start_s + asked.step_s * np.arange(asked.points)
     at = np.minimum((looks - names.start_s) // names.step_s, names.points - 1)
     read = np.isfinite(rows.get((SEEN, ""), np.full(asked.points, np.nan)))
     known = read & np.logical_and.reduce([there[name][at] for name in OF_PODS])
     if not known.any():
-        why = told.losses[0].text if told.losses else "kube-state-metrics was at no instant read as a whole"
-        return Missing(Gap.NOT_RECORDED, why)
+        nowhere = Missing(Gap.NOT_RECORDED, "kube-state-metrics was at no instant read as a whole")
+        return _lost(told) or _lost(named) or nowhere
     ended = {space: _lasted(answers, there, space) for space in _spaces(answers)}
     return tuple(
         JobHistory(
@@ -78,6 +78,20 @@ def recorded_jobs(answers: Answers) -> GpuJobs:
         )
         for space, lasted in ended.items()
     )  # fmt: skip
+
+
+def lost_parts(answers: Answers) -> tuple[str, ...]:
+    """What was not answered of GPUs held and waited for, with its times: there they are not known."""
+    return tuple(
+        f"GPU Jobs: not known from {clock(loss.from_s)} to {clock(loss.until_s)}: {loss.text}"
+        for name in ("held", "names")
+        for loss in answers[name][1].losses
+    )
+
+
+def _lost(past: Past) -> Missing | None:
+    """Why there is nothing, where a part was not answered: what it would have told is not known to be absent."""
+    return Missing(Gap(past.losses[0].trouble.value), past.losses[0].text) if past.losses else None
 
 
 def _there(names: Question, named: Past) -> dict[str, Bools]:
@@ -97,14 +111,14 @@ def _values(row: F64 | None, known: Bools) -> F64:
 
 
 def _lasted(answers: Answers, there: Mapping[str, Bools], space: str) -> Distribution:
-    _, past = answers["ended"]
+    (_, past), (_, named) = answers["ended"], answers["names"]
     if not there[STARTED].any():
-        return Missing(Gap.NOT_RECORDED, f"no series of {STARTED} in the window")
+        return _lost(named) or Missing(Gap.NOT_RECORDED, f"no series of {STARTED} in the window")
     if not there[COMPLETED].any():
         text = f"no series of {COMPLETED} in the window: no Job completed, or the metric is not kept"
-        return Missing(Gap.NOT_RECORDED, text)
-    if past.losses:
-        return Missing(Gap(past.losses[0].trouble.value), f"a part was not answered: {past.losses[0].text}")
+        return _lost(named) or Missing(Gap.NOT_RECORDED, text)
+    if (lost := _lost(past)) is not None:
+        return Missing(lost.gap, f"a part was not answered: {lost.text}")
     counts: dict[int, float] = {}
     for one, row in zip(past.labels, past.values, strict=True):
         rung = _rung(one.get(RUNG, ""))

@@ -18,6 +18,7 @@ class Gap(StrEnum):
     NOT_RECORDED = "NOT_RECORDED"  # the source has no such series at all
     NOT_IN_TRACE = "NOT_IN_TRACE"  # a trace of requests cannot tell it
     RENAMED = "RENAMED"  # the series ends and another name of the same signal begins
+    DENIED = "DENIED"  # the source does not answer whoever asks
     REFUSED = "REFUSED"  # the source answered with an error that further attempts do not cure
     UNREACHABLE = "UNREACHABLE"  # the source did not answer in time, after all attempts
     PARTIAL = "PARTIAL"  # the source itself said that its answer is a part

@@ -23,9 +23,13 @@ LEAST_LOOKS: Final = 10
 PODS_NEEDED: Final = "kube-state-metrics in this Prometheus, with its collector of pods"
 JOBS_NEEDED: Final = "kube-state-metrics in this Prometheus, with its collector of jobs"
 _CURES: Final = {
-    Gap.REFUSED: "a token that may ask this Prometheus for kube-state-metrics' series of all namespaces",
+    Gap.DENIED: "a token that may ask this Prometheus for kube-state-metrics' series of {where}",
+    Gap.REFUSED: "a Prometheus that takes this query: what it says of it stands before",
     Gap.UNREACHABLE: "an answer: the same command again, with a longer --query-timeout where it was slow",
+    Gap.PARTIAL: "a whole answer: the same command again, once the stores that it lacks are back",
+    Gap.TOO_MANY: "fewer series: --namespace, or fewer --days",
 }
+"""What helps where it was asked and not answered; a collector that is there already does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,14 @@ class Queues:
 def queues_of(jobs: GpuJobs, namespaces: tuple[str, ...] = ()) -> Queues:
     """The answers about every namespace, those that held the most GPUs first; `namespaces` alone were looked at."""
     if isinstance(jobs, Missing):
-        untold = CannotTell(Why.NOT_RECORDED, jobs.text, _CURES.get(jobs.gap, PODS_NEEDED))
-        return Queues(untold=untold, namespaces=namespaces)
+        needed = _needed(jobs, PODS_NEEDED).format(where="these namespaces" if namespaces else "all namespaces")
+        return Queues(untold=CannotTell(Why.NOT_RECORDED, jobs.text, needed), namespaces=namespaces)
     return Queues(tuple(sorted((queue_study(one) for one in jobs), key=_largest_first)), namespaces=namespaces)
+
+
+def _needed(found: object, otherwise: str) -> str:
+    """What would be needed for what is missing; `otherwise` where there is nothing in Prometheus to ask for."""
+    return _CURES.get(found.gap, otherwise) if isinstance(found, Missing) else otherwise
 
 
 def _largest_first(study: QueueStudy) -> tuple[float, str]:
@@ -75,7 +84,8 @@ def queue_study(jobs: JobHistory) -> QueueStudy:
     (waiting,) = _shares(jobs, jobs.waiting, (HIGH_SHARE,), "asked for by pending pods of Jobs")
     whole = Window(jobs.start_s, jobs.start_s + jobs.held.size * jobs.step_s)
     p50, p90, p99 = (
-        answer(jobs.lasted, level, whole, what="Jobs that completed", needed=JOBS_NEEDED) for level in (0.5, 0.9, 0.99)
+        answer(jobs.lasted, level, whole, what="Jobs that completed", needed=_needed(jobs.lasted, JOBS_NEEDED))
+        for level in (0.5, 0.9, 0.99)
     )
     return QueueStudy(
         jobs.namespace, usual, high,

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -172,9 +174,13 @@ def engines(t_s: np.ndarray) -> list[tuple[dict[str, str], np.ndarray]]:
     return [({"headroom_signal": name}, np.full(t_s.size, 2.0)) for name in signals]
 
 
-def gpus(t_s: np.ndarray) -> list[tuple[dict[str, str], np.ndarray]]:
-    found = [({"headroom_signal": "seen"}, np.ones(t_s.size))]
-    return [*found, *(({"headroom_signal": "held", "namespace": one}, np.full(t_s.size, 8.0)) for one in ("lab", "b"))]
+def gpus(*namespaces: str) -> Callable[[np.ndarray], list[tuple[dict[str, str], np.ndarray]]]:
+    def held(t_s: np.ndarray) -> list[tuple[dict[str, str], np.ndarray]]:
+        eight = np.full(t_s.size, 8.0)
+        rows = [({"headroom_signal": "held", "namespace": one}, eight) for one in namespaces]
+        return [({"headroom_signal": "seen"}, np.ones(t_s.size)), *rows]
+
+    return held
 
 
 READS = {
@@ -191,7 +197,9 @@ def serving(fake: FakePast) -> None:
     fake.ranges = {
         "count_over_time": lambda t_s: [({"job": "pods"}, np.full(t_s.size, 31.0))],
         "num_requests_running{": engines,
-        '"seen"': gpus,
+        "count(kube_pod_owner)": gpus("lab", "b"),
+        'Running",exported_namespace=~"lab"': gpus("lab"),
+        'Running",exported_namespace=~"team"': gpus(),
         '=~"kube_job': lambda t_s: [({"__name__": one}, np.ones(t_s.size)) for one in OF_PODS],
     }
 
@@ -227,6 +235,25 @@ async def test_jobs_elsewhere_are_not_denied_where_one_namespace_is_looked_at(tm
         said = " ".join(text.replace("#", "").split())
         assert "GPU Jobs: none in the namespaces that were looked at: no pod of a Job there asked for nvidia" in said
     assert json.loads((tmp_path / "preflight.json").read_text())["batch"]["namespaces"] == ["team"]
+
+
+@pytest.mark.parametrize("spaces", [("team",), ("lab", "team")], ids=["one", "two"])
+async def test_with_a_namespace_nothing_is_asked_of_others(tmp_path: Path, spaces: tuple[str, ...]) -> None:
+    """A proxy that lets a tenant ask for its own namespace alone refuses the whole query otherwise."""
+    more = [word for space in spaces for word in ("--namespace", space)]
+    async with past() as fake:
+        serving(fake)
+        done = await examined(fake, tmp_path, *more)
+    assert done.exit_code == 0, done.output
+    texts = [form.get("query") or form["match[]"] for form in fake.asked]
+    either = re.escape("|".join(spaces))
+    for text in texts:
+        chosen = re.findall(r'\{(?:"[^"]*"|[^"}])*\}', text)
+        assert chosen, text
+        # What is found in the first answer may be asked for by its own namespace.
+        assert all(re.search(rf'namespace=~?"({either}|team)"', one) for one in chosen), text
+        assert not re.search(r"\b(kube|vllm:)\w+(?![\w{])", re.sub(r'"[^"]*"', '""', text)), text
+    assert sum("kube_job_status_start_time" in text for text in texts) == 2
 
 
 def hurried(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:

@@ -10,9 +10,10 @@ import pytest
 from autoscaler.adapters.prometheus.answers import Trouble
 from autoscaler.adapters.prometheus.archive import Loss
 from autoscaler.adapters.prometheus.jobs import HELD, OF_JOBS, OF_PODS, OWNERS, PENDING, job_questions
-from autoscaler.preflight.gpu_jobs import JobHistory, recorded_jobs
-from autoscaler.preflight.history import Missing, Spread
-from autoscaler.preflight.job_study import queue_study
+from autoscaler.preflight.gpu_jobs import JobHistory, lost_parts, recorded_jobs
+from autoscaler.preflight.history import Gap, Missing, Spread
+from autoscaler.preflight.job_study import queue_study, queues_of
+from autoscaler.preflight.job_words import batch_lines
 from tests.preflight.builders import value
 from tests.preflight.job_answers import DAY, DAY_S, answers, window
 from tests.prometheus.past import archive, past
@@ -62,12 +63,52 @@ def test_without_one_of_the_metrics_nothing_is_told_and_it_is_named(gone: str) -
     assert found.text == f"no series of {gone} in the window"
 
 
-def test_what_prometheus_would_not_answer_is_the_reason() -> None:
-    loss = Loss(0, 1, Trouble.TOO_MANY, "too many samples")
-    for name, how in (("names", {"names": {}}), ("held", {"seen": NAN})):
-        found = recorded_jobs(answers(2, {}, losses={name: (loss,)}, **how))
-        assert isinstance(found, Missing)
-        assert found.text == "too many samples"
+CURES = {
+    Trouble.REFUSED: "a Prometheus that takes this query",
+    Trouble.UNREACHABLE: "the same command again, with a longer --query-timeout",
+    Trouble.PARTIAL: "once the stores that it lacks are back",
+    Trouble.TOO_MANY: "fewer series: --namespace, or fewer --days",
+}
+
+
+@pytest.mark.parametrize(("trouble", "cure"), CURES.items(), ids=[trouble.name for trouble in CURES])
+@pytest.mark.parametrize(("name", "how"), [("names", {"names": {}}), ("held", {"seen": NAN})], ids=["names", "held"])
+def test_what_prometheus_would_not_answer_is_the_reason_and_no_collector_cures_it(
+    name: str, how: dict[str, Any], trouble: Trouble, cure: str
+) -> None:
+    loss = Loss(0, 1, trouble, "its own words")
+    found = recorded_jobs(answers(2, {}, losses={name: (loss,)}, **how))
+    (words,) = batch_lines(queues_of(found), 12)
+    assert words.startswith("GPU Jobs: not measured: its own words (needed: ")
+    assert cure in words
+    assert "kube-state-metrics" not in words
+
+
+def test_whoever_is_denied_needs_a_token_for_what_was_asked() -> None:
+    denied = Missing(Gap.DENIED, "HTTP 403")
+    for namespaces, words in (((), "series of all namespaces"), (("lab",), "series of these namespaces")):
+        (line,) = batch_lines(queues_of(denied, namespaces), 12)
+        assert words in line
+
+
+def test_a_lost_part_is_told_with_its_times_where_the_rest_is_known() -> None:
+    loss = Loss(1_700_000_000, 1_700_003_600, Trouble.PARTIAL, "a store is away")
+    given = answers(2, {(HELD, "lab"): first_half(8.0)}, losses={"held": (loss,)})
+    assert isinstance(recorded_jobs(given), tuple)
+    assert lost_parts(given) == (
+        "GPU Jobs: not known from 2023-11-14 22:13:20Z to 2023-11-14 23:13:20Z: a store is away",
+    )
+    assert lost_parts(answers(2, {})) == ()
+
+
+@pytest.mark.parametrize("gone", OF_JOBS)
+def test_a_metric_of_jobs_that_may_be_in_a_lost_part_is_not_called_absent(gone: str) -> None:
+    names = dict.fromkeys([name for name in (*OF_PODS, *OF_JOBS) if name != gone], 9.0)
+    loss = Loss(0, 1, Trouble.UNREACHABLE, "timed out")
+    one = only(2, {(HELD, "lab"): 8.0}, names=names, losses={"names": (loss,)})
+    assert one.lasted == Missing(Gap.UNREACHABLE, "timed out")
+    lines = batch_lines(queues_of((one,)), 12)
+    assert "timed out (needed: an answer: the same command again" in lines[-1]
 
 
 def test_a_cluster_without_gpu_jobs_was_looked_at_and_has_none() -> None:

@@ -108,6 +108,27 @@ def test_a_night_without_a_pod_of_a_job_was_looked_at_and_an_outage_was_not(tmp_
     judged(tmp_path / "night.yaml", series, [held_at(300, 1), held_at(7000, 1), held_at(9000, 0)])
 
 
+def test_of_one_namespace_nothing_of_others_is_counted(tmp_path: Path) -> None:
+    """Of `team` one Job waits; `lab` is told of by a scrape in `monitoring`, which itself has nothing."""
+    series = [{"series": f"{name}{written(labels)}", "values": row} for name, labels, row in (*train(), *others())]
+    window = Window(0, 30, 2 * MINUTES)
+    rung = math.ceil(math.log2(COMPLETED_S - STARTED_S) * RUNGS)
+    checks = []
+    for space, owned, gpus, jobs in (
+        ("team", 3, [({"namespace": "team", SIGNAL: PENDING}, 8)], []),
+        ("lab", 4, [({"namespace": "lab", SIGNAL: HELD}, 16)], [({"namespace": "lab", "rung": f"{rung}"}, 1)]),
+        ("monitoring", 0, [], []),
+    ):
+        asked = {one.name: one for one in job_questions(window, [space])}
+        seen = [({SIGNAL: SEEN}, owned)] if owned else []
+        at_s = 3600 * math.ceil((COMPLETED_S - asked["ended"].start_s) / 3600) + asked["ended"].start_s + 300
+        checks += [
+            {**told(3000, "held", *gpus, *seen), "expr": asked["held"].query},
+            {**told(at_s, "ended", *jobs), "expr": asked["ended"].query},
+        ]
+    judged(tmp_path / "within.yaml", series, checks)
+
+
 def judged(file: Path, series: list[dict[str, str]], checks: list[dict[str, Any]]) -> None:
     test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
     file.write_text(json.dumps({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))

@@ -114,8 +114,8 @@ class _Look:
     async def subjects(self, groups: Mapping[str, _Group], notes: list[str]) -> tuple[Subject, ...]:
         """What is asked about each of them."""
         jobs = sorted({one.get("job", "") for group in groups.values() for one in group.series})
-        scrapes = await self._scrape_intervals(sorted({self._name(g) for g in groups.values()}), jobs, notes)
         spaces = sorted({self._space(one) for group in groups.values() for one in group.series})
+        scrapes = await self._scrape_intervals(sorted({self._name(g) for g in groups.values()}), spaces, jobs, notes)
         gpus = await replica_gpus(self._history, spaces, self._window, notes)
         starts = await replica_starts(self._history, spaces, self._window, notes)
         gateways = await self._gateways(spaces)
@@ -198,9 +198,12 @@ class _Look:
     def _replica_label(self, series: Sequence[Labels]) -> str:
         return self._search.endpoint.pod_label if all(self._pod(one) for one in series) else "instance"
 
-    async def _scrape_intervals(self, names: Sequence[str], jobs: Sequence[str], notes: list[str]) -> dict[str, int]:
+    async def _scrape_intervals(
+        self, names: Sequence[str], spaces: Sequence[str], jobs: Sequence[str], notes: list[str]
+    ) -> dict[str, int]:
         """Job -> seconds between two samples, from how many there are in a quarter of an hour."""
-        counts = " or ".join(f"max by(job)(count_over_time({name}[{_SCRAPE_WINDOW_S}s]))" for name in names)
+        within = written([(self._search.endpoint.namespace_label, "=~", _either(spaces))])
+        counts = " or ".join(f"max by(job)(count_over_time({name}{{{within}}}[{_SCRAPE_WINDOW_S}s]))" for name in names)
         step_s = max(1, (self._window.end_s - self._window.start_s) // _LOOKS)
         try:
             found = await self._history.range(
