@@ -14,6 +14,7 @@ from autoscaler.adapters.web.assets import assemble
 from loadtests.bench.machine import machine
 from loadtests.run.charts import content
 from loadtests.run.document import SCOPE, Document, scaler_use
+from loadtests.run.scenario import Make
 from loadtests.run.words import (
     MOMENT_COLUMNS,
     about_lines,
@@ -28,6 +29,8 @@ from loadtests.run.words import (
 )
 
 _OWN: Final = Path(__file__).parent
+
+MAKES: Final = {Make.OURS: "the harness' own, {pages} pages", Make.DYNAMO: "NVIDIA Dynamo's simulated vLLM"}
 
 
 def page(documents: Sequence[Document], command: str) -> str:
@@ -63,7 +66,7 @@ def _facts(documents: Sequence[Document]) -> str:
         "Scaled by": " | ".join(each.label for each in documents),
         "Ran": " | ".join(ended(each) for each in documents),
         "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages})",
-        "Engine": f"{document.course.run.model}, {scenario.engine.pages} pages",
+        "Engine": MAKES[scenario.engine.make].format(pages=scenario.engine.pages),
         "Objective": f"first token within {policy.ttft:g} s",
         "Replicas": f"{policy.min_replicas} to {policy.max_replicas}, {policy.replicas} at first",
         "Seed": str(scenario.seed),

@@ -17,7 +17,7 @@ from loadtests.run.page import page
 from loadtests.run.pods import Life
 from loadtests.run.predicted import Prediction, predicted
 from loadtests.run.reading import read_scenario
-from loadtests.run.scenario import Scaling, Scenario
+from loadtests.run.scenario import Make, Scaling, Scenario
 from loadtests.run.verdict import Cause
 from loadtests.run.watched import Sample
 from loadtests.run.words import lines
@@ -78,6 +78,12 @@ def told() -> Prediction:
 def judged(scenario: Scenario, **given: object) -> Document:
     late_s = given.pop("late_s", (0.0, 0.0))
     return document(scenario, DOUBLING, course(scenario, late_s=late_s, **given), told())  # type: ignore[arg-type]
+
+
+def test_the_page_says_whose_engine_served(scenario: Scenario) -> None:
+    assert "own, vllm pages" in page([judged(scenario)], "")
+    other = msgspec.structs.replace(scenario, engine=msgspec.structs.replace(scenario.engine, make=Make.DYNAMO))
+    assert "Dynamo&#x27;s simulated vLLM" in page([judged(other)], "")
 
 
 def test_gpu_hours_are_what_pods_held_within_the_loads_time_by_state(scenario: Scenario) -> None:
