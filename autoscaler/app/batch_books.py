@@ -190,7 +190,8 @@ class Books:
 
     def not_seated(self, work: Work, words: str, now_s: float) -> None:
         """Not all pods of a gang would be let in: it keeps the places of the others, which are tried again."""
-        self.latecomers.note(self.cluster.works.get(work.name, work))
+        if work.name in self.cluster.works:
+            self.latecomers.note(self.cluster.works[work.name])
         self.latecomers.tried(work.name, now_s)
         self.notes[work.name] = Note(REFUSED_WRITE, words)
 

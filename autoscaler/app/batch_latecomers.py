@@ -44,6 +44,7 @@ class Latecomers:
     def due(self, works: Mapping[str, Work], now_s: float) -> Iterator[tuple[Work, tuple[tuple[Member, Seat], ...]]]:
         """Gangs with the pods of theirs that are to be let in now, each with its place."""
         for name, again_s in self._all.items():
-            pairs = tuple(free_seats(works[name].members, works[name].seats)) if now_s >= again_s else ()
-            if pairs:
-                yield works[name], pairs
+            work = works.get(name)  # one that went just now is forgotten by the next look
+            pairs = () if work is None or now_s < again_s else tuple(free_seats(work.members, work.seats))
+            if work is not None and pairs:
+                yield work, pairs

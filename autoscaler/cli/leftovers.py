@@ -18,7 +18,7 @@ from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pool_slots import HEADROOM, MANAGED_BY
-from autoscaler.api.batch_work import QUEUE
+from autoscaler.api.batch_work import GATE, QUEUE
 from autoscaler.api.crd import GROUP, RESOURCES, VERSION
 from autoscaler.cli.definitions import DEFINITIONS
 from autoscaler.cli.reviews import decoded
@@ -43,6 +43,8 @@ async def leftovers(api: KubeApi, settings: Settings) -> AsyncIterator[Leftover]
     for form in KINDS.values():
         async for waiting in _suspended(api, form, claims):
             yield waiting
+    async for gated in _gated(api):
+        yield gated
     for resource in RESOURCES.values():
         name = f"{resource.plural}.{GROUP}"
         if await _there(api, f"{DEFINITIONS}/{name}"):
@@ -98,6 +100,18 @@ async def _suspended(api: KubeApi, kind: WorkKind, claims: Claims) -> AsyncItera
         where = f"{len(mine)} {plural} in {namespace} that wait in BatchQueues"
         start = f"kubectl -n {namespace} patch {plural} {names} --type=merge -p '{_may_run(mine[0])}'"
         yield Leftover(f"{where}: {ORPHANED}", start)
+
+
+async def _gated(api: KubeApi) -> AsyncIterator[Leftover]:
+    """Pods behind our gate, by namespace; those of others have gates of their own besides, which stay."""
+    found: dict[str, list[str]] = {}
+    for one in await _items(api, "/api/v1/pods", selector=QUEUE):
+        if any(each.get("name") == GATE for each in one.get("spec", {}).get("schedulingGates") or ()):
+            found.setdefault(str(one["metadata"]["namespace"]), []).append(str(one["metadata"]["name"]))
+    change = msgspec.json.encode({"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}).decode()
+    for namespace, names in sorted(found.items()):
+        words = f"{len(names)} pods in {namespace} behind the gate {GATE}: without Headroom nobody lets them in"
+        yield Leftover(words, f"kubectl -n {namespace} patch pod {' '.join(sorted(names))} -p '{change}'")
 
 
 def _may_run(work: Work) -> str:

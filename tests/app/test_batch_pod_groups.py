@@ -234,6 +234,59 @@ async def test_a_gang_whose_pods_have_ended_well_holds_nothing() -> None:
     assert (NAME in plant.books.room.runs.all, set(plant.free().values())) == (False, {8})
 
 
+async def test_case_35_the_surge_pod_of_a_deployment_waits_and_says_what_it_lacks() -> None:
+    plant = PodPlant()
+    for at in range(5):
+        plant.gated(f"serve-{at}")
+        owners = [{"kind": "ReplicaSet", "name": "serve", "controller": True}]
+        plant.change(f"serve-{at}", ownerReferences=owners)
+        plant.look()
+    states = [plant.told(f"pod/ns/serve-{at}") for at in range(5)]
+    assert [told.state for told in states] == [GangState.STARTING] * 4 + [GangState.WAITING]
+    assert [(one.reason, one.units) for one in states[-1].changes] == [("ROOM", 8)]
+
+
+def theirs(**spec: Any) -> WorkPod:
+    """A pod of eight GPUs that names no queue of ours."""
+    found = {
+        "metadata": {"name": "theirs", "namespace": "ns", "uid": "t"}, "status": {"phase": "Pending"},
+        "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]} | spec,
+    }  # fmt: skip
+    return msgspec.convert(found, WorkPod, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "manager"),
+    [
+        ({"schedulerName": "volcano"}, "Volcano"),
+        ({"schedulerName": "kai-scheduler"}, "KAI"),
+        ({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, "Kueue"),
+    ],
+    ids=["Volcano", "KAI", "Kueue"],
+)
+async def test_the_demand_of_pods_that_others_place_is_shown_until_they_are_placed(
+    spec: dict[str, Any], manager: str
+) -> None:
+    plant = PodPlant()
+    plant.cluster._pods._cache.put(theirs(**spec))
+    plant.look()
+    told = plant.told("pod/ns/theirs")
+    assert (told.state, told.detail) == (GangState.FOREIGN, f"{manager} manages it")
+    assert told.units == (("nvidia.com/gpu", 8),)
+    assert set(plant.free().values()) == {8}
+    plant.cluster._pods._cache.put(theirs(**spec, nodeName="n0"))
+    plant.look()
+    assert "pod/ns/theirs" not in plant.cluster.works
+    assert plant.free()["n0"] == 0, "what it holds is a stranger's"
+
+
+async def test_pods_of_the_default_scheduler_are_nobodys_demand_here() -> None:
+    plant = PodPlant()
+    plant.cluster._pods._cache.put(theirs(schedulerName="default-scheduler"))
+    plant.look()
+    assert "pod/ns/theirs" not in plant.cluster.works
+
+
 async def test_a_pod_that_is_deleted_while_it_waits_leaves_its_group_incomplete() -> None:
     plant = PodPlant()
     plant.job("before", pods=4)

@@ -480,6 +480,20 @@ def job(name: str, suspended: bool, *, owner: str = "", mark: str = "plain", **s
     return {"metadata": meta | {"ownerReferences": owners}, "spec": {"suspend": suspended, **spec}}
 
 
+def test_pods_behind_the_gate_are_left_with_the_command_that_takes_it_away(cluster: Plane) -> None:
+    pods = [
+        {"metadata": {"name": name, "namespace": "lab"}, "spec": {"schedulingGates": [{"name": gate}]}}
+        for name, gate in (("b", "headroom.dev/admission"), ("a", "headroom.dev/admission"), ("other", "theirs"))
+    ]
+    cluster.objects |= {"/api/v1/pods": {"items": pods}}
+    told = [(row["words"], row["remedy"]) for row in examined(cluster, "--leftovers")[1]]
+    change = '{"spec":{"schedulingGates":[{"$patch":"delete","name":"headroom.dev/admission"}]}}'
+    assert (
+        "2 pods in lab behind the gate headroom.dev/admission: without Headroom nobody lets them in",
+        f"kubectl -n lab patch pod a b -p '{change}'",
+    ) in told
+
+
 def test_what_is_left_of_an_installation_is_listed_with_the_command_that_removes_it(cluster: Plane) -> None:
     ours = {"metadata": {"name": "headroom-checkpoint-0-a"}}
     cluster.objects |= installed(lambda spec: None) | {

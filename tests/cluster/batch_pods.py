@@ -30,7 +30,7 @@ class Pods:
         labels: Mapping[str, str] | None = None, gates: tuple[str, ...] = (GATE,), **spec: Any,
     ) -> None:  # fmt: skip
         """A pod in a queue, behind our gate."""
-        mine = {"headroom.dev/queue": queue} | ({"headroom.dev/pod-group": group} if group else {})
+        mine = ({"headroom.dev/queue": queue} if queue else {}) | ({"headroom.dev/pod-group": group} if group else {})
         self._plane.call("POST", self._root, {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

@@ -37,7 +37,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 @pytest.fixture(scope="module")
 def controller(plane: Plane) -> Iterator[Controller]:
     with Controller(plane, **SETTINGS) as made:
-        made.wait_leading()
+        made.wait_leading(SLACK_S)
         yield made
 
 
@@ -131,7 +131,7 @@ def test_a_pod_that_was_lost_and_is_made_anew_gets_its_place_and_a_restart_knows
     pods.delete("g-1")
     controller.kill()
     controller.start()
-    controller.wait_leading()
+    controller.wait_leading(SLACK_S)
     pods.make("g-1", queue, group="g", size=3)
     assert pods.wait_bound("g", 3) == before
     assert desk.is_suspended("two")
@@ -146,8 +146,11 @@ OTHERS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def test_what_others_manage_or_own_is_never_touched_and_is_told_of(desk: Desk, pods: Pods, plane: Plane) -> None:
+def test_what_others_manage_or_own_is_never_touched_and_is_told_of(
+    desk: Desk, pods: Pods, plane: Plane, controller: Controller
+) -> None:
     queue = desk.queue("team", 32)
+    pods.make("theirs", "", gates=(), schedulerName="volcano")
     for name, given in OTHERS.items():
         pods.make(name, queue, **given)
     gated = manifest(desk.namespace, "job", queue, 1, 8, suspend=False)
@@ -162,6 +165,9 @@ def test_what_others_manage_or_own_is_never_touched_and_is_told_of(desk: Desk, p
     assert "the pod is a part of Job/job" in desk.wait_told(part, "Refused")
     pods.make("solo", queue)
     wait_for(lambda: pods.read("solo")["spec"].get("nodeName"), SLACK_S, "one of ours to be bound")
+    said = CliRunner().invoke(app, ["explain", f"pod/{desk.namespace}/theirs", "--server", controller.url]).stdout
+    assert "left alone: Volcano manages it" in said, "though it names no queue of ours"
+    assert "asks for 8 nvidia.com/gpu in 1 pod" in said
     assert [pods.writes(name) for name in (*OTHERS, part)] == [0] * (len(OTHERS) + 1)
     assert all(GATE in pods.gates(name) for name in (*OTHERS, part))
 
@@ -174,6 +180,15 @@ def test_where_nobody_opted_in_pods_stay_behind_their_gate_and_it_is_told(plane:
         assert pods.gates("solo") == [GATE]
         opt_in(plane, desk.namespace)
         wait_for(lambda: pods.read("solo")["spec"].get("nodeName"), SLACK_S, "it to be let in after all")
+
+
+def test_the_command_that_is_told_for_pods_that_an_uninstall_left_takes_our_gate_away_only(
+    desk: Desk, pods: Pods, plane: Plane
+) -> None:
+    pods.make("left", "nobodys", gates=("theirs.example.com/gate", GATE))
+    change = '{"spec":{"schedulingGates":[{"$patch":"delete","name":"headroom.dev/admission"}]}}'
+    plane.kubectl("-n", desk.namespace, "patch", "pod", "left", "-p", change)
+    assert pods.gates("left") == ["theirs.example.com/gate"]
 
 
 def test_the_right_to_patch_pods_changes_nothing_that_runs_and_no_pod_that_was_let_in(

@@ -330,6 +330,8 @@ class BatchCluster:
     def _on_pod(self, change: Change[WorkPod]) -> None:
         if self.pods.note(change):
             self._changed()
+        for name in self._queued.note_any(change):
+            self._gather(name)
 
     def _on_node(self, change: Change[Node]) -> None:
         made: tuple[BatchNode, ...] = ()

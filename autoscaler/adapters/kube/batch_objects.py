@@ -176,6 +176,8 @@ class WorkPodPlace(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where a pod is and what it holds there."""
 
     node_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: tuple[Gate, ...] = ()
     containers: tuple[Box, ...] = ()
     init_containers: tuple[Box, ...] = ()
     overhead: Amounts = {}

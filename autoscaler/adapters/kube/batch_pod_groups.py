@@ -16,7 +16,7 @@ import msgspec
 from autoscaler.adapters.kube.batch_amounts import PodAsks, pod_asks
 from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
-from autoscaler.adapters.kube.batch_objects import QueuedPod, WorkTemplate
+from autoscaler.adapters.kube.batch_objects import QueuedPod, QueuedPodSpec, QueuedPodStatus, WorkPod, WorkTemplate
 from autoscaler.adapters.kube.batch_pod_findings import owner_of, pod_findings
 from autoscaler.adapters.kube.batch_work import (
     HOSTS,
@@ -58,6 +58,7 @@ class QueuedPods:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[str, QueuedPod]] = {}
+        self._others: dict[str, QueuedPod] = {}
 
     def note(self, change: Change[QueuedPod]) -> tuple[str, ...]:
         """A pod came, changed or went; the gangs that are to be read anew."""
@@ -68,14 +69,24 @@ class QueuedPods:
             self._drop(str(name), change.key)
         return tuple(map(str, names))
 
+    def note_any(self, change: Change[WorkPod]) -> tuple[str, ...]:
+        """Any pod came, changed or went; whose demand came or went by it, where somebody else is to let it in."""
+        old, new = _waits_elsewhere(change.old), _waits_elsewhere(change.new)
+        name = gang_name(POD, *change.key.split("/", 1))
+        if new is not None:
+            self._others[name] = new
+        elif self._others.pop(name, None) is None:
+            return ()
+        return () if old is not None and new is not None else (name,)
+
     def answered(self, pods: Iterable[QueuedPod]) -> tuple[str, ...]:
         """Pods as the server answered to a write of ours, which may be newer than what was heard."""
         return tuple(dict.fromkeys(name for pod in pods for name in self._put(pod, {_gang(pod)})))
 
     def work(self, name: str, now_s: float) -> Work | None:
         """A gang as it stands; None where no pod of it is there."""
-        pods = self._of.get(name)
-        return of_pods(list(pods.values()), now_s) if pods else None
+        pods = list(self._of.get(name, {}).values()) or [pod for pod in (self._others.get(name),) if pod is not None]
+        return of_pods(pods, now_s) if pods else None
 
     def _put(self, pod: QueuedPod, names: set[str | None]) -> tuple[str, ...]:
         key, mine = pod.metadata.key, _gang(pod)
@@ -93,6 +104,21 @@ class QueuedPods:
         held.pop(key, None)
         if not held:
             self._of.pop(name, None)
+
+
+def _waits_elsewhere(pod: WorkPod | None) -> QueuedPod | None:
+    """A pod that Kueue or a scheduler of its own has yet to place, and that no object above it tells of."""
+    if pod is None or pod.spec.node_name or pod.status.phase in OVER or QUEUE in pod.metadata.labels:
+        return None
+    spec = pod.spec
+    if owner_of(pod.metadata) or not any("/" in name for box in spec.containers for name in box.resources.limits):
+        return None
+    made = QueuedPodSpec(
+        containers=spec.containers, init_containers=spec.init_containers, overhead=spec.overhead,
+        scheduler_name=spec.scheduler_name, scheduling_gates=spec.scheduling_gates,
+    )  # fmt: skip
+    waits = QueuedPod(pod.metadata, made, QueuedPodStatus(pod.status.phase))
+    return waits if _manager(waits, 0.0) else None
 
 
 def _gang(pod: QueuedPod) -> str | None:
