@@ -188,6 +188,27 @@ def test_a_static_nodepool_gives_its_free_nodes_and_is_asked_for_no_other() -> N
     assert told(content, Aspect.NODE_POOLS_USABLE).holds is True, "nobody is told of it while its nodes are enough"
 
 
+def test_a_storm_of_static_replicas_without_capacity_gets_no_slot_and_stops_none_elsewhere() -> None:
+    """Karpenter asks for two claims a second and loses them; nothing of ours waits among them."""
+    pools = (*node_pools(FIRST, static_nodes=2), *node_pools(SECOND))
+    state, given = known(), list[CreateSlot]()
+    for turn in range(60):
+        now_s = NOW_S + turn
+        lost = tuple(trouble(f"storm-{turn}-{at}", at_s=now_s, zone="") for at in range(2))
+        made = tuple(slot(order.name, tier=order.tier, created_s=now_s) for order in given)
+        launched = tuple(
+            claim(f"c-{order.name}", node_pool="np-second", domain=domain(sku="a100"), launched_s=now_s)
+            for order in given
+        )
+        seen = asked(2, *made, node_pools=pools, troubles=lost, claims=launched)
+        done = taken(pool(FIRST, SECOND), seen, state, now_s)
+        given += of(CreateSlot, done)
+        state = done.state
+        assert of(DeleteSlot, done) == []
+    assert [order.tier for order in given] == ["second", "second"]
+    assert "no capacity: h100 on-demand (asks again" in told(done, Aspect.CAPACITY_AVAILABLE).message
+
+
 def test_spot_holds_no_more_than_its_share() -> None:
     params = pool(SPOT, FIRST, spot_ratio=0.5)
     assert sorted(orders(taken(params, asked(4)))) == ["first", "first", "spot", "spot"]
