@@ -71,11 +71,12 @@ class PodPlant(BatchPlant):
             self.seat(seat["pod"], seat["node"], msgspec.json.encode(seats).decode())
 
     def seat(self, name: str, node: str, placement: str) -> None:
-        """Let one pod in."""
+        """Let one pod in: what the server answers to that is known at once."""
         found = self.pods[name]
         found["spec"] |= {"schedulingGates": [], "nodeSelector": {"kubernetes.io/hostname": node}}
         notes = found["metadata"]["annotations"] | {"headroom.dev/placement": placement, "headroom.dev/hosts": node}
         self.change(name, annotations=notes)
+        self.cluster.pods_written([msgspec.convert(found, QueuedPod, strict=False)])
 
     def late(self) -> list[tuple[str, str]]:
         """Pods that are to be let in after the others of their gang, each with its node."""

@@ -10,7 +10,7 @@ import pytest
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_members import free_seats
 from autoscaler.adapters.kube.batch_objects import QueuedPod
-from autoscaler.adapters.kube.batch_pod_groups import QueuedPods, of_pods, pod_gang
+from autoscaler.adapters.kube.batch_pod_groups import QueuedPods, pod_gang
 from autoscaler.adapters.kube.batch_pod_writer import PodWriter
 from autoscaler.adapters.kube.batch_pods import gang_of
 from autoscaler.adapters.kube.batch_work import Put, Work
@@ -82,6 +82,12 @@ def test_a_group_waits_until_all_its_pods_are_there_and_says_how_many_are() -> N
     assert found[:2] == ("INCOMPLETE", True)
     assert found[2] == "headroom.dev/pod-group-size: 5 of 8 pods are there; it waits for the others"
     assert findings(work(*group(8, 8))) == []
+
+
+def test_a_group_of_hundreds_that_is_made_at_once_is_read_once_and_each_look_only_what_changed() -> None:
+    books = read(*group(256, 256))
+    assert (books.due(), books.due()) == (("podgroup/ns/g",), ())
+    assert findings(work(*group(256, 256))) == []
 
 
 def test_pods_that_are_told_to_end_or_have_ended_are_not_there() -> None:
@@ -316,7 +322,7 @@ def test_a_gang_all_of_whose_pods_have_ended_well_is_finished() -> None:
             pod(f"g-{at}", group="g", size="2", gates=(), annotations=put, phase=phase)
             for at, phase in enumerate(phases)
         ]
-        one = of_pods([msgspec.convert(each, QueuedPod, strict=False) for each in made], 0.0)
+        one = work(*made)
         return one.ended, one.finished
 
     found = [ended(*phases) for phases in (("Succeeded", "Running"), ("Succeeded", "Failed"), ("Succeeded",) * 2)]

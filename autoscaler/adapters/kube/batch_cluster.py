@@ -228,6 +228,8 @@ class BatchCluster:
         if self._unheld != (why := self.unheld()):
             self._unheld = why
             self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
+        for name in self._queued.due():
+            self._gather(name)
         names = tuple(self._touched)
         self._touched.clear()
         return names
@@ -300,8 +302,8 @@ class BatchCluster:
         self._touch(name)
 
     def _on_queued(self, change: Change[QueuedPod]) -> None:
-        for name in self._queued.note(change):
-            self._gather(name)
+        if self._queued.note(change):
+            self._changed()
 
     def _gather(self, name: str) -> None:
         """Read the pods of one gang anew."""
@@ -328,10 +330,9 @@ class BatchCluster:
         return replace(work, manager="Kueue")
 
     def _on_pod(self, change: Change[WorkPod]) -> None:
-        if self.pods.note(change):
+        known = self._queued.note_any(change)
+        if self.pods.note(change) or known:
             self._changed()
-        for name in self._queued.note_any(change):
-            self._gather(name)
 
     def _on_node(self, change: Change[Node]) -> None:
         made: tuple[BatchNode, ...] = ()

@@ -9,7 +9,7 @@ there.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,9 @@ from autoscaler.api.claims import TargetRef
 POD: Final = "Pod"
 GROUP: Final = "PodGroup"
 
+Read: TypeAlias = tuple[QueuedPod, Member]
+"""A pod, and what is found out about it once for each of its versions."""
+
 _seats: Final = msgspec.json.Decoder(tuple[Seat, ...])
 
 
@@ -57,27 +60,39 @@ class QueuedPods:
     """The pods that are in queues by themselves, by gang."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, QueuedPod]] = {}
-        self._others: dict[str, QueuedPod] = {}
+        self._of: dict[str, dict[str, Read]] = {}
+        self._others: dict[str, Read] = {}
+        self._due: dict[str, None] = {}
+        """Gangs that are to be read anew."""
+
+    def due(self) -> tuple[str, ...]:
+        """The gangs to be read anew since this was last asked: a group of hundreds is read once for all its pods."""
+        names = tuple(self._due)
+        self._due.clear()
+        return names
 
     def note(self, change: Change[QueuedPod]) -> tuple[str, ...]:
         """A pod came, changed or went; the gangs that are to be read anew."""
         names = {_gang(each) for each in (change.old, change.new) if each is not None} - {None}
         if change.new is not None:
-            return self._put(change.new, names)
+            return self._dues(self._put(change.new, names))
         for name in names:
             self._drop(str(name), change.key)
-        return tuple(map(str, names))
+        return self._dues(tuple(map(str, names)))
 
     def note_any(self, change: Change[WorkPod]) -> tuple[str, ...]:
         """Any pod came, changed or went; whose demand came or went by it, where somebody else is to let it in."""
         old, new = _waits_elsewhere(change.old), _waits_elsewhere(change.new)
         name = gang_name(POD, *change.key.split("/", 1))
         if new is not None:
-            self._others[name] = new
+            self._others[name] = (new, _member(new))
         elif self._others.pop(name, None) is None:
             return ()
-        return () if old is not None and new is not None else (name,)
+        return () if old is not None and new is not None else self._dues((name,))
+
+    def _dues(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        self._due.update(dict.fromkeys(names))
+        return names
 
     def answered(self, pods: Iterable[QueuedPod]) -> tuple[str, ...]:
         """Pods as the server answered to a write of ours, which may be newer than what was heard."""
@@ -85,7 +100,9 @@ class QueuedPods:
 
     def work(self, name: str, now_s: float) -> Work | None:
         """A gang as it stands; None where no pod of it is there."""
-        pods = list(self._of.get(name, {}).values()) or [pod for pod in (self._others.get(name),) if pod is not None]
+        pods = list(self._of.get(name, {}).values())
+        if not pods and name in self._others:
+            pods = [self._others[name]]
         return of_pods(pods, now_s) if pods else None
 
     def _put(self, pod: QueuedPod, names: set[str | None]) -> tuple[str, ...]:
@@ -94,9 +111,9 @@ class QueuedPods:
             self._drop(str(name), key)
         if mine is not None:
             held = self._of.setdefault(mine, {})
-            if key in held and _is_older(pod.metadata, held[key].metadata):
+            if key in held and _is_older(pod.metadata, held[key][0].metadata):
                 return ()
-            held[key] = pod
+            held[key] = (pod, _member(pod))
         return tuple(str(name) for name in names if name is not None)
 
     def _drop(self, name: str, key: str) -> None:
@@ -135,14 +152,16 @@ def _is_older(new: Meta, held: Meta) -> bool:
     return new.uid == held.uid and all(map(str.isdigit, versions)) and int(versions[0]) < int(versions[1])
 
 
-def of_pods(pods: Sequence[QueuedPod], now_s: float) -> Work:
+def of_pods(pods: Sequence[Read], now_s: float) -> Work:
     """The pods of one gang as a piece of work."""
-    every = sorted(pods, key=lambda pod: pod.metadata.name)
+    read = sorted(pods, key=lambda each: each[1].name)
+    every = [pod for pod, _ in read]
     there = [pod for pod in every if pod.status.phase not in OVER]
     live = [pod for pod in there if pod.metadata.deletion_timestamp is None]
     some = live or there or every
     meta = some[0].metadata
-    members = tuple(map(_member, there))
+    members = tuple(member for pod, member in read if pod.status.phase not in OVER)
+    forms = {pod.metadata.name: member.form for pod, member in read}
     manager = next(filter(None, (_manager(pod, now_s) for pod in some)), "")
     suspended = bool(live) and all(each.waits for each in members if not each.going)
     says = read_work(meta.labels, _annotations(some), now_s)
@@ -162,10 +181,10 @@ def of_pods(pods: Sequence[QueuedPod], now_s: float) -> Work:
         finished=not there and all(pod.status.phase == "Succeeded" for pod in every),
         manager=manager,
         says=says,
-        sets=tuple(_sets(some)),
+        sets=tuple(_sets(some, forms)),
         annotations={},
         started_s=min(started, default=None),
-        members=members or tuple(map(_member, every)),
+        members=members or tuple(member for _, member in read),
         seats=() if suspended else _put_where(there),
     )
 
@@ -217,10 +236,10 @@ def _asks(pod: QueuedPod) -> PodAsks:
     return pod_asks(pod.spec)
 
 
-def _sets(pods: Sequence[QueuedPod]) -> Iterator[WorkSet]:
+def _sets(pods: Sequence[QueuedPod], forms: Mapping[str, str]) -> Iterator[WorkSet]:
     by_form: dict[str, list[QueuedPod]] = {}
     for pod in pods:
-        by_form.setdefault(_form(pod), []).append(pod)
+        by_form.setdefault(forms[pod.metadata.name], []).append(pod)
     for form, equal in sorted(by_form.items()):
         first = equal[0]
         template = msgspec.structs.replace(first.spec, node_selector=_own(first))
