@@ -192,6 +192,7 @@ class Server:
 
     def __init__(self, refuses: Sequence[str] = (), *, later: bool = False, tries: bool = True) -> None:
         self.refuses, self.later, self.tries = refuses, later, tries
+        self.silent = ""
         self.sent: list[tuple[str, bool]] = []
         self.changes: dict[str, list[dict[str, Any]]] = {}
 
@@ -204,6 +205,8 @@ class Server:
         self.sent.append((name, is_try))
         if is_try and not self.tries:
             raise refusal(400, 'admission webhook "w" does not support dry run')
+        if name == self.silent and not is_try:
+            raise KubeError(Fault.TIMEOUT, "no answer")
         if name in self.refuses and not (is_try and self.later):
             raise refusal(403, f"{name} is refused by webhook w")
         self.changes[name] = msgspec.json.decode(body)
@@ -287,6 +290,14 @@ async def test_a_gang_that_is_written_in_part_says_of_how_many_and_the_seat_of_t
     assert sorted(put.node for put in half.put) == ["n1", "n2"]
     [(member, seat)] = free_seats(half.members, half.seats)
     assert (member.name, seat.node) == ("g-1", "n2")
+
+
+@pytest.mark.looptime
+async def test_where_one_write_is_refused_and_another_not_answered_the_gang_may_be_in_part_of_it() -> None:
+    server = Server(refuses=["g-0", "g-1"], later=True)
+    server.silent = "g-1"
+    done = await writer(server).admit(work(*group(2, 2)), PUTS, HOSTNAMES, [])
+    assert (done.became, done.pods) == (Became.UNKNOWN, ()), "its places are kept until that is known"
 
 
 @pytest.mark.looptime

@@ -69,7 +69,8 @@ class PodWriter:
         pods = tuple(each for each in done if isinstance(each, QueuedPod))
         errors = [each for each in done if isinstance(each, KubeError)]
         if errors and not pods:
-            return refused(errors[0])
+            told = [refused(each) for each in errors]
+            return next((each for each in told if each.became is Became.UNKNOWN), told[0])  # it may come through
         words = f"{len(errors)} of {len(done)} pods were not let in: {errors[0]}" if errors else ""
         return Written(Became.DONE, None, words, pods=pods)
 
