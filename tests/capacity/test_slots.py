@@ -15,6 +15,7 @@ from tests.cluster.controller import ACCOUNT, NAMESPACE, Controller
 from tests.cluster.manifests import deployment
 from tests.cluster.plane import Plane, RefusedError
 from tests.cluster.processes import wait_for
+from tests.cluster.rights_used import judged
 from tests.cluster.scene import apply_file
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
@@ -38,6 +39,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         for node in ("gpu-0", "gpu-1"):
             made.kubectl("label", "node", node, "karpenter.sh/nodepool=gpu", "topology.kubernetes.io/zone=a")
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
+    yield from judged(request, plane, "warm-pools")
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +151,30 @@ def test_what_was_not_made_by_us_is_never_deleted(plane: Plane, pool: str) -> No
         assert deleted
     finally:
         plane.call("DELETE", f"{SLOTS}/posing")
+
+
+def test_a_disruption_budget_over_slots_keeps_no_node_that_an_autoscaler_takes_away(plane: Plane, pool: str) -> None:
+    """Who drains a node evicts, and a budget refuses that; slots are deleted by their owner, which no budget sees."""
+    taint = "ToBeDeletedByClusterAutoscaler"
+    plane.apply({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "headroom-slots"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"headroom.dev/pool": pool}}},
+    })  # fmt: skip
+    taken = slots(plane)[0]
+    name, node = taken["metadata"]["name"], taken["spec"]["nodeName"]
+    try:
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        with pytest.raises(RefusedError) as refused:
+            plane.call("POST", f"{SLOTS}/{name}/eviction", eviction)
+        assert refused.value.status == 429
+        plane.kubectl("taint", "node", node, f"{taint}=1:NoSchedule")
+        wait_for(lambda: node not in {pod["spec"].get("nodeName") for pod in slots(plane)}, 60, "the node to be empty")
+        wait_for(lambda: status(plane).get("warmSlots") == 2, 60, "as many as fit elsewhere", every_s=0.2)
+    finally:
+        plane.kubectl("delete", "pdb", "all", "-n", "headroom-slots")
+        plane.kubectl("taint", "node", node, f"{taint}-", "--overwrite")
+    wait_for(lambda: status(plane).get("warmSlots") == 3, 90, "three warm slots again", every_s=0.2)
 
 
 def test_a_restart_finds_every_slot_again_and_makes_none_anew(plane: Plane, controller: Controller, pool: str) -> None:
