@@ -40,7 +40,9 @@ STUCK_S = 900.0
 LOOK_AGAIN_S = 600.0
 """A stream of events is begun anew so often where who reads it must be somebody: a right that is gone ends it."""
 
-_CHALLENGE = 'Bearer realm="headroom", Basic realm="headroom", charset="UTF-8"'
+_CHALLENGES = ('Bearer realm="headroom"', 'Basic realm="headroom", charset="UTF-8"')
+"""A header each: Chromium reads one scheme in one header, and asks nobody for a password where that is not Basic."""
+
 _PROBES = frozenset({"/healthz", "/readyz"})
 _SERVED = (
     "/, /metrics, /healthz, /readyz, /api/status, /api/explain/NAMESPACE/NAME, /api/past, /api/pools, /api/pools/NAME, "
@@ -153,7 +155,8 @@ async def _in_json(request: web.Request, handler: Handler) -> web.StreamResponse
     except RefusedError as refused:
         response = _said(refused.status, refused.content)
         if refused.status == 401:
-            response.headers["WWW-Authenticate"] = _CHALLENGE
+            for challenge in _CHALLENGES:
+                response.headers.add("WWW-Authenticate", challenge)
         return response
     except web.HTTPMethodNotAllowed as error:
         response = _said(405, {"error": f"{error.method[:20]}: this server is read-only; use GET", "status": 405})
