@@ -34,7 +34,7 @@ from autoscaler.api.warm_pool_parts import (
     listed,
 )
 from autoscaler.core.params import KnownEvent
-from autoscaler.core.pool.params import PoolParams, PoolTier
+from autoscaler.core.pool.params import LoanTerms, PoolParams, PoolTier
 from autoscaler.core.pool.params import SlotForm as CoreForm
 from autoscaler.errors import InputError
 
@@ -196,6 +196,7 @@ def compile_pool(
             choose=spec.hand_over is HandOver.CHOOSE,
             managed=spec.managed,
             observe=spec.backend is Backend.OBSERVE,
+            loan=LoanTerms(spec.loan.keep_slots, spec.loan.reclaim_s) if spec.loan.enabled else None,
         )
     except ValueError as error:
         words = str(error).replace("spot_ratio", "spot_max_ratio").replace("pool.", "spec.", 1)

@@ -31,6 +31,7 @@ from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_telling import BatchTelling
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
@@ -74,6 +75,7 @@ class Batch:
         guard: Guard,
         idle: Callable[[], str | None],
         frozen: Callable[[], str | None],
+        desk: LoanDesk | None = None,
     ) -> None:
         self._cluster = cluster
         self._writer, self._pod_writer = writer, PodWriter(writer)
@@ -84,6 +86,7 @@ class Batch:
         self._guard = guard
         self._idle = idle
         self._frozen = frozen
+        self._desk = desk or LoanDesk(is_open=False)
         self._bell = asyncio.Event()
         self._blind_since_s: float | None = None
         """Since which look not everything could be read; None while it can be."""
@@ -194,12 +197,12 @@ class Batch:
             return
         params = BatchParams(compile_shapes(self._shapes), tree.queues, serving_priority=self._serving_priority)
         saved = self._saved(params) if old is None else old.packed(now_s)
-        books = Books(self._cluster, self._shapes, params, tree, self._guard)
+        books = Books(self._cluster, self._shapes, params, tree, self._guard, desk=self._desk)
         try:
             books.begin(saved, now_s)
         except ValueError as error:
             LOG.warning("what batch queues remembered is not restored", why=str(error))
-            books = Books(self._cluster, self._shapes, params, tree, self._guard)
+            books = Books(self._cluster, self._shapes, params, tree, self._guard, desk=self._desk)
             books.begin({}, now_s)
         if old is not None:
             books.inherit(old)
@@ -249,8 +252,12 @@ class Batch:
         if len(hostnames) < len(nodes):
             books.places.forget(work.name)  # a node went since it was decided: the next look decides anew
             return
-        admit = self._pod_writer.admit if work.members else self._writer.admit
-        done = await admit(work, plan, hostnames, sorted(self._cluster.resources))
+        tolerated = sorted(self._cluster.resources)
+        if work.members:
+            done = await self._pod_writer.admit(work, plan, hostnames, tolerated)
+        else:
+            loan = books.loans.note(work.name, self._clock.now())
+            done = await self._writer.admit(work, plan, hostnames, tolerated, loan)
         now_s = self._clock.now()
         if done.pods:
             self._seated(books, work, done, now_s)
@@ -319,6 +326,9 @@ class Batch:
             admitted=tuple(sorted(books.admitted.items())),
             evicted=tuple(sorted(books.evicted.items())),
             lost_gpu_s=books.lost_gpu_s,
+            recalls=books.loans.count.gangs,
+            recall_s=books.loans.count.took_s,
+            return_gpu_s=books.loans.count.return_gpu_s,
         )
 
 

@@ -18,10 +18,12 @@ from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Around, Unfit, gang_of
 from autoscaler.app.batch_latecomers import Latecomers
+from autoscaler.app.batch_loans import Loans
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_rests import Rests
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.gangs import Gang, Refusal
@@ -51,12 +53,20 @@ class Books:
     """The books of one cluster."""
 
     def __init__(
-        self, cluster: BatchCluster, shapes: Mapping[str, Shape], params: BatchParams, tree: Tree, guard: Guard
+        self,
+        cluster: BatchCluster,
+        shapes: Mapping[str, Shape],
+        params: BatchParams,
+        tree: Tree,
+        guard: Guard,
+        *,
+        desk: LoanDesk | None = None,
     ) -> None:
         self.cluster, self.tree = cluster, tree
         self.room = Room(params)
         self.cycles = Cycles(self.room)
         self.places = Places(cluster, self.room)
+        self.loans = Loans(cluster, self.room, desk or LoanDesk(is_open=False))
         self.plans: dict[str, tuple[Put, ...]] = {}
         """Gangs that were admitted and whose objects do not say so yet."""
         self.unfit: dict[str, Unfit] = {}
@@ -77,7 +87,7 @@ class Books:
         self.acts = True
         """Whether what is decided is carried out: else nobody who runs is judged by when it started."""
         self._around = Around(tree, shapes, {})
-        self._looked: tuple[int, object] = (-1, None)
+        self._looked: tuple[int, object, int] = (-1, None, -1)
         self._refused: list[tuple[str, str]] = []
         self._stale = False
         """Whether pods must be read anew although none changed: somebody gave up what pods still hold."""
@@ -115,6 +125,7 @@ class Books:
     def inherit(self, old: "Books") -> None:
         """Go on from books that were written by other queues: what was counted, told, and left alone for a while."""
         self.admitted, self.evicted, self.lost_gpu_s = old.admitted, old.evicted, old.lost_gpu_s
+        self.loans.count, self.loans.recalled = old.loans.count, old.loans.recalled
         self.started.update({name: since for name, since in old.started.items() if name in self.room.runs.all})
         self.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in self.cluster.works})
         self.notes.update({name: note for name, note in old.notes.items() if name in self.rests.all})
@@ -131,7 +142,7 @@ class Books:
         again = tuple(self.unfit) if self._looked[1] != self.cluster.nodes_version else ()
         for name in dict.fromkeys((*names, *again)):
             self._sync(name, now_s)
-        if self._stale or self._looked != (self.cluster.pods.changes, self.cluster.nodes_version):
+        if self._stale or self._looked != self._now():
             self._see(now_s)
         for name in self.rests.over(now_s):
             if name not in self.room.runs.all and name not in self.room.backlog.waiting:
@@ -139,6 +150,8 @@ class Books:
         if self.acts:
             self._stop_late(now_s)
         self._follow_ends(now_s)
+        if self.acts:
+            self._evicted(self.loans.recall(now_s))
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
         for name in [name for name in self.notes if self._is_whole_again(name)]:
@@ -146,11 +159,16 @@ class Books:
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
+        more = self._cycles(now_s)
+        self.loans.tell()
+        return more
+
+    def _cycles(self, now_s: float) -> bool:
         for _ in range(MOST_CYCLES):
             done = self.cycles.cycle(now_s)
             for admitted in done.admitted:
                 at = self.cluster.works[admitted.gang].placed
-                self.plans[admitted.gang] = tuple(Put(s.node, s.shape, at[s.pod_set], s.pods) for s in admitted.spots)
+                self.plans[admitted.gang] = tuple(self._puts(admitted, at))
                 self.started[admitted.gang] = (now_s, admitted.reason.name)
                 self.notes.pop(admitted.gang, None)
                 self.admitted[admitted.reason.name] += 1
@@ -271,7 +289,7 @@ class Books:
         gang: Gang | Unfit | Bug = _elsewhere(work.ref.namespace)
         if self.cluster.may_change(work.ref.namespace):
             unheld = self.cluster.unheld()
-            gang = self._guard.attempt(work.name, lambda: gang_of(work, self._around, priority, unheld=unheld))
+            gang = self._guard.attempt(work.name, lambda: self._read(work, priority, unheld))
         if isinstance(gang, Bug):
             gang = Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
         if isinstance(gang, Unfit):
@@ -279,6 +297,10 @@ class Books:
             return None
         self.unfit.pop(work.name, None)
         return gang
+
+    def _read(self, work: Work, priority: int | None, unheld: str) -> Gang | Unfit:
+        displaces = self.cluster.displaces_slots(work.priority_class)
+        return gang_of(work, self._around, priority, unheld=unheld, displaces=displaces)
 
     def _told_refused(self, name: str, refused: Refusal | None) -> None:
         if refused is not None:
@@ -306,11 +328,11 @@ class Books:
         self._stale = True
 
     def _see(self, now_s: float) -> None:
-        self._looked, self._stale = (self.cluster.pods.changes, self.cluster.nodes_version), False
-        seen = self.cluster.seen(self.is_tracked)
+        self._looked, self._stale = self._now(), False
+        seen = self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting)
         self._note_nodes(seen)
         ran = list(self.room.runs.all)
-        self._evicted(self.room.see(seen.nodes, self.places.pods(seen, self.is_tracked), now_s))
+        self._evicted(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
         for name in ran:
             work = self.cluster.works.get(name)
             if name in self.room.backlog.waiting and work is not None and not work.suspended:
@@ -318,6 +340,7 @@ class Books:
         for name in self.places.adopting():
             self._adopt(name, now_s)
         self.places.settle()
+        self.loans.settle()
 
     def _adopt(self, name: str, now_s: float) -> None:
         """Take in a gang that runs, once a pod of it was seen, or where it was put is known."""
@@ -331,6 +354,16 @@ class Books:
             if name in self.room.runs.all:
                 self.started.setdefault(name, (started_s, ""))
                 self.places.adopted(name, started_s)
+
+    def _now(self) -> tuple[int, object, int]:
+        """What nodes and pods that were seen have to be seen anew for."""
+        return self.cluster.pods.changes, self.cluster.nodes_version, self.loans.version
+
+    def _puts(self, admitted: Admitted, sets: Sequence[int]) -> Iterator[Put]:
+        """Where a gang was put, `sets` the numbers of its pod sets; what is lent of a node stands at its first set."""
+        lent = self.loans.lent_to(admitted.gang)
+        for spot in admitted.spots:
+            yield Put(spot.node, spot.shape, sets[spot.pod_set], spot.pods, lent.pop((spot.node, spot.shape), 0))
 
     def _note_nodes(self, seen: Seen) -> None:
         by_shape: dict[str, list[BatchNode]] = {}

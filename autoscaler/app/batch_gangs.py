@@ -62,11 +62,14 @@ class Around:
         return sum(admits(node.labels, selector, terms) for node in nodes), len(nodes)
 
 
-def gang_of(work: Work, around: Around, priority: int | None, *, unheld: str = "") -> Gang | Unfit:
+def gang_of(
+    work: Work, around: Around, priority: int | None, *, unheld: str = "", displaces: bool = False
+) -> Gang | Unfit:
     """The gang that work in a queue asks for.
 
     `priority` is its PriorityClass's, None where there is none; `unheld` says what is wrong with the policy by which
-    pods are held to nodes where the object's affinity may not be changed.
+    pods are held to nodes where the object's affinity may not be changed; `displaces` whether warm slots make room for
+    its pods. Work that says how long it takes to write a checkpoint may borrow, unless it is promised a runtime.
     """
     says = work.says
     assert says is not None, "work of nobody's queue is no gang"
@@ -110,6 +113,7 @@ def gang_of(work: Work, around: Around, priority: int | None, *, unheld: str = "
         notice_s=NOTICE_S if says.notice_s is None else says.notice_s,
         importance=spec.importance(work.priority_class or None),
         recallable=work.can_be_stopped,
+        lendable=displaces and says.notice_s is not None and not (says.min_runtime_s or spec.min_runtime_s),
     )
 
 

@@ -76,7 +76,7 @@ class Look:
             where = dict.fromkeys(nodes[spot.node].name for spot in (holding.spots if holding is not None else ()))
             return told(
                 state, reason, detail, started_s=started_s, nodes=tuple(where), evictions=run.evictions,
-                lent_units=0 if holding is None else sum(holding.lent.values()),
+                lent_units=0 if holding is None else sum(holding.lent.values()), lenders=books.loans.lenders(name),
                 end_p50_s=run.end_s(books.room.runs.ratios(run.queue)[0], self._now_s),
             )  # fmt: skip
         unfit = books.unfit.get(name)

@@ -13,6 +13,7 @@ from autoscaler.api.modes import Mode
 from autoscaler.app.batch import Batch
 from autoscaler.app.batch_telling import BatchTelling
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.outside import Outside
 from autoscaler.app.publishing import Events
 from autoscaler.record.batch import BatchTold, GangTold
@@ -35,6 +36,7 @@ class BatchSide:
         may_write: Callable[[], bool],
         frozen: Callable[[], str | None],
         shown: Callable[[BatchTold], None],
+        desk: LoanDesk,
     ) -> None:
         given, api, clock = settings.batch, outside.api, outside.clock
         self.enabled = given.enabled
@@ -42,7 +44,14 @@ class BatchSide:
         acts = mode is Mode.ACTIVE
         levels = (given.rack_label, given.island_label)
         namespaces = frozenset(settings.watch_namespaces)
-        scope = BatchScope(settings.shapes, levels, settings.warm_pools.namespace, serves, namespaces)
+        scope = BatchScope(
+            settings.shapes,
+            levels,
+            settings.warm_pools.namespace,
+            serves,
+            namespaces,
+            settings.warm_pools.priority_class,
+        )
         cluster = BatchCluster(api, clock, scope, self.changed)
         writer = BatchWriter(api, clock, may_write)
         telling = BatchTelling(
@@ -59,7 +68,9 @@ class BatchSide:
             guard=guard,
             idle=lambda: None if acts else SHADOW.format(mode=mode.value),
             frozen=frozen,
+            desk=desk,
         )
+        desk.ring_batch = self.changed
 
     def changed(self) -> None:
         """Something that concerns batch work changed: it is looked at soon."""

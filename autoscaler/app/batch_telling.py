@@ -25,6 +25,7 @@ from autoscaler.app.batch_look import Look, left_out
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
 from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.record.batch import BatchCounts, BatchTold, GangState, GangTold, QueueTold
 from autoscaler.record.batch_heads import Heads
 from autoscaler.record.batch_words import means, sentence
@@ -95,6 +96,7 @@ class BatchTelling:
         if self._writes():
             self._note(books, told)
         books.news.clear()
+        books.loans.told.clear()
         return told
 
     async def write(self, books: Books, told: BatchTold) -> None:
@@ -140,7 +142,9 @@ class BatchTelling:
             work = self._cluster.works.get(each.gang)
             if isinstance(each, Evicted) and work is not None and each.gang not in books.notes:
                 lost = f"; {each.cost_gpu_s / 3600:.1f} GPU-hours of its work are lost"
-                for_whom = f" for {each.beneficiary}" if each.beneficiary else ""
+                lenders = books.loans.told.get(each.gang, ()) if each.reason is BatchReason.RECALLED else ()
+                whom = each.beneficiary or ", ".join(f"WarmPool {pool}" for pool in lenders)
+                for_whom = f" for {whom}" if whom else ""
                 self._events.note(
                     work.about, "Warning", "Preempted", f"stopped{for_whom}: {means(each.reason.name)}{lost}"
                 )

@@ -14,6 +14,7 @@ from autoscaler.adapters.kube.status import StatusWriter
 from autoscaler.adapters.kube.store import ConfigMapStore
 from autoscaler.api.crd import WARM_POOL
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.outside import Outside
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
@@ -42,6 +43,7 @@ class PoolSide:
         may_write: Callable[[], bool],
         frozen: Callable[[], str | None],
         shown: Callable[[tuple[PoolLine, ...]], None],
+        desk: LoanDesk,
     ) -> None:
         given, api, clock = settings.warm_pools, outside.api, outside.clock
         self.enabled = given.enabled
@@ -67,7 +69,9 @@ class PoolSide:
             guard=guard,
             frozen=frozen,
             shown=shown,
+            desk=desk,
         )
+        desk.ring_pools = self.changed
 
     def changed(self) -> None:
         """Something that concerns pools changed: they are looked at soon."""

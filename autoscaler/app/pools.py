@@ -19,14 +19,17 @@ from autoscaler.adapters.kube.pool_feeds import Reread
 from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
 from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
+from autoscaler.core.pool.params import LoanTerms, PoolParams
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.world import World
 from autoscaler.ports import Clock, PortError, StateStore
 from autoscaler.record.pool_status import PoolCounts, PoolLine, pool_line
 from autoscaler.runtime.clock import breathe
@@ -76,6 +79,7 @@ class Pools:
         guard: Guard,
         frozen: Callable[[], str | None],
         shown: Callable[[tuple[PoolLine, ...]], None],
+        desk: LoanDesk | None = None,
     ) -> None:
         self._cluster = cluster
         self._writer = writer
@@ -88,6 +92,7 @@ class Pools:
         self._guard = guard
         self._frozen = frozen
         self._shown = shown
+        self._desk = desk or LoanDesk(is_open=False)
         self._bell = asyncio.Event()
         self._spent_s = 0.0
         """What the deciding of one round took."""
@@ -133,14 +138,17 @@ class Pools:
             self._specs.forget(name)
             self._telling.forget(name)
             self._leads.forget(name)
+            self._desk.looked(name, None)
         for name, pool in sorted(found.items()):
             compiled = self._specs.of(name, pool, self._clock.now())
             if isinstance(compiled, Faulty):
                 self._leads.forget(name)
+                self._desk.looked_in_vain(name)
                 self._guard.run(f"WarmPool {name}", partial(self._telling.fault, name, pool, compiled))
             else:
                 await self._look(name, compiled)
             await breathe(self._clock)
+        self._desk.looked_at_all()
         self._shown(tuple(pool_line(pool) for pool in self._telling.pools))
 
     async def _look(self, name: str, compiled: Compiled) -> None:
@@ -165,7 +173,7 @@ class Pools:
 
     def _decide(self, compiled: Compiled, kept: _Kept, outcome: list[Reconciled]) -> None:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()
-        params = compiled.params
+        params, knew = compiled.params, self._desk.lent_version
         if self._frozen() is not None:
             params = replace(params, observe=True)
         world = self._cluster.world(
@@ -175,14 +183,31 @@ class Pools:
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )
+        world = replace(world, lent=self._desk.lent_of(params.name))
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
+        if self._desk.is_open:
+            self._desk.looked(params.name, self._offer(params, world, result, knew))
         if kept.looked_s is not None:
             idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
         kept.state, kept.looked_s = result.state, now_s
         outcome.append(result)
         self._spent_s += self._clock.monotonic() - begun_s
+
+    def _offer(self, params: PoolParams, world: World, result: Reconciled, knew: int) -> Offer | None:
+        """What a pool offers to batch work; the one before stands where nodes were not read, but for what it lends."""
+        before = self._desk.offers.get(params.name)
+        if world.nodes is None:
+            return None if before is None else replace(before, lending=result.lending, knew=knew)
+        starts = [self._leads.next_start(each.workload) for each in world.demand or ()]
+        terms = Terms(
+            params.slot.resource,
+            params.slot.count,
+            LoanTerms().reclaim_s if params.loan is None else params.loan.reclaim_s,
+            max((start.within_s for start in starts if start is not None), default=0.0),
+        )
+        return Offer(terms, frozenset(node.name for node in world.nodes), result.lending, knew)
 
     async def _carry_out(self, intents: Sequence[Intent], compiled: Compiled) -> list[Done]:
         """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""

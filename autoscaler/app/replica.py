@@ -28,6 +28,7 @@ from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts
 from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.api.claims import Claim
+from autoscaler.api.modes import Mode
 from autoscaler.app import parts
 from autoscaler.app.batch_side import BatchSide
 from autoscaler.app.facts import Facts
@@ -36,6 +37,7 @@ from autoscaler.app.guard import Guard
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.known import Known
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.outside import Outside
 from autoscaler.app.pool_demand import Demands, model_of
 from autoscaler.app.pool_leads import NextStart, PoolLeads
@@ -132,12 +134,14 @@ class Live:
             clock=clock, guard=self._guard, shadowing=self._shadowing,
         )  # fmt: skip
         self.keda = KedaSide(settings, api, self._known, clock, self._guard, cluster=self._cluster, hold=self._on_held)
-        self._pools = self._pool_side(outside)
-        self._batch = self._batch_side(outside)
+        lends = settings.warm_pools.enabled and settings.batch.enabled and settings.default_mode is Mode.ACTIVE
+        desk = LoanDesk(is_open=lends)
+        self._pools = self._pool_side(outside, desk)
+        self._batch = self._batch_side(outside, desk)
         self._kept = Kept(self._runtime, clock)
         self._fetched = Fetched(outside.peer, clock, lambda: self._known.leader_address)
 
-    def _pool_side(self, outside: Outside) -> PoolSide:
+    def _pool_side(self, outside: Outside, desk: LoanDesk) -> PoolSide:
         demands = Demands(
             claims=lambda: self._workloads.driven, mode=self._workloads.mode, frame=self._board.frame,
             cluster=self._cluster, room=Room(self._cluster, self._settings.gpu_resource_names),
@@ -145,13 +149,14 @@ class Live:
         return PoolSide(
             self._settings, outside, demands=demands, leads=self._leads, events=self._events, guard=self._guard,
             may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen, shown=self.hub.publish_pools,
+            desk=desk,
         )  # fmt: skip
 
-    def _batch_side(self, outside: Outside) -> BatchSide:
+    def _batch_side(self, outside: Outside, desk: LoanDesk) -> BatchSide:
         return BatchSide(
             self._settings, outside, serves=self._serves, events=self._events, guard=self._guard,
             may_write=self._elector.may_write, frozen=lambda: self._cluster.frozen,
-            shown=lambda told: self.hub.publish_batch(batch_lines(told)),
+            shown=lambda told: self.hub.publish_batch(batch_lines(told)), desk=desk,
         )  # fmt: skip
 
     def _model(self, workload: str) -> str:

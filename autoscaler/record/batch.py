@@ -70,6 +70,8 @@ class GangTold:
     """When it is expected to end."""
     lent_units: int = 0
     """Of its units, those that serving may recall."""
+    lenders: tuple[str, ...] = ()
+    """The WarmPools that lent them."""
     nodes: tuple[str, ...] = ()
     """Where it runs, or will."""
     evictions: int = 0
@@ -151,6 +153,12 @@ class BatchCounts:
     lost_gpu_s: float = 0.0
     """Work lost to evictions, in GPU-seconds of the reference GPU."""
     write_failures: int = 0
+    recalls: int = 0
+    """Gangs that were called back and are gone."""
+    recall_s: float = 0.0
+    """How long they took to be gone, all together."""
+    return_gpu_s: float = 0.0
+    """Units that were called back, times how much later serving had them than idle ones, in GPU-seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,15 @@ _FRAGMENTED: Final = _gauge("fragmented_ratio", "Share of the free units that ar
 _ADMITTED: Final = _counter("admitted_gangs", "Gangs that were admitted, by what let them start.", ("reason",))
 _EVICTED: Final = _counter("evicted_gangs", "Gangs that were asked to leave, by what for.", ("reason",))
 _LOST: Final = _counter("lost_gpu_seconds", "Work that was lost to evictions.")
+_RECALLS: Final = _counter("recalls", "Gangs on loan that serving called back and that are gone.")
+_RECALL_S: Final = _counter("recall_seconds", "How long those gangs took to be gone, all together.")
+_RETURN: Final = _counter("return_gpu_seconds", "What loans cost serving: units called back, times reclaim and start.")
 _FAILURES: Final = _counter("write_failures", "Writes for batch work that the API server refused.")
 
 BATCH: Final = (
     _ACTING, _UNREAD, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _HEAD_AGE, _HEAD_LATE, _USED, _GUARANTEED, _WANTED,
-    _REASONS, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _FAILURES,
+    _REASONS, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _RECALLS, _RECALL_S, _RETURN,
+    _FAILURES,
 )  # fmt: skip
 """Every metric of batch work."""
 
@@ -70,6 +74,9 @@ def batch_families(told: BatchTold | None) -> Iterator[Family]:
     yield Family(_EVICTED, {(reason,): float(gangs) for reason, gangs in counts.evicted})
     plain = {
         _LOST: counts.lost_gpu_s,
+        _RECALLS: float(counts.recalls),
+        _RECALL_S: counts.recall_s,
+        _RETURN: counts.return_gpu_s,
         _FAILURES: float(counts.write_failures),
     }
     for metric, value in plain.items():

@@ -82,7 +82,8 @@ def sentence(gang: GangTold, now_s: float) -> str:
         case _:
             since = "" if gang.started_s is None else f" since {duration(max(0.0, now_s - gang.started_s))}"
             verb = "runs" if gang.state is GangState.RUNNING else "starts"
-            lent = f", {number(gang.lent_units)} of its units lent by serving" if gang.lent_units else ""
+            whose = f"WarmPool {', '.join(gang.lenders)}" if gang.lenders else "serving"
+            lent = f", {number(gang.lent_units)} of its units lent by {whose}" if gang.lent_units else ""
             return f"{verb}{since}: {gang.detail or means(gang.reason)}{lent}"
 
 

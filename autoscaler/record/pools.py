@@ -36,6 +36,10 @@ FIGURES: Final = MappingProxyType(
         "ordered_slots": "slots ordered",
         "starting_slots": "slots under way",
         "deleted_slots": "slots deleted",
+        "idle_slots": "slots idle, or about to be",
+        "need_slots": "idle slots that demand may soon need",
+        "reclaim_s": "a borrower is gone within",
+        "lent_slots": "slots lent already",
     }
 )
 """Name in the evidence -> what a person calls it."""
@@ -82,6 +86,17 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.PRIORITY: ("none of {before} ordered: the slots' PriorityClass cannot be used",),
         PoolReason.CONTENT_FAILING: ("none of {before} ordered: images or weights keep failing",),
         PoolReason.ZONE_OUT: ("{after} of {before} ordered: no tier has capacity in a zone with a minimum",),
+        PoolReason.LOANS_UNKNOWN: ("none of {before} ordered: it is not known yet what gangs have on loan",),
+        PoolReason.LENDS: (
+            "{after} of {before} idle may be lent", ", demand may need {need_slots}", ", {lent_slots} are on loan"
+        ),
+        PoolReason.LENDS_NOT: ("no idle slot is lent: what demand may soon need is not known", ", {known_s} so far"),
+        PoolReason.RECALLS: (
+            "{before} on loan, {after} stay",
+            ": demand may need {need_slots} within the {reclaim_s} in which a borrower is gone",
+            ", {idle_slots} are idle or about to be",
+        ),
+        PoolReason.RECALLS_ALL: ("{before} on loan are called back: the pool lends no more",),
         PoolReason.REFILL: ("{ordered_slots} of {before} ordered",),
         PoolReason.PROBE: ("one ordered to ask whether capacity is back",),
         PoolReason.ROTATED: (_GONE + "their own end is near, they are made again on their nodes",),

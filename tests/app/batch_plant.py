@@ -18,6 +18,7 @@ from autoscaler.api.batch_tree import QueueSeen, compile_shapes, tree_of
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_books import Books
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.runtime.clock import ScaledClock
 
@@ -28,11 +29,14 @@ START_S = 1_700_000_000.0
 class BatchPlant:
     """Nodes, pods and Jobs of the namespace `ns`; what the books order is done when a test says so."""
 
-    def __init__(self, nodes: Mapping[str, int], **quota: int) -> None:
+    def __init__(
+        self, nodes: Mapping[str, int], *, desk: LoanDesk | None = None, slot_class: str = "", **quota: int
+    ) -> None:
+        self.desk = desk
         self.now_s = START_S
         self.hears = True
         """Whether the watch of pods tells something all the time."""
-        scope = BatchScope(SHAPES, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"))
+        scope = BatchScope(SHAPES, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class)
         self._clock = ScaledClock(origin_s=START_S)
         self.cluster = BatchCluster(cast(KubeApi, None), self._clock, scope, lambda: None)
         self._objects: dict[str, Any] = {}
@@ -48,7 +52,7 @@ class BatchPlant:
         """Books written from the cluster alone."""
         self.cluster.touched()
         params = BatchParams(compile_shapes(SHAPES), self.tree.queues)
-        self.books = Books(self.cluster, SHAPES, params, self.tree, Guard(self._clock))
+        self.books = Books(self.cluster, SHAPES, params, self.tree, Guard(self._clock), desk=self.desk)
         self.books.begin(saved or {}, self.now_s)
         return self.books
 
@@ -77,7 +81,8 @@ class BatchPlant:
             names.append(work.ref.name)
             placement = msgspec.json.encode(plan).decode()
             found = self._objects[f"job/{work.ref.name}"]
-            meta = {**found["metadata"], "annotations": {"headroom.dev/placement": placement}}
+            kept = found["metadata"].get("annotations", {})
+            meta = {**found["metadata"], "annotations": {**kept, "headroom.dev/placement": placement}}
             meta["generation"] += 1
             started = datetime.fromtimestamp(self.now_s, UTC).isoformat()
             begun = {
@@ -105,7 +110,7 @@ class BatchPlant:
         node = {"metadata": meta, "spec": spec, "status": status}
         self.cluster._nodes._cache.put(msgspec.convert(node, Node, strict=False))
 
-    def job(self, name: str, pods: int = 1, gpus: int = 8, **meta: Any) -> None:
+    def job(self, name: str, pods: int = 1, gpus: int = 8, *, priority_class: str = "batch", **meta: Any) -> None:
         """A suspended Job comes."""
         self._put_job({
             "metadata": {
@@ -114,7 +119,7 @@ class BatchPlant:
             },
             "spec": {
                 "suspend": True, "parallelism": pods, "completions": pods,
-                "template": {"spec": {"priorityClassName": "batch", "containers": [_box(gpus)]}},
+                "template": {"spec": {"priorityClassName": priority_class, "containers": [_box(gpus)]}},
             },
         })  # fmt: skip
 
@@ -134,21 +139,24 @@ class BatchPlant:
         found = self._objects[f"job/{name}"]
         self._put_job({**found, "status": {**found.get("status", {}), "succeeded": pods}})
 
-    def pod(self, name: str, node: str = "", gpus: int = 8, job: str = "", phase: str = "Pending") -> None:
+    def pod(
+        self, name: str, node: str = "", gpus: int = 8, job: str = "", phase: str = "Pending", *,
+        namespace: str = "ns", labels: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         """A pod comes, is bound, or ends."""
         owners = [{"kind": "Job", "name": job, "uid": job, "controller": True}] if job else []
         meta = {
-            "name": name, "namespace": "ns", "uid": name, "ownerReferences": owners,
+            "name": name, "namespace": namespace, "uid": name, "ownerReferences": owners, "labels": dict(labels or {}),
             "creationTimestamp": "2023-11-14T22:13:20Z",
         }  # fmt: skip
         spec = {"nodeName": node, "containers": [_box(gpus)]}
         found = {"metadata": meta, "spec": spec, "status": {"phase": phase}}
         self.cluster._pods._cache.put(msgspec.convert(found, WorkPod, strict=False))
 
-    def gone(self, *names: str) -> None:
+    def gone(self, *names: str, namespace: str = "ns") -> None:
         """Pods are gone."""
         for name in names:
-            self.cluster._pods._cache.drop(f"ns/{name}")
+            self.cluster._pods._cache.drop(f"{namespace}/{name}")
 
     def delete(self, name: str) -> None:
         """A Job is gone."""

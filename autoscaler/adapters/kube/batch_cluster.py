@@ -63,6 +63,8 @@ class BatchScope:
     """Whether the pod of this key is a replica of a workload that is scaled here."""
     namespaces: frozenset[str] = frozenset()
     """Where work may be changed; empty: everywhere."""
+    slot_class: str = ""
+    """The PriorityClass of warm slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,14 @@ class BatchCluster:
             return next((one.value for one in self._classes.items.values() if one.global_default), 0)
         found = self._classes.items.get(name)
         return None if found is None else found.value
+
+    def displaces_slots(self, name: str) -> bool:
+        """Whether the scheduler makes room for pods of a PriorityClass by taking warm slots away."""
+        known = self._classes.items
+        mine = next((each for key, each in known.items() if key == name or (not name and each.global_default)), None)
+        slots = known.get(self._scope.slot_class)
+        never = mine is not None and mine.preemption_policy == "Never"
+        return slots is not None and not never and slots.value < (0 if mine is None else mine.value)
 
     @property
     def nodes_version(self) -> object:

@@ -25,6 +25,9 @@ PLACEMENT: Final = PREFIX + "placement"
 HOSTS: Final = PREFIX + "hosts"
 """Annotation of a pod: the nodes that it is held to, by their hostnames; a policy of the API server sees to it."""
 
+LOAN: Final = PREFIX + "loan"
+"""Annotation: of whom the gang has GPUs on loan, for people, as JSON; the placement says how many where."""
+
 AFFINITY: Final = PREFIX + "affinity"
 """Annotation: the affinity of each pod template as its author wrote it, as JSON; ours is added to it anew each time."""
 
@@ -41,13 +44,15 @@ JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 ENDS: Final = frozenset({"Complete", "Failed"})
 
 
-class Put(msgspec.Struct, frozen=True, gc=False):
+class Put(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Pods of one set on one node."""
 
     node: str
     shape: str
     pod_set: int
     pods: int
+    lent: int = 0
+    """Units of the node that serving lent the gang, and calls back when it needs them."""
 
 
 class _Expression(msgspec.Struct):

@@ -16,7 +16,7 @@ from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod, Toleration, WorkPodSpec
-from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, PLACEMENT, Put, Work, WorkSet
+from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, LOAN, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.adapters.kube.writing import JSON_PATCH, Requests, decoded
@@ -52,16 +52,22 @@ class BatchWriter:
         self._may_write = may_write
 
     async def admit(
-        self, work: Work, puts: Sequence[Put], hostnames: Mapping[str, str], tolerated: Sequence[str]
+        self,
+        work: Work,
+        puts: Sequence[Put],
+        hostnames: Mapping[str, str],
+        tolerated: Sequence[str],
+        loan: Mapping[str, Any] | None = None,
     ) -> Written:
         """Let a gang start where it was put, each set on its own nodes.
 
-        `hostnames` are by node; `tolerated` are keys of taints that its pods shall put up with.
+        `hostnames` are by node; `tolerated` are keys of taints that its pods shall put up with; `loan` is what its
+        annotation says of a loan.
         """
         changes = [
             *self._tests(work, suspended=True),
             {"op": "replace", "path": work.suspend_at, "value": False},
-            *_annotate(work, puts),
+            *_annotate(work, puts, loan),
         ]
         own = work.affinities
         for at in work.placed:
@@ -129,9 +135,12 @@ def _hold(each: WorkSet, own: Mapping[str, Any] | None, hosts: Sequence[str]) ->
     return {"op": "add", "path": f"{each.notes.at}/annotations", "value": notes}
 
 
-def _annotate(work: Work, puts: Sequence[Put]) -> list[dict[str, Any]]:
+def _annotate(work: Work, puts: Sequence[Put], loan: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     kept = dict(work.annotations) | {PLACEMENT: _text.encode(list(puts)).decode()}
     kept.pop(AFFINITY, None)
+    kept.pop(LOAN, None)
+    if loan is not None:
+        kept[LOAN] = _text.encode(loan).decode()
     if any(each is not None for each in work.affinities):
         kept[AFFINITY] = _text.encode(work.affinities).decode()
     return [{"op": "add", "path": "/metadata/annotations", "value": kept}]

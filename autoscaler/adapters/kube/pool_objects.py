@@ -166,6 +166,7 @@ class PriorityClass(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     metadata: Meta = Meta()
     value: int = 0
     global_default: bool = False
+    preemption_policy: str = ""
 
 
 class About(msgspec.Struct, frozen=True, gc=False):

@@ -29,8 +29,14 @@ class Brand:
     """All that decides whether a gang may start; gangs of one brand in one queue are equal but for their rank."""
 
     form: Form
-    lendable: bool
+    loan: tuple[float | None, ...] | None
+    """What a loan is weighed by: notice, what the gang says of its duration, restart; None where it borrows nothing."""
     expected_s: float
+
+    @property
+    def lendable(self) -> bool:
+        """Whether it may run on GPUs that serving lends."""
+        return self.loan is not None
 
 
 @dataclass(slots=True)
@@ -86,9 +92,9 @@ class Backlog:
         self._aside: dict[int, None] = {}
         """Queues with buckets that stepped aside."""
 
-    def brand(self, form: Form, *, lendable: bool, expected_s: float) -> int:
+    def brand(self, form: Form, *, loan: tuple[float | None, ...] | None, expected_s: float) -> int:
         """The number of a brand."""
-        brand = Brand(form, lendable, expected_s)
+        brand = Brand(form, loan, expected_s)
         known = self._brand_of.get(brand)
         if known is None:
             if self._unused:

@@ -160,6 +160,14 @@ class Ledger:
             for node in self._unbook(gang):
                 self._settle(node)
 
+    def own(self, gang: str) -> None:
+        """Let a gang keep what it has on loan: nobody calls it back."""
+        holding = self.holdings[gang]
+        for node, units in holding.lent.items():
+            self.owned[node, Owner.LOAN] -= units
+            self.owned[node, Owner.BATCH] += units
+        self.holdings[gang] = Holding(holding.spots)
+
     def reserve(self, reservation: Reservation) -> None:
         """Keep units for a gang; what is free is held at once. An older one of the gang ends."""
         self.unreserve(reservation.gang)

@@ -85,7 +85,8 @@ class Room:
     def brand(self, gang: Gang) -> int:
         """The number of the brand of a gang."""
         expected_s = self.params.expected_s if gang.expected_s is None else gang.expected_s
-        return self.backlog.brand(gang.form, lendable=gang.lendable and gang.recallable, expected_s=expected_s)
+        loan = (gang.notice_s, gang.expected_s, gang.restart_s) if gang.lendable and gang.recallable else None
+        return self.backlog.brand(gang.form, loan=loan, expected_s=expected_s)
 
     def cancel(self, name: str, now_s: float) -> None:
         """A gang wants nothing any more: it was deleted, or ended. What it held, or was kept for it, passes on."""
@@ -168,6 +169,12 @@ class Room:
         self.changes += 1
         self.ledger.estate.version += 1
         self._capacity()
+
+    def own(self, name: str) -> None:
+        """What a gang has on loan is its own from now on: who lent it is gone, and calls nothing back."""
+        self.runs.all[name].on_loan = False
+        self.ledger.own(name)
+        self.changes += 1
 
     def recall(
         self, shape: str, units: int, now_s: float, nodes: Sequence[str] | None = None

@@ -79,6 +79,16 @@ class PoolTier:
 
 
 @dataclass(frozen=True, slots=True)
+class LoanTerms:
+    """What batch work may borrow of the pool's idle slots."""
+
+    keep_slots: int = 1
+    """Warm slots that are never lent."""
+    reclaim_s: float = 60.0
+    """Within this long a borrower is gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class PoolParams:
     """What a pool is allowed and aims for. Raises ValueError naming field, value and remedy when fields contradict."""
 
@@ -116,6 +126,8 @@ class PoolParams:
     """Whether the NodePools are ours to edit."""
     observe: bool = False
     """Decide and explain, and do nothing."""
+    loan: LoanTerms | None = None
+    """None where nothing is lent; what was lent before is called back."""
 
     def __post_init__(self) -> None:
         self._numbers()

@@ -31,6 +31,12 @@ class PoolReason(Enum):
     PRIORITY = "the slots' PriorityClass cannot be used"
     CONTENT_FAILING = "image or weights keep failing"
     ZONE_OUT = "no tier has capacity in the zone"
+    LOANS_UNKNOWN = "what gangs have on loan is not known yet"
+    # what is lent to batch work
+    LENDS = "idle slots beyond what demand may soon need"
+    LENDS_NOT = "nothing is lent while it is not known what demand may soon need"
+    RECALLS = "serving may soon need what it has lent"
+    RECALLS_ALL = "the pool lends no more"
     # why a slot is made
     REFILL = "refill"
     PROBE = "one slot asks whether capacity is back"

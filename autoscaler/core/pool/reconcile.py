@@ -29,6 +29,7 @@ from autoscaler.core.pool.intents import (
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
+from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent
 from autoscaler.core.pool.losses import Lost, lost, taught
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
@@ -52,6 +53,8 @@ class Reconciled:
     conditions: tuple[Condition, ...]
     ahead: Ahead | None
     """What the next replica finds; None where slots or nodes were not read."""
+    lending: Lending
+    """What batch work may borrow, and what is called back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,12 +72,13 @@ class _Stock:
     standing: int
     """Slots that hold GPUs or will, whether they count or not, orders included."""
     starting: int
+    lent: Lent
 
 
 def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) -> Reconciled:
     """Decide what one pool needs now."""
     if world.slots is None or world.nodes is None:
-        return _unread(params, state, now_s)
+        return _unread(params, world, state, now_s)
     view, want = look(params, world, now_s), wanted(world)
     state = learnt(state, view, want, refill_within_s(state, lead(view, state)))
     found = lost(view, state)
@@ -83,7 +87,8 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     refill_s = refill_within_s(state, lead(view, state))
     state = leveled(state, params.hit_ratio, refill_s + LOOK_S)
     sizing = size(params, state, now_s, want=want, supply=stock.supply, refill_s=refill_s)
-    stopped = tuple(blocks(world, state, now_s))
+    unknown = (PoolReason.LOANS_UNKNOWN,) if world.lent is None else ()
+    stopped = (*blocks(world, state, now_s), *unknown)
     gone = dict(_gone(view, stock, sizing, calm=not stopped))
     placed, steps = _ordered(view, state, stock, sizing, gone=list(gone), stopped=stopped)
     hand = [] if params.observe else list(handed_over(view, _without(stock.good, list(gone)), found.going))
@@ -91,7 +96,12 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     deletes = [DeleteSlot(view.slots.seen[at].name, view.slots.seen[at].uid, reason) for at, reason in gone.items()]
     marks = [intent for intent in hand if not isinstance(intent, DeleteSlot)]
     claims = [*found.claims, *_retired_claims(view, gone)]
-    trace = (*sizing.steps, *_gone_steps(stock, gone), *steps)
+    stays = _without(stock.good & ~stock.rotation.retiring, list(gone))
+    loans = lending(
+        view, state, want, good=stays, has=stock.lent,
+        missing=max(0, sizing.target - int((stays & view.slots.bound).sum()) - stock.lent.slots),
+    )  # fmt: skip
+    trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps)
     decision = PoolDecision(
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
@@ -100,9 +110,9 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets)
     if params.observe:
-        return Reconciled(state, (), decision, told, ahead)
+        return Reconciled(state, (), decision, told, ahead, loans)
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *_node_pools(view))
-    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told, ahead)
+    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told, ahead, loans)
 
 
 def lead(view: View, state: PoolState) -> Spread:
@@ -118,11 +128,11 @@ def _next_kind(view: View, state: PoolState) -> StartKind:
     return StartKind(tier.sku, "", tier.capacity_type.value, view.content, new_node=True)
 
 
-def _unread(params: PoolParams, state: PoolState, now_s: float) -> Reconciled:
-    kept = state.targets[-1][1] if state.targets else 0
-    step = PoolStep("observe", kept, kept, PoolReason.UNREAD)
-    decision = PoolDecision(params.name, now_s, 0, 0, kept, kept, PoolReason.UNREAD, (step,), ())
-    return Reconciled(state, (), decision, unread(), None)
+def _unread(params: PoolParams, world: World, state: PoolState, now_s: float) -> Reconciled:
+    kept, loans = state.targets[-1][1] if state.targets else 0, blind(world, params)
+    trace = (PoolStep("observe", kept, kept, PoolReason.UNREAD), *loans.steps)
+    decision = PoolDecision(params.name, now_s, 0, 0, kept, kept, PoolReason.UNREAD, trace, ())
+    return Reconciled(state, (), decision, unread(), None, loans)
 
 
 def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
@@ -130,15 +140,17 @@ def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
     good = _without(slots.counts & ~found.going, list(found.reasons))
     leased = slots.stage == Stage.LEASED
     good &= ~leased
+    loans = lent(view, good)
+    good[list(loans.giving)] = False
     rotation = rotated(view, state, good, found.going)
     counted = good & ~rotation.retiring
     early = [at for at, _ in rotation.anew if slots.stage[at] < Stage.WEIGHTS_WARM]
-    supply = int(_without(counted, early).sum()) + len(state.ordered)
-    standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered)
+    supply = int(_without(counted, early).sum()) + len(state.ordered) + loans.slots
+    standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered) + loans.slots - len(loans.giving)
     starting = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + len(state.ordered)
     warm = counted & (slots.stage == Stage.WEIGHTS_WARM)
     together = int(np.bincount(slots.node[warm & (slots.node != NOWHERE)]).max(initial=0))
-    return _Stock(found, rotation, good, supply, int(warm.sum()), together, standing, starting)
+    return _Stock(found, rotation, good, supply, int(warm.sum()), together, standing, starting, loans)
 
 
 def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[tuple[int, PoolReason]]:
@@ -152,7 +164,8 @@ def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[
         yield retiring[0], PoolReason.RETIRED
     counted = stock.good & ~stock.rotation.retiring
     hard = stock.standing - int(stock.lost.going.sum()) - len(stock.lost.reasons) - sizing.most
-    surplus = chosen(view, counted, Excess(stock.supply - sizing.keep, hard))
+    # What is lent is let go of before a slot is: the gang stays where it is, and nothing has to come back for it.
+    surplus = chosen(view, counted, Excess(stock.supply - sizing.keep - stock.lent.slots, hard))
     yield from ((at, PoolReason.SURPLUS) for at in surplus)
     if calm and not surplus:
         yield from stock.rotation.anew
@@ -170,7 +183,7 @@ def _ordered(
     """The orders of this look, and why there are not more."""
     params = view.params
     counted = _without(stock.good & ~stock.rotation.retiring, gone)
-    missing = max(0, sizing.target - int(counted.sum()) - len(state.ordered))
+    missing = max(0, sizing.target - int(counted.sum()) - len(state.ordered) - stock.lent.slots)
     zones = by_zone(view, counted, state) if params.zone_minima else {}
     short = tuple(
         (zone, count - zones.get(zone, 0)) for zone, count in params.zone_minima if count > zones.get(zone, 0)

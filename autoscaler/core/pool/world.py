@@ -144,6 +144,18 @@ class ModelDemand:
     """Its pods ask for GPUs by ResourceClaim (DRA), which no slot can stand for."""
 
 
+@dataclass(frozen=True, slots=True)
+class LentSeen:
+    """Units of one node of the pool that gangs have on loan."""
+
+    node: str
+    units: int
+    coming: int = 0
+    """Of these, units whose pod is not bound yet: a slot may stand there still, and gives way."""
+    leaving: int = 0
+    """Of these, units that were called back and are not free yet."""
+
+
 class Sign(Enum):
     """How missing capacity shows itself."""
 
@@ -183,3 +195,5 @@ class World:
     """The value of the slots' PriorityClass; None when there is none."""
     serving_priority: int = 0
     """The lowest priority of the workloads that slots give way to."""
+    lent: tuple[LentSeen, ...] | None = ()
+    """None while it is not known what gangs have on loan; then nothing is ordered in its place, and nothing lent."""

@@ -1,0 +1,320 @@
+"""Loans of idle slots in the books of batch admission: who owns what is idle, who may borrow, who has to go.
+
+Enters: a room, the desk where warm pools say what they offer and call back. Leaves: nodes and pods for the ledger with
+what serving keeps idle there, bounds, recalls, and word to the desk of what is lent. What a gang leaves on a node of a
+pool is the pool's until that has looked again, and then as far as it lacks slots: nobody else is let in between.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.app.batch_bound import BoundPods
+from autoscaler.app.loan_desk import LoanDesk, Offer
+from autoscaler.core.batch.ledger import Owner, PodSeen
+from autoscaler.core.batch.loans import Bill, LoanBound
+from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.room import Room
+from autoscaler.core.pool.world import LentSeen
+
+Place = tuple[str, str]
+"""A node and a shape of it."""
+
+SHORTEST_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """A gang that was called back, for which pools, and what that costs."""
+
+    gang: str
+    pools: tuple[str, ...]
+    ordered_s: float
+    bill: Bill
+
+
+@dataclass(frozen=True, slots=True)
+class RecallCount:
+    """Recalls that are over, since the process began."""
+
+    gangs: int = 0
+    took_s: float = 0.0
+    return_gpu_s: float = 0.0
+
+
+class Loans:
+    """The loans of one room."""
+
+    def __init__(self, cluster: BatchCluster, room: Room, desk: LoanDesk) -> None:
+        self._cluster, self._room, self._desk = cluster, room, desk
+        self._bound = BoundPods(cluster)
+        self._idle: dict[Place, int] = {}
+        """Units on offer."""
+        self._before: dict[str, dict[Place, int]] = {}
+        """What gangs had on loan at the last look."""
+        self._back: dict[Place, tuple[int, int]] = {}
+        """Units that gangs have left, with the version of what is lent in which they were gone."""
+        self.recalled: dict[str, Recall] = {}
+        """Gangs that were called back and hold GPUs still."""
+        self.told: dict[str, tuple[str, ...]] = {}
+        """Gangs that were called back since it was last told, with the pools it was for."""
+        self.count = RecallCount()
+
+    @property
+    def version(self) -> int:
+        """Another one where nodes have to be seen anew."""
+        return self._desk.version
+
+    def lent_to(self, name: str) -> dict[Place, int]:
+        """What a gang has on loan: by the books, and before it is in them by what its object says."""
+        holding, nodes = self._room.ledger.holdings.get(name), self._room.ledger.estate.nodes
+        if holding is not None:
+            return {(nodes[at].name, nodes[at].shape): units for at, units in holding.lent.items()}
+        work = self._cluster.works.get(name)
+        if work is None or work.suspended:
+            return {}
+        marked = Counter[Place]()
+        for put in work.put:
+            if put.lent > 0 and not (self._desk.all_looked and self._lender((put.node, put.shape)) is None):
+                marked[put.node, put.shape] += put.lent
+        return dict(marked)
+
+    def see(self, seen: Seen, gangs: Callable[[], tuple[str, ...]]) -> Seen:
+        """Nodes and pods with what serving keeps idle; slots that may be lent are nobody's who stands by."""
+        if not self._desk.is_open:
+            return seen
+        self.tell()
+        lent, coming, booked = Counter[Place](), Counter[Place](), Counter[Place]()
+        for name in {*self._room.ledger.holdings, *gangs()}:
+            mine, waits = self.lent_to(name), self._waits(name)
+            lent.update(mine)
+            booked.update(self._booked(name))
+            coming.update({at: min(units, waits.get(at, 0)) for at, units in mine.items()})
+        slots, others = Counter[Place](), Counter[Place]()
+        for pod in seen.others:
+            (slots if pod.owner is Owner.STANDBY else others)[pod.node, pod.shape] += pod.units
+        offered, lacking = self._offered(), self._lacking()
+        nodes, kept, self._idle = [], dict[Place, int](), {}
+        for node in seen.nodes:
+            at = node.name, node.shape
+            stand = slots[at] - min(slots[at], coming[at])  # a slot gives way to who was let in on its GPU
+            idle = min(offered.get(at, 0), stand)
+            kept[at] = stand - idle
+            rest = node.units - others[at] - stand - booked[at]
+            back = max(0, min(rest, self._returned(at, lacking)))
+            self._idle[at] = idle
+            nodes.append(replace(node, warm_units=idle + back + lent[at]))
+        pods = [pod for pod in seen.others if pod.owner is not Owner.STANDBY]
+        pods += [PodSeen(*at, units, Owner.STANDBY) for at, units in kept.items() if units]
+        return replace(seen, nodes=tuple(nodes), others=tuple(pods))
+
+    def mark(self, pods: tuple[PodSeen, ...]) -> tuple[PodSeen, ...]:
+        """The pods, those of gangs split into what is on loan and what is not."""
+        left: dict[str, dict[Place, int]] = {}
+        out: list[PodSeen] = []
+        for pod in pods:
+            if pod.gang is None:
+                out.append(pod)
+            else:
+                out += _split(pod, left.setdefault(pod.gang, self.lent_to(pod.gang)))
+        return tuple(out)
+
+    def settle(self) -> None:
+        """After a look: loans that nobody made are the gangs' own, bounds are set, what is lent is told."""
+        if not self._desk.is_open:
+            return
+        if self._desk.all_looked:
+            for name in [name for name in self._held() if not self.lenders(name)]:
+                self._room.own(name)
+        self.tell()
+        self._bound_anew()
+
+    def recall(self, now_s: float) -> tuple[Evicted, ...]:
+        """Gangs that have to go because pools call back what they lent, whole and the cheapest first."""
+        if not self._desk.is_open:
+            return ()
+        self.tell()
+        self.follow(now_s)
+        evicted: list[Evicted] = []
+        for offer in self._desk.offers.values():
+            lending = offer.lending
+            # What was leaving at that look leaves still, or has left since: of neither is more called back.
+            units = (lending.recall + lending.leaving) * offer.terms.count - self._came_back(offer)
+            for shape in self._shapes(offer) if lending.recall else ():
+                nodes = [node for node, of in self._room.ledger.estate.index if of == shape and node in offer.nodes]
+                gone, bills = self._room.recall(shape, units, now_s, nodes)
+                for bill in bills:
+                    self.recalled[bill.gang] = Recall(bill.gang, self.lenders(bill.gang), now_s, bill)
+                    self.told[bill.gang] = self.recalled[bill.gang].pools
+                evicted += gone
+        if evicted:
+            self._idle = {}
+            self._bound_anew()
+        return tuple(evicted)
+
+    def tell(self) -> None:
+        """Tell the desk what is lent now; what is lent no more is its pool's until that has looked again."""
+        if not self._desk.is_open:
+            return
+        held = self._held()
+        gone = Counter[Place]()
+        for name, mine in self._before.items():
+            gone.update({at: max(0, units - held.get(name, {}).get(at, 0)) for at, units in mine.items()})
+        self._before = held
+        self._desk.holds(self._by_pool(held))
+        for at, units in gone.items():
+            if units:
+                self._back[at] = (self._back.get(at, (0, 0))[0] + units, self._desk.lent_version)
+        self._back = {at: back for at, back in self._back.items() if back[1] > self._knew(at)}
+
+    def follow(self, now_s: float) -> None:
+        """Count the recalls whose gang is gone."""
+        runs = self._room.runs.all
+        for name in [name for name in self.recalled if name not in runs or runs[name].leaving_s is None]:
+            mine, count = self.recalled.pop(name), self.count
+            self.count = RecallCount(
+                count.gangs + 1, count.took_s + now_s - mine.ordered_s, count.return_gpu_s + mine.bill.return_gpu_s
+            )
+
+    def note(self, name: str, now_s: float) -> dict[str, Any] | None:
+        """What the object of a gang says of its loan, for people; None for one without."""
+        mine = self.lent_to(name)
+        if not mine:
+            return None
+        shapes = {shape for _, shape in mine}
+        bounds = [self._room.bounds[shape] for shape in shapes if shape in self._room.bounds]
+        until_s = now_s + min((each.expected_s for each in bounds), default=0.0)
+        return {
+            "lenders": [f"WarmPool/{pool}" for pool in self.lenders(name)],
+            "units": sum(mine.values()),
+            "reclaimS": min((each.reclaim_s for each in bounds), default=SHORTEST_S),
+            "expectedUntil": datetime.fromtimestamp(until_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        }
+
+    def lenders(self, name: str) -> tuple[str, ...]:
+        """The pools of which a gang has something on loan."""
+        return tuple(dict.fromkeys(pool for at in self.lent_to(name) if (pool := self._lender(at)) is not None))
+
+    def _offered(self) -> dict[Place, int]:
+        out: dict[Place, int] = {}
+        for pool, offer in self._desk.offers.items():
+            for node, slots in offer.lending.offer:
+                for shape in self._cluster.shapes_of(node):
+                    if self._lender((node, shape)) == pool:
+                        out[node, shape] = slots * offer.terms.count
+        return out
+
+    def _lacking(self) -> dict[str, int]:
+        return {pool: offer.lending.missing * offer.terms.count for pool, offer in self._desk.offers.items()}
+
+    def _returned(self, at: Place, lacking: dict[str, int]) -> int:
+        """Units of a node that wait for a slot of a pool: all that are free before it was looked at."""
+        if not self._desk.all_looked:
+            return 1 << 30 if self._had_loans(at) else 0
+        pool = self._lender(at)
+        if pool is None:
+            return 0
+        missing = lacking.get(pool, 0)
+        back = max(missing, self._back.get(at, (0, 0))[0])
+        lacking[pool] = max(0, missing - back)
+        return back
+
+    def _had_loans(self, at: Place) -> bool:
+        return any(
+            put.lent and (put.node, put.shape) == at for work in self._cluster.works.values() for put in work.put
+        )
+
+    def _waits(self, name: str) -> dict[Place, int]:
+        """Units by place that a gang was given and no pod of it is bound to yet."""
+        bound = self._bound.of(name)
+        return {at: units - (bound[at].units if at in bound else 0) for at, units in self._booked(name).items()}
+
+    def _booked(self, name: str) -> dict[Place, int]:
+        holding, nodes = self._room.ledger.holdings.get(name), self._room.ledger.estate.nodes
+        out = Counter[Place]()
+        for spot in holding.spots if holding is not None else ():
+            out[nodes[spot.node].name, nodes[spot.node].shape] += spot.units
+        return dict(out)
+
+    def _by_pool(self, held: Mapping[str, Mapping[Place, int]]) -> dict[str, tuple[LentSeen, ...]]:
+        rows: dict[str, dict[str, LentSeen]] = defaultdict(dict)
+        for name, mine in sorted(held.items()):
+            waits, run = self._waits(name), self._room.runs.all[name]
+            for at, units in sorted(mine.items()):
+                pool = self._lender(at)
+                if pool is None:
+                    continue
+                one = rows[pool].get(at[0], LentSeen(at[0], 0))
+                coming = 0 if run.leaving_s is not None else max(0, min(units, waits.get(at, 0)))
+                leaving = units if run.leaving_s is not None else 0
+                rows[pool][at[0]] = LentSeen(at[0], one.units + units, one.coming + coming, one.leaving + leaving)
+        return {pool: tuple(mine.values()) for pool, mine in rows.items()}
+
+    def _bounds(self) -> dict[str, LoanBound]:
+        """By shape: what is lent and what may be lent besides, on the strictest terms of its pools."""
+        units, offers = Counter[str](), defaultdict[str, dict[str, Offer]](dict)
+
+        def count(at: Place, number: int) -> None:
+            pool = self._lender(at)
+            if pool is not None and number:
+                units[at[1]] += number
+                offers[at[1]][pool] = self._desk.offers[pool]
+
+        for at, idle in self._idle.items():
+            count(at, idle)
+        for name, mine in self._held().items():
+            if self._room.runs.all[name].leaving_s is None:  # what is left is no room for the next one
+                for at, number in mine.items():
+                    count(at, number)
+        return {shape: _bound(number, list(offers[shape].values())) for shape, number in units.items()}
+
+    def _shapes(self, offer: Offer) -> list[str]:
+        shapes = {node.shape for node in self._room.ledger.estate.nodes if node.name in offer.nodes}
+        return sorted(each for each in shapes if self._cluster.resource_of(each) == offer.terms.resource)
+
+    def _came_back(self, offer: Offer) -> int:
+        """Units that gangs have left since a pool was looked at."""
+        return sum(units for (node, _), (units, _) in self._back.items() if node in offer.nodes)
+
+    def _held(self) -> dict[str, dict[Place, int]]:
+        runs = self._room.runs.all
+        return {name: self.lent_to(name) for name, run in runs.items() if run.on_loan}
+
+    def _bound_anew(self) -> None:
+        bounds = self._bounds()
+        if bounds != self._room.bounds:
+            self._room.lend(bounds)
+
+    def _lender(self, at: Place) -> str | None:
+        return self._desk.lender(at[0], self._cluster.resource_of(at[1]))
+
+    def _knew(self, at: Place) -> int:
+        """The version of what is lent that the lender of a node went by when it was last looked at."""
+        pool = self._lender(at)
+        return self._desk.lent_version + 1 if pool is None else self._desk.offers[pool].knew
+
+
+def _bound(units: int, offers: Sequence[Offer]) -> LoanBound:
+    return LoanBound(
+        units,
+        min(each.terms.reclaim_s for each in offers),
+        max(each.terms.engine_start_s for each in offers),
+        min((each.lending.expected_s for each in offers if each.lending.offer), default=0.0),
+    )
+
+
+def _split(pod: PodSeen, left: dict[Place, int]) -> Iterator[PodSeen]:
+    """A pod of a gang; `left` is what the gang has on loan that no pod of it stands for yet."""
+    at = pod.node, pod.shape
+    lent = min(pod.units, left.get(at, 0))
+    if not lent:
+        yield pod
+        return
+    left[at] -= lent
+    share = lent / pod.units
+    for units, part, owner in ((lent, share, Owner.LOAN), (pod.units - lent, 1.0 - share, pod.owner)):
+        if units:
+            yield replace(pod, units=units, owner=owner, cpu=part * pod.cpu, memory_gib=part * pod.memory_gib)

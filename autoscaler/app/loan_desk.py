@@ -1,0 +1,107 @@
+"""Where warm pools and batch admission meet: what pools offer, what gangs hold of it, what is called back.
+
+Enters: the outcome of every look at a pool; what batch admission has lent. Leaves: both, to the other side, and a call
+where something changed. It decides nothing. A node belongs to one lender, the first of those whose NodePools it is of,
+by name. Before all pools were looked at, and where batch admission is not carried out, nothing is lent.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from autoscaler.core.pool.loans import Lending
+from autoscaler.core.pool.world import LentSeen
+
+NOTHING: Final[Mapping[str, tuple[LentSeen, ...]]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a pool's slots are, and what a loan of them is bound to."""
+
+    resource: str
+    count: int
+    """Units of one slot."""
+    reclaim_s: float = 60.0
+    engine_start_s: float = 0.0
+    """How long the next replica of the pool's models takes to serve, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one pool said at its last look."""
+
+    terms: Terms
+    nodes: frozenset[str]
+    """All nodes of its NodePools."""
+    lending: Lending
+    knew: int
+    """Which version of what is lent the look went by."""
+
+
+class LoanDesk:
+    """One for a process; `is_open` says whether anything may be lent at all."""
+
+    def __init__(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self.offers: Mapping[str, Offer] = {}
+        self.version = 0
+        """Grows with every change of what is offered or called back."""
+        self.all_looked = False
+        """Whether every pool was looked at, so that a node that none speaks of is nobody's."""
+        self.lent_version = 0
+        self._lent: Mapping[str, tuple[LentSeen, ...]] | None = None
+        self.ring_batch: Callable[[], None] = lambda: None
+        self.ring_pools: Callable[[], None] = lambda: None
+
+    def lent_of(self, pool: str) -> tuple[LentSeen, ...] | None:
+        """What gangs have on loan of a pool; None while nobody knows."""
+        if not self.is_open:
+            return ()
+        return None if self._lent is None else self._lent.get(pool, ())
+
+    def lender(self, node: str, resource: str) -> str | None:
+        """The pool whose slots of a resource may stand on a node."""
+        named = (name for name, o in sorted(self.offers.items()) if o.terms.resource == resource and node in o.nodes)
+        return next(named, None)
+
+    def looked(self, pool: str, offer: Offer | None) -> None:
+        """A pool was looked at, or is gone."""
+        before = self.offers.get(pool)
+        self.offers = {name: each for name, each in self.offers.items() if name != pool}
+        if offer is not None:
+            self.offers = {**self.offers, pool: offer}
+        if _gist(before) != _gist(offer):
+            self._changed()
+
+    def looked_in_vain(self, pool: str) -> None:
+        """What a pool wants cannot be read: it lends nothing, and what it has lent stays."""
+        before = self.offers.get(pool)
+        if before is not None:
+            self.looked(pool, replace(before, lending=Lending()))
+
+    def looked_at_all(self) -> None:
+        """All pools there are were looked at."""
+        if not self.all_looked:
+            self.all_looked = True
+            self._changed()
+
+    def holds(self, lent: Mapping[str, tuple[LentSeen, ...]]) -> None:
+        """What gangs have on loan now, by pool."""
+        if lent != self._lent:
+            self._lent = lent
+            self.lent_version += 1
+            self.ring_pools()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self.ring_batch()
+
+
+def _gist(offer: Offer | None) -> object:
+    """What batch admission goes by; the steps and how long a loan is expected to last move by themselves."""
+    if offer is None:
+        return None
+    lending = offer.lending
+    return offer.terms, offer.nodes, offer.knew, lending.offer, lending.recall, lending.leaving, lending.missing

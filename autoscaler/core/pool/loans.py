@@ -1,0 +1,162 @@
+"""What of a pool's idle slots batch work may borrow, and how much of it serving takes back now.
+
+Enters: the view, demand's history, what is lent. Leaves: slots on offer by node, slots to call back, and why. A loan is
+called back once idle slots no longer cover the growth of demand over the reclaim; one is made only where they cover
+that of half an hour besides, so that it is worth its start and is not called back by the next look. What demand is not
+known keeps loans from being made; what is known of need, a replica that waits, calls them back without it.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from autoscaler.core.columns import Bools
+from autoscaler.core.pool import growth
+from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.intents import PoolStep
+from autoscaler.core.pool.learning import Wanted
+from autoscaler.core.pool.params import LoanTerms, PoolParams
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.sizing import LOOK_S
+from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.view import NOWHERE, View
+from autoscaler.core.pool.world import World
+
+LENDING_S: Final = (1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
+"""For how long a loan may be expected to last, the shortest that is worth a start of some minutes first (a guess)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What is lent, in slots."""
+
+    slots: int = 0
+    """That gangs hold, those they leave included; a slot that stands there still is not counted twice."""
+    leaving: int = 0
+    giving: tuple[int, ...] = ()
+    """Places of slots that give way to a gang that was let in, and are no supply any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """What a look at a pool says of loans."""
+
+    offer: tuple[tuple[str, int], ...] = ()
+    """(node, slots): idle slots that may be lent now."""
+    expected_s: float = 0.0
+    """How long a loan that is made now lasts, as demand grew so far."""
+    recall: int = 0
+    """Slots' worth of loans to call back, beyond those that leave already."""
+    leaving: int = 0
+    """Slots' worth of loans that were leaving when it was looked."""
+    missing: int = 0
+    """Slots that the pool lacks: what becomes free on its nodes is theirs."""
+    steps: tuple[PoolStep, ...] = ()
+
+
+def lent(view: View, good: Bools) -> Lent:
+    """What is lent; `good` are the slots that count."""
+    count, slots = view.params.slot.count, view.slots
+    giving: list[int] = []
+    held = leaving = 0
+    for each in view.world.lent or ():
+        held += each.units // count
+        leaving += min(each.leaving, each.units) // count
+        at = view.nodes.index.get(each.node)
+        here = [] if at is None else np.flatnonzero(good & (slots.node == at)).tolist()
+        # The scheduler chooses who gives way; slots of one node are alike.
+        giving += here[: math.ceil(min(each.coming, each.units) / count)]
+    return Lent(held, leaving, tuple(giving))
+
+
+def lending(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, missing: int) -> Lending:
+    """What may be lent, and what is called back. `good` are slots that count and neither go nor give way; `missing`
+    are the slots that the pool lacks."""
+    return replace(_decided(view, state, want, good, has), leaving=has.leaving, missing=missing)
+
+
+def _decided(view: View, state: PoolState, want: Wanted, good: Bools, has: Lent) -> Lending:
+    warm = view.slots.where(good & (view.slots.stage == Stage.WEIGHTS_WARM) & (view.slots.node != NOWHERE))
+    # What is on its way on a node that is there has image and weights: it is warm well within the reclaim.
+    soon = int((good & (view.slots.stage < Stage.WEIGHTS_WARM) & (view.slots.node != NOWHERE)).sum())
+    idle = len(warm) + soon + has.leaving - _waiting(view.world)
+    stays = has.slots - has.leaving
+    terms = view.params.loan
+    if terms is None or view.params.observe:
+        step = [PoolStep("loan", stays, 0, PoolReason.RECALLS_ALL)] if terms is None and stays else []
+        return Lending(recall=stays if terms is None else 0, steps=tuple(step))
+    within_s = terms.reclaim_s + LOOK_S
+    usual, least = _usual(state, view.now_s, within_s), _least(view.params, terms, want, view.now_s, within_s)
+    need = max(least, usual or 0)
+    recall = min(stays, max(0, need - idle))
+    told = (("idle_slots", idle), ("need_slots", need), ("reclaim_s", terms.reclaim_s))
+    if recall:
+        step = [PoolStep("loan", stays, stays - recall, PoolReason.RECALLS, told)]
+        return Lending(recall=recall, steps=tuple(step))
+    if usual is None or view.world.lent is None or want.slots is None:
+        known_s = state.history.known * growth.BIN_S
+        step = [PoolStep("loan", stays, stays, PoolReason.LENDS_NOT, (("known_s", known_s),))]
+        return Lending(steps=tuple(step))
+    longest = list(_lasting(view, terms, state, want, len(warm) - _waiting(view.world)))
+    room, expected_s = longest[-1] if longest else (0, 0.0)
+    offer = tuple(_offered(view, warm, room))
+    number = sum(slots for _, slots in offer)
+    steps = (PoolStep("loan", len(warm), number, PoolReason.LENDS, (*told, ("lent_slots", has.slots))),)
+    return Lending(offer, expected_s if number else 0.0, steps=steps if number or has.slots else ())
+
+
+def blind(world: World, params: PoolParams) -> Lending:
+    """Slots or nodes were not read: replicas that are known to wait call back what they need, and nothing is lent."""
+    held = sum((each.units - each.leaving) // params.slot.count for each in world.lent or ())
+    recall = min(held, _waiting(world))
+    steps = (PoolStep("loan", held, held - recall, PoolReason.RECALLS),) if recall else ()
+    leaving = sum(each.leaving for each in world.lent or ()) // params.slot.count
+    return Lending(recall=recall, leaving=leaving, steps=steps)
+
+
+def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle: int) -> Iterator[tuple[int, float]]:
+    """Slots that may be lent, with for how long: as long as the growth of so long a time leaves as many."""
+    room = None
+    for within_s in LENDING_S:
+        usual = _usual(state, view.now_s, within_s + LOOK_S)
+        least = _least(view.params, terms, want, view.now_s, max(within_s, terms.reclaim_s) + LOOK_S)
+        if usual is None or idle - max(usual, least) < (1 if room is None else room):
+            return
+        room = idle - max(usual, least)
+        yield room, within_s
+
+
+def _usual(state: PoolState, now_s: float, within_s: float) -> int | None:
+    """By how much demand grows at most within a time, as far as it was seen; None where too little was."""
+    usual = growth.usual(state.history, now_s, within_s, growth.LEVELS[-1])
+    return None if usual is None else usual.slots
+
+
+def _least(params: PoolParams, terms: LoanTerms, want: Wanted, now_s: float, within_s: float) -> int:
+    """Idle slots that are not lent whatever was seen: those that are never lent, forecast, zones', of known events."""
+    events = [e.floor for e in params.events if e.floor is not None and e.from_s - within_s <= now_s < e.to_s]
+    return max(terms.keep_slots, math.ceil(want.forecast - 1e-9), sum(n for _, n in params.zone_minima), *events)
+
+
+def _waiting(world: World) -> int:
+    """Slots' worth of replicas that no node has room for yet: they take what is idle."""
+    return sum(each.waiting * each.slots_per_replica for each in world.demand or () if not each.uses_claims)
+
+
+def _offered(view: View, warm: Sequence[int], room: int) -> Iterator[tuple[str, int]]:
+    """Nodes with most idle slots first, so that gangs find whole nodes; zones keep their minima."""
+    node = view.slots.node
+    zones = Counter(view.zone_of(at) for at in warm)
+    minima = dict(view.params.zone_minima)
+    here = Counter(int(node[at]) for at in warm)
+    for at in sorted(here, key=lambda at: (-here[at], view.nodes.seen[at].name)):
+        seen = view.nodes.seen[at]
+        slots = min(here[at], room, zones[seen.zone] - minima.get(seen.zone, 0))
+        if slots > 0 and seen.ends_s is None and not seen.drifted:
+            zones[seen.zone] -= slots
+            room -= slots
+            yield seen.name, slots

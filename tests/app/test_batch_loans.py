@@ -1,0 +1,215 @@
+"""Idle warm slots in the books of batch admission: lent, marked on the object, called back whole, nobody else's."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
+from autoscaler.core.pool.loans import Lending
+from autoscaler.core.pool.world import LentSeen
+from tests.app.batch_plant import BatchPlant
+
+pytestmark = pytest.mark.looptime
+
+NODES = {"w0": 8, "w1": 8}
+NOTICE = {"headroom.dev/checkpoint-notice": "20s"}
+LEND = Lending((("w0", 8),), 3600.0)
+SLOT = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat"}
+
+
+class Pool:
+    """A plant whose two nodes are a pool's; one slot of eight GPUs stands on each."""
+
+    def __init__(self, lending: Lending = LEND, *, slots: tuple[str, ...] = ("w0", "w1")) -> None:
+        self.desk = LoanDesk(is_open=True)
+        self.plant = BatchPlant(NODES, guaranteed=16, desk=self.desk, slot_class="slot")
+        for name, value in (("slot", -10), ("batch", -5), ("low", -20)):
+            self.plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
+        for node in slots:
+            self.stands(node)
+        self.says(lending)
+        self.desk.looked_at_all()
+        self.plant.look()
+
+    def says(self, lending: Lending, *nodes: str) -> None:
+        """The pool is looked at, and says this."""
+        seen = frozenset(nodes or NODES)
+        self.desk.looked("chat", Offer(Terms("nvidia.com/gpu", 8, 60.0, 30.0), seen, lending, self.desk.lent_version))
+
+    def stands(self, node: str) -> None:
+        """A warm slot stands on a node."""
+        self.plant.pod(f"slot-{node}", node, namespace="slots", labels=SLOT)
+
+    def displaced(self, node: str) -> None:
+        """The scheduler took a slot away."""
+        self.plant.gone(f"slot-{node}", namespace="slots")
+
+    def job(self, name: str, **more: Any) -> None:
+        """A Job of one pod of eight GPUs that may borrow."""
+        self.plant.job(name, **{"annotations": NOTICE, **more})
+
+    def lend(self, name: str = "train") -> None:
+        """A Job starts on the slot of w0."""
+        self.job(name)
+        self.plant.look()
+        assert self.plant.start() == [name]
+        self.displaced("w0")
+        self.plant.pod(f"{name}-0", "w0", job=name, phase="Running")
+        self.plant.look()
+
+    def owners(self, node: str) -> dict[str, int]:
+        return self.plant.books.room.ledger.owners(node, "h100")
+
+    def lent(self) -> tuple[LentSeen, ...] | None:
+        return self.desk.lent_of("chat")
+
+
+async def test_a_gang_that_can_be_called_back_starts_on_an_idle_slot_and_its_object_says_so() -> None:
+    pool = Pool()
+    assert pool.owners("w0") == {"serving": 8, "free": 0}
+    assert pool.owners("w1") == {"standby": 8, "free": 0}, "what is not on offer stands by"
+    pool.job("train")
+    pool.plant.look()
+    assert pool.lent() == (LentSeen("w0", 8, coming=8),), "the pool knows before the slot gives way"
+    assert pool.plant.start() == ["train"]
+    assert [(put.node, put.lent) for put in pool.plant.work("train").put] == [("w0", 8)]
+    note = pool.plant.books.loans.note("job/ns/train", pool.plant.now_s)
+    assert note is not None
+    assert (note["lenders"], note["units"], note["reclaimS"]) == (["WarmPool/chat"], 8, 60.0)
+    pool.displaced("w0")
+    pool.plant.pod("train-0", "w0", job="train", phase="Running")
+    pool.plant.look()
+    assert pool.lent() == (LentSeen("w0", 8),)
+    assert pool.owners("w0") == {"loan": 8, "free": 0}
+
+
+async def test_nothing_is_lent_to_who_does_not_say_its_notice_is_promised_a_runtime_or_cannot_displace_a_slot() -> None:
+    pool = Pool()
+    pool.job("silent", annotations={})
+    pool.job("promised", annotations={**NOTICE, "headroom.dev/min-runtime": "1h"})
+    pool.job("slow", annotations={"headroom.dev/checkpoint-notice": "90s"})
+    pool.job("low", priority_class="low")
+    pool.plant.look()
+    assert pool.plant.start() == []
+    pool.job("train")
+    pool.plant.look()
+    assert pool.plant.start() == ["train"]
+
+
+async def test_before_every_pool_was_looked_at_nothing_is_lent() -> None:
+    pool = Pool()
+    pool.desk.all_looked = False
+    pool.desk.looked("chat", None)
+    pool.job("train")
+    pool.plant.look()
+    assert pool.plant.start() == []
+
+
+async def test_a_loan_is_called_back_whole_and_nobody_else_gets_the_node_before_the_slot_is_back() -> None:
+    pool = Pool()
+    pool.lend()
+    pool.job("next", annotations={})
+    pool.plant.look()
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    assert pool.plant.stop() == ["train"]
+    assert pool.lent() == (LentSeen("w0", 8, leaving=8),)
+    (recall,) = pool.plant.books.loans.recalled.values()
+    assert (recall.gang, recall.pools, recall.bill.units) == ("job/ns/train", ("chat",), 8)
+    assert recall.bill.return_gpu_s == 8 * (60.0 + 30.0)
+    pool.says(Lending(leaving=1))
+    pool.plant.look()
+    pool.plant.gone("train-0")
+    for _ in range(3):
+        pool.plant.look()
+        assert pool.plant.start() == []
+        assert pool.owners("w0") == {"serving": 8, "free": 0}, "kept though the pool was not looked at again"
+    pool.says(Lending(missing=1))
+    pool.plant.look()
+    assert pool.owners("w0") == {"serving": 8, "free": 0}, "kept for the slot that it lacks"
+    count = pool.plant.books.loans.count
+    assert (count.gangs, count.took_s, count.return_gpu_s) == (1, 2.0, 720.0)
+    pool.stands("w0")
+    pool.says(Lending())
+    pool.plant.look()
+    assert pool.owners("w0") == {"standby": 8, "free": 0}
+    assert pool.plant.start() == []
+    pool.says(LEND)
+    pool.plant.look()
+    assert pool.plant.start() == ["train"], "it goes on where it was"
+
+
+async def test_what_the_pool_does_not_miss_when_a_loan_ends_is_anybodys() -> None:
+    pool = Pool()
+    pool.lend()
+    pool.job("next", annotations={})
+    pool.plant.end("train")
+    pool.plant.gone("train-0")
+    pool.plant.look()
+    assert pool.plant.start() == []
+    pool.says(Lending(missing=0))
+    pool.plant.look()
+    assert pool.plant.start() == ["next"]
+
+
+async def test_a_recall_is_ordered_once_however_often_the_same_look_is_read() -> None:
+    pool = Pool(Lending((("w0", 8), ("w1", 8)), 3600.0))
+    for name, node in (("one", "w0"), ("two", "w1")):
+        pool.job(name)
+        pool.plant.look()
+        assert pool.plant.start() == [name]
+        (put,) = pool.plant.work(name).put
+        pool.displaced(put.node)
+        pool.plant.pod(f"{name}-0", put.node, job=name, phase="Running")
+        pool.plant.look()
+        assert node
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    (gone,) = pool.plant.stop()
+    pool.plant.look()
+    pool.plant.gone(f"{gone}-0")
+    for _ in range(3):
+        pool.plant.look()
+        assert pool.plant.stop() == []
+
+
+async def test_after_a_restart_a_loan_is_known_by_its_object_and_can_be_called_back() -> None:
+    pool = Pool()
+    pool.lend()
+    pool.desk = LoanDesk(is_open=True)
+    pool.plant.desk = pool.desk
+    pool.plant.begin()
+    assert pool.lent() == (), "no pool has spoken"
+    assert pool.owners("w0") == {"loan": 8, "free": 0}
+    pool.says(Lending(recall=1))
+    pool.desk.looked_at_all()
+    pool.plant.look()
+    assert pool.plant.stop() == ["train"]
+
+
+async def test_what_an_object_claims_to_have_on_loan_where_nobody_lends_is_its_own() -> None:
+    pool = Pool()
+    pool.lend()
+    pool.desk.looked("chat", None)
+    pool.plant.look()
+    assert pool.owners("w0") == {"batch": 8, "free": 0}
+    assert pool.lent() == ()
+
+
+async def test_a_shadow_of_batch_admission_lends_nothing() -> None:
+    desk = LoanDesk(is_open=False)
+    assert desk.lent_of("chat") == ()
+    plant = BatchPlant(NODES, guaranteed=16, desk=desk)
+    plant.look()
+    assert plant.books.room.bounds == {}
+
+
+async def test_the_mark_is_left_out_of_placements_without_a_loan() -> None:
+    plant = BatchPlant(NODES, guaranteed=16)
+    plant.job("plain")
+    plant.look()
+    plant.start()
+    assert msgspec.to_builtins(plant.work("plain").put[0]) == {"node": "w0", "shape": "h100", "pod_set": 0, "pods": 1}

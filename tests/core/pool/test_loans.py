@@ -1,0 +1,130 @@
+"""What of a pool's idle slots batch work may borrow: within what demand may need, told why, called back in time."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.core.params import KnownEvent
+from autoscaler.core.pool.intents import CreateSlot, DeleteSlot
+from autoscaler.core.pool.params import LoanTerms
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.world import LentSeen
+from tests.core.pool.builders import NOW_S, demand, fleet, known, node, of, pool, slot, taken, warm, world
+
+LENDS = pool(min_slots=4, loan=LoanTerms())
+
+
+def test_idle_slots_beyond_those_that_are_kept_are_on_offer_for_as_long_as_demand_stays_low() -> None:
+    done = taken(LENDS, world(fleet(4)))
+    assert sum(slots for _, slots in done.lending.offer) == 3
+    assert done.lending.expected_s == 3600.0, "two hours were seen, in which nothing grew within one"
+    assert done.decision.trace[-1].reason is PoolReason.LENDS
+    assert taken(pool(min_slots=4), world(fleet(4))).lending.offer == (), "nobody allowed it"
+
+
+def test_what_demand_grew_by_within_a_reclaim_is_kept_and_more_where_a_loan_would_not_last() -> None:
+    fast = taken(LENDS, world(fleet(4)), known(0.0, 2.0))
+    assert sum(slots for _, slots in fast.lending.offer) == 2
+    rare = taken(LENDS, world(fleet(4)), known(*[0.0] * 29, 3.0))
+    assert sum(slots for _, slots in rare.lending.offer) == 1, "three more are wanted every half hour"
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param({"demand": None}, id="demand was not read"),
+        pytest.param({"demand": (demand(None),)}, id="the demand of one workload is not known"),
+        pytest.param({"lent": None}, id="what is lent is not known"),
+    ],
+)
+def test_nothing_is_lent_on_an_unknown_and_what_is_lent_stays(seen: dict[str, object]) -> None:
+    told = world(fleet(4), **{"lent": (LentSeen("n-p-9", 1),), **seen})
+    done = taken(LENDS, told)
+    assert (done.lending.offer, done.lending.recall) == ((), 0)
+    assert done.decision.trace[-1].reason is PoolReason.LENDS_NOT
+
+
+def test_a_pool_that_has_seen_less_than_an_hour_lends_nothing() -> None:
+    done = taken(LENDS, world(fleet(4)), known(hours=0.5))
+    assert done.lending.offer == ()
+    assert done.decision.trace[-1].reason is PoolReason.LENDS_NOT
+
+
+def test_slots_that_are_lent_are_supply_and_no_others_are_ordered_for_them() -> None:
+    lent = (LentSeen("n-p-2", 1), LentSeen("n-p-3", 1))
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    done = taken(LENDS, world(fleet(2), nodes=nodes, lent=lent))
+    assert done.decision.supply == 4
+    assert of(CreateSlot, done) == of(DeleteSlot, done) == []
+    assert done.lending.missing == 0
+    back = taken(LENDS, world(fleet(2), nodes=nodes))
+    assert len(of(CreateSlot, back)) == back.lending.missing == 2
+
+
+def test_a_slot_that_is_about_to_give_way_is_not_counted_beside_the_gang_that_takes_its_place() -> None:
+    done = taken(LENDS, world(fleet(4), lent=(LentSeen("n-p-3", 1, coming=1),)))
+    assert (done.decision.supply, done.decision.warm) == (4, 3)
+    assert of(DeleteSlot, done) == []
+    assert "n-p-3" not in dict(done.lending.offer)
+
+
+def test_while_nobody_says_what_is_lent_nothing_is_ordered_in_its_place() -> None:
+    done = taken(LENDS, world(fleet(2), lent=None))
+    assert of(CreateSlot, done) == []
+    assert PoolReason.LOANS_UNKNOWN in [step.reason for step in done.decision.trace]
+
+
+def test_a_loan_is_called_back_when_idle_slots_no_longer_cover_what_demand_may_need() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    lent = tuple(LentSeen(f"n-p-{at}", 1) for at in (1, 2, 3))
+    calm = world(fleet(1), nodes=nodes, lent=lent)
+    assert taken(LENDS, calm).lending.recall == 0
+    burst = world((), nodes=nodes, lent=lent, demand=(demand(1.0),))
+    done = taken(LENDS, burst)
+    assert done.lending.recall == 1
+    assert done.decision.trace[-1].reason is PoolReason.RECALLS
+    waits = replace(burst, demand=(demand(3.0, waiting=2),))
+    assert taken(LENDS, waits).lending.recall == 3, "two replicas wait, and one slot is never lent"
+    leaving = replace(burst, lent=(LentSeen("n-p-1", 1, leaving=1), *lent[1:]))
+    assert taken(LENDS, leaving).lending.recall == 0, "one comes back already"
+
+
+def test_a_slot_on_its_way_to_a_node_that_is_there_spares_a_loan_and_one_that_waits_for_a_node_does_not() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    lent = tuple(LentSeen(f"n-p-{at}", 1) for at in (1, 2, 3))
+    bound = slot("p-0", node="n-p-0", scheduled_s=NOW_S - 5.0)
+    assert taken(LENDS, world((bound,), nodes=nodes, lent=lent)).lending.recall == 0
+    assert taken(LENDS, world((slot("p-0"),), nodes=nodes, lent=lent)).lending.recall == 1
+
+
+def test_a_known_need_calls_back_though_demand_slots_or_nodes_are_not_known() -> None:
+    lent = (LentSeen("n-p-3", 2),)
+    waits = (demand(None, waiting=1),)
+    assert taken(LENDS, world((), lent=lent, demand=waits)).lending.recall == 2, "and the one that is never lent"
+    blind = taken(LENDS, world(nodes=None, lent=lent, demand=waits))
+    assert (blind.lending.recall, blind.lending.offer) == (1, ())
+
+
+def test_a_pool_that_lends_no_more_calls_everything_back() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    done = taken(pool(min_slots=4), world(fleet(3), nodes=nodes, lent=(LentSeen("n-p-3", 1),)))
+    assert done.lending.recall == 1
+    assert done.decision.trace[-1].reason is PoolReason.RECALLS_ALL
+
+
+def test_before_a_known_event_what_it_asks_for_is_not_lent() -> None:
+    soon = replace(LENDS, events=(KnownEvent(NOW_S + 900.0, NOW_S + 1800.0, 4, None),))
+    assert taken(soon, world(fleet(4))).lending.offer == ()
+
+
+def test_when_less_is_needed_a_loan_is_let_go_of_before_a_slot_goes() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    less = pool(min_slots=2, loan=LoanTerms(), idle_hot_s=60.0)
+    done = taken(less, world(fleet(2), nodes=nodes, lent=(LentSeen("n-p-2", 1), LentSeen("n-p-3", 1))))
+    assert of(DeleteSlot, done) == []
+    assert done.lending.recall == 0
+
+
+def test_whole_nodes_are_on_offer_first() -> None:
+    slots = (warm("p-0", "small"), warm("p-1", "large"), warm("p-2", "large"), warm("p-3", "small2"))
+    assert taken(LENDS, world(slots)).lending.offer[0] == ("large", 2)
