@@ -28,6 +28,7 @@ from autoscaler.api.batch_queue_status import QueueMemory
 from autoscaler.api.batch_tree import QueueSeen, Tree, compile_shapes, tree_of
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_loans import marked
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_telling import BatchTelling
 from autoscaler.app.guard import Guard
@@ -169,6 +170,7 @@ class Batch:
         self._take_queues(now_s)
         books = self._books
         if books is None:
+            self._desk.holds(marked(self._cluster, self._desk))
             return False
         if blind_since_s is not None and books is before:
             books.unseen(blind_since_s, now_s)

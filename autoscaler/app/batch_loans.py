@@ -297,6 +297,19 @@ class Loans:
         return self._desk.lent_version + 1 if pool is None else self._desk.offers[pool].knew
 
 
+def marked(cluster: BatchCluster, desk: LoanDesk) -> dict[str, tuple[LentSeen, ...]]:
+    """What gangs have on loan by pool, as their objects say, where there are no books."""
+    rows: dict[str, dict[str, int]] = defaultdict(Counter)
+    for work in cluster.works.values():
+        for put in () if work.suspended or work.ended else work.put:
+            at = put.node, put.shape
+            if put.lent > 0 and put.shape in cluster.shapes_of(put.node):
+                pool = desk.lender(put.node, cluster.resource_of(put.shape))
+                if pool is not None:
+                    rows[pool][at[0]] += put.lent
+    return {pool: tuple(LentSeen(node, units) for node, units in mine.items()) for pool, mine in rows.items()}
+
+
 def _bound(units: int, offers: Sequence[Offer]) -> LoanBound:
     return LoanBound(
         units,

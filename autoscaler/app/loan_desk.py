@@ -7,13 +7,13 @@ by name. Before all pools were looked at, and where batch admission is not carri
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import LentSeen
 
-NOTHING: Final[Mapping[str, tuple[LentSeen, ...]]] = MappingProxyType({})
+UNKNOWN_S: Final = 60.0
+"""Pools wait for so long for what is lent: a slot too many costs little, and serving does not hang on batch work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,18 @@ class LoanDesk:
         """Whether every pool was looked at, so that a node that none speaks of is nobody's."""
         self.lent_version = 0
         self._lent: Mapping[str, tuple[LentSeen, ...]] | None = None
+        self._asked_s: float | None = None
         self.ring_batch: Callable[[], None] = lambda: None
         self.ring_pools: Callable[[], None] = lambda: None
 
-    def lent_of(self, pool: str) -> tuple[LentSeen, ...] | None:
-        """What gangs have on loan of a pool; None while nobody knows."""
+    def lent_of(self, pool: str, now_s: float) -> tuple[LentSeen, ...] | None:
+        """What gangs have on loan of a pool; None while nobody knows, for no longer than a start takes to read all."""
         if not self.is_open:
             return ()
-        return None if self._lent is None else self._lent.get(pool, ())
+        if self._lent is not None:
+            return self._lent.get(pool, ())
+        self._asked_s = now_s if self._asked_s is None else self._asked_s
+        return None if now_s < self._asked_s + UNKNOWN_S else ()
 
     def lender(self, node: str, resource: str) -> str | None:
         """The pool whose slots of a resource may stand on a node."""

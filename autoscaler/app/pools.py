@@ -183,7 +183,7 @@ class Pools:
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )
-        world = replace(world, lent=self._desk.lent_of(params.name))
+        world = replace(world, lent=self._desk.lent_of(params.name, now_s))
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
         if self._desk.is_open:

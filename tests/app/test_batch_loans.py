@@ -7,6 +7,7 @@ import pytest
 
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.app.batch_loans import marked
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import LentSeen
@@ -64,7 +65,7 @@ class Pool:
         return self.plant.books.room.ledger.owners(node, "h100")
 
     def lent(self) -> tuple[LentSeen, ...] | None:
-        return self.desk.lent_of("chat")
+        return self.desk.lent_of("chat", self.plant.now_s)
 
 
 async def test_a_gang_that_can_be_called_back_starts_on_an_idle_slot_and_its_object_says_so() -> None:
@@ -201,7 +202,7 @@ async def test_what_an_object_claims_to_have_on_loan_where_nobody_lends_is_its_o
 
 async def test_a_shadow_of_batch_admission_lends_nothing() -> None:
     desk = LoanDesk(is_open=False)
-    assert desk.lent_of("chat") == ()
+    assert desk.lent_of("chat", 0.0) == ()
     plant = BatchPlant(NODES, guaranteed=16, desk=desk)
     plant.look()
     assert plant.books.room.bounds == {}
@@ -213,3 +214,15 @@ async def test_the_mark_is_left_out_of_placements_without_a_loan() -> None:
     plant.look()
     plant.start()
     assert msgspec.to_builtins(plant.work("plain").put[0]) == {"node": "w0", "shape": "h100", "pod_set": 0, "pods": 1}
+
+
+async def test_pools_wait_for_what_is_lent_for_a_minute_and_not_for_batch_admission_that_cannot_read() -> None:
+    desk = LoanDesk(is_open=True)
+    assert [desk.lent_of("chat", at_s) for at_s in (0.0, 59.0, 60.0)] == [None, None, ()]
+
+
+async def test_without_a_queue_what_is_lent_is_read_off_the_objects() -> None:
+    pool = Pool()
+    assert marked(pool.plant.cluster, pool.desk) == {}
+    pool.lend()
+    assert marked(pool.plant.cluster, pool.desk) == {"chat": (LentSeen("w0", 8),)}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import LoanBound, worth
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, gang, node, params, queue
@@ -118,3 +119,34 @@ def test_unimportant_gangs_are_recalled_first_and_the_bill_says_what_is_lost() -
     evicted, bills = story.room.recall(H100, 8, 100.0)
     assert [each.gang for each in evicted] == ["cheap"]
     assert bills[0].lost_gpu_s == 8 * (100.0 + 120.0)
+
+
+def test_pods_that_claim_a_loan_that_nobody_made_leave_serving_nothing_below_zero() -> None:
+    nodes = [node("a"), node("b")]
+    pods = [PodSeen("a", H100, 4, Owner.LOAN, "g"), PodSeen("b", H100, 2, Owner.LOAN, "g")]
+    story = Story(params(), nodes, pods)
+    assert story.room.adopt(gang("g", pods=2, units=4, lendable=True), 0.0, 0.0) is None
+    grown = [PodSeen("a", H100, 4, Owner.LOAN, "g"), PodSeen("b", H100, 6, Owner.LOAN, "g")]
+    story.look(nodes, [*grown, PodSeen("a", H100, 8, Owner.SERVING)])
+    assert [words for words in story.room.contradictions() if " holds " not in words] == []
+    story.look(nodes, [PodSeen("a", H100, 8, Owner.SERVING)])
+    story.room.left("g", 10.0)
+    assert story.room.contradictions() == []
+
+
+def test_what_a_gang_has_on_loan_is_its_own_once_nobody_calls_it_back() -> None:
+    story = lending()
+    story.submit(gang("one", units=8, lendable=True))
+    story.settle()
+    story.room.own("one")
+    where = story.admitted[0][1].spots[0].node
+    assert story.room.ledger.owners(where, H100) == {"batch": 8, "free": 0}
+    assert story.room.recall(H100, 8, 10.0) == ((), ())
+    assert story.room.contradictions() == []
+
+
+def test_a_gang_that_needs_too_long_to_leave_keeps_no_equal_one_from_borrowing() -> None:
+    story = lending()
+    story.submit(gang("slow", units=8, lendable=True, notice_s=90.0), gang("quick", units=8, lendable=True))
+    story.settle()
+    assert story.order() == ["quick"]

@@ -308,7 +308,9 @@ class Ledger:
                 taken[at] = taken.get(at, 0) + units
                 spots.append(Spot(at, 0, 1, units, pod.cpu, pod.memory_gib))
                 if is_lent:
-                    lent[at] = lent.get(at, 0) + units
+                    # What a pod says to have on loan beyond what serving has there is the gang's own.
+                    most = int(self.owned[at, Owner.SERVING]) - lent.get(at, 0) if within else units
+                    lent[at] = lent.get(at, 0) + min(units, max(0, most))
         if spots:
             self.book(gang, tuple(spots), lent)
             self.take_spare(spots)
