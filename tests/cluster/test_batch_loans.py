@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.error import HTTPError
 
 import numpy as np
 import pytest
@@ -122,12 +123,22 @@ class Scene:
         return str(self.controller.get("/api/pools/chat")["text"])
 
     def gangs(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.controller.get("/api/batch")["gangs"]
+        found: list[dict[str, Any]] = self._batch().get("gangs", [])
         return found
 
+    def _batch(self) -> dict[str, Any]:
+        """What is told of batch work; nothing before the first look."""
+        try:
+            told: dict[str, Any] = self.controller.get("/api/batch")
+        except HTTPError as error:
+            if error.code != 503:
+                raise
+            return {}
+        return told
+
     def owners(self) -> dict[str, int]:
-        (one,) = self.controller.get("/api/batch")["owners"]
-        return {name: units for name, units in one.items() if isinstance(units, int) and units}
+        rows = self._batch().get("owners", [])
+        return {name: units for one in rows for name, units in one.items() if isinstance(units, int) and units}
 
     def wait_lent(self, name: str = "train") -> None:
         self.desk.wait_bound(name, 1, SLACK_S)
