@@ -36,7 +36,7 @@ def test_skipped_by_hand(): assert True
 def test_every_case_left_out_is_counted_with_its_reason(tmp_path: Path, processes: str) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "real").mkdir()
-    for name in ("conftest.py", "real/parts.py"):
+    for name in ("conftest.py", "real/environments.py", "real/parts.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "tests" / "test_sample.py").write_text(SUITE)

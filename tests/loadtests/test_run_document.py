@@ -177,7 +177,7 @@ def test_a_way_that_does_not_come_up_takes_nothing_from_the_one_before(
         raise CourseError("what scales does not come up")
 
     monkeypatch.setattr(command, "_document", run)
-    monkeypatch.setattr(standing, "check_parts", lambda _: None)
+    monkeypatch.setattr(standing, "check_parts", lambda *_: None)
     data, html = tmp_path / "out.json", tmp_path / "out.html"
     assert command.main([str(DOUBLING), "--json", str(data), "--html", str(html)], name="compare") == 1
     assert "what scales does not come up" in capsys.readouterr().err
@@ -192,7 +192,7 @@ def test_an_interruption_after_the_load_takes_nothing_of_what_was_measured(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "_document", lambda *_: judged(scenario, late_s=(50.0, 70.0)))
-    monkeypatch.setattr(standing, "check_parts", lambda _: None)
+    monkeypatch.setattr(standing, "check_parts", lambda *_: None)
     monkeypatch.setattr("loadtests.run.document.advised", interrupted)
     data, html = tmp_path / "out.json", tmp_path / "out.html"
     assert command.main([str(DOUBLING), "--json", str(data), "--html", str(html)]) == 130
