@@ -1,0 +1,94 @@
+"""The rights in config/rbac against those that real suites really use, by the API server's audit log.
+
+Nothing that the controller asked may have been refused, nothing that it did may be granted by no manifest, and what a
+manifest grants is used in the suite that is about it, or has its reason here.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.chart.rendering import objects
+from tests.chart.test_rights import granted
+from tests.cluster.controller import ACCOUNT
+from tests.cluster.plane import Plane
+from tests.conftest import ROOT
+
+RBAC: Final = ROOT / "config/rbac"
+
+Row = tuple[str, str, str]
+"""Group, resource with its subresource, verb."""
+
+KARPENTER: Final = "Karpenter is not there in this suite: tests/capacity/test_pools.py runs with it"
+UNUSED: Final[dict[str, dict[Row, str]]] = {
+    "batch": {
+        ("", "events", "patch"): "an event that comes again is counted up",
+        ("kueue.x-k8s.io", "workloads", "watch"): "Kueue is not served here: a list is all that can be tried",
+    },
+    "warm-pools": {
+        ("", "events", "patch"): "an event that comes again is counted up",
+        **dict.fromkeys([("karpenter.sh", "nodeclaims", verb) for verb in ("watch", "delete")], KARPENTER),
+        **dict.fromkeys([("karpenter.sh", "nodepools", verb) for verb in ("watch", "create", "patch")], KARPENTER),
+    },
+}
+"""Folder of config/rbac -> what its suite need not use, and why it is granted all the same."""
+
+TRIED: Final = ("jobsets", "training-jobs")
+"""Folders by whose rights batch admission tries to read, to learn whether they were granted."""
+
+
+def given(*folders: str) -> set[Row]:
+    """What the manifests of these folders grant, "." being those that always hold."""
+    files = [path for folder in folders for path in sorted((RBAC / folder).glob("*.yaml"))]
+    return {row[:3] for row in granted([one for path in files for one in objects(path.read_text())])}
+
+
+def requests(plane: Plane, since: int = 0) -> list[dict[str, Any]]:
+    """What the controller's account asked for of objects, from this byte of the audit log on."""
+    with plane.audit.open("rb") as log:
+        log.seek(since)
+        entries = [json.loads(line) for line in log.read().splitlines() if line.endswith(b"}")]
+    return [one for one in entries if one["user"]["username"] == ACCOUNT and "objectRef" in one]
+
+
+def refused(asked: Iterable[dict[str, Any]]) -> list[str]:
+    """The requests for which a right was missing; what an admission policy denies is none of them."""
+    decisions = ((one, one.get("annotations", {}).get("authorization.k8s.io/decision")) for one in asked)
+    return [f"{one['verb']} {one['requestURI']}" for one, decision in decisions if decision == "forbid"]
+
+
+def used(asked: Iterable[dict[str, Any]]) -> set[Row]:
+    """The rights that these requests needed."""
+    refs = ((one["verb"], one["objectRef"]) for one in asked)
+    return {
+        (ref.get("apiGroup", ""), "/".join(filter(None, (ref["resource"], ref.get("subresource")))), verb)
+        for verb, ref in refs
+    }
+
+
+def judged(request: pytest.FixtureRequest, plane: Plane, folder: str, *besides: str) -> Iterator[None]:
+    """Judge the suite of a module once it is through, by the rights of `folder`; it runs with those of `besides` too.
+
+    What is granted and not used is judged where the whole module ran.
+    """
+    since = plane.audit.stat().st_size
+    whole = whole_module(request)
+    yield
+    asked = requests(plane, since)
+    granted_here = given(".", folder, *besides)
+    strange = used(asked) - granted_here - given(*TRIED)
+    assert not strange, f"the audit log holds what no manifest grants: {sorted(strange)}"
+    denied = refused(one for one in asked if used([one]) <= granted_here)
+    assert not denied, f"refused: {denied}"
+    if whole and not request.session.testsfailed:
+        idle = given(folder) - used(asked) - UNUSED[folder].keys()
+        assert not idle, f"granted and not used, without a reason: {sorted(idle)}"
+
+
+def whole_module(request: pytest.FixtureRequest) -> bool:
+    """Whether all tests of the module run, none left out by a name or a mark."""
+    named = {name for name in dir(request.module) if name.startswith("test_")}
+    there = {getattr(item, "originalname", item.name) for item in request.session.items if item.path == request.path}
+    return named <= there
