@@ -87,12 +87,13 @@ class Loans:
         if not self._desk.is_open:
             return seen
         self.tell()
-        lent, coming, booked = Counter[Place](), Counter[Place](), Counter[Place]()
+        lent, coming = Counter[Place](), Counter[Place]()
         for name in {*self._room.ledger.holdings, *gangs()}:
-            mine, waits = self.lent_to(name), self._waits(name)
+            mine = self.lent_to(name)
             lent.update(mine)
-            booked.update(self._booked(name))
+            waits = self._waits(name) if mine else {}
             coming.update({at: min(units, waits.get(at, 0)) for at, units in mine.items()})
+        booked = self._room.ledger.booked()
         slots, others = Counter[Place](), Counter[Place]()
         for pod in seen.others:
             (slots if pod.owner is Owner.STANDBY else others)[pod.node, pod.shape] += pod.units
@@ -103,8 +104,8 @@ class Loans:
             stand = slots[at] - min(slots[at], coming[at])  # a slot gives way to who was let in on its GPU
             idle = min(offered.get(at, 0), stand)
             kept[at] = stand - idle
-            rest = node.units - others[at] - stand - booked[at]
-            back = max(0, min(rest, self._returned(at, lacking)))
+            rest = node.units - others[at] - stand - booked.get(at, 0)
+            back = max(0, min(rest, self._returned(at, lacking, lent)))
             self._idle[at] = idle
             nodes.append(replace(node, warm_units=idle + back + lent[at]))
         pods = [pod for pod in seen.others if pod.owner is not Owner.STANDBY]
@@ -210,10 +211,10 @@ class Loans:
     def _lacking(self) -> dict[str, int]:
         return {pool: offer.lending.missing * offer.terms.count for pool, offer in self._desk.offers.items()}
 
-    def _returned(self, at: Place, lacking: dict[str, int]) -> int:
-        """Units of a node that wait for a slot of a pool: all that are free before it was looked at."""
+    def _returned(self, at: Place, lacking: dict[str, int], lent: Mapping[Place, int]) -> int:
+        """Units of a node that wait for a slot of a pool; all that are free beside a loan before it was looked at."""
         if not self._desk.all_looked:
-            return 1 << 30 if self._had_loans(at) else 0
+            return 1 << 30 if lent.get(at, 0) else 0
         pool = self._lender(at)
         if pool is None:
             return 0
@@ -221,11 +222,6 @@ class Loans:
         back = max(missing, self._back.get(at, (0, 0))[0])
         lacking[pool] = max(0, missing - back)
         return back
-
-    def _had_loans(self, at: Place) -> bool:
-        return any(
-            put.lent and (put.node, put.shape) == at for work in self._cluster.works.values() for put in work.put
-        )
 
     def _waits(self, name: str) -> dict[Place, int]:
         """Units by place that a gang was given and no pod of it is bound to yet."""

@@ -92,8 +92,8 @@ class LoanDesk:
             self._changed()
 
     def holds(self, lent: Mapping[str, tuple[LentSeen, ...]]) -> None:
-        """What gangs have on loan now, by pool."""
-        if lent != self._lent:
+        """What gangs have on loan now, by pool; before all pools were looked at nobody can say of which."""
+        if self.all_looked and lent != self._lent:
             self._lent = lent
             self.lent_version += 1
             self.ring_pools()

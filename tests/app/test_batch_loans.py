@@ -183,10 +183,13 @@ async def test_after_a_restart_a_loan_is_known_by_its_object_and_can_be_called_b
     pool.desk = LoanDesk(is_open=True)
     pool.plant.desk = pool.desk
     pool.plant.begin()
-    assert pool.lent() == (), "no pool has spoken"
+    assert pool.lent() is None, "no pool has spoken: nothing may be ordered in the place of what is lent"
     assert pool.owners("w0") == {"loan": 8, "free": 0}
-    pool.says(Lending(recall=1))
+    pool.says(Lending())
     pool.desk.looked_at_all()
+    pool.plant.look()
+    assert pool.lent() == (LentSeen("w0", 8),)
+    pool.says(Lending(recall=1))
     pool.plant.look()
     assert pool.plant.stop() == ["train"]
 

@@ -6,6 +6,7 @@ import pytest
 
 from autoscaler.app.batch_side import BatchSide
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.outside import Outside
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.settings.batch import Batch
@@ -27,6 +28,7 @@ def side(*, enabled: bool) -> BatchSide:
     return BatchSide(
         Settings(batch=Batch(enabled=enabled)), outside, serves=lambda _: False, events=cast(Any, None),
         guard=Guard(outside.clock), may_write=lambda: True, frozen=lambda: None, shown=lambda _: None,
+        desk=LoanDesk(is_open=False),
     )  # fmt: skip
 
 

@@ -238,6 +238,12 @@ class Ledger:
         row = {owner.name.lower(): int(self.owned[at, owner]) for owner in Owner if self.owned[at, owner]}
         return {**row, "free": int(self.estate.free[at])}
 
+    def booked(self) -> dict[tuple[str, str], int]:
+        """Units that gangs hold, by node and shape, where they hold any."""
+        held = self.owned[:, Owner.BATCH] + self.owned[:, Owner.LOAN]
+        nodes = self.estate.nodes
+        return {(nodes[at].name, nodes[at].shape): int(held[at]) for at in np.flatnonzero(held).tolist()}
+
     def lendable(self) -> dict[int, int]:
         """Idle units by node that serving would lend and that are not lent."""
         idle = np.minimum(self.warm - self.owned[:, Owner.LOAN], self.owned[:, Owner.SERVING])
