@@ -42,7 +42,9 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_queue_in_the_servers_becomes_replicas_that_serve(scenario: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", ["ours", pytest.param("dynamo", marks=pytest.mark.needs("dynamo"))])
+def test_a_queue_in_the_servers_becomes_replicas_that_serve(make: str, scenario: Path, tmp_path: Path) -> None:
+    scenario.write_text(SCENARIO.replace("engine:", f"engine:\n  make: {make}"))
     data, html = tmp_path / "out.json", tmp_path / "out.html"
     assert main(["run", str(scenario), "--json", str(data), "--html", str(html)]) == 0
     record = json.loads(data.read_text())
