@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_members import Member, Seat
-from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
-from autoscaler.app.batch_gangs import Around, Unfit, gang_of
+from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_loans import Loans
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
+from autoscaler.app.batch_reader import Reader
 from autoscaler.app.batch_rests import Rests
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
@@ -31,7 +31,6 @@ from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
-from autoscaler.runtime.isolation import Bug
 
 MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
@@ -78,15 +77,13 @@ class Books:
         """What was decided since it was last told."""
         self.started: dict[str, tuple[float, str]] = {}
         """When a gang was let in, and for which reason."""
-        self._shapes = shapes
-        self._guard = guard
+        self._reader = Reader(cluster, shapes, tree, guard)
         self.rests = Rests()
         self.latecomers = Latecomers()
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
         """Whether what is decided is carried out: else nobody who runs is judged by when it started."""
-        self._around = Around(tree, shapes, {})
         self._looked: tuple[int, object, int] = (-1, None, -1)
         self._refused: list[tuple[str, str]] = []
         self._stale = False
@@ -285,22 +282,12 @@ class Books:
             self._told_refused(name, self.room.submit(gang, now_s))
 
     def _gang(self, work: Work) -> Gang | None:
-        priority = self.cluster.priority(work.priority_class)
-        gang: Gang | Unfit | Bug = _elsewhere(work.ref.namespace)
-        if self.cluster.may_change(work.ref.namespace):
-            unheld = self.cluster.unheld()
-            gang = self._guard.attempt(work.name, lambda: self._read(work, priority, unheld))
-        if isinstance(gang, Bug):
-            gang = Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
+        gang = self._reader.read(work)
         if isinstance(gang, Unfit):
             self.unfit[work.name] = gang
             return None
         self.unfit.pop(work.name, None)
         return gang
-
-    def _read(self, work: Work, priority: int | None, unheld: str) -> Gang | Unfit:
-        displaces = self.cluster.displaces_slots(work.priority_class)
-        return gang_of(work, self._around, priority, unheld=unheld, displaces=displaces)
 
     def _told_refused(self, name: str, refused: Refusal | None) -> None:
         if refused is not None:
@@ -330,7 +317,7 @@ class Books:
     def _see(self, now_s: float) -> None:
         self._looked, self._stale = self._now(), False
         seen = self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting)
-        self._note_nodes(seen)
+        self._reader.note_nodes(seen)
         ran = list(self.room.runs.all)
         self._evicted(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
         for name in ran:
@@ -364,14 +351,6 @@ class Books:
         lent = self.loans.lent_to(admitted.gang)
         for spot in admitted.spots:
             yield Put(spot.node, spot.shape, sets[spot.pod_set], spot.pods, lent.pop((spot.node, spot.shape), 0))
-
-    def _note_nodes(self, seen: Seen) -> None:
-        by_shape: dict[str, list[BatchNode]] = {}
-        for part in seen.parts.values():
-            by_shape.setdefault(part.shape, []).append(part)
-        nodes = {shape: tuple(parts) for shape, parts in by_shape.items()}
-        if nodes != self._around.nodes:
-            self._around = Around(self.tree, self._shapes, nodes)
 
     def _stop_late(self, now_s: float) -> None:
         """Gangs that were let in and found no whole place in time go, whole; not by a watch of pods that may hang."""
@@ -416,8 +395,3 @@ class Books:
             self.evicted[each.reason.name] += 1
             self.lost_gpu_s += each.cost_gpu_s
             self.news.append(each)
-
-
-def _elsewhere(namespace: str) -> Unfit:
-    words = f"namespace {namespace!r} is none of the settings' watch_namespaces, outside which nothing is changed"
-    return Unfit("NAMESPACE", f"{words}; have it added there, or take the label of the queue off")

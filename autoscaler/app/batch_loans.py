@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
+from autoscaler.adapters.kube.batch_scope import Seen
 from autoscaler.app.batch_bound import BoundPods
 from autoscaler.app.loan_desk import LoanDesk, Offer
-from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import Bill, LoanBound
 from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.room import Room
 from autoscaler.core.pool.world import LentSeen
 

@@ -15,8 +15,8 @@ from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.api.batch_tree import Tree, beyond_capacity
 from autoscaler.app.batch_books import Books
 from autoscaler.core.batch.backlog import Waiting
-from autoscaler.core.batch.ledger import Owner
 from autoscaler.core.batch.outlook import outlook
+from autoscaler.core.batch.owners import Owner
 from autoscaler.core.batch.params import UNLIMITED
 from autoscaler.core.batch.reasons import BatchReason, Change
 from autoscaler.record.batch import (

@@ -8,13 +8,14 @@ planned; so nobody else starts on those nodes until it is bound whole, and nothi
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, Seen
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_nodes import BatchNode
+from autoscaler.adapters.kube.batch_scope import Seen
 from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.app.batch_bound import BoundPods, Held
 from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S, Patience
-from autoscaler.core.batch.ledger import PodSeen
 from autoscaler.core.batch.moves import move
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.placement import Spot
 from autoscaler.core.batch.room import Room
 

@@ -7,7 +7,8 @@ followed and nothing is asked of the API server.
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
+from autoscaler.adapters.kube.batch_scope import BatchScope
 from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.api.modes import Mode
 from autoscaler.app.batch import Batch

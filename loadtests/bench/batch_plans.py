@@ -18,7 +18,7 @@ import numpy as np
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.gangs import Form, Gang, PodSet, Topology
-from autoscaler.core.batch.ledger import PodSeen
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams, QueueSpec, Quota, Shape
 from autoscaler.core.batch.placement import Ask
 from autoscaler.core.batch.room import Room

@@ -7,8 +7,9 @@ from typing import Any, cast
 import msgspec
 
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod
+from autoscaler.adapters.kube.batch_scope import BatchScope
 from autoscaler.adapters.kube.batch_work import Work, of_job
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import Node

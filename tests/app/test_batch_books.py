@@ -19,7 +19,7 @@ pytestmark = pytest.mark.looptime
 FOUR = {f"n{at}": 8 for at in range(4)}
 
 
-def running(plant: BatchPlant, name: str, **size: int) -> list[str]:
+def running(plant: BatchPlant, name: str, **size: Any) -> list[str]:
     """A Job comes, is let in, and all of its pods are bound where it was put; the node of each."""
     plant.job(name, **size)
     plant.look()

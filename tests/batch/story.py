@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.gangs import Gang, Refusal
-from autoscaler.core.batch.ledger import PodSeen
 from autoscaler.core.batch.outcome import Admitted, Evicted
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.reasons import Verdict
 from autoscaler.core.batch.room import Room

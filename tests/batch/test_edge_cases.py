@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import LoanBound
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import UNLIMITED, BatchParams, Order, QueueSpec, Quota, Shape
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, gang, node, params, queue, racks

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.gangs import Gang
-from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import LoanBound
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import BatchParams, Order, QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, form, node, params, queue

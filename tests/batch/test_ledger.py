@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.batch.ledger import Kind, Ledger, Owner, PodSeen, Reservation
+from autoscaler.core.batch.ledger import Kind, Ledger, Reservation
+from autoscaler.core.batch.owners import Owner, PodSeen
 from tests.batch.builders import H100, form, ledger_of, node, placed, racks
 
 

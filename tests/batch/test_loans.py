@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import LoanBound, worth
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, gang, node, params, queue
 from tests.batch.story import Story

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.batch import chain
 from autoscaler.core.batch.gangs import Form, PodSet, Topology
-from autoscaler.core.batch.ledger import PodSeen
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.placement import Placer
 from autoscaler.core.columns import I64
 from tests.batch.builders import H100, LEVELS, form, ledger_of, node, placed, racks, where

@@ -2,8 +2,8 @@
 
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.gangs import Gang
-from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import LoanBound
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, gang, node, params, queue, racks

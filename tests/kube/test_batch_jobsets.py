@@ -10,10 +10,11 @@ import pytest
 
 from autoscaler.adapters.kube import batch_cluster, batch_holds
 from autoscaler.adapters.kube.answers import Answer
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_jobsets import of_jobset
 from autoscaler.adapters.kube.batch_objects import JobSet
 from autoscaler.adapters.kube.batch_pods import gang_of
+from autoscaler.adapters.kube.batch_scope import BatchScope
 from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.informer import InformerTimes

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
 from autoscaler.adapters.kube.batch_objects import Job
+from autoscaler.adapters.kube.batch_scope import BatchScope
 from autoscaler.api.shapes import Shape
 from autoscaler.runtime.clock import ScaledClock
 

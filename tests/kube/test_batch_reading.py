@@ -8,10 +8,11 @@ import pytest
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_amounts import pod_asks
-from autoscaler.adapters.kube.batch_cluster import BatchCluster, BatchScope
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_nodes import admits, node_parts
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod, WorkPodSpec
 from autoscaler.adapters.kube.batch_pods import WorkPods
+from autoscaler.adapters.kube.batch_scope import BatchScope
 from autoscaler.adapters.kube.batch_work import Put, Work, of_job
 from autoscaler.adapters.kube.batch_writer import held_to
 from autoscaler.adapters.kube.informer import Change

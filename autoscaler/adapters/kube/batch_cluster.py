@@ -8,7 +8,7 @@ writes nothing.
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,6 +21,7 @@ from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject, QueuedPod, WorkPod
 from autoscaler.adapters.kube.batch_pod_groups import QueuedPods
 from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
+from autoscaler.adapters.kube.batch_scope import BatchScope, Seen
 from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.pods import Node
@@ -29,9 +30,8 @@ from autoscaler.adapters.kube.pool_slots import is_slot
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.api.batch_work import QUEUE
-from autoscaler.api.shapes import Shape
 from autoscaler.core.batch.estate import NodeSeen
-from autoscaler.core.batch.ledger import Owner, PodSeen
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.ports import Clock
 
 LOOK_S: Final = 0.02
@@ -48,33 +48,6 @@ SELDOM: Final = InformerTimes(absent_s=15.0, backoff=BackoffBounds(cap_s=15.0))
 """Of what a cluster need not have, or let be read: whether it has it meanwhile."""
 
 STAY: Final = ", and those that were read before stay what they were then"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchScope:
-    """What nodes are taken for, and what tells serving from strangers."""
-
-    shapes: Mapping[str, Shape]
-    levels: tuple[str, ...]
-    """Labels of topology, coarse to fine."""
-    slots: str
-    """The namespace of warm slots."""
-    serves: Callable[[str], bool]
-    """Whether the pod of this key is a replica of a workload that is scaled here."""
-    namespaces: frozenset[str] = frozenset()
-    """Where work may be changed; empty: everywhere."""
-    slot_class: str = ""
-    """The PriorityClass of warm slots."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Nodes and pods at one instant; `parts` are the nodes as labels tell them, by name and shape."""
-
-    parts: Mapping[tuple[str, str], BatchNode]
-    nodes: tuple[NodeSeen, ...]
-    others: tuple[PodSeen, ...]
-    """Pods of nobody's gang."""
 
 
 class BatchCluster:

@@ -6,7 +6,7 @@ booked there. Who places pods is not us: held to a set of nodes, more of them ma
 
 from collections.abc import Sequence
 
-from autoscaler.core.batch.ledger import Owner
+from autoscaler.core.batch.owners import Owner
 from autoscaler.core.batch.placement import Spot
 from autoscaler.core.batch.room import Room
 

@@ -13,9 +13,10 @@ from autoscaler.core.batch.backlog import Backlog, Waiting
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.gangs import Gang, Refusal, refusal
-from autoscaler.core.batch.ledger import Kind, Ledger, Owner, PodSeen
+from autoscaler.core.batch.ledger import Kind, Ledger
 from autoscaler.core.batch.loans import Bill, LoanBound, bill, recall
 from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.placement import Ask, Placer
 from autoscaler.core.batch.reasons import BatchReason

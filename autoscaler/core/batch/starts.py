@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoscaler.core.batch.estate import Estate
-from autoscaler.core.batch.ledger import Ledger, Owner
+from autoscaler.core.batch.ledger import Ledger
+from autoscaler.core.batch.owners import Owner
 from autoscaler.core.batch.placement import Ask, Placer
 from autoscaler.core.columns import F64, I64
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoscaler.core.batch.ledger import Owner, PodSeen
 from autoscaler.core.batch.loans import LoanBound
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.sim.batch.headroom import Headroom, Queues
 from autoscaler.sim.batch.plant import Orders, Past, run
 from autoscaler.sim.batch.work import Case, Job

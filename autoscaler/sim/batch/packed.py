@@ -6,7 +6,7 @@ Enters: an instance. Leaves: the gangs that one round of cycles admits. What is 
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.gangs import Form, Gang, PodSet, Topology
-from autoscaler.core.batch.ledger import PodSeen
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams, QueueSpec, Shape
 from autoscaler.core.batch.room import Room
 from autoscaler.sim.batch.packing import NODE_GPUS, Instance
