@@ -103,8 +103,8 @@ async def test_a_token_is_taken_in_each_of_its_places(client: Client, headers: d
 @pytest.mark.parametrize(
     "headers",
     [bearer(""), bearer("a b"), {"Authorization": "Basic ???"}, {"Authorization": "Basic /w=="},
-     {"Authorization": "Digest all"}, {INTRODUCTION: ""}, {"Authorization": ""}],
-    ids=["empty", "two words", "not base64", "not UTF-8", "another scheme", "our own, empty", "nothing"],
+     {"Authorization": "Basic \xe9"}, {"Authorization": "Digest all"}, {INTRODUCTION: ""}, {"Authorization": ""}],
+    ids=["empty", "two words", "not base64", "not UTF-8", "not ASCII", "another scheme", "our own, empty", "nothing"],
 )  # fmt: skip
 async def test_what_can_be_no_token_is_refused_without_a_question(
     client: Client, api: ApiServer, headers: dict[str, str]

@@ -12,7 +12,6 @@ staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go): our comma
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from collections import OrderedDict
@@ -118,6 +117,6 @@ def shown(headers: Mapping[str, str]) -> str | None:
         if scheme.lower() == "basic":
             try:
                 token = base64.b64decode(rest.strip(), validate=True).decode().partition(":")[2]
-            except (binascii.Error, UnicodeDecodeError):
+            except ValueError:  # neither base64 nor UTF-8, or not even ASCII
                 return None
     return token if token and _TOKEN.fullmatch(token) else None
