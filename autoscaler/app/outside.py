@@ -49,7 +49,7 @@ class Outside:
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Outside]:
     """Everything outside, for the length of the block. Raises InputError for settings that cannot be used."""
-    clock, kube = WallClock(), settings.kube
+    clock, kube, http = WallClock(), settings.kube, settings.http
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         api = await enter(
@@ -69,7 +69,8 @@ async def connected(settings: Settings) -> AsyncIterator[Outside]:
             fitter=await enter(ProcessFitter()),
             audit=await _sink(settings, "audit", stack),
             journal=await _sink(settings, "journal", stack),
-            peer=await enter(peers(tls=http_tls(settings), introduction=api.introduction)),
+            # Our token may do more than read Headroom: where nobody asks who asks, it is not shown.
+            peer=await enter(peers(tls=http_tls(settings), introduction=api.introduction if http.authorize else None)),
             reviews=await _reviews(settings, clock, stack),
             prometheus=await enter(querying(_endpoints(settings))),
         )

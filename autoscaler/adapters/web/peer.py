@@ -24,16 +24,14 @@ SECURE: Final = "https://"
 """Before the address of a replica that shows a certificate."""
 
 
-async def _nobody() -> str | None:
-    return None
+Introduction = Callable[[], Awaitable[str | None]]
+"""Makes the ``Authorization`` header that says who asks; None where there is none."""
 
 
 class Peer:
     """The other replicas. Made by `peers`."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, tls: Tls | None, introduction: Callable[[], Awaitable[str | None]]
-    ) -> None:
+    def __init__(self, session: aiohttp.ClientSession, tls: Tls | None, introduction: Introduction | None) -> None:
         self._session = session
         self._tls = tls
         self._introduction = introduction
@@ -62,7 +60,7 @@ class Peer:
             return {"url": f"http://{address}{path}"}
         if not address.startswith(SECURE):
             raise PortError(Fault.DENIED, f"{call}: not asked: it shows no certificate, and http.tls is set")
-        introduction = await self._introduction()
+        introduction = None if self._introduction is None else await self._introduction()
         try:
             context = trusting(self._tls)
         except InputError as error:
@@ -75,11 +73,11 @@ class Peer:
 
 @asynccontextmanager
 async def peers(
-    timeout_s: float = 5.0, *, tls: Tls | None = None, introduction: Callable[[], Awaitable[str | None]] = _nobody
+    timeout_s: float = 5.0, *, tls: Tls | None = None, introduction: Introduction | None = None
 ) -> AsyncIterator[Peer]:
     """A client whose every call ends within `timeout_s`.
 
-    With `tls` others are asked over TLS only, and told `introduction`, a header that says who asks.
+    With `tls` others are asked over TLS only, and told the `introduction`, if there is one.
     """
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False, headers=NO_PAGE) as session:
