@@ -5,6 +5,7 @@ what serving keeps idle there, bounds, recalls, and word to the desk of what is 
 pool is the pool's until that has looked again, and then as far as it lacks slots: nobody else is let in between.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,11 +76,11 @@ class Loans:
         if holding is not None:
             return {(nodes[at].name, nodes[at].shape): units for at, units in holding.lent.items()}
         work = self._cluster.works.get(name)
-        if work is None or work.suspended:
+        if work is None or work.suspended or not self._desk.is_open:
             return {}
         marked = Counter[Place]()
         for put in work.put:
-            if put.lent > 0 and not (self._desk.all_looked and self._lender((put.node, put.shape)) is None):
+            if put.lent > 0 and not (self._desk.all_known and self._lender((put.node, put.shape)) is None):
                 marked[put.node, put.shape] += put.lent
         return dict(marked)
 
@@ -88,13 +89,15 @@ class Loans:
         if not self._desk.is_open:
             return seen
         self.tell()
-        lent, coming = Counter[Place](), Counter[Place]()
-        for name in {*self._room.ledger.holdings, *gangs()}:
+        lent, coming, booked = Counter[Place](), Counter[Place](), Counter(self._room.ledger.booked())
+        for name in self._room.ledger.holdings:
             mine = self.lent_to(name)
             lent.update(mine)
             waits = self._waits(name) if mine else {}
             coming.update({at: min(units, waits.get(at, 0)) for at, units in mine.items()})
-        booked = self._room.ledger.booked()
+        for name in set(gangs()) - self._room.ledger.holdings.keys():
+            booked.update({at: held.units for at, held in self._bound.of(name).items()})
+            lent.update(_borne_out(self.lent_to(name), self._bound, name))
         slots, others = Counter[Place](), Counter[Place]()
         for pod in seen.others:
             (slots if pod.owner is Owner.STANDBY else others)[pod.node, pod.shape] += pod.units
@@ -128,7 +131,7 @@ class Loans:
         """After a look: loans that nobody made are the gangs' own, bounds are set, what is lent is told."""
         if not self._desk.is_open:
             return
-        if self._desk.all_looked:
+        if self._desk.all_known:
             for name in [name for name in self._held() if not self.lenders(name)]:
                 self._room.own(name)
         self.tell()
@@ -147,7 +150,8 @@ class Loans:
             units = (lending.recall + lending.leaving) * offer.terms.count - self._came_back(offer)
             for shape in self._shapes(offer) if lending.recall else ():
                 nodes = [node for node, of in self._room.ledger.estate.index if of == shape and node in offer.nodes]
-                gone, bills = self._room.recall(shape, units, now_s, nodes)
+                # What leaves of the other shapes is the pool's as well: each is asked for what these leave open.
+                gone, bills = self._room.recall(shape, units - self._leaving(offer, but=shape), now_s, nodes)
                 for bill in bills:
                     self.recalled[bill.gang] = Recall(bill.gang, self.lenders(bill.gang), now_s, bill)
                     self.told[bill.gang] = self.recalled[bill.gang].pools
@@ -276,6 +280,12 @@ class Loans:
         """Units that gangs have left since a pool was looked at."""
         return sum(units for (node, _), (units, _) in self._back.items() if node in offer.nodes)
 
+    def _leaving(self, offer: Offer, *, but: str) -> int:
+        """Units of a pool's nodes that gangs are leaving, of all shapes but one."""
+        runs = self._room.runs.all
+        leaving = (mine for name, mine in self._held().items() if runs[name].leaving_s is not None)
+        return sum(n for mine in leaving for (node, of), n in mine.items() if of != but and node in offer.nodes)
+
     def _held(self) -> dict[str, dict[Place, int]]:
         runs = self._room.runs.all
         return {name: self.lent_to(name) for name, run in runs.items() if run.on_loan}
@@ -295,16 +305,24 @@ class Loans:
 
 
 def marked(cluster: BatchCluster, desk: LoanDesk) -> dict[str, tuple[LentSeen, ...]]:
-    """What gangs have on loan by pool, as their objects say, where there are no books."""
+    """What gangs have on loan by pool, as their objects say and pods of theirs bear out, where there are no books."""
     rows: dict[str, dict[str, int]] = defaultdict(Counter)
-    for work in cluster.works.values():
-        for put in () if work.suspended or work.ended else work.put:
-            at = put.node, put.shape
-            if put.lent > 0 and put.shape in cluster.shapes_of(put.node):
-                pool = desk.lender(put.node, cluster.resource_of(put.shape))
-                if pool is not None:
-                    rows[pool][at[0]] += put.lent
+    bound = BoundPods(cluster)
+    for name, work in cluster.works.items():
+        says = Counter[Place]()
+        for put in () if work.suspended or work.ended or work.manager else work.put:
+            says[put.node, put.shape] += max(0, put.lent)
+        for (node, shape), units in _borne_out(says, bound, name).items():
+            pool = desk.lender(node, cluster.resource_of(shape))
+            if pool is not None and units:
+                rows[pool][node] += units
     return {pool: tuple(LentSeen(node, units) for node, units in mine.items()) for pool, mine in rows.items()}
+
+
+def _borne_out(says: Mapping[Place, int], bound: BoundPods, name: str) -> dict[Place, int]:
+    """What the object of a gang says to have on loan, as far as its pods are there: whoever may edit it wrote it."""
+    held = bound.of(name)
+    return {at: min(units, held[at].units) for at, units in says.items() if at in held}
 
 
 def _bound(units: int, offers: Sequence[Offer]) -> LoanBound:
@@ -313,6 +331,7 @@ def _bound(units: int, offers: Sequence[Offer]) -> LoanBound:
         min(each.terms.reclaim_s for each in offers),
         max(each.terms.engine_start_s for each in offers),
         min((each.lending.expected_s for each in offers if each.lending.offer), default=0.0),
+        math.lcm(*(each.terms.count for each in offers)),
     )
 
 

@@ -5,7 +5,7 @@ where something changed. It decides nothing. A node belongs to one lender, the f
 by name. Before all pools were looked at, and where batch admission is not carried out, nothing is lent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -49,12 +49,19 @@ class LoanDesk:
         self.version = 0
         """Grows with every change of what is offered or called back."""
         self.all_looked = False
-        """Whether every pool was looked at, so that a node that none speaks of is nobody's."""
+        """Whether every pool was looked at, as far as it can be read."""
+        self._unread = frozenset[str]()
+        """Pools of which it has not been known since the start which nodes are theirs."""
         self.lent_version = 0
         self._lent: Mapping[str, tuple[LentSeen, ...]] | None = None
         self._asked_s: float | None = None
         self.ring_batch: Callable[[], None] = lambda: None
         self.ring_pools: Callable[[], None] = lambda: None
+
+    @property
+    def all_known(self) -> bool:
+        """Whether a node that no pool speaks of is nobody's: every pool has said which are its own."""
+        return self.all_looked and self._unread <= self.offers.keys()
 
     def lent_of(self, pool: str, now_s: float) -> tuple[LentSeen, ...] | None:
         """What gangs have on loan of a pool; None while nobody knows, for no longer than a start takes to read all."""
@@ -85,10 +92,11 @@ class LoanDesk:
         if before is not None:
             self.looked(pool, replace(before, lending=Lending()))
 
-    def looked_at_all(self) -> None:
-        """All pools there are were looked at."""
-        if not self.all_looked:
-            self.all_looked = True
+    def looked_at_all(self, pools: Iterable[str] = ()) -> None:
+        """All pools there are were looked at; those that have said nothing since the start could not be read."""
+        before, self._unread = (self.all_looked, self.all_known), frozenset(pools) - self.offers.keys()
+        self.all_looked = True
+        if before != (self.all_looked, self.all_known):
             self._changed()
 
     def holds(self, lent: Mapping[str, tuple[LentSeen, ...]]) -> None:

@@ -148,7 +148,7 @@ class Pools:
             else:
                 await self._look(name, compiled)
             await breathe(self._clock)
-        self._desk.looked_at_all()
+        self._desk.looked_at_all(found)
         self._shown(tuple(pool_line(pool) for pool in self._telling.pools))
 
     async def _look(self, name: str, compiled: Compiled) -> None:

@@ -31,13 +31,19 @@ class BatchPlant:
     """Nodes, pods and Jobs of the namespace `ns`; what the books order is done when a test says so."""
 
     def __init__(
-        self, nodes: Mapping[str, int], *, desk: LoanDesk | None = None, slot_class: str = "", **quota: int
+        self,
+        nodes: Mapping[str, int],
+        *,
+        desk: LoanDesk | None = None,
+        slot_class: str = "",
+        shapes: Mapping[str, Shape] = SHAPES,
+        **quota: int,
     ) -> None:
-        self.desk = desk
+        self.desk, self._shapes = desk, shapes
         self.now_s = START_S
         self.hears = True
         """Whether the watch of pods tells something all the time."""
-        scope = BatchScope(SHAPES, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class)
+        scope = BatchScope(shapes, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class)
         self._clock = ScaledClock(origin_s=START_S)
         self.cluster = BatchCluster(cast(KubeApi, None), self._clock, scope, lambda: None)
         self._objects: dict[str, Any] = {}
@@ -45,15 +51,15 @@ class BatchPlant:
         self.cluster._classes._cache.put(PriorityClass(Meta("batch"), -20))
         for name, gpus in nodes.items():
             self.node(name, gpus)
-        spec = BatchQueueSpec(quotas=(ShapeQuota(shape="h100", **quota),), namespaces=("ns",))
-        self.tree = tree_of({"team": QueueSeen(spec)}, SHAPES)
+        spec = BatchQueueSpec(quotas=tuple(ShapeQuota(shape=name, **quota) for name in shapes), namespaces=("ns",))
+        self.tree = tree_of({"team": QueueSeen(spec)}, shapes)
         self.books = self.begin()
 
     def begin(self, saved: Mapping[str, Any] | None = None) -> Books:
         """Books written from the cluster alone."""
         self.cluster.touched()
-        params = BatchParams(compile_shapes(SHAPES), self.tree.queues)
-        self.books = Books(self.cluster, SHAPES, params, self.tree, Guard(self._clock), desk=self.desk)
+        params = BatchParams(compile_shapes(self._shapes), self.tree.queues)
+        self.books = Books(self.cluster, self._shapes, params, self.tree, Guard(self._clock), desk=self.desk)
         self.books.begin(saved or {}, self.now_s)
         return self.books
 
@@ -100,9 +106,9 @@ class BatchPlant:
             self.edit(name, suspend=True)
         return names
 
-    def node(self, name: str, gpus: int, **spec: Any) -> None:
+    def node(self, name: str, gpus: int, *, product: str = "H100", **spec: Any) -> None:
         """A node comes, or changes."""
-        labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": "H100"}
+        labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": product}
         status = {
             "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "512Gi"},
             "conditions": [{"type": "Ready", "status": "True"}],
@@ -129,6 +135,11 @@ class BatchPlant:
         found = self._objects[f"job/{name}"]
         meta = {**found["metadata"], "generation": found["metadata"]["generation"] + 1}
         self._put_job({**found, "metadata": meta, "spec": {**found["spec"], **spec}})
+
+    def template(self, name: str) -> dict[str, Any]:
+        """The template of a Job's pods."""
+        found: dict[str, Any] = self._objects[f"job/{name}"]["spec"]["template"]
+        return found
 
     def end(self, name: str) -> None:
         """A Job ends well."""

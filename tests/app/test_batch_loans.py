@@ -1,21 +1,25 @@
 """Idle warm slots in the books of batch admission: lent, marked on the object, called back whole, nobody else's."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
+from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_loans import marked
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import LentSeen
-from tests.app.batch_plant import BatchPlant
+from tests.app.batch_plant import SHAPES, BatchPlant
 
 pytestmark = pytest.mark.looptime
 
 NODES = {"w0": 8, "w1": 8}
+PRODUCT = "nvidia.com/gpu.product"
 NOTICE = {"headroom.dev/checkpoint-notice": "20s"}
 LEND = Lending((("w0", 8),), 3600.0)
 SLOT = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat"}
@@ -24,9 +28,13 @@ SLOT = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat"}
 class Pool:
     """A plant whose two nodes are a pool's; one slot of eight GPUs stands on each."""
 
-    def __init__(self, lending: Lending = LEND, *, slots: tuple[str, ...] = ("w0", "w1")) -> None:
+    def __init__(
+        self, lending: Lending = LEND, *, slots: tuple[str, ...] = ("w0", "w1"), shapes: Mapping[str, Shape] = SHAPES
+    ) -> None:
         self.desk = LoanDesk(is_open=True)
-        self.plant = BatchPlant(NODES, guaranteed=16, desk=self.desk, slot_class="slot")
+        self.plant = BatchPlant(NODES, guaranteed=16, desk=self.desk, slot_class="slot", shapes=shapes)
+        if len(shapes) > 1:
+            self.plant.node("w1", 8, product="A100")
         for name, value in (("slot", -10), ("batch", -5), ("low", -20)):
             self.plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
         for node in slots:
@@ -59,6 +67,18 @@ class Pool:
         assert self.plant.start() == [name]
         self.displaced("w0")
         self.plant.pod(f"{name}-0", "w0", job=name, phase="Running")
+        self.plant.look()
+
+    def borrows(self, name: str, product: str = "H100") -> None:
+        """A Job starts wherever a slot of these GPUs is on offer, and its pod runs there."""
+        self.job(name)
+        template = self.plant.template(name)
+        self.plant.edit(name, template={"spec": {**template["spec"], "nodeSelector": {PRODUCT: product}}})
+        self.plant.look()
+        assert self.plant.start() == [name]
+        (put,) = self.plant.work(name).put
+        self.displaced(put.node)
+        self.plant.pod(f"{name}-0", put.node, job=name, phase="Running")
         self.plant.look()
 
     def owners(self, node: str) -> dict[str, int]:
@@ -158,15 +178,8 @@ async def test_what_the_pool_does_not_miss_when_a_loan_ends_is_anybodys() -> Non
 
 async def test_a_recall_is_ordered_once_however_often_the_same_look_is_read() -> None:
     pool = Pool(Lending((("w0", 8), ("w1", 8)), 3600.0))
-    for name, node in (("one", "w0"), ("two", "w1")):
-        pool.job(name)
-        pool.plant.look()
-        assert pool.plant.start() == [name]
-        (put,) = pool.plant.work(name).put
-        pool.displaced(put.node)
-        pool.plant.pod(f"{name}-0", put.node, job=name, phase="Running")
-        pool.plant.look()
-        assert node
+    for name in ("one", "two"):
+        pool.borrows(name)
     pool.says(Lending(recall=1))
     pool.plant.look()
     (gone,) = pool.plant.stop()
@@ -201,6 +214,80 @@ async def test_what_an_object_claims_to_have_on_loan_where_nobody_lends_is_its_o
     pool.plant.look()
     assert pool.owners("w0") == {"batch": 8, "free": 0}
     assert pool.lent() == ()
+
+
+async def test_one_slot_that_is_called_back_takes_one_gang_however_many_shapes_the_pool_has() -> None:
+    both = Lending((("w0", 8), ("w1", 8)), 3600.0)
+    pool = Pool(both, shapes={"h100": Shape(sku="h100"), "a100": Shape(sku="a100")})
+    for name, product in (("one", "H100"), ("two", "A100")):
+        pool.borrows(name, product)
+    assert pool.lent() == (LentSeen("w0", 8), LentSeen("w1", 8))
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    assert len(pool.plant.stop()) == 1
+    pool.says(Lending(recall=1, leaving=1))
+    pool.plant.look()
+    assert pool.plant.books.loans.recalled.keys() == {"job/ns/one", "job/ns/two"}
+
+
+async def test_a_slot_is_lent_whole_or_not_at_all() -> None:
+    pool = Pool()
+    pool.job("half", gpus=4)
+    pool.plant.look()
+    assert pool.plant.start() == []
+    pool.job("whole", pods=2, gpus=4)
+    pool.plant.look()
+    assert pool.plant.start() == ["whole"]
+    assert pool.lent() == (LentSeen("w0", 8, coming=8),)
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+async def test_whoever_writes_a_loan_into_an_object_gets_no_gpu_of_others_by_it(*, is_bound: bool) -> None:
+    pool = Pool(Lending(), slots=())
+    pool.job("mine", annotations={})
+    pool.plant.look()
+    assert pool.plant.start() == ["mine"]
+    (mine,) = pool.plant.work("mine").put
+    pool.plant.pod("mine-0", mine.node, job="mine", phase="Running")
+    pool.plant.look()
+    claims = [Put(node, "h100", 0, 1, 1000) for node in NODES]
+    pool.job("greedy", annotations={"headroom.dev/placement": msgspec.json.encode(claims).decode()})
+    pool.plant.edit("greedy", suspend=False)
+    if is_bound:
+        pool.plant.pod("greedy-0", next(iter(NODES.keys() - {mine.node})), job="greedy", phase="Running")
+    for _ in range(3):
+        pool.plant.look()
+        assert pool.plant.stop() == []
+    assert pool.owners(mine.node) == {"batch": 8, "free": 0}
+    told = marked(pool.plant.cluster, pool.desk).get("chat", ())
+    assert sum(each.units for each in told) == (8 if is_bound else 0), "without books as well"
+
+
+async def test_a_loan_stays_one_while_its_pool_could_not_be_read_since_the_start() -> None:
+    pool = Pool()
+    pool.lend()
+    pool.desk = pool.plant.desk = LoanDesk(is_open=True)
+    pool.desk.looked("other", Offer(Terms("nvidia.com/gpu", 8), frozenset(), Lending(), 0))
+    pool.desk.looked_at_all(["chat", "other"])
+    pool.plant.begin()
+    pool.plant.look()
+    assert pool.owners("w0") == {"loan": 8, "free": 0}, "whose it is cannot be told yet"
+    pool.says(Lending())
+    pool.desk.looked_at_all(["chat", "other"])
+    pool.plant.look()
+    assert pool.lent() == (LentSeen("w0", 8),)
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    assert pool.plant.stop() == ["train"]
+
+
+async def test_a_loan_is_the_gangs_own_where_a_controller_that_lends_nothing_takes_over() -> None:
+    pool = Pool()
+    pool.lend()
+    pool.plant.desk = LoanDesk(is_open=False)
+    pool.plant.begin()
+    assert pool.owners("w0") == {"batch": 8, "free": 0}
+    assert not pool.plant.books.room.runs.all["job/ns/train"].on_loan
 
 
 async def test_a_shadow_of_batch_admission_lends_nothing() -> None:

@@ -99,8 +99,8 @@ class Attempts:
             used = {spot.node: 0 for spot in spots}
             for spot in spots:
                 used[spot.node] += spot.units
-            borrowed = sum(max(0, units - free.get(node, units)) for node, units in used.items())
-            if lent + borrowed > bound.units:
+            borrowed = [max(0, units - free.get(node, units)) for node, units in used.items()]
+            if lent + sum(borrowed) > bound.units or any(units % bound.slot_units for units in borrowed):
                 room.placer.give(spots, room.ask(waiting.brand))
                 spots = None
         taken = ledger.narrow(opened, idle)

@@ -28,6 +28,9 @@ class LoanBound:
     """From then until an engine serves on it again; billed with the return."""
     expected_s: float = 3600.0
     """How long a loan made now is expected to last, by the same forecast."""
+    slot_units: int = 1
+    """Units that serving keeps together: of a node so many are lent at once, or a multiple. What is left of a slot
+    that was taken in part would be idle, and would not be its pool's."""
 
 
 @dataclass(frozen=True, slots=True)
