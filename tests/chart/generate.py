@@ -75,6 +75,8 @@ def _gates() -> str:
     text = _labelled((ROOT / "config/rbac/pods/gates-policy.yaml").read_text())
     account = '{{ .Release.Namespace }}:{{ include "headroom.serviceAccount" . }}'
     text = text.replace("system:serviceaccount:headroom-system:headroom", f"system:serviceaccount:{account}")
+    # Each release narrows its own account; nobody knows the policy by its name.
+    text = re.sub(r"(ame: )headroom-gates$", r'\1{{ include "headroom.fullname" . }}-gates', text, flags=re.MULTILINE)
     return f"{{{{- if .Values.rbac.podNamespaces }}}}\n# {BY}\n{text}{{{{- end }}}}\n"
 
 

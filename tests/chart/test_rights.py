@@ -193,6 +193,25 @@ def test_pods_are_let_in_in_the_namespaces_that_are_named_alone_and_a_policy_nar
     assert granted(render({"settings": given["settings"], "rbac": rbac})) & besides == set()
 
 
+def test_a_second_release_takes_no_name_of_the_whole_cluster_from_the_first_and_narrows_its_own_account() -> None:
+    """But for the policy of JobSets, which the controller knows by its name, and the definitions."""
+    values = {
+        "crds": {"install": False}, "certificates": {"http": True}, "rbac": {"podNamespaces": ["lab"]},
+        "settings": {"batch": {"enabled": True}, "http": {"authorize": True}, "keda": KEDA},
+    }  # fmt: skip
+    first, second = (render(values, release=release) for release in ("headroom", "lab"))
+    taken = [{(one["kind"], one["metadata"]["name"]) for one in found if "namespace" not in one["metadata"]}
+             for found in (first, second)]  # fmt: skip
+    assert ("ValidatingAdmissionPolicy", "headroom-gates") in taken[0]
+    assert ("ValidatingAdmissionPolicy", "lab-headroom-gates") in taken[1]
+    assert taken[0] & taken[1] == set()
+    for found, name in ((first, "headroom"), (second, "lab-headroom")):
+        policy = only(found, "ValidatingAdmissionPolicy")
+        assert only(found, "ValidatingAdmissionPolicyBinding")["spec"]["policyName"] == policy["metadata"]["name"]
+        (condition,) = policy["spec"]["matchConditions"]
+        assert condition["expression"].endswith(f"== 'system:serviceaccount:{NAMESPACE}:{name}'")
+
+
 def test_the_projects_own_role_lets_pods_in_in_whatever_namespace_it_is_applied_to() -> None:
     role, binding = objects(GATES.with_name("role.yaml").read_text())
     assert "namespace" not in role["metadata"] | binding["metadata"]
