@@ -6,7 +6,7 @@ from autoscaler.adapters.engines.scraper import Scraper
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.scope import Scope
-from autoscaler.adapters.web.peer import SECURE
+from autoscaler.adapters.web.peer import address_of
 from autoscaler.api.claims import Kind
 from autoscaler.app.outside import Outside
 from autoscaler.ports import Clock
@@ -21,7 +21,7 @@ def elector(settings: Settings, outside: Outside, identity: str) -> Elector:
         namespace=settings.namespace,
         name=lease.name,
         identity=identity,
-        address=f"{SECURE if http.tls else ''}{http.advertised_host or socket.gethostname()}:{http.port}",
+        address=address_of(http.advertised_host or socket.gethostname(), http.port, secure=http.tls is not None),
         clock=outside.clock,
         lease_s=lease.duration_s,
         renew_s=lease.renew_s,

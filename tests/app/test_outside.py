@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,18 +10,21 @@ import pytest
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.live import Place, serving_live
 from autoscaler.adapters.web.tls import Greeting, Tls
+from autoscaler.app import parts
 from autoscaler.app.outside import connected
 from autoscaler.settings.http import Http, HttpTls
 from autoscaler.settings.model import Settings
 from autoscaler.settings.parts import Kube
 from tests.app.test_live import NOWHERE
 from tests.keda.certs import Authority
+from tests.kube.machines import LEASE, Contest
+from tests.kube.test_lease import FREE, virtual
 from tests.web.test_live import Controller
 from tests.web.test_tls import Listening
 
-pytestmark = pytest.mark.needs("openssl")
 
 
+@pytest.mark.needs("openssl")
 @pytest.mark.parametrize(("authorize", "shown"), [(True, "Bearer none"), (False, None)], ids=["asks", "asks nobody"])
 async def test_the_controllers_token_is_shown_only_where_replicas_are_asked_who_they_are(
     tmp_path: Path, authorize: bool, shown: str | None
@@ -38,3 +42,13 @@ async def test_the_controllers_token_is_shown_only_where_replicas_are_asked_who_
     async with serving_live(controller.facts(), controller.hub, place) as port, connected(settings) as outside:
         assert await outside.peer.get(f"https://127.0.0.1:{port}", "/api/snapshot") == controller.snapshot
     assert [headers.get("Authorization") for headers in heard] == [shown]
+
+
+@virtual
+async def test_the_lease_names_a_pod_by_its_address_of_ipv6_as_a_url_does() -> None:
+    contest = Contest(1, lease=FREE)
+    machine = contest.machines[0]
+    outside: Any = SimpleNamespace(lease_api=machine, clock=machine)
+    settings = Settings(namespace="headroom", http=Http(advertised_host="fd00::7", port=8443))
+    await parts.elector(settings, outside, "pod-a").campaign()
+    assert contest.apis.objects[LEASE]["metadata"]["annotations"]["headroom.dev/address"] == "[fd00::7]:8443"

@@ -60,6 +60,15 @@ def test_the_status_is_a_table_of_need_have_and_getting(cluster: Plane) -> None:
     assert "prod/code: metrics timeout: no answer within 2 s" in lines
 
 
+@pytest.mark.parametrize(("address", "scheme"), [("[fd00::7]:8080", ""), ("https://[fd00::7]:8080", "https:")])
+def test_a_leader_with_an_address_of_ipv6_is_asked_on_its_port_by_its_name(
+    cluster: Plane, address: str, scheme: str
+) -> None:
+    cluster.objects[LEASE]["metadata"]["annotations"]["headroom.dev/address"] = address
+    asked("status", *cluster.options())
+    assert set(cluster.proxied) == {f"/api/v1/namespaces/{OWN}/pods/{scheme}{POD}:8080/proxy/api/status"}
+
+
 def test_the_status_is_json_when_that_is_asked_for(cluster: Plane) -> None:
     told = json.loads(asked("status", "--server", cluster.url, "--json")[1])
     assert [row["workload"] for row in told["workloads"]] == ["prod/chat", "prod/code"]

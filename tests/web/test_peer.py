@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from autoscaler.adapters.web import peer
-from autoscaler.adapters.web.peer import peers
+from autoscaler.adapters.web.peer import address_of, peers
 from autoscaler.ports import Fault, PortError
 
 
@@ -25,15 +25,34 @@ async def _answer(request: web.Request) -> web.StreamResponse:
     return web.Response(body=b"\x00learnt")
 
 
-async def told(path: str, timeout_s: float = 5.0) -> bytes:
+async def told(path: str, timeout_s: float = 5.0, host: str = "127.0.0.1") -> bytes:
     app = web.Application()
     app.router.add_get("/{tail:.*}", _answer)
     async with TestServer(app, shutdown_timeout=0.0) as server, peers(timeout_s) as others:
-        return await others.get(f"127.0.0.1:{server.port}", path)
+        return await others.get(address_of(host, server.port or 0, secure=False), path)
 
 
 async def test_the_bytes_of_an_answer_come_as_they_are() -> None:
     assert await told("/api/snapshot") == b"\x00learnt"
+
+
+async def test_a_pods_address_of_ipv6_is_asked_as_one_of_ipv4_is() -> None:
+    """The address maps 127.0.0.1: without brackets it is no URL, whoever listens there."""
+    assert await told("/api/snapshot", host="::ffff:127.0.0.1") == b"\x00learnt"
+
+
+@pytest.mark.parametrize(
+    ("host", "secure", "address"),
+    [
+        ("10.0.0.7", False, "10.0.0.7:8080"),
+        ("headroom-0", True, "https://headroom-0:8080"),
+        ("fd00::7", False, "[fd00::7]:8080"),
+        ("fd00::7", True, "https://[fd00::7]:8080"),
+        ("[fd00::7]", False, "[fd00::7]:8080"),
+    ],
+)
+def test_the_lease_says_where_a_replica_is_as_a_url_does(host: str, secure: bool, address: str) -> None:
+    assert address_of(host, 8080, secure=secure) == address
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,13 @@ SECURE: Final = "https://"
 """Before the address of a replica that shows a certificate."""
 
 
+def address_of(host: str, port: int, *, secure: bool) -> str:
+    """Where a replica is asked, as it stands in the lease. `host` is a name or an address; one of IPv6 may be without
+    the brackets that a URL wants, as Kubernetes tells a pod's."""
+    literal = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{SECURE if secure else ''}{literal}:{port}"
+
+
 Introduction = Callable[[], Awaitable[str | None]]
 """Makes the ``Authorization`` header that says who asks; None where there is none."""
 
@@ -37,7 +44,7 @@ class Peer:
         self._introduction = introduction
 
     async def get(self, address: str, path: str) -> bytes:
-        """What ``host:port`` answers to `path`. Raises PortError."""
+        """What the replica at `address`, one of `address_of`, answers to `path`. Raises PortError."""
         call = f"GET {address}{path}"
         try:
             async with self._session.get(allow_redirects=False, **await self._asking(address, path, call)) as response:
