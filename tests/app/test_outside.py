@@ -23,7 +23,6 @@ from tests.web.test_live import Controller
 from tests.web.test_tls import Listening
 
 
-
 @pytest.mark.needs("openssl")
 @pytest.mark.parametrize(("authorize", "shown"), [(True, "Bearer none"), (False, None)], ids=["asks", "asks nobody"])
 async def test_the_controllers_token_is_shown_only_where_replicas_are_asked_who_they_are(
