@@ -67,6 +67,14 @@ class PemFiles(Generic[T]):
             raise InputError(f"{self._setting}: {path}: {error.strerror}; give a file that can be read") from error
 
 
+def content(setting: str, file: Path) -> bytes:
+    """What is in a file that `setting` names. Raises InputError."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{setting}: {file}: {error.strerror}; give a file that can be read") from error
+
+
 def server_context(setting: str, cert_file: Path, key_file: Path, authority: Path | None = None) -> ssl.SSLContext:
     """What greets callers with this pair; with an authority its file is read as well. Raises InputError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

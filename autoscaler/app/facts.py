@@ -18,6 +18,7 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.web.pulse import Pulse
+from autoscaler.adapters.web.tls import Greeting
 from autoscaler.api.claims import Claim
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
@@ -57,6 +58,7 @@ class Facts:
         fetched: Fetched,
         pulse: Pulse,
         apis: tuple[KubeApi, ...],
+        greeting: Greeting | None,
         keda: KedaSide,
         gpus: GpuVeto,
         warmups: WarmUps,
@@ -75,6 +77,7 @@ class Facts:
         self._fetched = fetched
         self._pulse = pulse
         self._apis = apis
+        self._greeting = greeting
         self._keda = keda
         self._gpus = gpus
         self._warmups = warmups
@@ -103,6 +106,7 @@ class Facts:
             lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
             waiting={"audit": recorder.audit.waiting, "journal": recorder.journal.waiting},
             gpus=self._gpus.uses(self._cluster.workload_of),
+            http=None if self._greeting is None else self._greeting.figures(),
             keda=self._keda.figures(),
             version=__version__,
             config_hash=self._config_hash,

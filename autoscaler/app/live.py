@@ -23,7 +23,8 @@ async def run(settings: Settings) -> int:
         loop.add_signal_handler(number, stop.set)
     async with connected(settings) as outside, garbage.rarely(outside.clock):
         live = Live(settings, outside)
-        async with live.keda.serving(), serving_live(live.facts(), live.hub, _place(settings, outside)):
+        place = _place(settings, outside)
+        async with live.keda.serving(), serving_live(live.facts(place.greeting), live.hub, place):
             return await live.run(stop)
 
 

@@ -27,6 +27,7 @@ from autoscaler.adapters.prometheus.source import PrometheusSource
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts
 from autoscaler.adapters.web.pulse import Pulse
+from autoscaler.adapters.web.tls import Greeting
 from autoscaler.api.claims import Claim
 from autoscaler.api.modes import Mode
 from autoscaler.app import parts
@@ -169,13 +170,13 @@ class Live:
     def _serves(self, pod: str) -> bool:
         return self._cluster.workload_of(pod) in self._workloads.driven
 
-    def facts(self) -> LiveFacts:
-        """What the HTTP server asks."""
+    def facts(self, greeting: Greeting | None) -> LiveFacts:
+        """What the HTTP server asks, which greets with `greeting`; None: over plain HTTP."""
         told = Facts(
             settings=self._settings, identity=self._identity, cluster=self._cluster, workloads=self._workloads,
             elector=self._elector, runtime=self._runtime, scraper=self._scraper, signals=self._signals,
-            board=self._board, fetched=self._fetched, pulse=self._pulse, apis=self._apis, keda=self.keda,
-            gpus=self._gpus, warmups=self._warmups, leads=self._leads, clock_off_s=self._clock.off_s,
+            board=self._board, fetched=self._fetched, pulse=self._pulse, apis=self._apis, greeting=greeting,
+            keda=self.keda, gpus=self._gpus, warmups=self._warmups, leads=self._leads, clock_off_s=self._clock.off_s,
         )  # fmt: skip
         snapshot = lambda: self._kept.bytes if self._known.leading else None  # noqa: E731 - one expression, named for the call
         return LiveFacts(

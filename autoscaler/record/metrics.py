@@ -18,6 +18,7 @@ from autoscaler.record.batch import BatchTold
 from autoscaler.record.batch_metrics import BATCH, batch_families
 from autoscaler.record.families import OWNER, Family, Kind, Labels, Metric, owner
 from autoscaler.record.gpu_metrics import GPUS, GpuUse, gpu_families
+from autoscaler.record.http_metrics import HTTP, HttpFigures, http_families
 from autoscaler.record.keda_metrics import KEDA, KedaFigures, keda_families
 from autoscaler.record.past_metrics import METRICS, past_families
 from autoscaler.record.pool_metrics import POOLS, pool_families
@@ -57,6 +58,8 @@ class Process:
     """Lines that a sink has not taken yet, by stream."""
     gpus: Mapping[str, GpuUse] = field(default_factory=dict)
     """By workload."""
+    http: HttpFigures | None = None
+    """None for plain HTTP."""
     keda: KedaFigures | None = None
     """None where KEDA is not answered."""
     version: str = ""
@@ -177,7 +180,7 @@ _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a ha
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
     _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
-    *GPUS, *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
+    *GPUS, *HTTP, *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
     *BATCH,
 )  # fmt: skip
 """Every metric there is."""
@@ -249,5 +252,7 @@ def _of_process(process: Process, workloads: int) -> Iterator[Family]:
         yield Family(metric, {(code,): float(value) for code, value in values.items()})
     yield Family(_REQUESTS, {labels: float(count) for labels, count in process.api_requests.items()})
     yield from gpu_families(process.gpus)
+    if process.http is not None:
+        yield from http_families(process.http)
     if process.keda is not None:
         yield from keda_families(process.keda)

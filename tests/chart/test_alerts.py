@@ -80,6 +80,12 @@ TROUBLES: Final = {
     "HeadroomShortOfReplicas": Trouble({**LEADS, f"headroom_overload_deficit_replicas{{{CHAT}}}": "0 3x30"}, 15, 17),
     "HeadroomObjectiveMissed": Trouble({**LEADS, f"headroom_budget_burn_ratio{{{CHAT}}}": "1.9 4x30"}, 15, 17),
     "HeadroomForecastDrifts": Trouble({**LEADS, f'headroom_forecast_drift{{{CHAT},reason="MISSES"}}': "1x60"}, 29, 31),
+    "HeadroomHttpCertificatesRefused": Trouble(
+        {**LEADS, f"headroom_http_certificates_refused{{{POD}}}": "0 1x30"}, 10, 12
+    ),
+    "HeadroomHttpCertificateEnds": Trouble(
+        {**LEADS, f"headroom_http_certificate_not_after_timestamp_seconds{{{POD}}}": f"{2 * 86_400 + 1200}x60"}, 30, 32
+    ),
     "HeadroomKedaCallsFail": Trouble(
         {
             **LEADS,

@@ -1,6 +1,7 @@
 """Certificates of the tests' own authorities, made by openssl."""
 
 import shutil
+import ssl
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,3 +59,11 @@ def put(pair: Pair, into: Pair) -> None:
 
 def _openssl(*arguments: str | Path) -> None:
     subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+
+
+def told_by_openssl(cert: Path) -> float:
+    """When a certificate ends, in Unix seconds."""
+    line = subprocess.run(
+        ["openssl", "x509", "-enddate", "-noout", "-in", cert], check=True, capture_output=True, text=True
+    ).stdout
+    return float(ssl.cert_time_to_seconds(line.strip().partition("=")[2]))

@@ -2,24 +2,16 @@
 
 import math
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.adapters.keda.expiry import not_after_s
-from tests.keda.certs import Authority
+from autoscaler.adapters.expiry import not_after_s
+from tests.keda.certs import Authority, told_by_openssl
 
 pytestmark = pytest.mark.needs("openssl")
-
-
-def told_by_openssl(cert: Path) -> float:
-    line = subprocess.run(
-        ["openssl", "x509", "-enddate", "-noout", "-in", cert], check=True, capture_output=True, text=True
-    ).stdout
-    return float(ssl.cert_time_to_seconds(line.strip().partition("=")[2]))
 
 
 @pytest.mark.parametrize("days", [1, 365, 40_000], ids=["a day", "a year", "beyond 2050, which is written otherwise"])

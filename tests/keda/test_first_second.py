@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from autoscaler.adapters.keda.expiry import not_after_s
+from autoscaler.adapters.expiry import not_after_s
 from autoscaler.adapters.keda.externalscaler_pb2_grpc import ExternalScalerStub
 from tests.cluster.processes import Process, free_port
 from tests.keda.book import calling, query, ref

@@ -10,6 +10,7 @@ from autoscaler.core.scale.overload import Overload
 from autoscaler.record.batch import BatchTold
 from autoscaler.record.families import Family, Kind, owner
 from autoscaler.record.gpu_metrics import GpuUse
+from autoscaler.record.http_metrics import HttpFigures
 from autoscaler.record.keda_metrics import KedaFigures
 from autoscaler.record.metrics import CATALOGUE, Process, families
 from autoscaler.record.pool_status import PoolStatus
@@ -27,6 +28,7 @@ PROCESS = Process(
     leading=True, frozen=False, lease_transitions=2, loop_lag_s=0.01, snapshot_age_s=0.0,
     watch_staleness_s={"pods": 1.0, "nodes": float("inf")}, scrape_targets={"up": 900, "down": 100},
     api_requests={("GET", "2xx"): 5, ("PATCH", "timeout"): 1}, lost={"audit": 0, "events": 4}, waiting={"audit": 7},
+    http=HttpFigures(1.8e9, refused=False),
     keda=KedaFigures(calls={("GetMetrics", "OK"): 9, ("IsActive", "UNAVAILABLE"): 1}, streams=2, plaintext=True,
                       certificate_ends_s=1.8e9, hpa={"demo/chat": (4, ("TOLERANCE",))}),
     gpus={"demo/chat": GpuUse(120e9, 40e9, 0.4)}, version="0.1.0", config_hash="3f2a",
@@ -90,6 +92,14 @@ def test_a_figure_that_is_not_known_has_no_value_which_is_not_zero() -> None:
     assert "headroom_leader" not in told
     assert "headroom_desired_gpus" not in told
     assert "headroom_keda_certificate_not_after_timestamp_seconds" not in made(process=Process(keda=KedaFigures()))
+
+
+def test_the_http_ports_certificate_is_told_of_where_it_has_one() -> None:
+    refused, ends = "headroom_http_certificates_refused", "headroom_http_certificate_not_after_timestamp_seconds"
+    assert not {refused, ends} & set(made(process=Process()))
+    told = made(process=Process(http=HttpFigures(1.8e9, refused=True)))
+    assert (told[refused].values, told[ends].values) == ({(): 1.0}, {(): 1.8e9})
+    assert ends not in made(process=Process(http=HttpFigures(None, refused=False)))
 
 
 def test_what_an_exporter_does_not_show_of_gpus_has_no_value() -> None:

@@ -16,7 +16,8 @@ from autoscaler.adapters.web.peer import peers
 from autoscaler.adapters.web.tls import Greeting, Tls
 from autoscaler.errors import InputError
 from autoscaler.ports import Fault, PortError
-from tests.keda.certs import Authority, Pair, put
+from autoscaler.record.http_metrics import HttpFigures
+from tests.keda.certs import Authority, Pair, put, told_by_openssl
 from tests.web.test_live import Controller
 
 NAME = "headroom.headroom-system.svc"
@@ -34,10 +35,10 @@ def pair(authority: Authority) -> Pair:
 
 
 @asynccontextmanager
-async def answering(pair: Pair, controller: Controller | None = None) -> AsyncIterator[int]:
+async def answering(pair: Pair, greeting: Greeting | None = None) -> AsyncIterator[int]:
     """The live server with this pair; its port."""
-    made = controller or Controller()
-    place = Place("127.0.0.1", 0, Hosts("headroom-system"), Greeting(Tls(pair.cert, pair.key)))
+    made = Controller()
+    place = Place("127.0.0.1", 0, Hosts("headroom-system"), greeting or Greeting(Tls(pair.cert, pair.key)))
     async with serving_live(made.facts(), made.hub, place) as port:
         yield port
 
@@ -89,6 +90,28 @@ async def test_a_renewed_pair_greets_the_next_caller_and_a_broken_one_does_not(
         assert await shown(port, authority, name) == before, "the key is another certificate's"
         put(renewed, pair)
         assert await shown(port, authority, name) == serial(renewed) != before
+
+
+async def test_the_figures_say_when_the_pair_in_force_ends_and_that_a_newer_one_is_of_no_use(
+    authority: Authority,
+) -> None:
+    pair = authority.sign("headroom", "DNS:localhost", days=1)
+    renewed = authority.sign("headroom", "DNS:localhost", days=30)
+    greeting = Greeting(Tls(pair.cert, pair.key))
+    before = greeting.figures()
+    assert before == HttpFigures(told_by_openssl(pair.cert), refused=False)
+    async with answering(pair, greeting) as port:
+        key = pair.key.read_bytes()
+        pair.key.write_bytes(renewed.key.read_bytes())
+        await shown(port, authority)
+        assert greeting.figures() == HttpFigures(before.ends_s, refused=True)
+        pair.key.write_bytes(key)
+        await shown(port, authority)
+        assert greeting.figures() == before, "the pair that was put back is of use"
+        put(renewed, pair)
+        await shown(port, authority)
+        assert greeting.figures() == HttpFigures(told_by_openssl(renewed.cert), refused=False)
+    assert (greeting.figures().ends_s or 0.0) - (before.ends_s or 0.0) == pytest.approx(29 * 86_400, abs=60)
 
 
 @pytest.mark.parametrize("wrong", ["missing", "swapped"])

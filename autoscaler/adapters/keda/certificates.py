@@ -9,10 +9,9 @@ from typing import Final
 
 import grpc
 
+from autoscaler.adapters.expiry import not_after_s
 from autoscaler.adapters.keda.counts import Counts
-from autoscaler.adapters.keda.expiry import not_after_s
-from autoscaler.adapters.pem import PemFiles, server_context
-from autoscaler.errors import InputError
+from autoscaler.adapters.pem import PemFiles, content, server_context
 
 SETTING: Final = "keda.tls"
 
@@ -59,13 +58,9 @@ class Certificates:
 
     def _read(self) -> tuple[grpc.ServerCertificateConfiguration, float | None]:
         """The pair and its callers' authority, and until when the pair is good."""
-        tls, trusted = self._tls, None
+        tls = self._tls
         server_context(SETTING, tls.cert_file, tls.key_file, tls.client_ca_file)
-        try:
-            pair = (tls.key_file.read_bytes(), tls.cert_file.read_bytes())
-            if tls.client_ca_file is not None:
-                trusted = tls.client_ca_file.read_bytes()
-        except OSError as error:
-            raise InputError(f"{SETTING}: {error.filename}: {error.strerror}; give a file that can be read") from error
+        pair = (content(SETTING, tls.key_file), content(SETTING, tls.cert_file))
+        trusted = None if tls.client_ca_file is None else content(SETTING, tls.client_ca_file)
         self._counts.certificates += 1
         return grpc.ssl_server_certificate_configuration([pair], trusted), not_after_s(pair[1])

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from autoscaler.adapters.pem import PemFiles, server_context
+from autoscaler.adapters.expiry import not_after_s
+from autoscaler.adapters.pem import PemFiles, content, server_context
 from autoscaler.errors import InputError
+from autoscaler.record.http_metrics import HttpFigures
 
 SETTING: Final = "http.tls"
 
@@ -34,19 +36,23 @@ class Greeting:
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
         self._files = PemFiles(SETTING, (tls.cert_file, tls.key_file), self._read)
-        self._newest = self._files.first
-        self.context = self._read()
+        self._newest, self._ends_s = self._files.first
+        self.context, _ = self._read()
         """What the server listens with; whoever connects is greeted with the newest pair."""
         self.context.sni_callback = self._greet
 
-    def _read(self) -> ssl.SSLContext:
+    def figures(self) -> HttpFigures:
+        """Until when the pair in force is good, and whether newer files were of no use to who connected last."""
+        return HttpFigures(self._ends_s, refused=self._files.fault is not None)
+
+    def _read(self) -> tuple[ssl.SSLContext, float | None]:
         context = server_context(SETTING, self._tls.cert_file, self._tls.key_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        return context
+        return context, not_after_s(content(SETTING, self._tls.cert_file))
 
     def _greet(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         """Called in every handshake, whether or not a name was asked for."""
-        self._newest = self._files.newer() or self._newest
+        self._newest, self._ends_s = self._files.newer() or (self._newest, self._ends_s)
         connection.context = self._newest
 
 
