@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,7 @@ from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_loans import marked
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_telling import BatchTelling
+from autoscaler.app.batch_trials import MOST_TRIES, Trials
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch.params import BatchParams
@@ -199,12 +201,14 @@ class Batch:
             return
         params = BatchParams(compile_shapes(self._shapes), tree.queues, serving_priority=self._serving_priority)
         saved = self._saved(params) if old is None else old.packed(now_s)
-        books = Books(self._cluster, self._shapes, params, tree, self._guard, desk=self._desk)
+        trials = Trials(asks=self._idle() is None) if old is None else old.trials.among(self._cluster.works)
+        made = partial(Books, self._cluster, self._shapes, params, tree, self._guard, desk=self._desk, trials=trials)
+        books = made()
         try:
             books.begin(saved, now_s)
         except ValueError as error:
             LOG.warning("what batch queues remembered is not restored", why=str(error))
-            books = Books(self._cluster, self._shapes, params, tree, self._guard, desk=self._desk)
+            books = made()
             books.begin({}, now_s)
         if old is not None:
             books.inherit(old)
@@ -228,6 +232,7 @@ class Batch:
         if any(beneficiary for _, beneficiary in stops) and not await self._write_down(books):
             stops = [(work, beneficiary) for work, beneficiary in stops if not beneficiary]
         starts = list(books.due_starts(self._clock.now()))
+        tries = list(islice(books.due_trials(self._clock.now()), MOST_TRIES))
         for name, words in books.refused():
             self._failed(name, Became.REFUSED, words)
         await self._write_all([(work, partial(self._stop, books, work)) for work, _ in stops])
@@ -236,7 +241,8 @@ class Batch:
             books.places.forget(work.name)  # it looks for no place yet, and is not late
         late = list(books.due_latecomers(self._clock.now()))
         await self._write_all([(work, partial(self._seat, books, work, pairs)) for work, pairs in late])
-        return bool(starts)
+        await self._write_all([(work, partial(self._try, books, work)) for work in tries])
+        return bool(starts or tries)
 
     async def _write_all(self, writes: Sequence[tuple[Work, Callable[[], Coroutine[Any, Any, None]]]]) -> list[Work]:
         """Write some at a time, while nothing forbids it; those that were not begun, which are due still."""
@@ -274,6 +280,23 @@ class Batch:
         if done.became is Became.UNKNOWN:
             books.rests.start_lost(work, now_s)
         else:
+            books.was_refused(work, done.words, now_s)
+
+    async def _try(self, books: Books, work: Work) -> None:
+        """Ask whether a gang would be let in, before anybody is stopped for it."""
+        if work.members:
+            some = self._cluster.hostnames(node.name for node in books.room.ledger.estate.nodes[:1])
+            host, tolerated = next(iter(some.values()), ""), sorted(self._cluster.resources)
+            done = await self._pod_writer.try_out(work, host, tolerated, every=books.trials.was_refused(work.name))
+        else:
+            done = await self._writer.try_out(work)
+        now_s = self._clock.now()
+        if done.became is Became.DONE:
+            books.was_taken(work, now_s)
+        elif done.changed:
+            books.rests.start_changed(work, done.words, now_s)
+        else:  # where nobody answered, nothing was written either
+            self._failed(work.name, done.became, done.words)
             books.was_refused(work, done.words, now_s)
 
     async def _seat(self, books: Books, work: Work, pairs: Sequence[tuple[Member, Seat]]) -> None:

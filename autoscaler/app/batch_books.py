@@ -7,7 +7,6 @@ is rebuilt from the cluster alone when the tree of queues changes or the process
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
@@ -18,10 +17,12 @@ from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_loans import Loans
+from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND, Note
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_reader import Reader
 from autoscaler.app.batch_rests import Rests
+from autoscaler.app.batch_trials import UNTRIED, Trials
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch import durable
@@ -34,18 +35,6 @@ from autoscaler.core.batch.room import Room
 
 MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
-
-UNBOUND: Final = "UNBOUND"
-REFUSED_WRITE: Final = "WRITE_REFUSED"
-STAYS: Final = "CANNOT_STOP"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a person should know of one gang, besides what the core says: a word, and a sentence."""
-
-    reason: str
-    words: str
 
 
 class Books:
@@ -60,6 +49,7 @@ class Books:
         guard: Guard,
         *,
         desk: LoanDesk | None = None,
+        trials: Trials | None = None,
     ) -> None:
         self.cluster, self.tree = cluster, tree
         self.room = Room(params)
@@ -78,7 +68,7 @@ class Books:
         self.started: dict[str, tuple[float, str]] = {}
         """When a gang was let in, and for which reason."""
         self._reader = Reader(cluster, shapes, tree, guard)
-        self.rests = Rests()
+        self.rests, self.trials = Rests(), trials or Trials()
         self.latecomers = Latecomers()
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
@@ -165,7 +155,7 @@ class Books:
             done = self.cycles.cycle(now_s)
             for admitted in done.admitted:
                 at = self.cluster.works[admitted.gang].placed
-                self.plans[admitted.gang] = tuple(self._puts(admitted, at))
+                self.plans[admitted.gang] = tuple(self.loans.puts(admitted, at))
                 self.started[admitted.gang] = (now_s, admitted.reason.name)
                 self.notes.pop(admitted.gang, None)
                 self.admitted[admitted.reason.name] += 1
@@ -196,6 +186,19 @@ class Books:
             elif self._may_start(work, now_s) and self.places.enter(name, plan):
                 yield work, plan
 
+    def due_trials(self, now_s: float) -> Iterator[Work]:
+        """Gangs that are to be tried out now, before anybody is stopped for them."""
+        for name in self.trials.held():
+            work = self.cluster.works.get(name)
+            if work is not None and not self.rests.holds(name, now_s) and self._may_start(work, now_s):
+                yield work
+
+    def was_taken(self, work: Work, now_s: float) -> None:
+        """The server would let a gang start: it takes part."""
+        self.trials.took(work.name)
+        self.notes.pop(work.name, None)
+        self._sync(work.name, now_s)
+
     def due_latecomers(self, now_s: float) -> Iterator[tuple[Work, tuple[tuple[Member, Seat], ...]]]:
         """Pods that stand behind the gate though their gang was let in, each with the place that is kept for it."""
         for work, pairs in list(self.latecomers.due(self.cluster.works, now_s)):
@@ -211,8 +214,13 @@ class Books:
         self.notes[work.name] = Note(REFUSED_WRITE, words)
 
     def was_refused(self, work: Work, words: str, now_s: float) -> None:
-        """The object would not take a start: the gang gives back what it was given, and is left alone for a while."""
+        """The object would not take a start: the gang gives back what it was given, and is left alone for a while.
+
+        Then it is tried out before it takes part again.
+        """
         self.rests.begin(work.name, now_s)
+        self.trials.refused(work.name)
+        self.unfit.pop(work.name, None)
         self.notes[work.name] = Note(REFUSED_WRITE, words)
         self._give_back(work.name, now_s)
 
@@ -235,13 +243,10 @@ class Books:
         """What must outlive a restart."""
         return durable.pack(self.room, now_s)
 
-    def queue_of(self) -> dict[str, str]:
-        """The queue of each gang."""
-        return {name: work.says.queue for name, work in self.cluster.works.items() if work.says is not None}
-
     def _sync(self, name: str, now_s: float) -> None:
         """Bring the books in line with one object."""
         work, run = self.cluster.works.get(name), self.room.runs.all.get(name)
+        self.trials.release(name)
         if work is None or not self.is_tracked(name):
             if name in self._known:
                 self._forget(name, now_s, finished=work is not None and work.finished)
@@ -278,7 +283,10 @@ class Books:
             self._give_back(name, now_s)
         else:
             self.places.forget(name)
-        if not self.rests.holds(name, now_s):
+        if self.trials.holds_back(work, self.room.ledger.reservations.get(name)):
+            if not self.trials.was_refused(name):
+                self.unfit[name] = UNTRIED
+        elif not self.rests.holds(name, now_s):
             self._told_refused(name, self.room.submit(gang, now_s))
 
     def _gang(self, work: Work) -> Gang | None:
@@ -301,8 +309,8 @@ class Books:
             self.room.cancel(name, now_s)
         self.places.forget(name)
         self._known.discard(name)
-        self.rests.forget(name)
-        self.latecomers.forget(name)
+        for each in (self.rests, self.latecomers, self.trials):
+            each.forget(name)
         for kept in (self.plans, self.unfit, self.notes, self.started):
             kept.pop(name, None)
         self._stale = True
@@ -339,18 +347,13 @@ class Books:
             started_s = now_s if work.started_s is None else min(work.started_s, now_s)
             self._told_refused(name, self.room.adopt(gang, started_s, now_s))
             if name in self.room.runs.all:
+                self.trials.took(name)  # it was let in once
                 self.started.setdefault(name, (started_s, ""))
                 self.places.adopted(name, started_s)
 
     def _now(self) -> tuple[int, object, int]:
         """What nodes and pods that were seen have to be seen anew for."""
         return self.cluster.pods.changes, self.cluster.nodes_version, self.loans.version
-
-    def _puts(self, admitted: Admitted, sets: Sequence[int]) -> Iterator[Put]:
-        """Where a gang was put, `sets` the numbers of its pod sets; what is lent of a node stands at its first set."""
-        lent = self.loans.lent_to(admitted.gang)
-        for spot in admitted.spots:
-            yield Put(spot.node, spot.shape, sets[spot.pod_set], spot.pods, lent.pop((spot.node, spot.shape), 0))
 
     def _stop_late(self, now_s: float) -> None:
         """Gangs that were let in and found no whole place in time go, whole; not by a watch of pods that may hang."""

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_scope import Seen
+from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.app.batch_bound import BoundPods
 from autoscaler.app.loan_desk import LoanDesk, Offer
 from autoscaler.core.batch.loans import Bill, LoanBound
-from autoscaler.core.batch.outcome import Evicted
+from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.room import Room
 from autoscaler.core.pool.world import LentSeen
@@ -69,6 +70,12 @@ class Loans:
     def version(self) -> int:
         """Another one where nodes have to be seen anew."""
         return self._desk.version
+
+    def puts(self, admitted: Admitted, sets: Sequence[int]) -> Iterator[Put]:
+        """Where a gang was put, `sets` the numbers of its pod sets; what is lent of a node stands at its first set."""
+        lent = self.lent_to(admitted.gang)
+        for spot in admitted.spots:
+            yield Put(spot.node, spot.shape, sets[spot.pod_set], spot.pods, lent.pop((spot.node, spot.shape), 0))
 
     def lent_to(self, name: str) -> dict[Place, int]:
         """What a gang has on loan: by the books, and before it is in them by what its object says."""

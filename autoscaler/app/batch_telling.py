@@ -18,10 +18,12 @@ from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.status import dated
 from autoscaler.api.batch_memory import spread
+from autoscaler.api.batch_queue_status import QueueMemory
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.schema import custom_resource
-from autoscaler.app.batch_books import REFUSED_WRITE, STAYS, UNBOUND, Books
+from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_look import Look, left_out
+from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
 from autoscaler.core.batch.outcome import Evicted
@@ -101,7 +103,7 @@ class BatchTelling:
 
     async def write(self, books: Books, told: BatchTold) -> None:
         """Write the statuses of queues of which something changed."""
-        memory = spread(books.packed(told.now_s), books.queue_of())
+        memory = _memory(books, told.now_s)
         for queue in told.queues:
             await self._write(queue, told, memory.get(queue.name))
 
@@ -110,7 +112,7 @@ class BatchTelling:
         told = self.told
         assert told is not None
         kept = {waiting.gang.queue for waiting in books.room.kept_for.values()}
-        memory = spread(books.packed(now_s), books.queue_of())
+        memory = _memory(books, now_s)
         queues = [queue for queue in told.queues if queue.name in kept]
         for queue in queues:
             if not await self._write(queue, told, memory.get(queue.name)):
@@ -182,6 +184,12 @@ def _code(gang: GangTold, now_s: float) -> str:
             return f"Warning/StartFailed/{gang.reason}"
         case _:
             return ""
+
+
+def _memory(books: Books, now_s: float) -> dict[str, QueueMemory]:
+    """What each queue remembers."""
+    works = books.cluster.works
+    return spread(books.packed(now_s), {name: work.says.queue for name, work in works.items() if work.says is not None})
 
 
 def _gist(status: Mapping[str, Any]) -> object:

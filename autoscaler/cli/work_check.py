@@ -68,12 +68,16 @@ async def pods(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tup
     asked = sorted(named & watched if watched else named)
     needed = pod_rights(asked[:MOST_ASKED])
     may = await reviewed(api, needed, user)
-    inside = [str(right.namespace) for right, one in zip(needed, may, strict=True) if one]
+    inside, outside = (
+        [str(right.namespace) for right, allowed in zip(needed, may, strict=True) if allowed is wanted]
+        for wanted in (True, False)
+    )
     if not inside:
         who = user or "you"
         return f"those behind the gate {GATE} stay there: {who} may patch pods in no namespace of a queue", None
     more = f", of the first {MOST_ASKED} of {len(asked)} namespaces" if len(asked) > MOST_ASKED else ""
-    return f"those behind the gate {GATE} are let in in {', '.join(inside)}{more}", None
+    rest = f"; in {', '.join(outside)} they stay there, and nobody is stopped for them" if outside else ""
+    return f"those behind the gate {GATE} are let in in {', '.join(inside)}{rest}{more}", None
 
 
 async def _refused(api: KubeApi, user: str | None, needed: Sequence[Right]) -> str:

@@ -33,7 +33,7 @@ class Server:
         self.sent: list[str] = []
         self.hear: Callable[[str], None] = lambda _: None
 
-    async def request(self, _: str, path: str, *, body: bytes, **__: Any) -> Answer:
+    async def request(self, _: str, path: str, *, body: bytes, **more: Any) -> Answer:
         name = path.rsplit("/", maxsplit=1)[-1]
         if name == "status":
             self.hear("status")
@@ -54,10 +54,13 @@ class Server:
 class Scene:
     """A plant, a queue `team` that everything may use, and batch admission that leads."""
 
-    def __init__(self, nodes: int, shown: Callable[[BatchTold], None] = lambda _: None) -> None:
-        self.plant = plant = BatchPlant({f"n{at}": 8 for at in range(nodes)})
+    def __init__(
+        self, nodes: int, shown: Callable[[BatchTold], None] = lambda _: None, *, plant: BatchPlant | None = None,
+        server: Server | None = None, idle: str | None = None,
+    ) -> None:  # fmt: skip
+        self.plant = plant = plant or BatchPlant({f"n{at}": 8 for at in range(nodes)})
         self.cluster, self.clock = plant.cluster, plant.cluster._clock
-        self.server, self.frozen = Server(plant), cast("str | None", None)
+        self.server, self.frozen = server or Server(plant), cast("str | None", None)
         self.cluster.problems = lambda: ()  # type: ignore[method-assign]
         self.cluster._queues._cache.put(BatchQueueObject(Meta("team"), msgspec.Raw(msgspec.json.encode(QUEUE))))
         writer = BatchWriter(cast(Any, self.server), self.clock, lambda: True)
@@ -66,7 +69,7 @@ class Scene:
         )
         self.batch = Batch(
             cluster=self.cluster, writer=writer, shapes=SHAPES, serving_priority=0, telling=self.telling,
-            clock=self.clock, guard=Guard(self.clock), idle=lambda: None, frozen=lambda: self.frozen,
+            clock=self.clock, guard=Guard(self.clock), idle=lambda: idle, frozen=lambda: self.frozen,
         )  # fmt: skip
 
     async def look(self, after_s: float = 0.0) -> None:

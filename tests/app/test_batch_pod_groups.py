@@ -25,12 +25,21 @@ class PodPlant(BatchPlant):
         super().__init__({f"n{at}": 8 for at in range(4)}, guaranteed=32)
         self.pods: dict[str, dict[str, Any]] = {}
 
-    def gated(self, name: str, size: int = 0, gpus: int = 8, group: str = "g") -> None:
+    def look(self, after_s: float = 1.0) -> None:
+        """Look and decide, a while later; the server would let in whoever it is asked about first."""
+        super().look(after_s)
+        for work in list(self.books.due_trials(self.now_s)):
+            self.books.was_taken(work, self.now_s)
+        self.books.decide(self.now_s)
+
+    def gated(
+        self, name: str, size: int = 0, gpus: int = 8, group: str = "g", *, priority_class: str = "batch"
+    ) -> None:
         """A pod comes, behind our gate; without a size it is a gang by itself."""
         labels = {"headroom.dev/queue": "team"} | ({"headroom.dev/pod-group": group} if size else {})
         notes = {"headroom.dev/pod-group-size": str(size)} if size else {}
         spec = {
-            "priorityClassName": "batch", "schedulingGates": list(BEHIND),
+            "priorityClassName": priority_class, "schedulingGates": list(BEHIND),
             "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
         }  # fmt: skip
         meta = {"name": name, "namespace": "ns", "labels": labels, "annotations": notes,

@@ -95,7 +95,9 @@ class Plane:
         self.reviews.append(review)
         asked = review["spec"]["resourceAttributes"]
         resource = "/".join(part for part in (asked["resource"], asked["subresource"]) if part)
-        return web.json_response({"status": {"allowed": f"{asked['verb']} {resource}" not in self.denied}}, status=201)
+        words = f"{asked['verb']} {resource}"
+        denied = {words, f"{words} in {asked.get('namespace')}"} & self.denied
+        return web.json_response({"status": {"allowed": not denied}}, status=201)
 
     def _write(self, path: str, method: str, content: dict[str, Any]) -> web.Response:
         self.written.append((method, path, content))

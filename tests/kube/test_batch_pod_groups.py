@@ -277,6 +277,28 @@ async def test_a_webhook_that_cannot_be_asked_first_stops_nobody() -> None:
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("every", "server", "became", "asked"),
+    [
+        (False, Server(), Became.DONE, ["g-0"]),
+        (True, Server(), Became.DONE, ["g-0", "g-1"]),
+        (False, Server(refuses=["g-1"]), Became.DONE, ["g-0"]),
+        (True, Server(refuses=["g-1"]), Became.REFUSED, ["g-0", "g-1"]),
+        (True, Server(tries=False), Became.DONE, ["g-0", "g-1"]),
+    ],
+    ids=["one", "every one", "one, and the other is refused", "every one, one is refused", "no dry run"],
+)
+async def test_a_gang_is_tried_out_by_the_patch_that_would_let_it_in(
+    every: bool, server: Server, became: Became, asked: list[str]
+) -> None:
+    done = await writer(server).try_out(work(*group(2, 2)), "h1", ["nvidia.com/gpu"], every=every)
+    assert (done.became, done.pods, server.sent) == (became, (), [(name, True) for name in asked])
+    for changes in server.changes.values():
+        assert changes[-1] == {"op": "remove", "path": "/spec/schedulingGates/0"}
+        assert {"op": "add", "path": "/spec/nodeSelector", "value": {"kubernetes.io/hostname": "h1"}} in changes
+
+
+@pytest.mark.looptime
 async def test_a_gang_that_is_written_in_part_says_of_how_many_and_the_seat_of_the_other_stays_its_own() -> None:
     server, pods = Server(refuses=["g-1"], later=True), group(2, 2)
     done = await writer(server).admit(work(*pods), PUTS, HOSTNAMES, [])

@@ -24,10 +24,19 @@ class Server:
         self.sent: list[tuple[str, Any]] = []
         self.error: KubeError | None = None
         self.allowed = True
+        self.tried = 0
+        """Patches that were only to be tried out."""
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, admit: Callable[[], bool] = lambda: True, **_: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        admit: Callable[[], bool] = lambda: True,
+        **more: Any,
     ) -> Answer:
+        self.tried += ("dryRun", "All") in more.get("query", ())
         if not admit():
             refused = KubeError(Fault.DENIED, "not sent")
             refused.sent = False
@@ -80,6 +89,33 @@ async def test_a_start_is_one_patch_that_no_other_version_takes() -> None:
     assert "host" in str(by_path["/spec/template/spec/affinity"])
     tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     assert by_path["/spec/template/spec/tolerations"] == tolerated
+
+
+async def test_a_start_that_is_tried_out_is_of_this_version_and_changes_nothing() -> None:
+    server = Server()
+    done = await writer(server).try_out(work())
+    assert (done.became, done.work, server.tried) == (Became.DONE, None, 1)
+    [(path, changes)] = server.sent
+    assert path == "/apis/batch/v1/namespaces/ns/jobs/train"
+    assert [each["path"] for each in changes] == ["/metadata/resourceVersion", "/spec/suspend", "/spec/suspend"]
+    await writer(server).stop(work())
+    assert server.tried == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "became"),
+    [
+        ("webhook w denied the request", Became.REFUSED),
+        ("webhook w does not support dry run", Became.DONE),
+    ],
+    ids=["refused", "a webhook that cannot be asked first"],
+)
+async def test_what_the_server_says_to_a_try_is_what_it_would_say_to_a_start(words: str, became: Became) -> None:
+    server = Server()
+    server.error = KubeError(Fault.DENIED, words, status=400)
+    server.error.sent = True
+    done = await writer(server).try_out(work())
+    assert (done.became, done.work, words in done.words) == (became, None, became is Became.REFUSED)
 
 
 async def test_what_its_author_wrote_is_kept_beside_and_a_taint_that_is_put_up_with_is_not_told_twice() -> None:

@@ -7,7 +7,7 @@ first: what refuses one of them refuses the gang before a pod of it holds anythi
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod
 from autoscaler.adapters.kube.batch_work import HOSTS, PLACEMENT, Put, Work
-from autoscaler.adapters.kube.batch_writer import BatchWriter, Written, refused, tolerate
+from autoscaler.adapters.kube.batch_writer import UNTRIED, BatchWriter, Written, refused, tolerate
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.writing import decoded
 from autoscaler.api.batch_work import GATE
@@ -25,8 +25,8 @@ from autoscaler.api.batch_work import GATE
 AT_ONCE: Final = 16
 """Patches of one gang on their way at the same time."""
 
-UNTRIED: Final = "does not support dry run"
-"""The words of an API server that cannot ask a webhook what it would say (KEP-576)."""
+NO_RIGHT: Final = 'cannot patch resource "pods"'
+"""The words of an API server whose RBAC grants it nowhere."""
 
 _pod: Final = msgspec.json.Decoder(QueuedPod)
 _text: Final = msgspec.json.Encoder()
@@ -61,10 +61,9 @@ class PodWriter:
         """Let these pods of a gang in, of which `seats` are all the seats."""
         placement = _text.encode(list(seats)).decode()
         patches = [_patch(work.ref.namespace, member, seat, placement, tolerated) for member, seat in pairs]
-        if len(patches) > 1:
-            for error in (each for each in await self._all(patches, tries=True) if isinstance(each, KubeError)):
-                if UNTRIED not in str(error):
-                    return refused(error)
+        error = await self._refusal(patches) if len(patches) > 1 else None
+        if error is not None:
+            return refused(error)
         done = await self._all(patches, tries=False)
         pods = tuple(each for each in done if isinstance(each, QueuedPod))
         errors = [each for each in done if isinstance(each, KubeError)]
@@ -73,6 +72,27 @@ class PodWriter:
             return next((each for each in told if each.became is Became.UNKNOWN), told[0])  # it may come through
         words = f"{len(errors)} of {len(done)} pods were not let in: {errors[0]}" if errors else ""
         return Written(Became.DONE, None, words, pods=pods)
+
+    async def try_out(self, work: Work, host: str, tolerated: Sequence[str], *, every: bool) -> Written:
+        """Have the server say whether it would let a gang in, onto any node such as `host`; nothing is changed.
+
+        One of its pods is tried out, or `every` one.
+        """
+        waits = [each for each in work.members if each.waits]
+        seats = [Seat(each.name, host, host, "", each.form) for each in (waits if every else waits[:1])]
+        placement, pairs = _text.encode(seats).decode(), zip(waits, seats, strict=False)
+        namespace = work.ref.namespace
+        error = await self._refusal([_patch(namespace, each, seat, placement, tolerated) for each, seat in pairs])
+        if error is None:
+            return Written(Became.DONE)
+        told = refused(error)
+        remedy = f"grant it with rbac.podNamespaces, or kubectl apply -n {namespace} -f config/rbac/pods"
+        return replace(told, words=f"{told.words}; {remedy}") if NO_RIGHT in told.words else told
+
+    async def _refusal(self, patches: Sequence[_Patch]) -> KubeError | None:
+        """What the server would refuse first of these, as far as it can be asked."""
+        tried = (each for each in await self._all(patches, tries=True) if isinstance(each, KubeError))
+        return next((error for error in tried if UNTRIED not in str(error)), None)
 
     async def _all(self, patches: Sequence[_Patch], *, tries: bool) -> list[QueuedPod | KubeError]:
         """What became of each patch, in their order; nothing more is tried out after a refusal."""

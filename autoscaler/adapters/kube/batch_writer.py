@@ -26,6 +26,9 @@ CALL_S: Final = 10.0
 CHANGED: Final = frozenset({404, 409, 422})
 """The object is not what it was: gone, or another version than the patch was made for."""
 
+UNTRIED: Final = "does not support dry run"
+"""The words of an API server that cannot ask a webhook what it would say (KEP-576)."""
+
 _decoders: Final = {name: msgspec.json.Decoder(kind.form) for name, kind in KINDS.items()}
 _text: Final = msgspec.json.Encoder()
 
@@ -75,6 +78,16 @@ class BatchWriter:
             hosts = sorted({hostnames[put.node] for put in puts if put.pod_set == at})
             changes += [_hold(each, own[at], hosts), *tolerate(each.at, each.template, tolerated)]
         return await self._patch(work, changes)
+
+    async def try_out(self, work: Work) -> Written:
+        """Have the server say whether it would let a gang start, wherever that were; nothing is changed."""
+        starts = [*self._tests(work, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
+        try:
+            await self.send(work.ref.path, starts, tries=True)
+        except KubeError as error:
+            if UNTRIED not in str(error):
+                return refused(error)
+        return Written(Became.DONE)
 
     async def stop(self, work: Work) -> Written:
         """Stop a gang: its pods are told to end."""

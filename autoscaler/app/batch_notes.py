@@ -1,0 +1,16 @@
+"""What a person should know of one gang, besides what the core says."""
+
+from dataclasses import dataclass
+from typing import Final
+
+UNBOUND: Final = "UNBOUND"
+REFUSED_WRITE: Final = "WRITE_REFUSED"
+STAYS: Final = "CANNOT_STOP"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A word, and a sentence."""
+
+    reason: str
+    words: str
