@@ -194,6 +194,28 @@ async def test_a_pod_that_is_made_anew_gets_the_place_of_the_one_that_was_lost()
     assert plant.late() == [("g-1", lost)]
 
 
+async def test_the_place_of_a_pod_that_is_gone_is_kept_over_a_restart() -> None:
+    plant = running()
+    lost = plant.pods["g-1"]["spec"]["nodeName"]
+    plant.vanish("g-1")
+    plant.begin()
+    plant.look()
+    plant.job("other", pods=2)
+    plant.look()
+    assert (plant.due(), plant.told().units) == ([], (("h100", 24),)), "nobody else gets it"
+    plant.gated("g-1", 3)
+    plant.look()
+    assert plant.late() == [("g-1", lost)]
+
+
+async def test_the_place_of_a_pod_that_is_over_is_kept_by_nobody() -> None:
+    plant = running()
+    plant.change("g-1", phase="Succeeded")
+    plant.begin()
+    plant.look()
+    assert sorted(plant.free().values()) == [0, 0, 8, 8]
+
+
 async def test_one_that_finds_no_place_is_told_of_and_cannot_be_stopped() -> None:
     plant = whole()
     plant.let_in(plant.plan())

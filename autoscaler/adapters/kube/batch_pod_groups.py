@@ -7,6 +7,7 @@ there.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -170,6 +171,8 @@ def of_pods(pods: Sequence[Read], now_s: float) -> Work:
     group = meta.labels.get(POD_GROUP, "")
     kind, name = (GROUP, group) if group and not owner_of(meta) else (POD, meta.name)
     started = [at for at in (epoch_s(pod.status.start_time) for pod in live) if at is not None]
+    seats = () if suspended else _put_where(there)
+    over = {pod.metadata.name for pod in every if pod.status.phase in OVER}
     return Work(
         ref=TargetRef("", "v1", "pods", kind, meta.namespace, name, meta.uid),
         version=",".join(each.version for each in members),
@@ -181,11 +184,11 @@ def of_pods(pods: Sequence[Read], now_s: float) -> Work:
         finished=not there and all(pod.status.phase == "Succeeded" for pod in every),
         manager=manager,
         says=says,
-        sets=tuple(_sets(some, forms)),
+        sets=tuple(_sets(some, forms, Counter(seat.form for seat in seats if seat.pod not in over))),
         annotations={},
         started_s=min(started, default=None),
         members=members or tuple(member for _, member in read),
-        seats=() if suspended else _put_where(there),
+        seats=seats,
     )
 
 
@@ -236,14 +239,15 @@ def _asks(pod: QueuedPod) -> PodAsks:
     return pod_asks(pod.spec)
 
 
-def _sets(pods: Sequence[QueuedPod], forms: Mapping[str, str]) -> Iterator[WorkSet]:
+def _sets(pods: Sequence[QueuedPod], forms: Mapping[str, str], seats: Mapping[str, int]) -> Iterator[WorkSet]:
+    """The pods by form, and no fewer than have seats: one that is gone is made anew, and its place waits for it."""
     by_form: dict[str, list[QueuedPod]] = {}
     for pod in pods:
         by_form.setdefault(forms[pod.metadata.name], []).append(pod)
     for form, equal in sorted(by_form.items()):
         first = equal[0]
         template = msgspec.structs.replace(first.spec, node_selector=_own(first))
-        yield WorkSet(form, len(equal), template, _asks(first), first.metadata.name)
+        yield WorkSet(form, max(len(equal), seats.get(form, 0)), template, _asks(first), first.metadata.name)
 
 
 def _put_where(pods: Sequence[QueuedPod]) -> tuple[Seat, ...]:
