@@ -19,6 +19,7 @@ from tests.cluster.gangs import admitting_plane
 from tests.cluster.jobsets import SET, JobSets, Sets
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.rights_used import judged
 from tests.cluster.scene import apply_file
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("jobset"), pytest.mark.timeout(360)]
@@ -32,6 +33,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     with admitting_plane(tmp_path_factory.mktemp("jobsets"), "batch", "jobsets") as made:
         made.kubectl("delete", "mutatingadmissionpolicybinding", "headroom-places")
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
+    yield from judged(request, plane, "jobsets", "batch")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from tests.cluster.conftest import CONFIG, install
 from tests.cluster.controller import NAMESPACE, Controller
 from tests.cluster.plane import Plane, RefusedError
 from tests.cluster.processes import wait_for
+from tests.cluster.rights_used import judged
 from tests.cluster.scene import apply_file
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
@@ -32,6 +33,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         apply_file(made, CONFIG / "rbac" / "batch")
         made.apply(priority_class("batch", -20))
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
+    yield from judged(request, plane, "pods", "batch", opt_in=True)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from tests.cluster.controller import ACCOUNT, Controller
 from tests.cluster.gangs import admitting_plane
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.rights_used import judged
 from tests.cluster.training import TrainingJobs, TrainingOperator
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("training"), pytest.mark.timeout(360)]
@@ -30,6 +31,11 @@ MIXED: Final = {"Master": (1, 2), "Worker": (3, 8)}
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     with admitting_plane(tmp_path_factory.mktemp("training"), "batch", "training-jobs") as made:
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
+    yield from judged(request, plane, "training-jobs", "batch")
 
 
 @pytest.fixture(scope="module")
