@@ -121,6 +121,18 @@ def test_a_checkpoint_of_another_shape_is_refused(morning: Story) -> None:
         restore(table, NAME, saved)
 
 
+def test_what_a_step_was_spared_is_kept_and_none_in_a_checkpoint_of_a_build_that_spared_nothing(morning: Story) -> None:
+    story = copy.deepcopy(morning)
+    story.table.forecaster.out.spared[0] = 31.0
+    assert restored(story).forecaster.out.spared[0] == 31.0
+    saved = checkpoint(story.table, NAME)
+    del saved["columns"]["forecast"]["spared"]
+    table = Table.empty(1)
+    table.put(NAME, Params())
+    restore(table, NAME, saved)
+    assert table.forecaster.out.spared[0] == 0.0
+
+
 def test_an_unknown_workload_has_no_checkpoint() -> None:
     with pytest.raises(KeyError):
         checkpoint(Table.empty(1), "nobody")

@@ -52,6 +52,7 @@ class Line:
             least_ratio=np.ones(len(self.rows)), level=self.level,
         )  # fmt: skip
         forecaster.advance(self.stage, self.rows, made, {})
+        self.minute_rps = minute
 
     @property
     def upper_rps(self) -> F64:
@@ -116,6 +117,79 @@ def test_the_median_of_a_load_that_stepped_and_stands_still_is_that_load() -> No
 
 def test_the_bound_of_a_load_that_stepped_and_stands_still_is_near_that_load() -> None:
     assert stepped_line().upper_rps[0] <= 2.0 * 40.0
+
+
+@pytest.mark.parametrize("factor", [3.0, 10.0])
+def test_a_step_is_one_event_and_widens_the_bound_of_what_follows_by_a_third_at_most(factor: float) -> None:
+    """Half an hour after a step that all forecasts of ten minutes missed, at a level of 98.9 %, by Poisson noise."""
+    rng, line = np.random.default_rng(3), Line(12, horizon_bins=60, level=0.989)
+    for _ in range(540):
+        line.feed(rng.poisson(100.0, 12).astype(np.float64))
+    before = line.upper_rps.mean() / 10.0
+    for _ in range(180):
+        line.feed(rng.poisson(100.0 * factor, 12).astype(np.float64))
+    assert before <= 1.3
+    assert line.upper_rps.mean() / (10.0 * factor) <= 4.0 / 3.0 * before
+
+
+class Bursts:
+    """Bursts of three times the load that come back after an hour and a half of Poisson noise around 10 requests/s."""
+
+    def __init__(self, *, every_bins: int, bins: int, horizon_bins: int, level: float) -> None:
+        rng, self.line = np.random.default_rng(3), Line(4, horizon_bins=horizon_bins, level=level)
+        self.minutes: list[F64] = []
+        self.bounds: list[F64] = []
+        for i in range(1440):
+            burst = i >= 540 and i % every_bins < bins
+            self.line.feed(rng.poisson(300.0 if burst else 100.0, 4).astype(np.float64))
+            self.minutes.append(self.line.minute_rps)
+            self.bounds.append(self.line.upper_rps.copy())
+
+    def held(self, newest: int) -> float:
+        """The share of the newest bounds that held, told from outside: a bound is of the minute after its horizon."""
+        ahead = int(self.line.horizon[0]) + 6
+        pairs = zip(self.minutes[-newest:], self.bounds[-newest - ahead : -ahead], strict=True)
+        return float(np.mean([truth <= bound for truth, bound in pairs]))
+
+
+RETURNING = {
+    "a minute in ten": (60, 6, 60, 0.989),
+    "five minutes in twenty-five": (150, 30, 60, 0.989),
+    "a minute in ten, seen three minutes ahead": (60, 6, 18, 0.92),
+}
+"""Every how many bins, for how many, how many bins ahead, at which level."""
+
+
+@pytest.mark.parametrize("name", RETURNING)
+def test_a_bound_learns_to_cover_bursts_that_come_back(name: str) -> None:
+    """One step is an event; the burst that follows the last one by minutes is the load. The last hour."""
+    every, bins, horizon, level = RETURNING[name]
+    bursts = Bursts(every_bins=every, bins=bins, horizon_bins=horizon, level=level)
+    assert bursts.held(360) >= level - 0.015
+
+
+def test_rows_of_other_horizons_and_loads_are_forecast_as_each_alone_whatever_their_order() -> None:
+    """A step, bursts, a load that ends, and one that stepped while it was not measured, at three horizons."""
+    rng, bins = np.random.default_rng(4), 300
+    loads = rng.poisson(np.full((bins, 4), 100.0)).astype(np.float64)
+    loads[150:, 0] *= 5.0
+    loads[:, 1] *= np.where(np.arange(bins) % 24 < 6, 6.0, 1.0)
+    loads[60:, 2] = 0.0
+    loads[100:140, 3] = np.nan
+    loads[140:, 3] *= 4.0
+    horizons = np.array([7, 18, 60, 60])
+
+    def bounds(rows: list[int]) -> F64:
+        line = Line(len(rows), level=0.95)
+        line.horizon = horizons[rows]
+        for i in range(bins):
+            line.feed(loads[i, rows])
+        return line.upper_rps
+
+    together = bounds([0, 1, 2, 3])
+    assert np.isfinite(together).all()
+    assert bounds([3, 1, 0, 2])[[2, 1, 3, 0]].tolist() == together.tolist()
+    assert [bounds([row])[0] for row in range(4)] == together.tolist()
 
 
 def test_a_load_of_nought_is_forecast_as_nought_and_never_as_nan() -> None:

@@ -69,16 +69,24 @@ SHOCK_UNITS = 6.0
 """A shock counts as a miss of six usual errors, however far it went."""
 
 SHOCK_WEIGHT = 0.1
-"""A score of a load that more than doubled counts as a tenth: one step spoils every forecast made in the lead time
-before it, dozens of them, and is still one event."""
+"""A model's score of a load more than twice its own forecast counts as a tenth: dozens of forecasts miss by one event.
+Where that event is one step, its scores count as one together (`forecaster`)."""
 
 
 def learn(
-    columns: ConformalColumns, rows: I64, scores: F64, covered: F64, level: F64, *, shock: Bools | None = None
+    columns: ConformalColumns,
+    rows: I64,
+    scores: F64,
+    covered: F64,
+    level: F64,
+    *,
+    shock: Bools | None = None,
+    worth: F64 | None = None,
 ) -> None:
     """Add one score per model, shape (B, MODELS), NaN where a model made no forecast.
 
-    `shock` (same shape) marks scores of a truth beyond twice the forecast.
+    `shock` (same shape) marks scores of a truth beyond twice the forecast; `worth` (B,) is what a row's scores count at
+    most, 0..1, one without it.
 
     `covered` is 1, 0 or NaN per row: whether the bound in force then held; `level` is the level it asked for.
     """
@@ -87,10 +95,12 @@ def learn(
     if shock is not None:
         scores = np.where(shock, np.minimum(scores, SHOCK_UNITS), scores)
     cell = np.clip(np.searchsorted(EDGES, filled(scores), side="right") - 1, 0, CELLS - 1)
-    worth = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
+    count = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
+    if worth is not None:
+        count = np.minimum(count, worth[:, None])
     for model in range(MODELS):
         known = np.isfinite(scores[:, model])
-        columns.weight[rows[known], model, cell[known, model]] += worth[known, model].astype(np.float32)
+        columns.weight[rows[known], model, cell[known, model]] += count[known, model].astype(np.float32)
     counted = np.isfinite(covered)
     hit = np.where(counted, covered, 0.0)
     columns.covered[rows] = columns.covered[rows] * forget + hit

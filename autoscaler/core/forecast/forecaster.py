@@ -22,6 +22,10 @@ UNREST_MOST = 1.0
 SHOCK_RATIO = 2.0
 """A truth beyond twice the forecast is a shock: no margin would have covered it, and it must not become one."""
 
+WAKE_BINS = 12
+"""Forecasts made until the level has followed a step (`models.LEVEL` spans two minutes) miss by the same event: for so
+long at most it is itself surprised, and for so long afterwards the bounds still are."""
+
 UNREST_MIX = (0.3, 0.08, 0.01)
 """Share and size of a fixed error in the scale, and an error always added, relative to the load: a calm hour is no
 promise. Together with the measured error they cut the pinball loss at 95 % by 5-20 % (600 s ahead)."""
@@ -40,6 +44,10 @@ class ForecastColumns(Columns):
     at_s: F64 = column()
     recurring: Bools = column(fill=False, dtype=np.bool_)
     """Bursts come back faster than a replica starts: the bound is what they need."""
+    wake: I64 = column(fill=0, dtype=np.int64)
+    """Scores to come that still belong to the last shock; no forecast outlives a restart, so it is not kept."""
+    spared: F64 = column(fill=0, keep=True)
+    """Scores that counted as part of one step, forgotten as the histogram forgets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +156,34 @@ def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
     base, scale, bounds = due.base_rps[measured], due.scale_rps[measured], due.bounds_rps[measured]
     upper, level = due.upper_rps[measured], due.level[measured]
     shock = truth[:, None] > SHOCK_RATIO * base
+    surprised = shock[:, Model.LEVEL]
+    spared, worth = _spared(stage, mine, surprised, inputs.horizon_bins[at])
     load = np.maximum(base[:, Model.LEVEL], 1e-9)
     error = np.minimum(np.abs(truth - base[:, Model.LEVEL]) / load, UNREST_MOST)
-    pace = 2.0 / (UNREST_BINS + 1.0) * np.where(shock[:, Model.LEVEL], conformal.SHOCK_WEIGHT, 1.0)
+    pace = 2.0 / (UNREST_BINS + 1.0) * np.where(surprised, np.minimum(conformal.SHOCK_WEIGHT, worth), worth)
     old = stage.out.unrest_ratio[mine]
     stage.out.unrest_ratio[mine] = np.where(np.isfinite(error), old + (error - old) * pace, old)
     units = (truth[:, None] - base) / scale[:, None]
-    held = np.where(shock[:, Model.LEVEL], np.nan, (truth <= upper).astype(np.float64))
-    conformal.learn(stage.conformal, mine, units, held, level, shock=shock)
-    scoring.learn(stage.scores, mine, scoring.pinball(truth[:, None], bounds, level[:, None]) / scale[:, None])
+    held = np.where(surprised | spared, np.nan, (truth <= upper).astype(np.float64))
+    conformal.learn(stage.conformal, mine, units, held, level, shock=shock, worth=worth)
+    loss = scoring.pinball(truth[:, None], bounds, level[:, None]) / scale[:, None]
+    scoring.learn(stage.scores, mine, worth[:, None] * loss)
+
+
+def _spared(stage: Forecaster, rows: I64, shock: Bools, horizon_bins: I64) -> tuple[Bools, F64]:
+    """Return whether each score is spared as part of a step, and what it counts: the scores of a step as one together.
+
+    A step spoils every forecast made in the lead time before it and in its wake. Counted one by one they outweigh hours
+    of scores, and no model that loses afterwards can be told from one that wins. As many are spared as one step can
+    spoil, and no more until those are forgotten: what comes back is no step, and the bound must learn to cover it.
+    """
+    out, most = stage.out, (horizon_bins + 2 * WAKE_BINS).astype(np.float64)
+    left = out.wake[rows]
+    out.wake[rows] = np.where(shock, WAKE_BINS, np.maximum(left - 1, 0))
+    before = out.spared[rows] * np.exp(-BIN_S / conformal.MEMORY_S)
+    spared = (shock | (left > 0)) & (before + 1.0 <= most)
+    out.spared[rows] = before + spared
+    return spared, np.where(spared, 1.0 / most, 1.0)
 
 
 def _scale(stage: Forecaster, rows: I64, base: F64, reference: F64, horizon_bins: I64) -> F64:
