@@ -55,6 +55,7 @@ class ConformalColumns(Columns):
     shift: F64 = column(fill=0, keep=True)
     """Added to the asked level, in log-odds."""
     covered: F64 = column(fill=0, keep=True)
+    """Bounds that held, of all that were scored, whatever came: what is published hides no miss."""
     scored: F64 = column(fill=0, keep=True)
     asked: F64 = column(fill=0, keep=True)
     """Sum of the levels asked of the bounds that were scored: over `scored`, the share that was meant to hold."""
@@ -82,13 +83,15 @@ def learn(
     *,
     shock: Bools | None = None,
     worth: F64 | None = None,
+    steers: Bools | None = None,
 ) -> None:
     """Add one score per model, shape (B, MODELS), NaN where a model made no forecast.
 
     `shock` (same shape) marks scores of a truth beyond twice the forecast; `worth` (B,) is what a row's scores count at
     most, 0..1, one without it.
 
-    `covered` is 1, 0 or NaN per row: whether the bound in force then held; `level` is the level it asked for.
+    `covered` is 1, 0 or NaN per row: whether the bound in force then held; `level` is the level it asked for. It moves
+    the level of the rows that `steers` (B,) marks, of all without it.
     """
     forget = np.float32(np.exp(-BIN_S / MEMORY_S))
     columns.weight[rows] *= forget
@@ -106,7 +109,7 @@ def learn(
     columns.covered[rows] = columns.covered[rows] * forget + hit
     columns.scored[rows] = columns.scored[rows] * forget + counted
     columns.asked[rows] = columns.asked[rows] * forget + np.where(counted, level, 0.0)
-    error = np.where(counted, level - hit, 0.0)
+    error = np.where(counted if steers is None else counted & steers, level - hit, 0.0)
     columns.shift[rows] = np.clip(columns.shift[rows] + ADAPT * error / np.maximum(1.0 - level, 0.01), -1.0, 2.0)
 
 

@@ -164,8 +164,8 @@ def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
     old = stage.out.unrest_ratio[mine]
     stage.out.unrest_ratio[mine] = np.where(np.isfinite(error), old + (error - old) * pace, old)
     units = (truth[:, None] - base) / scale[:, None]
-    held = np.where(surprised | spared, np.nan, (truth <= upper).astype(np.float64))
-    conformal.learn(stage.conformal, mine, units, held, level, shock=shock, worth=worth)
+    held, steers = (truth <= upper).astype(np.float64), ~(surprised | spared)
+    conformal.learn(stage.conformal, mine, units, held, level, shock=shock, worth=worth, steers=steers)
     loss = scoring.pinball(truth[:, None], bounds, level[:, None]) / scale[:, None]
     scoring.learn(stage.scores, mine, worth[:, None] * loss)
 
