@@ -14,6 +14,7 @@ from tests.capacity.pools import MERGE, SETTINGS, SLOTS, Pool
 from tests.cluster.conftest import CONFIG
 from tests.cluster.controller import Controller
 from tests.cluster.processes import wait_for
+from tests.cluster.rights_used import KARPENTER, judged
 from tests.cluster.scene import apply_file
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("karpenter"), pytest.mark.timeout(400)]
@@ -30,6 +31,11 @@ def shared_controller(shared_karpenter: Karpenter) -> Iterator[Controller]:
     apply_file(shared_karpenter.plane, CONFIG / "rbac" / "warm-pools")
     with Controller(shared_karpenter.plane, **SETTINGS) as made:
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(request: pytest.FixtureRequest, shared_karpenter: Karpenter) -> Iterator[None]:
+    yield from judged(request, shared_karpenter.plane, "warm-pools", untrue=KARPENTER)
 
 
 @pytest.fixture
