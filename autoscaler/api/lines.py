@@ -129,8 +129,11 @@ _KNOWN: Final = frozenset((*_KEYS, "kind", "version"))
 """With what the lines of an audit say of themselves, which is compared with nothing: a week has 100,000 of them."""
 
 
-def read_line(text: bytes) -> Line:
-    """The parts of one line. Raises InputError naming the field and its value for the first fault."""
+def read_line(text: bytes, *, ahead_s: float = CLOCK_NOISE_S) -> Line:
+    """The parts of one line. Raises InputError naming the field and its value for the first fault.
+
+    A start may be ahead of the line's own instant by `ahead_s`.
+    """
     try:
         whole = _WHOLE.decode(text)
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError):
@@ -141,7 +144,7 @@ def read_line(text: bytes) -> Line:
         now_s=whole.now_s,
         workload=whole.workload,
         policy_json=None if policy == b"null" else policy,
-        replicas=_replicas(whole.replicas, whole.now_s),
+        replicas=_replicas(whole.replicas, whole.now_s, ahead_s),
         pods=None if whole.pods is None else _pods(whole.pods),
         gateway=None if gateway is None else GatewayReading(gateway.queued, gateway.requests_total),
         latency=None if latency is None else LatencyReading(*msgspec.structs.astuple(latency)),
@@ -200,13 +203,13 @@ def _part(parts: dict[str, msgspec.Raw], key: str) -> Any:
         raise InputError(worded(key, bytes(raw), str(error))) from error
 
 
-def _replicas(given: _Replicas | None, now_s: float) -> SeenReplicas:
+def _replicas(given: _Replicas | None, now_s: float, ahead_s: float) -> SeenReplicas:
     if given is None:
         return SeenReplicas()
     if given.starting is None:
         return SeenReplicas(_whole("replicas.desired", given.desired), _whole("replicas.ready", given.ready))
     for index, start in enumerate(given.starting):
-        if start.since_s > now_s + CLOCK_NOISE_S:
+        if start.since_s > now_s + ahead_s:
             raise InputError(
                 f"replicas.starting[{index}].since_s: {start.since_s:.15g} is after now_s {now_s:.15g}; "
                 "give the instant of the order"

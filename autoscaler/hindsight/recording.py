@@ -32,6 +32,10 @@ from autoscaler.runtime.fit_wire import unpack_answer
 MOST_TOLD: Final = 20
 """Bad lines told in full; of those beyond it the number is told."""
 
+AHEAD_S: Final = float("inf")
+"""How far a start may be ahead of its look: a look is of the instant of its metrics, and replicas are heard of after
+that, by up to a tick."""
+
 _START: Final = msgspec.json.Decoder(Start)
 _FIT: Final = msgspec.json.Decoder(Fit)
 _KEPT: Final = msgspec.json.Decoder(Kept)
@@ -118,7 +122,7 @@ class Written(msgspec.Struct, frozen=True, gc=False):
 
     def looked(self) -> Looked:
         """The look, read again."""
-        return Looked(read_line(self.text), self.said, self.decision, self.where, self.text)
+        return Looked(read_line(self.text, ahead_s=AHEAD_S), self.said, self.decision, self.where, self.text)
 
 
 Entry = Begun | Fitted | Marked | Looked
@@ -206,7 +210,7 @@ class Recording:
 
 def _part(text: bytes, where: str) -> _Part:
     if text.startswith(inputs.PREFIX):
-        return Looked(read_line(text), None, b"", where, text)
+        return Looked(read_line(text, ahead_s=AHEAD_S), None, b"", where, text)
     if text.startswith(starts.PREFIX):
         start = _START.decode(text)
         if start.version != starts.VERSION:

@@ -1,6 +1,7 @@
 """What the live driver records is replayed to the same bytes: the demonstration, and a take-over in mid-burst."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
-from autoscaler.hindsight.recording import Recording
+from autoscaler.hindsight.recording import Looked, Recording
 from autoscaler.hindsight.replay import replay
 from autoscaler.record import memories
 from autoscaler.record.fits import PREFIX
@@ -82,3 +83,22 @@ async def test_models_are_taken_from_the_record_as_they_came(tmp_path: Path, lat
     without = [line for line in recorded if line not in {*models, *remembered}]
     other = replay(Recording.of([write(tmp_path / "audit.jsonl", without)]), refused)
     assert other.rerun.table.fitted == {}, "none is made anew where the record has them"
+
+
+async def test_a_start_that_is_newer_than_the_metrics_of_its_look_is_replayed(tmp_path: Path) -> None:
+    """A replica is heard of 0.4 s after the pages were read, as where a human or an HPA orders it in Shadow."""
+    embedded = Embedded.make(
+        {NAME: Plant(spec(capacity_rps=2.0), burst(onset_s=300))},
+        Params(max_replicas=100, tick_s=5.0, warmup_prior_s=180.0),
+    )
+    await embedded.drive(500.0)
+    recorded = [re.sub(rb'"since_s":([0-9.]+)', later, line) for line in embedded.audit.lines]
+    assert recorded != list(embedded.audit.lines)
+    found = Recording.of([write(tmp_path / "audit.jsonl", recorded)])
+    looks = [entry for entry in found.entries() if isinstance(entry, Looked)]
+    assert any(start.since_s > look.line.now_s for look in looks for start in look.line.replicas.starting or ())
+    assert (found.bad, found.faults) == (0, [])
+
+
+def later(start: re.Match[bytes]) -> bytes:
+    return b'"since_s":%.3f' % (float(start[1]) + 5.4)
