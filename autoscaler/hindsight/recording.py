@@ -34,7 +34,7 @@ MOST_TOLD: Final = 20
 
 AHEAD_S: Final = float("inf")
 """How far a start may be ahead of its look: a look is of the instant of its metrics, and replicas are heard of after
-that, by up to a tick."""
+that. Without a limit, as the live core has none: what it decided on is replayed, whatever it was."""
 
 _START: Final = msgspec.json.Decoder(Start)
 _FIT: Final = msgspec.json.Decoder(Fit)
