@@ -53,6 +53,8 @@ class Lending:
     """Slots' worth of loans to call back, beyond those that leave already."""
     leaving: int = 0
     """Slots' worth of loans that were leaving when it was looked."""
+    lent: int | None = None
+    """Slots' worth that gangs have on loan, those they leave included; None while that is not known."""
     missing: int = 0
     """Slots that the pool lacks: what becomes free on its nodes is theirs."""
     steps: tuple[PoolStep, ...] = ()
@@ -73,13 +75,16 @@ def lent(view: View, good: Bools) -> Lent:
     return Lent(held, leaving, tuple(giving))
 
 
-def lending(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, missing: int) -> Lending:
+def lending(
+    view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, missing: int, keep: int
+) -> Lending:
     """What may be lent, and what is called back. `good` are slots that count and neither go nor give way; `missing`
-    are the slots that the pool lacks."""
-    return replace(_decided(view, state, want, good, has), leaving=has.leaving, missing=missing)
+    are the slots that the pool lacks, `keep` those that it would not delete."""
+    known = None if view.world.lent is None else has.slots
+    return replace(_decided(view, state, want, good, has, keep), leaving=has.leaving, missing=missing, lent=known)
 
 
-def _decided(view: View, state: PoolState, want: Wanted, good: Bools, has: Lent) -> Lending:
+def _decided(view: View, state: PoolState, want: Wanted, good: Bools, has: Lent, keep: int) -> Lending:
     warm = view.slots.where(good & (view.slots.stage == Stage.WEIGHTS_WARM) & (view.slots.node != NOWHERE))
     # What is on its way on a node that is there has image and weights: it is warm well within the reclaim.
     soon = int((good & (view.slots.stage < Stage.WEIGHTS_WARM) & (view.slots.node != NOWHERE)).sum())
@@ -91,7 +96,9 @@ def _decided(view: View, state: PoolState, want: Wanted, good: Bools, has: Lent)
         return Lending(recall=stays if terms is None else 0, steps=tuple(step))
     within_s = terms.reclaim_s + LOOK_S
     usual, least = _usual(state, view.now_s, within_s), _least(view.params, terms, want, view.now_s, within_s)
-    need = max(least, usual or 0)
+    # Idle slots beyond what the pool keeps, after its limits, are deleted: a gang that left for one would leave for
+    # nobody. Replicas that wait are a need of another kind: `idle` is less by them, however few are kept.
+    need = min(keep, max(least, usual or 0))
     recall = min(stays, max(0, need - idle))
     told = (("idle_slots", idle), ("need_slots", need), ("reclaim_s", terms.reclaim_s))
     if recall:
@@ -115,7 +122,7 @@ def blind(world: World, params: PoolParams) -> Lending:
     recall = min(held, _waiting(world))
     steps = (PoolStep("loan", held, held - recall, PoolReason.RECALLS),) if recall else ()
     leaving = sum(each.leaving for each in world.lent or ()) // params.slot.count
-    return Lending(recall=recall, leaving=leaving, steps=steps)
+    return Lending(recall=recall, leaving=leaving, lent=None if world.lent is None else held + leaving, steps=steps)
 
 
 def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle: int) -> Iterator[tuple[int, float]]:

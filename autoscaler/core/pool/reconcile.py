@@ -99,7 +99,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     stays = _without(stock.good & ~stock.rotation.retiring, list(gone))
     loans = lending(
         view, state, want, good=stays, has=stock.lent,
-        missing=max(0, sizing.target - int((stays & view.slots.bound).sum()) - stock.lent.slots),
+        missing=max(0, sizing.target - int((stays & view.slots.bound).sum()) - stock.lent.slots), keep=sizing.keep,
     )  # fmt: skip
     trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps)
     decision = PoolDecision(
@@ -163,8 +163,10 @@ def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[
     elif retiring and room <= 0 and stock.supply >= sizing.target - len(retiring) and not stock.lost.going.any():
         yield retiring[0], PoolReason.RETIRED
     counted = stock.good & ~stock.rotation.retiring
-    hard = stock.standing - int(stock.lost.going.sum()) - len(stock.lost.reasons) - sizing.most
-    # What is lent is let go of before a slot is: the gang stays where it is, and nothing has to come back for it.
+    # What is lent is let go of before a slot is: the gang stays where it is, and nothing has to come back for it. It
+    # counts for no limit either: no slot stands there, and none is ordered while it would be one too many.
+    standing = stock.standing - stock.lent.slots
+    hard = standing - int(stock.lost.going.sum()) - len(stock.lost.reasons) - sizing.most
     surplus = chosen(view, counted, Excess(stock.supply - sizing.keep - stock.lent.slots, hard))
     yield from ((at, PoolReason.SURPLUS) for at in surplus)
     if calm and not surplus:

@@ -129,3 +129,51 @@ def test_when_less_is_needed_a_loan_is_let_go_of_before_a_slot_goes() -> None:
 def test_whole_nodes_are_on_offer_first() -> None:
     slots = (warm("p-0", "small"), warm("p-1", "large"), warm("p-2", "large"), warm("p-3", "small2"))
     assert taken(LENDS, world(slots)).lending.offer[0] == ("large", 2)
+
+
+def test_a_lowered_maximum_lets_go_of_loans_and_neither_deletes_an_idle_slot_for_them_nor_calls_a_gang_back() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    lent = (LentSeen("n-p-2", 1), LentSeen("n-p-3", 1))
+    lowered = pool(min_slots=2, max_slots=2, loan=LoanTerms())
+    done = taken(lowered, world(fleet(2), nodes=nodes, lent=lent))
+    assert of(DeleteSlot, done) == []
+    assert (done.lending.recall, done.lending.missing) == (0, 0), "what the gangs leave one day is nobody's slot"
+    back = taken(lowered, world(fleet(2), nodes=nodes, lent=(LentSeen("n-p-2", 1),)))
+    assert of(CreateSlot, back) == []
+
+
+def test_beyond_a_budget_that_allows_no_slot_a_gang_is_called_back_only_for_a_replica_that_waits() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    lent = (LentSeen("n-p-2", 1), LentSeen("n-p-3", 1))
+    nothing = pool(min_slots=0, max_gpus=0.5, loan=LoanTerms())
+    seen = world(fleet(2), nodes=nodes, lent=lent)
+    done = taken(nothing, seen)
+    assert len(of(DeleteSlot, done)) == 2, "a hard limit is kept at once where nobody is at work"
+    assert done.lending.recall == 0, "one idle slot is never lent, and here none may be idle"
+    waits = taken(nothing, replace(seen, slots=(), demand=(demand(1.0, waiting=1),)))
+    assert waits.lending.recall == 1
+
+
+def test_a_pool_at_its_maximum_loses_no_slot_to_a_gang_that_calls_its_own_gpus_lent() -> None:
+    full = pool(min_slots=2, max_slots=2, loan=LoanTerms())
+    claimed = tuple(LentSeen(f"own-{at}", 1) for at in range(8))
+    nodes = (*(node(f"n-p-{at}") for at in range(2)), *(node(f"own-{at}") for at in range(8)))
+    done = taken(full, world(fleet(2), nodes=nodes, lent=claimed))
+    assert of(DeleteSlot, done) == []
+    assert done.decision.warm == 2
+
+
+def test_what_is_lent_is_told_in_slots_and_is_not_nothing_while_nobody_knows() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    lent = (LentSeen("n-p-2", 1), LentSeen("n-p-3", 1, leaving=1))
+    assert taken(LENDS, world(fleet(2), nodes=nodes, lent=lent)).lending.lent == 2
+    assert taken(LENDS, world(fleet(4))).lending.lent == 0
+    assert taken(LENDS, world(fleet(4), lent=None)).lending.lent is None
+    assert taken(LENDS, world(nodes=None, lent=lent)).lending.lent == 2
+
+
+def test_a_gang_is_not_called_back_for_an_idle_slot_that_the_pool_would_delete() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    unused = pool(min_slots=0, loan=LoanTerms(keep_slots=1))
+    done = taken(unused, world((), nodes=nodes, lent=(LentSeen("n-p-3", 1),)))
+    assert (done.decision.target, done.lending.recall) == (0, 0)
