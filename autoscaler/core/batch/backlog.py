@@ -23,6 +23,12 @@ SPARE_BRANDS: Final = 1000
 Rank = tuple[int, float, int]
 """Priority (negative), time of creation, order of arrival: smaller goes first."""
 
+Entry = tuple[int, int, float, int, float, int, int, int]
+"""A queue beside its siblings: (beyond its guarantee, share, use, the three of its head's rank, version, queue).
+
+Flat, because a comparison of nested tuples costs twice as much, and it is made some ten times for each admission.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Brand:
@@ -79,7 +85,7 @@ class Backlog:
         self._unused: list[int] = []
         """Numbers whose brand no gang has any more."""
         self._queues = [_Queue() for _ in tree.specs]
-        self._heaps: list[list[tuple[tuple[int, int, float, Rank], int, int]]] = [[] for _ in tree.specs]
+        self._heaps: list[list[Entry]] = [[] for _ in tree.specs]
         self._version = [0] * len(tree.specs)
         self._winner = [NOBODY] * len(tree.specs)
         self._heads: list[Waiting | None] = [None for _ in tree.specs]
@@ -146,7 +152,16 @@ class Backlog:
                 self.population[brand] = left
             else:
                 del self.population[brand]
-            self._renew(queue, brand)
+            ready = queue.ready
+            if ready and ready[0][1] == brand and brand not in queue.aside:
+                # Nearly always the head of its queue: its entry gives way to the next of its bucket.
+                name = self._first(queue, brand)
+                if name is None:
+                    heapq.heappop(ready)
+                else:
+                    heapq.heapreplace(ready, (self.waiting[name].rank, brand))
+            else:
+                self._renew(queue, brand)
             self.touch(waiting.queue)
         return waiting
 
@@ -232,27 +247,32 @@ class Backlog:
         """Compare a queue with its siblings again, and so on up the tree."""
         self._heads[leaf] = head = self._head(leaf)
         self._winner[leaf] = NOBODY if head is None else leaf
-        tree = self.tree
+        tree, version = self.tree, self._version
         for at in tree.paths[leaf]:
             parent = tree.parent[at]
             heap = self._heaps[parent]
-            self._version[at] += 1
+            version[at] += 1
             winner = self._winner[at]
             if winner != NOBODY:
-                heapq.heappush(heap, (self._key(at, winner), self._version[at], at))
-            while heap and heap[0][1] != self._version[heap[0][2]]:
+                entry = self._entry(at, winner)
+                if heap and heap[0][-1] == at:
+                    # Nearly always the last winner: its entry of before does not hold any more.
+                    heapq.heapreplace(heap, entry)
+                else:
+                    heapq.heappush(heap, entry)
+            while heap and heap[0][-2] != version[heap[0][-1]]:
                 heapq.heappop(heap)
             if len(heap) > 4 * len(tree.children[parent]) + 64:
-                heap[:] = [entry for entry in heap if entry[1] == self._version[entry[2]]]
+                heap[:] = [entry for entry in heap if entry[-2] == version[entry[-1]]]
                 heapq.heapify(heap)
-            self._winner[parent] = self._winner[heap[0][2]] if heap else NOBODY
+            self._winner[parent] = self._winner[heap[0][-1]] if heap else NOBODY
 
-    def _key(self, at: int, leaf: int) -> tuple[int, int, float, Rank]:
+    def _entry(self, at: int, leaf: int) -> Entry:
         head = self._heads[leaf]
         assert head is not None
-        load = self.loads[head.brand]
-        within = self.tree.within(at, load)
-        return (0 if within else 1, self.tree.near(at, load), self._queues[at].used_log, head.rank)
+        load, tree = self.loads[head.brand], self.tree
+        beyond = 0 if tree.within(at, load) else 1
+        return (beyond, tree.near(at, load), self._queues[at].used_log, *head.rank, self._version[at], at)
 
     def _head(self, leaf: int) -> Waiting | None:
         """The first gang of a queue that may be tried."""

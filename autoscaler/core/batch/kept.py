@@ -17,6 +17,9 @@ from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
 FIRST_ENDS: Final = 256
 """Ends that are looked at first; most gangs start long before the last."""
 
+MORE_ENDS: Final = 2048
+"""Those looked at where the first are not enough, before all are."""
+
 NEARLY: Final = 1e-6
 """Cores or GiB that rounding may leave."""
 
@@ -27,7 +30,7 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
     own = {} if kept is None else kept.held
     wanted = room.ask(waiting.brand)
     ends = expected_ends(room, now_s, level)
-    for number in (FIRST_ENDS, len(ends)):
+    for number in (FIRST_ENDS, MORE_ENDS, len(ends)):
         endings = [*arrivals(room.ledger.estate), *_endings(room, heapq.nsmallest(number, ends))]
         if number < len(ends):
             # What is left out ends later than what is in: a start before that is the first start of all.
@@ -40,7 +43,7 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
 
 
 def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tuple[float, str]], now_s: float) -> bool:
-    """Whether a gang is expected to have room by an instant. `ends` are the expected ends, the earliest first.
+    """Whether a gang is expected to have room by an instant. `ends` are the first expected ends.
 
     No more than the first ends are looked at: a gang that waits for hundreds of others has no room soon.
     """
@@ -52,18 +55,26 @@ def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tupl
     return first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=held) is not None
 
 
+def first_ends(room: Room, now_s: float) -> list[tuple[float, str]]:
+    """The first ends by medians, the earliest first: as many as `has_room_by` looks at."""
+    return heapq.nsmallest(FIRST_ENDS, expected_ends(room, now_s, level=0))
+
+
 def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str]]:
     """When each gang that holds GPUs is expected to leave them; who leaves for another leaves nothing to others."""
     ratios = {queue: room.runs.ratios(queue)[level] for queue in room.tree.leaves.values()}
     return [
         (
-            run.end_s(ratios[run.queue], now_s)
+            # Nearly all end as expected, and there may be twenty thousand: no call for each.
+            at_s
+            if run.leaving_s is None and (at_s := run.started_s + run.expected_s * ratios[run.queue]) > now_s
+            else run.end_s(ratios[run.queue], now_s)
             if run.leaving_s is None
             else max(now_s, run.leaving_s + run.gang.notice_s),
             name,
         )
         for name, run in room.runs.all.items()
-        if run.leaves_for not in room.kept_for
+        if run.leaves_for is None or run.leaves_for not in room.kept_for
     ]
 
 

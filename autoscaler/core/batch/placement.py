@@ -45,6 +45,8 @@ class Ask:
     exact: bool
     """Whether the count decides in a domain."""
     units: Mapping[int, int] = field(default_factory=dict)
+    least: tuple[tuple[int, int, int], ...] = ()
+    """`need` where it is above 0: (shape, place of the size, slots); a few plain numbers compare sooner than arrays."""
 
 
 def ask(form: Form, estate: Estate, levels: tuple[str, ...]) -> Ask:
@@ -68,6 +70,7 @@ def ask(form: Form, estate: Estate, levels: tuple[str, ...]) -> Ask:
         any(each.cpu or each.memory_gib for each in form.pod_sets),
         all(chain.exact(each.units) for each in form.pod_sets),
         units,
+        tuple((shape, at, each) for shape, all_ in need.items() for at, each in enumerate(all_.tolist()) if each),
     )
 
 
@@ -141,7 +144,7 @@ class Placer:
             return
         slots = estate.slots[level]
         if level == WHOLE:
-            if all((slots[0, shape] >= need).all() for shape, need in wanted.need.items()):
+            if self._whole(wanted):
                 yield -1
             return
         able = np.ones(len(slots), dtype=np.bool_)
@@ -152,6 +155,11 @@ class Placer:
         found = np.flatnonzero(able)
         for domain in found[np.argsort(room[found], kind="stable")].tolist():
             yield estate.masks[level][domain]
+
+    def _whole(self, wanted: Ask) -> bool:
+        """Whether the count admits a gang in the whole cluster."""
+        slots = self.estate.slots[WHOLE]
+        return all(slots.item(0, shape, at) >= need for shape, at, need in wanted.least)
 
     def _nodes(self, wanted: Ask) -> Iterator[int]:
         """Single nodes that hold the whole gang."""

@@ -36,7 +36,7 @@ class Searches:
     attempts: Attempts
     evicted: list[Evicted] = field(default_factory=list)
     ends: list[tuple[float, str]] | None = None
-    """Expected ends of what runs, the earliest first; found when somebody asks."""
+    """The first expected ends of what runs, the earliest first; found when somebody asks."""
 
     def run(self, now_s: float) -> bool:
         """Heads that may make others leave look for victims, the longest-waiting first; False where the bound ended it.
@@ -115,6 +115,6 @@ class Searches:
         """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
         room = self.attempts.room
         if self.ends is None:
-            self.ends = sorted(kept.expected_ends(room, now_s, level=0))
+            self.ends = kept.first_ends(room, now_s)
         a_second = waiting.gang.importance * room.backlog.loads[waiting.brand].amounts[0] / MILLIONTHS
         return not kept.has_room_by(room, waiting, now_s + found.cost_gpu_s / a_second, self.ends, now_s)

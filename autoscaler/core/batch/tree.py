@@ -98,16 +98,20 @@ class QueueTree:
     def add(self, queue: int, load: Load) -> None:
         """A gang begins to count."""
         for shape, units in load.units:
-            rest, flowing = units, True
+            rest, over = units, self.over[shape]
             for at in self.paths[queue]:
-                self._use(at, shape, units)
-                if flowing:
-                    room = max(0, self.quotas[at].kept[shape] - self._flow[at][shape])
-                    self._flow[at][shape] += rest
-                    rest -= room
-                    flowing = rest > 0
+                used, quotas = self.used[at], self.quotas[at]
+                used[shape] += units
+                if used[shape] > quotas.guaranteed[shape]:
+                    over[self.parent[at]][at] = None
+                if rest > 0:
+                    flow = self._flow[at]
+                    room = quotas.kept[shape] - flow[shape]
+                    flow[shape] += rest
+                    if room > 0:
+                        rest -= room
             self.used[ROOT][shape] += units
-            if flowing:
+            if rest > 0:
                 self._flow[ROOT][shape] += rest
         self._amount(queue, load, 1)
 
@@ -116,7 +120,10 @@ class QueueTree:
         for shape, units in load.units:
             rest, flowing = units, True
             for at in self.paths[queue]:
-                self._use(at, shape, -units)
+                used = self.used[at]
+                used[shape] -= units
+                if used[shape] <= self.quotas[at].guaranteed[shape]:
+                    self.over[shape][self.parent[at]].pop(at, None)
                 if flowing:
                     above = self._flow[at][shape] - self.quotas[at].kept[shape]
                     self._flow[at][shape] -= rest
@@ -130,24 +137,22 @@ class QueueTree:
     def verdict(self, queue: int, load: Load) -> Change | None:
         """Which quota a load exceeds, by how much; None where it may begin."""
         for shape, units in load.units:
+            lent = self.quotas[ROOT].total[shape] - self._flow[ROOT][shape]
+            missing = units - lent if lent > 0 else units
             for at in self.paths[queue]:
-                beyond = self.used[at][shape] + units - self.quotas[at].most[shape]
+                quotas = self.quotas[at]
+                beyond = self.used[at][shape] + units - quotas.most[shape]
                 if beyond > 0:
                     return Change(BatchReason.LIMIT, self.name(at), beyond)
-            missing = units - self.available(queue, shape)
+                own = quotas.kept[shape] - self._flow[at][shape]
+                if own > 0:
+                    missing -= own
             if missing > 0:
                 never = units - self._at_most(queue, shape)
                 if never > 0:
                     return Change(BatchReason.UNLENT, self.name(queue), never)
                 return Change(BatchReason.QUOTA, self.name(queue), missing)
         return None
-
-    def available(self, queue: int, shape: int) -> int:
-        """Units that the queue may take now, its own and what others lend."""
-        total = 0
-        for at in self.paths[queue]:
-            total += max(0, self.quotas[at].kept[shape] - self._flow[at][shape])
-        return total + max(0, self.quotas[ROOT].total[shape] - self._flow[ROOT][shape])
 
     def _at_most(self, queue: int, shape: int) -> int:
         """Units that the queue could take if nobody held any."""
@@ -214,15 +219,6 @@ class QueueTree:
             for at, (have, want) in enumerate(zip(self.used, used, strict=True))
             if have != want
         ]
-
-    def _use(self, at: int, shape: int, units: int) -> None:
-        used = self.used[at]
-        used[shape] += units
-        siblings = self.over[shape][self.parent[at]]
-        if used[shape] > self.quotas[at].guaranteed[shape]:
-            siblings[at] = None
-        elif at in siblings:
-            del siblings[at]
 
     def _amount(self, queue: int, load: Load, sign: int) -> None:
         gpus, cpu, memory = load.amounts
