@@ -4,7 +4,7 @@ Both drivers call `step`. It reads as seven numbered stages; every stage works o
 Nothing here knows where readings come from or who applies a decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,9 +34,10 @@ class StepResult:
     fits: tuple[FitRequest, ...]
 
 
-def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
+def step(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Container[str] = ()) -> StepResult:
     """Decide for each (workload, readings) of the batch; a workload occurs at most once.
 
+    The caller has the models of `supplied` workloads already: their fits fall due all the same, and none is returned.
     Raises KeyError for a workload that is not in the table. Readings older than the last ones change nothing.
     """
     rows, readings, outdated = gather.select(table, batch)
@@ -56,7 +57,8 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]]) -> StepResult:
         load = _load(table, rows, seen, capacity.rps)  # 3 demand
         _activate(table, rows, seen.now_s)
         if closed.any():
-            fits = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
+            ahead = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
+            fits = _fits(table, rows[closed], seen.now_s[closed], ahead, supplied)
         load = replace(load, ceiling_rps=_ceiling(table, rows, seen, load.now_rps))
         outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
@@ -137,7 +139,8 @@ def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
     return peaks.ceiling_rps(table.peaks, rows, seen.now_s, present_rps=present_rps, least_ratio=least)
 
 
-def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -> list[FitRequest]:
+def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -> I64:
+    """Forecast, and return how many bins ahead that is, shape (B,)."""
     count, cover_s = history.recent(table.history, rows, features.LOOKBACK_BINS)
     need = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
     slack_s = table.policy.slack_s[rows]
@@ -162,15 +165,21 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -
         ),
         table.fitted,
     )
+    return horizon
+
+
+def _fits(table: Table, rows: I64, now_s: F64, horizon_bins: I64, supplied: Container[str]) -> list[FitRequest]:
     return [
         request
-        for row, now_s, ahead in zip(rows.tolist(), seen.now_s.tolist(), horizon.tolist(), strict=True)
+        for row, at_s, ahead in zip(rows.tolist(), now_s.tolist(), horizon_bins.tolist(), strict=True)
         if Feature.LEARNED not in table.track(row).params.without
-        if (request := _fit_request(table, row, now_s, ahead)) is not None
+        if (request := _fit_request(table, row, at_s, ahead, supplied)) is not None
     ]
 
 
-def _fit_request(table: Table, row: int, now_s: float, horizon_bins: int) -> FitRequest | None:
+def _fit_request(
+    table: Table, row: int, now_s: float, horizon_bins: int, supplied: Container[str]
+) -> FitRequest | None:
     track = table.track(row)
     if now_s - track.fit_asked_s < training.REFIT_S:
         return None
@@ -182,12 +191,14 @@ def _fit_request(table: Table, row: int, now_s: float, horizon_bins: int) -> Fit
     count, cover_s, index = count[first:], cover_s[first:], index[first:]
     if len(count) < training.needed_bins(horizon_bins):
         return None
+    track.fit_asked_s = now_s
+    if track.name in supplied:
+        return None  # a training set costs as much as dozens of decisions
     minute = np.lib.stride_tricks.sliding_window_view(count, 6), np.lib.stride_tricks.sliding_window_view(cover_s, 6)
     ahead = history.envelope(*minute, np.full(len(minute[0]), table.policy.slack_s[row]))
     made = training.training_set(
         count, cover_s, table.history.need_rps[row, index].astype(np.float64), ahead, horizon_bins
     )
-    track.fit_asked_s = now_s
     if made is None:
         return None
     return FitRequest(track.name, horizon_bins, *made, in_force_at_s=now_s + training.IN_FORCE_AFTER_S)

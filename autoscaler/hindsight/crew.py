@@ -49,7 +49,7 @@ def _looks(strands: Iterable[Strand]) -> int:
 
 
 class Crew:
-    """Children at work on their parts; leaving the block ends those that are not through."""
+    """Children at work on their parts, of which there may be none; leaving the block ends those not through."""
 
     def __init__(self, rerun: Rerun, parts: Iterable[Sequence[Strand]]) -> None:
         self._rerun = rerun
@@ -59,10 +59,11 @@ class Crew:
         """Parts for which the system gave no process: the caller's own."""
 
     def __enter__(self) -> "Crew":
-        context = get_context("fork")
-        # What is there now is never freed while children live: looking through it would copy all of its pages.
+        # What was read is not freed before all of it is stepped: looking through it again and again is for nothing, and
+        # in a child would copy all of its pages.
         gc.freeze()
         for part in self._parts:
+            context = get_context("fork")
             ours, theirs = context.Pipe(duplex=False)
             child = context.Process(target=_work, args=(theirs, self._rerun, part), daemon=True)
             try:

@@ -74,9 +74,6 @@ def _side_by_side(done: Replayed, workload: str | None, processes: int) -> None:
     """Every stretch as it was: they do not depend on each other."""
     for strands in plait(_in_time(done), workload):
         ours, parts = shared_out(strands, processes)
-        if not parts:
-            abreast(done.rerun, (_stepped(done, strand) for strand in ours))
-            continue
         with Crew(done.rerun, parts) as crew:
             abreast(done.rerun, (_stepped(done, strand) for strand in (*ours, *crew.left)))
             crew.collect()

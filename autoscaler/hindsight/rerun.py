@@ -84,18 +84,18 @@ class Rerun:
     afresh: set[str] = field(default_factory=set)
     """Rows that began with nothing though something may have been remembered."""
     _compiled: Compiled = field(default_factory=Compiled)
-    _supplied: set[str] = field(default_factory=set)
+    supplied: set[str] = field(default_factory=set)
     """Rows whose models are in the record."""
 
     def begin(self, begun: Begun | Marked, row: str | None = None) -> None:
         """Give a workload the memory that the record says it had. Raises InputError where that cannot be used."""
         table, name = self.table, row or begun.workload
         if isinstance(begun, Marked):
-            self._supplied.add(name)
+            self.supplied.add(name)
             _put_marked(table, name, begun)
             return
         start = begun.start
-        (self._supplied.add if start.models else self._supplied.discard)(name)
+        (self.supplied.add if start.models else self.supplied.discard)(name)
         if name in table.rows:
             table.remove(name)
         number = table.put(name, Params())
@@ -110,7 +110,7 @@ class Rerun:
     def fitted(self, fitted: Fitted, row: str | None = None) -> None:
         """Hand over a model where the record says that the workload got it; one of an unknown workload is let go."""
         name = row or fitted.workload
-        self._supplied.add(name)
+        self.supplied.add(name)
         if name in self.table.rows:
             engine.install(self.table, name, fitted.model)
 
@@ -181,16 +181,15 @@ class Rerun:
 
     def step_rows(self, turn: Sequence[tuple[str, Looked, Readings]]) -> None:
         """The same in rows by name, of which a workload may have several."""
-        result = engine.step(self.table, [(row, readings) for row, _, readings in turn])
+        result = engine.step(self.table, [(row, readings) for row, _, readings in turn], self.supplied)
         self.made(result.fits)
         for (row, looked, _), decision in zip(turn, result.decisions, strict=True):
             self.conclude(looked, decision if row == looked.workload else _called(decision, looked.workload))
 
     def made(self, asked: Iterable[FitRequest]) -> None:
-        """Have models made that were asked for and are not in the record."""
+        """Have models made that were asked for; of those in the record none is."""
         for request in asked:
-            if request.workload not in self._supplied:
-                engine.install(self.table, request.workload, self.fit(request))
+            engine.install(self.table, request.workload, self.fit(request))
 
     def conclude(self, looked: Looked, decision: Decision) -> None:
         """Compare a decision with the recorded one."""

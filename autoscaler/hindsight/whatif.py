@@ -83,7 +83,7 @@ class WhatIf:
         worlds = (*self._as_is.before(table, first), *self._other.before(table, second))
         beside = [pair for look in second for pair in self._beside(look)]
         recorded = [(look.workload, look.readings) for look in first]
-        result = engine.step(table, [*recorded, *beside, *worlds])
+        result = engine.step(table, [*recorded, *beside, *worlds], self._rerun.supplied)
         self._rerun.made(result.fits)
         ours = result.decisions[len(recorded) + len(beside) :]
         self._as_is.after([d for d in ours if d.workload.endswith(AS_IS)])

@@ -96,6 +96,21 @@ def test_a_fit_is_asked_for_once_there_is_history_and_takes_effect_at_its_own_ti
     assert {due for due, _ in in_force} == {False, True}
 
 
+def test_a_fit_whose_model_is_supplied_falls_due_and_is_not_returned() -> None:
+    """So a replay that has the models remembers what the controller did, and makes no training set."""
+    told = []
+    for supplied in ((), (NAME,)):
+        story = Story(Toy.of(4, 6.0, queue=60.0), Params(tick_s=30.0))
+        fits = 0
+        while story.toy.now_s < 9000.0:
+            story.toy.advance(30.0)
+            fits += len(engine.step(story.table, [(NAME, story.toy.readings())], supplied).fits)
+        told.append((fits, story.table.track(story.table.rows[NAME]).fit_asked_s))
+    (returned, asked_s), (withheld, noted_s) = told
+    assert (returned, withheld) == (2, 0)
+    assert asked_s == noted_s > 7000.0
+
+
 def test_training_rows_do_not_know_what_came_after_them() -> None:
     rng = np.random.default_rng(5)
     count, cover_s = rng.poisson(50.0, 900).astype(np.float64), np.full(900, BIN_S)
