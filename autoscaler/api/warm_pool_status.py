@@ -4,12 +4,14 @@ The custom resource's schema is generated from these models, and `custom_resourc
 """
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from autoscaler.api.model import Instant, Model
 from autoscaler.api.status import Amount, Condition, Sentence, Whole, Word
+
+MOST_LOANS: Final = 64
 
 
 class BreakerState(Enum):
@@ -43,6 +45,19 @@ class StageCount(Model):
     """How many."""
 
 
+class Loan(Model):
+    """What one gang has on loan of the pool."""
+
+    gang: Annotated[str, Field(max_length=384)]
+    """The gang as kind/namespace/name."""
+    units: Whole
+    """Units of the slot's resource."""
+    since_s: Instant
+    """When the gang was let in."""
+    recalled_at_s: Instant | None = None
+    """When it was called back; absent where it was not."""
+
+
 class WarmPoolStatus(Model):
     """What Headroom sees of a pool and wants for it."""
 
@@ -66,6 +81,10 @@ class WarmPoolStatus(Model):
     """Slots by stage, stages without slots left out."""
     breakers: Annotated[tuple[Breaker, ...], Field(max_length=64)] = ()
     """Where capacity is missing."""
+    lent_slots: Whole | None = None
+    """Slots' worth that gangs have on loan, those that leave included; absent while that is not known."""
+    loans: Annotated[tuple[Loan, ...], Field(max_length=MOST_LOANS)] = ()
+    """The loans, by gang; beyond 64 the rest is left out."""
     conditions: Annotated[
         tuple[Condition, ...],
         Field(max_length=16),

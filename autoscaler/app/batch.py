@@ -143,6 +143,7 @@ class Batch:
         if problems:
             if self._blind_since_s is None:
                 self._blind_since_s = self._clock.now()
+            await self._guard.wait("recalls of loans", self._call_back())
             await self._guard.wait(TELLING, self._tell(f"not read: {'; '.join(problems[:3])}", len(problems)))
             return False
         more = await self._guard.wait("batch admission", self._act())
@@ -159,6 +160,20 @@ class Batch:
         if self._idles() is None and self._books is not None:
             return await self._carry_out(self._books) or more
         return more
+
+    async def _call_back(self) -> None:
+        """Carry out recalls, and nothing else, while not everything of batch work can be read.
+
+        That serving wants its GPUs is the pool's knowledge, which has readers of its own; who has them on loan was
+        known when all was read last. An object that changed since is not written: the patch is for the version seen.
+        """
+        books = self._books
+        if books is None or self._idles() is not None:
+            return
+        books.call_back(self._clock.now())
+        called = books.loans.recalls.all
+        stops = [work for work, _ in books.due_stops() if work.name in called]
+        await self._write_all([(work, partial(self._stop, books, work)) for work in stops])
 
     def _idles(self) -> str | None:
         """Why nothing is carried out now; None where it is."""
@@ -348,12 +363,12 @@ class Batch:
     def _counted(self, books: Books) -> None:
         self._counts = replace(
             self._counts,
-            admitted=tuple(sorted(books.admitted.items())),
-            evicted=tuple(sorted(books.evicted.items())),
-            lost_gpu_s=books.lost_gpu_s,
-            recalls=books.loans.count.gangs,
-            recall_s=books.loans.count.took_s,
-            return_gpu_s=books.loans.count.return_gpu_s,
+            admitted=tuple(sorted(books.tally.admitted.items())),
+            evicted=tuple(sorted(books.tally.evicted.items())),
+            lost_gpu_s=books.tally.lost_gpu_s,
+            recalls=books.loans.recalls.count.gangs,
+            recall_s=books.loans.recalls.count.took_s,
+            return_gpu_s=books.loans.recalls.count.return_gpu_s,
         )
 
 

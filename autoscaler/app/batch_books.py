@@ -5,7 +5,6 @@ between the books and the objects, so that what was not carried out is due still
 is rebuilt from the cluster alone when the tree of queues changes or the process starts.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,13 +21,13 @@ from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_reader import Reader
 from autoscaler.app.batch_rests import Rests
+from autoscaler.app.batch_tally import Tally
 from autoscaler.app.batch_trials import UNTRIED, Trials
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.gangs import Gang, Refusal
-from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
@@ -60,11 +59,7 @@ class Books:
         """Gangs that were admitted and whose objects do not say so yet."""
         self.unfit: dict[str, Unfit] = {}
         self.notes: dict[str, Note] = {}
-        self.admitted: Counter[str] = Counter()
-        self.evicted: Counter[str] = Counter()
-        self.lost_gpu_s = 0.0
-        self.news: list[Admitted | Evicted] = []
-        """What was decided since it was last told."""
+        self.tally = Tally()
         self.started: dict[str, tuple[float, str]] = {}
         """When a gang was let in, and for which reason."""
         self._reader = Reader(cluster, shapes, tree, guard)
@@ -111,8 +106,8 @@ class Books:
 
     def inherit(self, old: "Books") -> None:
         """Go on from books that were written by other queues: what was counted, told, and left alone for a while."""
-        self.admitted, self.evicted, self.lost_gpu_s = old.admitted, old.evicted, old.lost_gpu_s
-        self.loans.count, self.loans.recalled = old.loans.count, old.loans.recalled
+        self.tally.inherit(old.tally)
+        self.loans.recalls.inherit(old.loans.recalls)
         self.started.update({name: since for name, since in old.started.items() if name in self.room.runs.all})
         self.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in self.cluster.works})
         self.notes.update({name: note for name, note in old.notes.items() if name in self.rests.all})
@@ -138,11 +133,15 @@ class Books:
             self._stop_late(now_s)
         self._follow_ends(now_s)
         if self.acts:
-            self._evicted(self.loans.recall(now_s))
+            self.call_back(now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
         for name in [name for name in self.notes if self._is_whole_again(name)]:
             del self.notes[name]
+
+    def call_back(self, now_s: float) -> None:
+        """Gangs that have to go because pools call back what they lent are told to."""
+        self.tally.stopped(self.loans.recall(now_s))
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
@@ -158,9 +157,8 @@ class Books:
                 self.plans[admitted.gang] = tuple(self.loans.puts(admitted, at))
                 self.started[admitted.gang] = (now_s, admitted.reason.name)
                 self.notes.pop(admitted.gang, None)
-                self.admitted[admitted.reason.name] += 1
-                self.news.append(admitted)
-            self._evicted(done.evicted)
+                self.tally.let_in(admitted)
+            self.tally.stopped(done.evicted)
             if not done.more:
                 return False
         return True
@@ -327,7 +325,7 @@ class Books:
         seen = self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting)
         self._reader.note_nodes(seen)
         ran = list(self.room.runs.all)
-        self._evicted(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
+        self.tally.stopped(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
         for name in ran:
             work = self.cluster.works.get(name)
             if name in self.room.backlog.waiting and work is not None and not work.suspended:
@@ -374,7 +372,7 @@ class Books:
             elif run is not None and run.leaving_s is None:
                 self.notes[name] = Note(UNBOUND, f"not all of its pods were bound, and {why}; it was stopped whole")
                 self.rests.begin(name, now_s, 2.0 * START_WITHIN_S)
-                self._evicted([self.room.evict(run, BatchReason.LOST, "", now_s)])
+                self.tally.stopped([self.room.evict(run, BatchReason.LOST, "", now_s)])
             elif run is None:
                 self._give_back(name, now_s)
             self.places.forget(name)
@@ -392,9 +390,3 @@ class Books:
                 if self.rests.holds(name, now_s):
                     self.room.cancel(name, now_s)
                 self._sync(name, now_s)
-
-    def _evicted(self, gone: Sequence[Evicted]) -> None:
-        for each in gone:
-            self.evicted[each.reason.name] += 1
-            self.lost_gpu_s += each.cost_gpu_s
-            self.news.append(each)

@@ -8,44 +8,22 @@ pool is the pool's until that has looked again, and then as far as it lacks slot
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_scope import Seen
 from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.app.batch_bound import BoundPods
+from autoscaler.app.batch_loan_telling import LoanTelling, Place
+from autoscaler.app.batch_recalls import Recalls
 from autoscaler.app.loan_desk import LoanDesk, Offer
-from autoscaler.core.batch.loans import Bill, LoanBound
+from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.room import Room
 from autoscaler.core.pool.world import LentSeen
-
-Place = tuple[str, str]
-"""A node and a shape of it."""
-
-SHORTEST_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """A gang that was called back, for which pools, and what that costs."""
-
-    gang: str
-    pools: tuple[str, ...]
-    ordered_s: float
-    bill: Bill
-
-
-@dataclass(frozen=True, slots=True)
-class RecallCount:
-    """Recalls that are over, since the process began."""
-
-    gangs: int = 0
-    took_s: float = 0.0
-    return_gpu_s: float = 0.0
+from autoscaler.record.pools import step_sentence
 
 
 class Loans:
@@ -60,11 +38,8 @@ class Loans:
         """What gangs had on loan at the last look."""
         self._back: dict[Place, tuple[int, int]] = {}
         """Units that gangs have left, with the version of what is lent in which they were gone."""
-        self.recalled: dict[str, Recall] = {}
-        """Gangs that were called back and hold GPUs still."""
-        self.told: dict[str, tuple[str, ...]] = {}
-        """Gangs that were called back since it was last told, with the pools it was for."""
-        self.count = RecallCount()
+        self.recalls = Recalls()
+        self._telling = LoanTelling(cluster, room, desk, self.recalls)
 
     @property
     def version(self) -> int:
@@ -149,7 +124,7 @@ class Loans:
         if not self._desk.is_open:
             return ()
         self.tell()
-        self.follow(now_s)
+        self.recalls.follow(self._room.runs.all, now_s)
         evicted: list[Evicted] = []
         for offer in self._desk.offers.values():
             lending = offer.lending
@@ -159,9 +134,8 @@ class Loans:
                 nodes = [node for node, of in self._room.ledger.estate.index if of == shape and node in offer.nodes]
                 # What leaves of the other shapes is the pool's as well: each is asked for what these leave open.
                 gone, bills = self._room.recall(shape, units - self._leaving(offer, but=shape), now_s, nodes)
-                for bill in bills:
-                    self.recalled[bill.gang] = Recall(bill.gang, self.lenders(bill.gang), now_s, bill)
-                    self.told[bill.gang] = self.recalled[bill.gang].pools
+                pools = {bill.gang: self.lenders(bill.gang) for bill in bills}
+                self.recalls.begin(bills, pools, now_s, "; ".join(map(step_sentence, lending.steps)))
                 evicted += gone
         if evicted:
             self._idle = {}
@@ -177,35 +151,15 @@ class Loans:
         for name, mine in self._before.items():
             gone.update({at: max(0, units - held.get(name, {}).get(at, 0)) for at, units in mine.items()})
         self._before = held
-        self._desk.holds(self._by_pool(held))
+        self._desk.holds(self._by_pool(held), self._telling.told(held, self._lender))
         for at, units in gone.items():
             if units:
                 self._back[at] = (self._back.get(at, (0, 0))[0] + units, self._desk.lent_version)
         self._back = {at: back for at, back in self._back.items() if back[1] > self._knew(at)}
 
-    def follow(self, now_s: float) -> None:
-        """Count the recalls whose gang is gone."""
-        runs = self._room.runs.all
-        for name in [name for name in self.recalled if name not in runs or runs[name].leaving_s is None]:
-            mine, count = self.recalled.pop(name), self.count
-            self.count = RecallCount(
-                count.gangs + 1, count.took_s + now_s - mine.ordered_s, count.return_gpu_s + mine.bill.return_gpu_s
-            )
-
     def note(self, name: str, now_s: float) -> dict[str, Any] | None:
         """What the object of a gang says of its loan, for people; None for one without."""
-        mine = self.lent_to(name)
-        if not mine:
-            return None
-        shapes = {shape for _, shape in mine}
-        bounds = [self._room.bounds[shape] for shape in shapes if shape in self._room.bounds]
-        until_s = now_s + min((each.expected_s for each in bounds), default=0.0)
-        return {
-            "lenders": [f"WarmPool/{pool}" for pool in self.lenders(name)],
-            "units": sum(mine.values()),
-            "reclaimS": min((each.reclaim_s for each in bounds), default=SHORTEST_S),
-            "expectedUntil": datetime.fromtimestamp(until_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        }
+        return self._telling.note(self.lent_to(name), self.lenders(name), now_s)
 
     def lenders(self, name: str) -> tuple[str, ...]:
         """The pools of which a gang has something on loan."""

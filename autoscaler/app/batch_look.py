@@ -30,6 +30,7 @@ from autoscaler.record.batch import (
     QueueTold,
     ShapeTold,
 )
+from autoscaler.record.batch_words import told_to_leave
 
 FORESEEN: Final = 3
 MOST_FORESEEN: Final = 60
@@ -65,8 +66,13 @@ class Look:
         if work.manager:
             return told(GangState.FOREIGN, "MANAGED_ELSEWHERE", f"{work.manager} manages it")
         if run is not None and run.leaving_s is not None:
-            detail = "" if note is None else note.words
-            return told(GangState.LEAVING, "LEAVING" if note is None else note.reason, detail)
+            if note is not None:
+                return told(GangState.LEAVING, note.reason, note.words)
+            why = "RECALLED" if name in books.loans.recalls.all else "LEAVING"
+            return told(
+                GangState.LEAVING, why, told_to_leave(run.leaving_s, run.gang.notice_s, self._now_s),
+                evictions=run.evictions, **self._on_loan(name),
+            )  # fmt: skip
         if run is not None:
             state = GangState.RUNNING if books.is_running(name) and note is None else GangState.STARTING
             started_s, reason = books.started.get(name, (run.started_s, ""))
@@ -76,8 +82,7 @@ class Look:
             where = dict.fromkeys(nodes[spot.node].name for spot in (holding.spots if holding is not None else ()))
             return told(
                 state, reason, detail, started_s=started_s, nodes=tuple(where), evictions=run.evictions,
-                lent_units=0 if holding is None else sum(holding.lent.values()), lenders=books.loans.lenders(name),
-                end_p50_s=run.end_s(books.room.runs.ratios(run.queue)[0], self._now_s),
+                end_p50_s=run.end_s(books.room.runs.ratios(run.queue)[0], self._now_s), **self._on_loan(name),
             )  # fmt: skip
         unfit = books.unfit.get(name)
         if unfit is not None:
@@ -100,6 +105,12 @@ class Look:
         verdict = books.cycles.why(waiting)
         position, changes = self._positions.get(name), _changes(verdict.changes)
         return told(GangState.WAITING, verdict.reason.name, "", position=position, changes=changes)
+
+    def _on_loan(self, name: str) -> dict[str, Any]:
+        """What a gang has on loan, and of whom."""
+        holding = self._books.room.ledger.holdings.get(name)
+        units = 0 if holding is None else sum(holding.lent.values())
+        return {"lent_units": units, "lenders": self._books.loans.lenders(name)}
 
     def _chosen(self) -> list[str]:
         """Who is told of without being asked for: heads of queues, those that hold GPUs, who is next, then the rest."""

@@ -97,8 +97,8 @@ class BatchTelling:
         self._shown(told)
         if self._writes():
             self._note(books, told)
-        books.news.clear()
-        books.loans.told.clear()
+        books.tally.news.clear()
+        books.loans.recalls.told.clear()
         return told
 
     async def write(self, books: Books, told: BatchTold) -> None:
@@ -140,11 +140,11 @@ class BatchTelling:
         return done.became is Became.DONE
 
     def _note(self, books: Books, told: BatchTold) -> None:
-        for each in books.news:
+        for each in books.tally.news:
             work = self._cluster.works.get(each.gang)
             if isinstance(each, Evicted) and work is not None and each.gang not in books.notes:
                 lost = f"; {each.cost_gpu_s / 3600:.1f} GPU-hours of its work are lost"
-                lenders = books.loans.told.get(each.gang, ()) if each.reason is BatchReason.RECALLED else ()
+                lenders = books.loans.recalls.told.get(each.gang, ()) if each.reason is BatchReason.RECALLED else ()
                 whom = each.beneficiary or ", ".join(f"WarmPool {pool}" for pool in lenders)
                 for_whom = f" for {whom}" if whom else ""
                 self._events.note(

@@ -11,6 +11,7 @@ from typing import Final
 
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import LentSeen
+from autoscaler.record.loans import LoanTold
 
 UNKNOWN_S: Final = 60.0
 """Pools wait for so long for what is lent: a slot too many costs little, and serving does not hang on batch work."""
@@ -54,6 +55,7 @@ class LoanDesk:
         """Pools of which it has not been known since the start which nodes are theirs."""
         self.lent_version = 0
         self._lent: Mapping[str, tuple[LentSeen, ...]] | None = None
+        self._loans: Mapping[str, tuple[LoanTold, ...]] | None = None
         self._asked_s: float | None = None
         self.ring_batch: Callable[[], None] = lambda: None
         self.ring_pools: Callable[[], None] = lambda: None
@@ -99,12 +101,24 @@ class LoanDesk:
         if before != (self.all_looked, self.all_known):
             self._changed()
 
-    def holds(self, lent: Mapping[str, tuple[LentSeen, ...]]) -> None:
-        """What gangs have on loan now, by pool; before all pools were looked at nobody can say of which."""
-        if self.all_looked and lent != self._lent:
-            self._lent = lent
-            self.lent_version += 1
-            self.ring_pools()
+    def holds(
+        self, lent: Mapping[str, tuple[LentSeen, ...]], loans: Mapping[str, tuple[LoanTold, ...]] | None = None
+    ) -> None:
+        """What gangs have on loan now, by pool; before all pools were looked at nobody can say of which.
+
+        `loans` tells of the same by gang; None where nobody can.
+        """
+        if not self.all_looked or (lent, loans) == (self._lent, self._loans):
+            return
+        self.lent_version += lent != self._lent
+        self._lent, self._loans = lent, loans
+        self.ring_pools()
+
+    def loans_of(self, pool: str) -> tuple[LoanTold, ...] | None:
+        """What is told of a pool's loans, gang by gang; None while nobody knows."""
+        if not self.is_open:
+            return ()
+        return None if self._loans is None else self._loans.get(pool, ())
 
     def _changed(self) -> None:
         self.version += 1

@@ -7,7 +7,7 @@ upon changed, not when a figure moved; events on change and refusal only.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -19,7 +19,8 @@ from autoscaler.api.claims import TargetRef
 from autoscaler.api.schema import custom_resource
 from autoscaler.api.status import Condition as KeptCondition
 from autoscaler.api.status import Truth
-from autoscaler.api.warm_pool_status import Breaker, BreakerState, StageCount, WarmPoolStatus
+from autoscaler.api.warm_pool_status import MOST_LOANS, Breaker, BreakerState, Loan, StageCount, WarmPoolStatus
+from autoscaler.app.pool_loans import LoanNews
 from autoscaler.app.pool_specs import Compiled, Faulty
 from autoscaler.app.publishing import Events
 from autoscaler.core.pool import intents as core
@@ -33,7 +34,8 @@ from autoscaler.core.pool.intents import (
 )
 from autoscaler.core.pool.reconcile import Reconciled
 from autoscaler.ports import Clock
-from autoscaler.record.pool_status import BreakerStatus, PoolCounts, PoolStatus, pool_status
+from autoscaler.record.loans import LoanTold
+from autoscaler.record.pool_status import BreakerStatus, PoolCounts, PoolStatus, pool_status, with_loans
 from autoscaler.record.status import Condition
 
 ACCEPTED: Final = "Accepted"
@@ -60,10 +62,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What concerns all pools: why everything is frozen, and what of the cluster cannot be read."""
+    """What is known beside the look: why everything is frozen, what of the cluster cannot be read, who has loans."""
 
     frozen: str | None = None
     problems: tuple[str, ...] = ()
+    loans: tuple[LoanTold, ...] | None = ()
+    """Of the pool, gang by gang; None while nobody knows."""
 
 
 class PoolStatuses(Protocol):
@@ -92,6 +96,7 @@ class PoolTelling:
         self._clock = clock
         self._told: dict[str, PoolStatus] = {}
         self._gists: dict[str, object] = {}
+        self._loans: dict[str, LoanNews] = {}
         self._failed: dict[str, Outcome | None] = {}
         """Pool -> what went wrong when something was last written for it."""
 
@@ -109,6 +114,7 @@ class PoolTelling:
         self._told.pop(name, None)
         self._gists.pop(name, None)
         self._failed.pop(name, None)
+        self._loans.pop(name, None)
         self._statuses.forget("", name)
 
     def fault(self, name: str, found: WarmPoolObject, faulty: Faulty) -> None:
@@ -139,9 +145,15 @@ class PoolTelling:
             _followed(around),
             *map(_condition, outcome.conditions),
         )
+        news = self._loans.get(name) or self._loans.setdefault(name, LoanNews(self._status_of(name)))
+        of_loans = list(news.news(around.loans, outcome.decision.now_s))
+        counts = replace(counts, loans=news.counts.made, recalls=news.counts.recalled)
         status = pool_status(outcome.decision, outcome.state, told, counts, spec.backend.value)
+        status = with_loans(status, outcome.lending.lent, around.loans)
         self._tell(status, compiled.uid, compiled.generation)
         ref = _ref(name, compiled.uid)
+        for event in of_loans:
+            self._events.note(ref, "Normal", event.word, event.words)
         for words, number in Counter(_words(each) for each in done if each.outcome.became is Became.DONE).items():
             self._events.note(ref, "Normal", words[0], f"{number} {words[1]}")
         for each in done:
@@ -161,6 +173,11 @@ class PoolTelling:
             return Condition(ACTING, "False", "Refused", last.words)
         return Condition(ACTING, "True", "Acting", "what is decided is carried out")
 
+    def _status_of(self, name: str) -> dict[str, Any]:
+        """What the WarmPool's status says as it was last seen."""
+        found = self._objects.get(name)
+        return {} if found is None else msgspec.json.decode(found.status, type=dict[str, Any])
+
     def _tell(self, status: PoolStatus, uid: str, generation: int) -> None:
         name = status.pool
         before, self._told[name] = self._told.get(name), status
@@ -175,8 +192,8 @@ class PoolTelling:
         if self._gists.get(name) == gist or found is None:
             return
         self._gists[name] = gist
-        seen = msgspec.json.decode(found.status, type=dict[str, Any])
-        self._statuses.put("", name, custom_resource(_written(status, generation, self._clock.now())), seen=seen)
+        written = custom_resource(_written(status, generation, self._clock.now()))
+        self._statuses.put("", name, written, seen=self._status_of(name))
 
 
 def _followed(around: Around) -> Condition:
@@ -202,7 +219,8 @@ def _gist(status: PoolStatus) -> tuple[object, ...]:
     """What a written status must not lag behind; figures within sentences may."""
     conditions = tuple((c.type, c.status, c.reason, _FIGURE.sub("", c.message)) for c in status.conditions)
     breakers = tuple((b.sku, b.zone, b.capacity_type, b.state) for b in status.breakers)
-    return status.target, status.warm, status.starting, status.reason, status.stages, breakers, conditions
+    lent = (status.lent, *((loan.gang, loan.units, loan.state) for loan in status.loans or ()))
+    return status.target, status.warm, status.starting, status.reason, status.stages, breakers, lent, conditions
 
 
 def _written(status: PoolStatus, generation: int, now_s: float) -> WarmPoolStatus:
@@ -217,6 +235,11 @@ def _written(status: PoolStatus, generation: int, now_s: float) -> WarmPoolStatu
         text=status.text,
         stages=tuple(StageCount(stage=stage, slots=count) for stage, count in status.stages),
         breakers=tuple(_breaker(each) for each in status.breakers),
+        lent_slots=status.lent,
+        loans=tuple(
+            Loan(gang=each.gang, units=each.units, since_s=each.since_s, recalled_at_s=each.recalled_s)
+            for each in (status.loans or ())[:MOST_LOANS]
+        ),
         conditions=tuple(
             KeptCondition(
                 type=c.type, status=Truth(c.status), observed_generation=generation, last_transition_time_s=now_s,

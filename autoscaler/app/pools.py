@@ -165,11 +165,11 @@ class Pools:
         if any(each.outcome.became is Became.UNKNOWN for each in done):
             kept.doubt = self._cluster.feeds.reread()
         kept.counts = _counted(kept.counts, done)
-        tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._around())
+        tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._around(name))
         self._guard.run(f"WarmPool {name}", tell)
 
-    def _around(self) -> Around:
-        return Around(self._frozen(), self._cluster.feeds.problems())
+    def _around(self, name: str) -> Around:
+        return Around(self._frozen(), self._cluster.feeds.problems(), self._desk.loans_of(name))
 
     def _decide(self, compiled: Compiled, kept: _Kept, outcome: list[Reconciled]) -> None:
         now_s, begun_s = self._clock.now(), self._clock.monotonic()

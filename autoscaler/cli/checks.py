@@ -21,6 +21,7 @@ from autoscaler.api.claims import Kind
 from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import UPGRADE, differences, missing
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
+from autoscaler.cli.loan_check import stale_loans
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, rights
 from autoscaler.cli.status import state
@@ -73,7 +74,7 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
     yield finding
     if not reached:
         return
-    for check in (_clock_skew, _definition, _kinds, _rights, _work, _lease, _freeze, _controller):
+    for check in (_clock_skew, _definition, _kinds, _rights, _work, _loans, _lease, _freeze, _controller):
         try:
             found = [one async for one in check(patient)]
         except KubeError as error:
@@ -192,6 +193,17 @@ async def _work(patient: Patient) -> AsyncIterator[Finding]:
             words = f"cannot be told whether those in queues are admitted: {error}"
             remedy = "ask somebody who may create subjectaccessreviews and list mutatingadmissionpolicies"
         yield Finding(name, State.OK if remedy is None else State.WARN, words, remedy)
+
+
+async def _loans(patient: Patient) -> AsyncIterator[Finding]:
+    settings = patient.settings
+    if not (settings.batch.enabled and settings.warm_pools.enabled):
+        return
+    stale = [one async for one in stale_loans(patient.api)]
+    for words, remedy in stale:
+        yield Finding("loans", State.WARN, words, remedy)
+    if not stale:
+        yield Finding("loans", State.OK, "every loan that is told of is held by a gang that runs")
 
 
 async def _lease(patient: Patient) -> AsyncIterator[Finding]:

@@ -81,7 +81,7 @@ async def _claims(api: KubeApi) -> Claims:
     """Which work Kueue has taken without a word in its object."""
     claims = Claims()
     for path in PATHS:
-        for one in await _items(api, path):
+        for one in await listed(api, path):
             taken = msgspec.convert(one, Workload, strict=False)
             claims.note(path, Change(taken.metadata.key, None, taken))
     return claims
@@ -90,8 +90,8 @@ async def _claims(api: KubeApi) -> Claims:
 async def _suspended(api: KubeApi, kind: WorkKind, claims: Claims) -> AsyncIterator[Leftover]:
     """Work with the label of a queue that waits to be started, and by nobody else, by namespace."""
     waiting: dict[str, list[Work]] = {}
-    for one in await _items(api, kind.path, selector=QUEUE):
-        work = _work(one, kind)
+    for one in await listed(api, kind.path, selector=QUEUE):
+        work = as_work(one, kind)
         if work is not None and _is_ours(work, claims):
             waiting.setdefault(work.ref.namespace, []).append(work)
     plural = kind.path.rpartition("/")[2]
@@ -105,7 +105,7 @@ async def _suspended(api: KubeApi, kind: WorkKind, claims: Claims) -> AsyncItera
 async def _gated(api: KubeApi) -> AsyncIterator[Leftover]:
     """Pods behind our gate, by namespace; those of others have gates of their own besides, which stay."""
     found: dict[str, list[str]] = {}
-    for one in await _items(api, "/api/v1/pods", selector=QUEUE):
+    for one in await listed(api, "/api/v1/pods", selector=QUEUE):
         if any(each.get("name") == GATE for each in one.get("spec", {}).get("schedulingGates") or ()):
             found.setdefault(str(one["metadata"]["namespace"]), []).append(str(one["metadata"]["name"]))
     change = msgspec.json.encode({"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}).decode()
@@ -122,7 +122,7 @@ def _may_run(work: Work) -> str:
     return msgspec.json.encode(told).decode()
 
 
-def _work(found: dict[str, Any], kind: WorkKind) -> Work | None:
+def as_work(found: dict[str, Any], kind: WorkKind) -> Work | None:
     """An object as a piece of work; None for a part of other work, and for one of which nobody can read whose it is."""
     try:
         return kind.read(msgspec.convert(found, kind.form, strict=False), 0.0)
@@ -135,10 +135,10 @@ def _is_ours(work: Work, claims: Claims) -> bool:
 
 
 async def _names(api: KubeApi, path: str, *, selector: str = "") -> list[str]:
-    return [str(one["metadata"]["name"]) for one in await _items(api, path, selector=selector)]
+    return [str(one["metadata"]["name"]) for one in await listed(api, path, selector=selector)]
 
 
-async def _items(api: KubeApi, path: str, *, selector: str = "") -> list[dict[str, Any]]:
+async def listed(api: KubeApi, path: str, *, selector: str = "") -> list[dict[str, Any]]:
     """What is listed; nothing where the resource is not served."""
     query = (("labelSelector", selector),) if selector else ()
     try:

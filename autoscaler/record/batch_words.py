@@ -78,13 +78,19 @@ def sentence(gang: GangTold, now_s: float) -> str:
             needs = "; ".join(map(change, gang.changes))
             return f"waits{place}: {means(gang.reason)}{f' ({needs})' if needs else ''}; {start(gang, now_s)}"
         case GangState.LEAVING:
-            return f"leaves: {means(gang.reason)}{f'; {gang.detail}' if gang.detail else ''}"
+            lent = f"; {_loan(gang)}" if gang.lent_units else ""
+            return f"leaves: {means(gang.reason)}{f'; {gang.detail}' if gang.detail else ''}{lent}"
         case _:
             since = "" if gang.started_s is None else f" since {duration(max(0.0, now_s - gang.started_s))}"
             verb = "runs" if gang.state is GangState.RUNNING else "starts"
-            whose = f"WarmPool {', '.join(gang.lenders)}" if gang.lenders else "serving"
-            lent = f", {number(gang.lent_units)} of its units lent by {whose}" if gang.lent_units else ""
+            lent = f", {_loan(gang)}" if gang.lent_units else ""
             return f"{verb}{since}: {gang.detail or means(gang.reason)}{lent}"
+
+
+def told_to_leave(since_s: float, notice_s: float, now_s: float) -> str:
+    """For how long a gang has been leaving, and how long it says to need."""
+    ago = duration(max(0.0, now_s - since_s))
+    return f"told {ago} ago, it has {duration(notice_s)} to write its checkpoint and end"
 
 
 def gang_page(gang: GangTold, now_s: float) -> str:
@@ -116,6 +122,11 @@ def queue_page(queue: QueueTold, told: BatchTold) -> str:
     mine = [gang for gang in told.gangs if gang.queue == queue.name]
     rows += [f"  {gang.key}: {units(gang)}: {sentence(gang, told.now_s)}" for gang in mine]
     return "\n".join(rows)
+
+
+def _loan(gang: GangTold) -> str:
+    whose = f"WarmPool {', '.join(gang.lenders)}" if gang.lenders else "serving"
+    return f"{number(gang.lent_units)} of its units lent by {whose}"
 
 
 def _gang_lines(gang: GangTold, now_s: float) -> Iterator[str]:

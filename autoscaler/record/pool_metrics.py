@@ -25,12 +25,15 @@ _FIGURES: Final[Mapping[Metric, Callable[[PoolStatus], float | None]]] = {
     _gauge("target_slots", "Slots that shall be warm."): lambda p: p.target,
     _gauge("warm_slots", "Slots with images and weights in place."): lambda p: p.warm,
     _gauge("starting_slots", "Slots under way."): lambda p: p.starting,
+    _gauge("lent_slots", "Slots' worth that gangs of batch work have on loan."): lambda p: p.lent,
     _gauge("hit_ratio", "Share of growing demand that found a warm slot, over about a day."): lambda p: p.hit_ratio,
     _gauge("refill_seconds", "From order to warm, in nine of ten cases."): lambda p: p.refill_s,
     _counter("slots_ordered", "Slots that were ordered."): lambda p: p.counts.ordered,
     _counter("slots_deleted", "Slots that were deleted."): lambda p: p.counts.deleted,
     _counter("refusals", "Writes for the pool that the API server refused."): lambda p: p.counts.refused,
     _counter("idle_warm_seconds", "Slot-seconds of warm slots that nobody used."): lambda p: p.counts.idle_warm_s,
+    _counter("loans", "Loans to gangs that were made."): lambda p: p.counts.loans,
+    _counter("loan_recalls", "Loans to gangs that were called back."): lambda p: p.counts.recalls,
 }
 _SLOTS: Final = Metric("headroom_pool_slots", Kind.GAUGE, "Slots by the stage of their life.", ("pool", "stage"))
 _BREAKER: Final = Metric(

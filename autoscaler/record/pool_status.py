@@ -5,7 +5,7 @@ one `PoolStatus`. None means not known; a pool whose WarmPool cannot be used has
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +15,7 @@ from autoscaler.core.pool.intents import PoolDecision
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.spread import spread
 from autoscaler.record.explain import clock, duration
+from autoscaler.record.loans import LoanLine, LoanTold, loan_line, loan_sentence
 from autoscaler.record.pools import page, sentence
 from autoscaler.record.status import Condition
 
@@ -62,6 +63,10 @@ class PoolCounts:
     """Intents that the server did not let through."""
     idle_warm_s: float = 0.0
     """Slot-seconds of warm slots that nobody used."""
+    loans: int = 0
+    """Loans that were made."""
+    recalls: int = 0
+    """Loans that were called back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,10 @@ class PoolStatus:
     breakers: tuple[BreakerStatus, ...] = ()
     conditions: tuple[Condition, ...] = ()
     counts: PoolCounts = PoolCounts()
+    lent: int | None = None
+    """Slots' worth that gangs have on loan."""
+    loans: tuple[LoanTold, ...] | None = None
+    """The same, gang by gang; None while nobody knows whose they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,10 @@ class PoolLine:
     breakers: tuple[BreakerStatus, ...]
     idle_warm_h: float
     """Slot-hours of warm slots that nobody used, since the process began."""
+    lent: int | None
+    """Slots' worth that gangs have on loan; None while that is not known."""
+    loans: tuple[LoanLine, ...]
+    """By gang, as far as it is known whose they are."""
 
 
 def pool_line(pool: PoolStatus) -> PoolLine:
@@ -113,6 +126,7 @@ def pool_line(pool: PoolStatus) -> PoolLine:
     return PoolLine(
         pool.pool, pool.backend, pool.warm, pool.target, pool.starting, pool.hit_ratio, pool.refill_s, _state(pool),
         pool.text, pool.stages, pool.breakers, round(pool.counts.idle_warm_s / 3600.0, 2),
+        pool.lent, tuple(loan_line(each, pool.now_s) for each in pool.loans or ()),
     )  # fmt: skip
 
 
@@ -150,6 +164,12 @@ def pool_status(
         conditions=conditions,
         counts=counts,
     )
+
+
+def with_loans(status: PoolStatus, lent: int | None, loans: tuple[LoanTold, ...] | None) -> PoolStatus:
+    """The status with what gangs have on loan, its explanation included."""
+    lines = [f"  loan: {loan_sentence(each, status.now_s)}" for each in loans or ()]
+    return replace(status, lent=lent, loans=loans, explained="\n".join([status.explained, *lines]))
 
 
 def starts(slots: SlotClock) -> Iterator[str]:

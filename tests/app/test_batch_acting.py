@@ -44,9 +44,12 @@ class Server:
         word = f"{'stop' if suspend else 'start'} {name}"
         self.hear(word)
         self.sent.append(word)
-        annotations: dict[str, str] = next((c["value"] for c in changes if c["path"] == "/metadata/annotations"), {})
         meta = self._plant._objects[f"job/{name}"]["metadata"]
-        meta["annotations"] = annotations
+        for change in changes:
+            if change["path"] == "/metadata/annotations":
+                meta["annotations"] = change["value"]
+            elif change["path"].startswith("/metadata/annotations/") and change["op"] == "remove":
+                del meta["annotations"][change["path"].rpartition("/")[2].replace("~1", "/")]
         self._plant.edit(name, suspend=suspend)
         return Answer(200, msgspec.json.encode(self._plant._objects[f"job/{name}"]), {})
 
@@ -70,6 +73,7 @@ class Scene:
         self.batch = Batch(
             cluster=self.cluster, writer=writer, shapes=SHAPES, serving_priority=0, telling=self.telling,
             clock=self.clock, guard=Guard(self.clock), idle=lambda: idle, frozen=lambda: self.frozen,
+            desk=plant.desk,
         )  # fmt: skip
 
     async def look(self, after_s: float = 0.0) -> None:

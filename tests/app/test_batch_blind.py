@@ -7,6 +7,9 @@ from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.app.batch import EVERY_S, TELL_S
 from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S
 from autoscaler.app.batch_rests import RETRY_S
+from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
+from autoscaler.core.pool.loans import Lending
+from tests.app.batch_plant import BatchPlant
 from tests.app.test_batch_acting import Scene, refusing
 
 pytestmark = pytest.mark.looptime
@@ -125,3 +128,57 @@ async def test_a_start_that_met_another_version_waits_until_that_version_could_b
     scene.plant.edit("train", backoffLimit=1)
     await scene.look(0.5)
     assert scene.jobs() == ["start train"]
+
+
+async def lent() -> tuple[Scene, LoanDesk]:
+    """A gang of one pod runs on the slot that the pool `chat` lends; a gang of the queue's own runs beside it."""
+    desk = LoanDesk(is_open=True)
+    plant = BatchPlant({"w0": 8, "w1": 8}, guaranteed=16, desk=desk, slot_class="slot")
+    for name, value in (("slot", -10), ("batch", -5)):
+        plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
+    scene = Scene(2, plant=plant)
+    plant.job("own")
+    await scene.look()
+    scene.bind("own")
+    (own,) = plant.work("own").put
+    (node,) = {"w0", "w1"} - {own.node}
+    slot = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat"}
+    plant.pod("slot", node, namespace="slots", labels=slot)
+    says(desk, Lending(((node, 8),), 3600.0), node)
+    desk.looked_at_all()
+    plant.job("train", annotations={"headroom.dev/checkpoint-notice": "20s"})
+    await scene.look(1.0)
+    assert scene.jobs() == ["start own", "start train"]
+    plant.gone("slot", namespace="slots")
+    scene.bind("train")
+    await scene.look(1.0)
+    assert "headroom.dev/loan" in plant.work("train").annotations
+    return scene, desk
+
+
+def says(desk: LoanDesk, lending: Lending, node: str) -> None:
+    """The pool is looked at."""
+    desk.looked("chat", Offer(Terms("nvidia.com/gpu", 8, 60.0), frozenset((node,)), lending, desk.lent_version))
+
+
+async def test_a_recall_is_carried_out_while_batch_work_cannot_be_read_and_nothing_else_is() -> None:
+    """That serving wants its GPUs back is the pool's knowledge; whom it lent to was known when all was read last."""
+    scene, desk = await lent()
+    scene.plant.job("next")
+    says(desk, Lending(recall=1), scene.plant.work("train").put[0].node)
+    await blind(scene, 3)
+    assert scene.jobs() == ["start own", "start train", "stop train"], "once, and only the gang on loan"
+    assert "headroom.dev/loan" not in scene.plant.on_server("train").annotations
+    assert "headroom.dev/placement" in scene.plant.on_server("train").annotations
+
+
+async def test_a_gang_that_changed_unseen_is_not_stopped_blindly_and_a_freeze_stops_recalls_as_well() -> None:
+    scene, desk = await lent()
+    says(desk, Lending(recall=1), scene.plant.work("train").put[0].node)
+    scene.frozen = "change of racks"
+    await blind(scene, 1)
+    scene.frozen = None
+    tried = refusing(scene, "stop", status=409)
+    await blind(scene, 1)
+    assert tried == ["stop train"], "the patch is for the version that was seen"
+    assert scene.jobs() == ["start own", "start train"]

@@ -239,7 +239,7 @@ async def test_a_gang_that_pods_past_the_scheduler_drive_out_leaves_once_and_hol
     plant.look()
     for _ in range(3):
         plant.look()
-        assert (plant.due(), plant.free()[where], plant.books.evicted["LOST"]) == ([], 0, 1)
+        assert (plant.due(), plant.free()[where], plant.books.tally.evicted["LOST"]) == ([], 0, 1)
     assert plant.stop() == ["one"]
     plant.gone("one-0")
     plant.look()
@@ -415,7 +415,7 @@ async def test_a_gang_that_loses_its_only_node_is_stopped_and_let_in_elsewhere_o
     plant.lose(lost)
     plant.look()
     assert (plant.due(), [work.ref.name for work, _ in plant.books.due_stops()]) == ([], ["one"])
-    assert plant.books.admitted == {"FITS": 1}, "nobody is let in twice"
+    assert plant.books.tally.admitted == {"FITS": 1}, "nobody is let in twice"
     plant.look()
     assert plant.stop() == ["one"]
     if not heard:

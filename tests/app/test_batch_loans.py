@@ -12,8 +12,12 @@ from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_loans import marked
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
+from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.loans import Lending
+from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import LentSeen
+from autoscaler.record.loans import LoanState, LoanTold
 from tests.app.batch_plant import SHAPES, BatchPlant
 
 pytestmark = pytest.mark.looptime
@@ -138,7 +142,7 @@ async def test_a_loan_is_called_back_whole_and_nobody_else_gets_the_node_before_
     pool.plant.look()
     assert pool.plant.stop() == ["train"]
     assert pool.lent() == (LentSeen("w0", 8, leaving=8),)
-    (recall,) = pool.plant.books.loans.recalled.values()
+    (recall,) = pool.plant.books.loans.recalls.all.values()
     assert (recall.gang, recall.pools, recall.bill.units) == ("job/ns/train", ("chat",), 8)
     assert recall.bill.return_gpu_s == 8 * (60.0 + 30.0)
     pool.says(Lending(leaving=1))
@@ -151,7 +155,7 @@ async def test_a_loan_is_called_back_whole_and_nobody_else_gets_the_node_before_
     pool.says(Lending(missing=1))
     pool.plant.look()
     assert pool.owners("w0") == {"serving": 8, "free": 0}, "kept for the slot that it lacks"
-    count = pool.plant.books.loans.count
+    count = pool.plant.books.loans.recalls.count
     assert (count.gangs, count.took_s, count.return_gpu_s) == (1, 2.0, 720.0)
     pool.stands("w0")
     pool.says(Lending())
@@ -227,7 +231,7 @@ async def test_one_slot_that_is_called_back_takes_one_gang_however_many_shapes_t
     assert len(pool.plant.stop()) == 1
     pool.says(Lending(recall=1, leaving=1))
     pool.plant.look()
-    assert pool.plant.books.loans.recalled.keys() == {"job/ns/one", "job/ns/two"}
+    assert pool.plant.books.loans.recalls.all.keys() == {"job/ns/one", "job/ns/two"}
 
 
 async def test_a_slot_is_lent_whole_or_not_at_all() -> None:
@@ -316,3 +320,53 @@ async def test_without_a_queue_what_is_lent_is_read_off_the_objects() -> None:
     assert marked(pool.plant.cluster, pool.desk) == {}
     pool.lend()
     assert marked(pool.plant.cluster, pool.desk) == {"chat": (LentSeen("w0", 8),)}
+
+
+async def test_the_pool_is_told_who_has_its_slots_from_the_start_of_the_gang_until_it_is_gone() -> None:
+    pool = Pool()
+    pool.job("train")
+    pool.plant.look()
+    assert pool.desk.loans_of("chat") == (), "its object does not say yet that it may run"
+    pool.plant.start()
+    pool.displaced("w0")
+    pool.plant.pod("train-0", "w0", job="train", phase="Running")
+    pool.plant.look()
+    begun_s = pool.plant.books.room.runs.all["job/ns/train"].started_s
+    assert pool.desk.loans_of("chat") == (LoanTold("job/ns/train", 8, begun_s, reclaim_s=60.0, notice_s=20.0),)
+    why = PoolStep("loan", 1, 0, PoolReason.RECALLS, (("need_slots", 2), ("idle_slots", 0), ("reclaim_s", 60.0)))
+    pool.says(Lending(recall=1, steps=(why,)))
+    pool.plant.look()
+    pool.plant.stop()
+    (told,) = pool.desk.loans_of("chat") or ()
+    assert (told.state, told.recalled_s) == (LoanState.RECALLED, pool.plant.now_s)
+    assert told.why.startswith("1 on loan, 0 stay: demand may need 2 within the 60 s")
+    pool.says(Lending(leaving=1))
+    pool.plant.look()
+    pool.plant.gone("train-0")
+    pool.plant.look()
+    assert pool.desk.loans_of("chat") == ()
+
+
+async def test_until_when_a_loan_was_to_last_is_read_off_its_object_whatever_else_somebody_wrote_there() -> None:
+    pool = Pool()
+    pool.lend()
+    for text, until_s in (
+        ('{"expectedUntil":"2023-11-14T23:13:20Z"}', 1_700_003_600.0),
+        ('{"expectedUntil":"soon"}', None),
+        ("[]", None),
+    ):
+        pool.plant._objects["job/train"]["metadata"]["annotations"]["headroom.dev/loan"] = text
+        pool.plant.edit("train")
+        pool.plant.look()
+        (told,) = pool.desk.loans_of("chat") or ()
+        assert told.until_s == until_s, text
+
+
+async def test_a_gang_that_leaves_its_loan_for_another_reason_was_not_called_back() -> None:
+    pool = Pool()
+    pool.lend()
+    run = pool.plant.books.room.runs.all["job/ns/train"]
+    pool.plant.books.room.evict(run, BatchReason.LOST, "", pool.plant.now_s)
+    pool.plant.look()
+    (told,) = pool.desk.loans_of("chat") or ()
+    assert (told.state, told.recalled_s) == (LoanState.LEAVING, None)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -17,6 +18,7 @@ from autoscaler.adapters.kube.pool_writer import Became, Outcome, PoolWriter
 from autoscaler.api.claims import TargetRef
 from autoscaler.api.shapes import Shape
 from autoscaler.app.guard import Guard
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import NextStart, PoolLeads
 from autoscaler.app.pool_specs import PoolSpecs
@@ -25,7 +27,8 @@ from autoscaler.app.pools import GATHER_S, Pools
 from autoscaler.core.pool.ahead import Started
 from autoscaler.core.pool.intents import CreateSlot, Intent
 from autoscaler.core.pool.params import PoolParams
-from autoscaler.core.pool.world import ModelDemand, World
+from autoscaler.core.pool.world import LentSeen, ModelDemand, World
+from autoscaler.record.loans import LoanState, LoanTold
 from autoscaler.record.pool_status import PoolLine
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.settings.warm_pools import WarmPools
@@ -155,6 +158,9 @@ class Scene:
         self.store = store or Store()
         self.leads = PoolLeads(lambda _: Started((61.0,), ()), lambda _: None)
         self.frozen: str | None = None
+        self.desk = LoanDesk(is_open=True)
+        self.desk.looked_at_all()
+        self.desk.holds({}, {})
         self.shown: list[tuple[PoolLine, ...]] = []
         allowed = WarmPools(enabled=True, registries=("registry.example.com",))
         self.telling = PoolTelling(statuses=self.told, events=self.told, objects=self.seen.pools, clock=self.clock)
@@ -163,7 +169,7 @@ class Scene:
             specs=PoolSpecs({"h100": Shape(sku="h100")}, allowed), demands=cast("Demands", self.wants),
             leads=self.leads,
             telling=self.telling, store=self.store, clock=self.clock, guard=Guard(self.clock),
-            frozen=lambda: self.frozen, shown=self.shown.append,
+            frozen=lambda: self.frozen, shown=self.shown.append, desk=self.desk,
         )  # fmt: skip
 
     async def wait(self, seconds: float) -> None:
@@ -363,3 +369,26 @@ async def test_what_cannot_be_read_is_told_beside_what_is_decided() -> None:
             "False", "not read: GET /apis/karpenter.sh/v1/nodeclaims: 403 Forbidden",
         )  # fmt: skip
         assert ("Warning", "Unread", scene.told.condition("Followed")[1]) in scene.told.events
+
+
+async def test_the_status_and_the_events_of_a_pool_tell_who_has_a_slot_on_loan_and_when_it_was_called_back() -> None:
+    async with keeping(warm_pool(loan={"enabled": True})) as scene:
+        await scene.wait(180.0)
+        assert (scene.told.statuses[-1]["lentSlots"], scene.told.statuses[-1]["loans"]) == (0, [])
+        node = next(slot.node for slot in scene.seen.plant.world().slots or () if slot.node is not None)
+        loan = LoanTold("job/ns/train", 1, START_S + 180.0)
+        scene.desk.holds({"chat": (LentSeen(node, 1),)}, {"chat": (loan,)})
+        await scene.wait(10.0)
+        (told,) = scene.told.statuses[-1]["loans"]
+        assert (told["gang"], told["units"], scene.told.statuses[-1]["lentSlots"]) == ("job/ns/train", 1, 1)
+        back = replace(loan, state=LoanState.RECALLED, recalled_s=START_S + 190.0, why="replicas wait")
+        scene.desk.holds({"chat": (LentSeen(node, 1, leaving=1),)}, {"chat": (back,)})
+        await scene.wait(10.0)
+        (told,) = scene.told.statuses[-1]["loans"]
+        assert told["recalledAt"] == "2023-11-14T22:16:30Z"
+        scene.desk.holds({}, {})
+        await scene.wait(10.0)
+        words = [word for _, word, _ in scene.told.events if word.startswith("Loan")]
+        assert words == ["LoanMade", "LoanRecalled", "LoanReturned"]
+        (line,) = scene.shown[-1]
+        assert (line.lent, line.loans) == (0, ())

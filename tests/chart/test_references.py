@@ -12,6 +12,7 @@ from autoscaler.api.claims import Reject
 from autoscaler.api.scaling_policy import ScalingPolicySpec
 from autoscaler.api.schema import Spelling
 from autoscaler.api.trigger import PER_REPLICA, VALUE, read_trigger
+from autoscaler.app.pool_loans import MADE, RECALLED, RETURNED
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.errors import InputError
@@ -26,6 +27,7 @@ OF_OTHERS: Final = {
     "rejection.reject.value": {reject.value for reject in Reject},
     "condition.reason": set[str](),
     "condition.type": set[str](),
+    "event.word": {MADE, RECALLED, RETURNED},
 }
 """What stands for an event's name in the code where no name does; conditions have a table of their own."""
 

@@ -557,3 +557,31 @@ def test_where_nothing_is_left_that_is_told(cluster: Plane) -> None:
     del cluster.objects[LEASE]
     code, found = examined(cluster, "--leftovers")
     assert (code, rows(found, "ok")) == (0, [("left", "nothing of Headroom is in the cluster")])
+
+
+def test_a_loan_that_is_told_of_and_is_none_is_named_with_what_to_do(cluster: Plane, tmp_path: Path) -> None:
+    settings = "warm_pools: {enabled: true, registries: [registry.example.com]}\n"
+    pools, jobs = "/apis/headroom.dev/v1alpha1/warmpools", "/apis/batch/v1/jobs"
+    loans = [{"gang": f"job/lab/{name}", "units": 8} for name in ("runs", "gone", "over", "paused")]
+    loans.append({"gang": "job/lab/recalled", "units": 8, "recalledAt": "2026-11-22T20:00:00Z"})
+    over = job("over", False) | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    noted = job("paused", True)
+    noted["metadata"]["annotations"] = {"headroom.dev/loan": "{}"}
+    cluster.objects |= {
+        pools: {"items": [{"metadata": {"name": "chat"}, "status": {"loans": loans}}, {"metadata": {"name": "new"}}]},
+        jobs: {"items": [job("runs", False), over, noted, job("recalled", True)]},
+    }
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"batch: {{enabled: true}}\nshapes: {{h100: {{sku: h100}}}}\n{settings}")
+    found = [row for row in examined(cluster, "--config", str(path))[1] if row["check"] == "loans"]
+    assert rows(found, "warn") == [
+        ("loans", "WarmPool chat tells of 8 units lent to job/lab/gone, which is gone"),
+        ("loans", "WarmPool chat tells of 8 units lent to job/lab/over, which is gone"),
+        ("loans", "WarmPool chat tells of 8 units lent to job/lab/paused, which is suspended"),
+        ("loans", "job/lab/paused is suspended and says in headroom.dev/loan that it has units on loan: it has none"),
+    ]
+    assert "kubectl -n lab annotate jobs paused headroom.dev/loan-" in found[-1]["remedy"]
+    cluster.objects[pools]["items"][0]["status"] = {"loans": loans[:1]}
+    cluster.objects[jobs]["items"].remove(noted)
+    assert looked_at(cluster, tmp_path, "loans", settings)["state"] == "ok"
+    assert [row for row in examined(cluster)[1] if row["check"] == "loans"] == [], "where nothing is lent"

@@ -166,3 +166,18 @@ async def test_a_silence_is_no_refusal_and_another_version_is_no_fault(
     server.error = KubeError(Fault.UNAVAILABLE, "words", status=status)
     done = await writer(server).stop(work(suspend=False))
     assert (done.became, done.changed, done.words) == (became, changed, "words")
+
+
+async def test_a_stop_takes_the_word_of_a_loan_away_and_leaves_all_else_that_is_noted() -> None:
+    server = Server()
+    given = found(suspend=False)
+    given["metadata"]["annotations"] |= {"headroom.dev/loan": "{}", "headroom.dev/placement": "[]"}
+    lent = of_job(msgspec.convert(given, Job), 0.0)
+    assert lent is not None
+    await writer(server).stop(lent)
+    await writer(server).stop(work(suspend=False))
+    with_loan, without = (changes for _, changes in server.sent)
+    assert [change for change in with_loan if change["path"].startswith("/metadata/annotations")] == [
+        {"op": "remove", "path": "/metadata/annotations/headroom.dev~1loan"}
+    ]
+    assert len(with_loan) == len(without) + 1

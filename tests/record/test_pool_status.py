@@ -5,8 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from autoscaler.record.loans import LoanTold
 from autoscaler.record.pool_metrics import pool_families
-from autoscaler.record.pool_status import WORST_FIRST, PoolStatus, pool_line
+from autoscaler.record.pool_status import WORST_FIRST, PoolStatus, pool_line, with_loans
 from autoscaler.record.status import Condition
 from tests.record.pool_statuses import short_pool, young_pool
 
@@ -46,6 +47,20 @@ def test_the_metrics_count_every_stage_and_name_the_breaker() -> None:
     assert named["headroom_pool_breaker"] == {("chat", "h100", "a", "on-demand"): 2.0}
     assert named["headroom_pool_idle_warm_seconds_total"] == {("chat",): 3600.0}
     assert named["headroom_pool_condition"] == {("chat", "Ready", "False"): 1.0}
+
+
+def test_what_is_lent_is_a_figure_a_metric_and_a_line_of_the_explanation() -> None:
+    loan = LoanTold("job/lab/train", 8, short_pool().now_s - 60.0)
+    pool = with_loans(short_pool(), 1, (loan,))
+    assert "  loan: 8 units lent to job/lab/train since 60 s; back within 60 s of a recall" in pool.explained
+    (row,) = pool_line(pool).loans
+    assert (pool_line(pool).lent, row.gang, row.state) == (1, "job/lab/train", "lent")
+    values = {family.metric.name: family.values for family in pool_families([pool])}
+    assert values["headroom_pool_lent_slots"] == {("chat",): 1.0}
+    unknown = with_loans(short_pool(), None, None)
+    values = {family.metric.name: family.values for family in pool_families([unknown])}
+    assert values["headroom_pool_lent_slots"] == {}, "what is not known is no zero"
+    assert (pool_line(unknown).lent, pool_line(unknown).loans) == (None, ())
 
 
 def test_a_pool_that_cannot_be_used_has_its_fault_and_no_figures() -> None:

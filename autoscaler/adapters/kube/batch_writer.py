@@ -94,7 +94,10 @@ class BatchWriter:
         stop: dict[str, Any] = {"op": "add", "path": work.suspend_at, "value": True}  # it need not be there yet
         if work.suspend_in:
             stop = {"op": "add", "path": work.suspend_in, "value": {work.suspend_at.rpartition("/")[2]: True}}
-        return await self._patch(work, [*self._tests(work, suspended=False), stop])
+        changes = [*self._tests(work, suspended=False), stop]
+        if LOAN in work.annotations:  # it holds nothing on loan once its pods are gone
+            changes.append({"op": "remove", "path": f"/metadata/annotations/{LOAN.replace('/', '~1')}"})
+        return await self._patch(work, changes)
 
     async def status(self, queue: str, status: Mapping[str, Any]) -> Written:
         """Replace the status of a BatchQueue; ours is the only one there is."""

@@ -1,5 +1,5 @@
 "use strict";
-/* Warm pools: a card each, with every slot as a cell by its stage, and what holds the pool back. */
+/* Warm pools: a card each, with every slot as a cell by its stage, who has slots on loan, and what holds the pool back. */
 const Pools = (() => {
   const { figure } = Charts, { span, element, mark, put, percent } = Panels;
   const STAGES = {
@@ -19,10 +19,11 @@ const Pools = (() => {
       this.stages = element("p", undefined, "note");
       this.figures = element("dl");
       this.why = element("p", undefined, "pool-why");
-      this.out = element("ul");
+      this.loans = element("ul", undefined, "pool-loans");
+      this.out = element("ul", undefined, "pool-out");
       const top = element("header");
       top.append(this.head, this.state);
-      this.node.append(top, this.cells, this.stages, this.figures, this.why, this.out);
+      this.node.append(top, this.cells, this.stages, this.figures, this.why, this.loans, this.out);
     }
 
     draw(pool) {
@@ -43,7 +44,7 @@ const Pools = (() => {
       const rows = [
         ["Warm", known(pool.warm, String)], ["Wanted", known(pool.target, String)], ["Starting", known(pool.starting, String)],
         ["Found warm", known(pool.hit_ratio, (ratio) => percent(ratio, 1))], ["Refill", known(pool.refill_s, span)],
-        ["Idle warm", `${figure(pool.idle_warm_h)} slot-h`],
+        ["Idle warm", `${figure(pool.idle_warm_h)} slot-h`], ["Lent", known(pool.lent, String)],
       ];
       rows.forEach(([name, value], i) => {
         const row = this.figures.children[i] ?? this.figures.appendChild(element("div"));
@@ -51,6 +52,12 @@ const Pools = (() => {
         put(row.lastChild, value);
       });
       put(this.why, pool.text);
+      while (this.loans.children.length > pool.loans.length) this.loans.lastChild.remove();
+      pool.loans.forEach((loan, i) => {
+        const line = this.loans.children[i] ?? this.loans.appendChild(element("li"));
+        put(line, loan.text);
+        mark(line, "tone", loan.state === "lent" ? "" : "warn");
+      });
       const lines = pool.breakers.map((b) => `no capacity: ${[b.sku, b.capacity_type, b.zone].filter(Boolean).join(" ")}, ${b.state}`);
       if (lines.join() !== [...this.out.children].map((n) => n.textContent).join()) this.out.replaceChildren(...lines.map((text) => element("li", text)));
     }

@@ -1,0 +1,36 @@
+"""What was decided about gangs: counted since the process began, and gathered until it is told.
+
+Enters: admissions and evictions as the books decide them. Leaves: counts by reason, work lost, news.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from autoscaler.core.batch.outcome import Admitted, Evicted
+
+
+class Tally:
+    """The decisions of one cluster's books."""
+
+    def __init__(self) -> None:
+        self.admitted: Counter[str] = Counter()
+        self.evicted: Counter[str] = Counter()
+        self.lost_gpu_s = 0.0
+        self.news: list[Admitted | Evicted] = []
+        """What was decided since it was last told."""
+
+    def let_in(self, admitted: Admitted) -> None:
+        """A gang was let in."""
+        self.admitted[admitted.reason.name] += 1
+        self.news.append(admitted)
+
+    def stopped(self, gone: Sequence[Evicted]) -> None:
+        """Gangs have to go."""
+        for each in gone:
+            self.evicted[each.reason.name] += 1
+            self.lost_gpu_s += each.cost_gpu_s
+            self.news.append(each)
+
+    def inherit(self, old: "Tally") -> None:
+        """Go on counting from another one's; what that has not told is told by nobody, its gangs stand in no books."""
+        self.admitted, self.evicted, self.lost_gpu_s = old.admitted, old.evicted, old.lost_gpu_s
