@@ -2,8 +2,8 @@
 
 Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
 are the scenario's; nothing measured enters. At which instants pages are read is chance, and while nothing is known of a
-replica's capacity it decides when a queue is first seen to stand. So the same requests are simulated with pages read a
-little later each time; the run in the middle is the prediction, and how far the others lie is told.
+replica's capacity it decides when a queue is first seen to stand. So the same requests are simulated with pages read at
+other instants each time; the run in the middle is the prediction, and how far the others lie is told.
 """
 
 from collections.abc import Sequence
@@ -26,21 +26,24 @@ from autoscaler.sim.traffic import Traffic, bin_counts
 from autoscaler.sim.warmup import Warmup
 from loadtests.engines.profile import STEP_TOKENS
 from loadtests.run.measured import Figures, figures, gpu_hours
+from loadtests.run.pages import ByPages, Pages
 from loadtests.run.scenario import Make, Scenario
 
-STEP_S = 1.0
+STEP_S = 0.1
+"""Events of the control plane and pages are as fine as this."""
+
 TAIL_S = 60.0
 """Simulated after the last request was due, so that late ones get their token; its GPU-hours are not counted."""
 
-LOOK_S = 1.0
-"""Pages are read each second, and news among them is acted on at once, as the live driver does."""
+TICK_S: Final = 5.0
+"""Between two decisions without news, the policy's default."""
 
 _MINUTE_S = 60.0
 IntArray = npt.NDArray[np.int64]
 
 
 PHASES: Final = tuple(k / 20 for k in range(20))
-"""Shares of the reading's interval by which the load begins after a reading."""
+"""Shares of a tick by which the load begins after a decision."""
 
 Span = tuple[float, float]
 
@@ -63,7 +66,7 @@ def predicted(
 ) -> Prediction:
     """The run in the middle of those of all phases; `folder` is the scenario's. `events` are known to the policy, in
     seconds from the start of the load."""
-    runs = [_simulated(scenario, folder, phase * LOOK_S, events) for phase in phases]
+    runs = [_simulated(scenario, folder, phase, events) for phase in phases]
     each = np.array([_judged(one.figures) for one in runs])
     middle, least, most = np.median(each, axis=0), each.min(axis=0), each.max(axis=0)
     width = np.maximum(most - least, 1e-9)
@@ -76,11 +79,12 @@ def _judged(figures: Figures) -> tuple[float, float, float]:
     return figures.gpu_hours.total, figures.attainment_ratio, figures.recovery_s or 0.0
 
 
-def _simulated(scenario: Scenario, folder: Path, later_s: float, events: tuple[KnownEvent, ...]) -> Prediction:
-    """One run whose load begins `later_s` after pages were read."""
+def _simulated(scenario: Scenario, folder: Path, phase: float, events: tuple[KnownEvent, ...]) -> Prediction:
+    """One run whose load begins `phase` of a tick after a decision; it seeds the instants of pages too."""
+    later_s = round(phase * TICK_S / STEP_S) * STEP_S
     schedule, policy = scenario.schedule(), scenario.policy
     due_s = schedule.due_s + later_s
-    whole_s = float(scenario.duration)
+    whole_s = float(scenario.duration) + later_s
     counts = bin_counts(due_s, whole_s + TAIL_S, STEP_S)
     traffic = Traffic(
         name=scenario.title, step_s=STEP_S, arrivals=counts, source="scenario", seed=scenario.seed,
@@ -101,8 +105,11 @@ def _simulated(scenario: Scenario, folder: Path, later_s: float, events: tuple[K
         events=tuple(replace(event, from_s=event.from_s + later_s) for event in events),
     )
     serving = RequestServing(profile, traffic, routing="pods", seed=scenario.seed)
-    done = run(traffic, spec, RecordedPolicy(params, LOOK_S, contradicts=_contradicts), serving=serving)
-    line, times, kept = done.timeline, serving.times(), slice(0, round(whole_s / STEP_S))
+    pages = Pages(np.random.default_rng((scenario.seed, round(phase * 1e6))))
+    core = RecordedPolicy(params, STEP_S, contradicts=_contradicts)
+    done = run(traffic, spec, ByPages(core, pages), serving=serving)
+    line, times = done.timeline, serving.times()
+    kept = slice(round(later_s / STEP_S), round(whole_s / STEP_S))
     hours = gpu_hours(
         float(line.warming[kept].sum()) * STEP_S,
         float((line.ready[kept] + line.draining[kept]).sum()) * STEP_S,
@@ -113,7 +120,7 @@ def _simulated(scenario: Scenario, folder: Path, later_s: float, events: tuple[K
         due_s=times.arrival_s - later_s, ttft_s=times.ttft_s, objective_s=float(policy.ttft), onset_s=scenario.onset_s,
         hours=hours, desired=line.desired[kept],
     )  # fmt: skip
-    return Prediction(found, line.ready[kept])
+    return Prediction(found, line.ready[kept][:: round(1.0 / STEP_S)])
 
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from autoscaler.core.params import KnownEvent
 from loadtests.run.course import Course
 from loadtests.run.measured import Figures, FloatArray
-from loadtests.run.predicted import LOOK_S, predicted
+from loadtests.run.pages import INTERVAL_S
+from loadtests.run.predicted import predicted
 from loadtests.run.scenario import Scenario
 from loadtests.run.watched import Sample
 
@@ -138,7 +139,7 @@ def _forecast(scenario: Scenario, folder: Path, onset_s: float) -> WhatIf:
     """The smallest count that reaches the goal, asked for so early that it serves at the onset if the load is on by
     then."""
     policy, warm_up_s = scenario.policy, scenario.engine.warm_up_s
-    ahead_s = min(warm_up_s + LOOK_S, onset_s)
+    ahead_s = min(warm_up_s + INTERVAL_S, onset_s)
     to_s = float(scenario.duration)
 
     def tried(floor: int) -> Figures:
