@@ -39,6 +39,8 @@ class Karpenter:
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
         self.folder = plane.folder / "karpenter"
+        self.gates = ""
+        """Its alpha features that are on from the next start, such as StaticCapacity=true."""
         self._faults = self.folder / "faults.json"
         self._health = free_port()
 
@@ -65,6 +67,8 @@ class Karpenter:
             "FAULTS_FILE_PATH": str(self._faults), "BATCH_IDLE_DURATION": "200ms", "BATCH_MAX_DURATION": "2s",
             "NO_PROXY": "127.0.0.1,localhost",
         }  # fmt: skip
+        if self.gates:
+            env["FEATURE_GATES"] = self.gates
         self.process = Process([found], self.folder / "karpenter.log", env).start()
         try:
             wait_for(self._ready, 60, "Karpenter", every_s=0.2)
