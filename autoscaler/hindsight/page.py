@@ -55,12 +55,20 @@ def past_page(
     kind: str, title: str, facts: Mapping[str, str], sections: Sequence[Section], notes: Iterable[str] = ()
 ) -> str:
     """The page as text."""
-    hint = '<p class="hint" id="hint">Drag in a plot to look closer, double-click for the whole.</p>'
+    hint = (
+        '<p class="hint" id="hint">Drag in a plot to look closer, double-click for the whole; '
+        "by keyboard, ← and → read a plot, + and − look closer and at the whole.</p>"
+    )
     return standalone(
         kind=kind,
         title=title,
         facts=facts,
-        body="\n".join([hint, *(_section(index, section) for index, section in enumerate(sections))]),
+        body="\n".join(
+            [
+                *([hint] if any(each.plots for each in sections) else []),
+                *(_section(index, section) for index, section in enumerate(sections)),
+            ]
+        ),
         content=[_drawn(section) for section in sections],
         notes=notes,
         script="past.js",
@@ -85,7 +93,7 @@ def _is_row(line: str) -> bool:
 
 def _words(lines: Sequence[str], table: bool) -> str:
     if table:
-        return f'<div class="words" tabindex="0"><pre>{escape(dedent(chr(10).join(lines)))}</pre></div>'
+        return f'<div class="table words" tabindex="0"><pre>{escape(dedent(chr(10).join(lines)))}</pre></div>'
     told = (line.strip() for line in lines if line.strip())
     return "".join(f"<p>{escape(line[0].upper() + line[1:])}</p>" for line in told)
 

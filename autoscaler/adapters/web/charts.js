@@ -1,7 +1,7 @@
 "use strict";
 /* Time charts on uPlot, over seconds since 1970 or since the start of a simulation. Colours are names of CSS variables, read anew when the scheme changes. */
 const Charts = (() => {
-  const AXIS_PX = 46, MINUTE = 60, HOUR = 3600, DAY = 86400;
+  const AXIS_PX = 46, RIGHT_PX = 28, MINUTE = 60, HOUR = 3600, DAY = 86400;
   const GAPS_S = [10, 30, 60, 120, 300, 600, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY];
   const two = (n) => String(Math.floor(n)).padStart(2, "0");
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -147,7 +147,7 @@ const Charts = (() => {
       const font = "11px system-ui, sans-serif";
       const axis = { font, stroke: () => ink("--muted"), grid: { stroke: () => ink("--line"), width: 1 }, ticks: { show: false } };
       return {
-        width: Math.max(host.clientWidth, 80), height: spec.height(), legend: { show: false }, padding: [8, 18, spec.axis ? 0 : 6, 0],
+        width: Math.max(host.clientWidth, 80), height: spec.height(), legend: { show: false }, padding: [8, RIGHT_PX, spec.axis ? 0 : 6, 0],
         cursor: { sync: { key: spec.sync, setSeries: false }, drag: { x: Boolean(spec.zoom), y: false, setScale: false }, points: { show: false }, y: false },
         scales: { x: { time: false, range: () => [view.from, view.to] }, y: { range: () => [0, topOf()] } },
         axes: [
