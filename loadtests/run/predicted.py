@@ -125,14 +125,16 @@ def _simulated(scenario: Scenario, folder: Path, phase: float, events: tuple[Kno
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
     """The engine as the simulator has it: of a step that computes a prompt beside decoding, our servers save a lone
-    decode, and Dynamo's engine adds the two times."""
+    decode; Dynamo's engine adds the two times, and its page counts who is in prefill among those that wait."""
     speed = scenario.speed(folder)
     model, gpu, tp = (scenario.engine.only or "//").split("/")
     profile = read_profile(
         scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
         max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,
     )  # fmt: skip
-    return replace(profile, shared_s=profile.tpot_s(1)) if scenario.engine.make is Make.OURS else profile
+    if scenario.engine.make is Make.DYNAMO:
+        return replace(profile, prefill_waits=True)
+    return replace(profile, shared_s=profile.tpot_s(1))
 
 
 def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:

@@ -17,6 +17,7 @@ from loadtests.engines.profile import Speed
 from loadtests.engines.server import ListenError
 from loadtests.run.foreign import NAMES, Foreign, metrics_port, prepare, tables
 from loadtests.run.pods import MODEL
+from loadtests.run.predicted import simulated_profile
 from loadtests.run.reading import read_scenario
 from loadtests.run.scenario import Make, Scaling
 from loadtests.run.standing import check_parts
@@ -130,6 +131,24 @@ async def test_our_scraper_reads_what_it_has_under_the_names_that_an_owner_annot
             Fact.WAITING: 0.0, Fact.RUNNING: 0.0, Fact.REQUESTS: 21.0, Fact.GENERATION_TOKENS: 20.0 * 59,
             Fact.KV_USED: 0.0,
         }  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.needs("dynamo")
+async def test_who_is_in_prefill_waits_by_its_page_as_the_simulator_has_it(speed: Speed, folder: Path) -> None:
+    """A prompt of 8,000 tokens takes 0.9 s to compute, on a replica that has nothing else to do."""
+    profile = custom("dynamo", {"waiting": NAMES["metrics-waiting"], "running": NAMES["metrics-running"]})
+    seen = set[tuple[float, float]]()
+    async with replica(speed, folder) as made, session() as client, asyncio.TaskGroup() as group:
+        target, reply = asking(made, client), Reply()
+        asked = group.create_task(target.send(Ask(0, 8000, 2, 0), reply))
+        while not asked.done():
+            found = facts(profile, await page(client, made))
+            seen.add((found[Fact.WAITING], found[Fact.RUNNING]))
+            await asyncio.sleep(0.01)
+    assert reply.failure is None
+    assert (1.0, 0.0) in seen
+    assert simulated_profile(read_scenario(SCENARIO), SCENARIO.parent).prefill_waits
 
 
 @pytest.mark.real

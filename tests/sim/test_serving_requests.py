@@ -157,6 +157,20 @@ def test_a_scrape_in_the_middle_of_a_stride_counts_the_tokens_made_so_far() -> N
     assert busy_s == pytest.approx(3.1)
 
 
+@pytest.mark.parametrize(("waits", "told"), [(False, (2.0, 0.0)), (True, (1.0, 1.0))])
+def test_who_is_in_prefill_runs_by_the_page_or_waits_as_the_engine_has_it(
+    waits: bool, told: tuple[float, float]
+) -> None:
+    serving = RequestServing(replace(profile(), prefill_waits=waits), recorded([(0.0, 8, 50), (1.0, 8, 50)]))
+    serving.set_pods(0.0, pods(1))
+    serving.offer(0.0, 1.5, 2.0)  # the first decodes since 1.0, the second's prompt is computed from then on
+    (pod,) = serving.scrape(1.5).pods
+    assert (pod.running, pod.waiting) == told
+    serving.offer(1.5, 2.0, 0.0)
+    (pod,) = serving.scrape(3.5).pods
+    assert (pod.running, pod.waiting) == (2.0, 0.0), "both decode"
+
+
 def test_latency_readings_forget_what_is_older_than_their_window() -> None:
     serving = served([(0.0, 8, 3)], profile())
     assert serving.scrape(25.0).latency.tpot_s_p90 == 0.25

@@ -49,6 +49,9 @@ class Profile:
     shared_s: float = 0.0
     """What a step saves that computes a prompt beside decoding, as both read the weights once; at most the chunk's own
     time. 0 adds the two times, an upper estimate."""
+    prefill_waits: bool = False
+    """Whether the metrics page counts a request whose prompt is being computed among those that wait, not those that
+    run. vLLM and SGLang count it among those that run."""
 
     def __post_init__(self) -> None:
         for field in ("prefill_points", "tpot_points"):

@@ -139,12 +139,13 @@ class Replica:
         if self.end_s < math.inf and self._decoding_moves():
             grown = min(self._steps, self._steps_before(now_s)) * self._decoders()
         capacity = self._profile.kv_tokens
+        unbegun = self._profile.prefill_waits and self._prefill != _NONE
         return PodReading(
             name=self.name,
             ready_since_s=self.ready_since_s,
-            waiting=float(len(self.queue)),
+            waiting=float(len(self.queue) + unbegun),
             waiting_deferred=0.0,
-            running=float(len(self.running)),
+            running=float(len(self.running) - unbegun),
             requests_total=float(self.completed),
             prompt_tokens_total=float(self.prompt_tokens),
             generation_tokens_total=float(self.generation_tokens + grown),
