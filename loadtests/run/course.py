@@ -6,12 +6,11 @@ kept. It judges nothing and draws nothing.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.errors import HeadroomError
@@ -34,6 +33,9 @@ from loadtests.traffic.target import Target
 from tests.cluster.manifests import deployment
 from tests.cluster.plane import Plane
 from tests.cluster.processes import free_port
+
+SET_S: Final = 0.5
+"""A clock that is off by less was not set, but disciplined."""
 
 
 class CourseError(HeadroomError):
@@ -99,18 +101,34 @@ async def course(
             start(watched.listen())
 
         run, tally = await execute(plan, view, hired)
-        end_s, wall_s, crew = clock.monotonic(), time.time(), watched.crew
+        end_s, crew = clock.monotonic(), watched.crew
         assert crew is not None
-        notes = watched.notes + [
+        ended_early = [
             f"{process.command[0]} ended by itself with {process.returncode}: {process.words()[-500:]}"
             for process in scaling.processes
             if process.returncode is not None
         ]
+        notes = [*watched.notes, *set_clock(clock), *ended_early]
+        began_at_s = clock.now() - (clock.monotonic() - crew.start_s)
         await asyncio.to_thread(scaling.close)
         return Course(
-            run, tally, wall_s - (end_s - crew.start_s), watched.samples, list(watched.pods.lives.values()),
+            run, tally, began_at_s, watched.samples, list(watched.pods.lives.values()),
             crew.start_s, end_s, read_log(logs), scaling.decisions(), notes,
         )  # fmt: skip
+
+
+def set_clock(clock: WallClock) -> list[str]:
+    """A note where the machine's clock was set since `clock` was made. What scales goes by such a clock too, which
+    follows slowly; requests and pods are timed by one that nobody sets."""
+    off_s = clock.off_s()
+    if abs(off_s) < SET_S:
+        return []
+    way = f"{'forward' if off_s > 0 else 'back'} by {abs(off_s):.0f} s"
+    note = (
+        f"the machine's clock was set {way} while this ran: latencies, replicas and GPU-hours are not touched by it, "
+        "but decisions may stand a few seconds from where they were made"
+    )
+    return [note]
 
 
 @asynccontextmanager

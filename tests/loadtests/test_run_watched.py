@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from autoscaler.ports import Fault
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.engine import Engine
 from loadtests.engines.server import ListenError, Server
-from loadtests.run.course import CourseError, beside
+from loadtests.run.course import CourseError, beside, set_clock
 from loadtests.run.pods import ours
 from loadtests.run.reading import read_scenario
 from loadtests.run.scalers import Scaler, Signal
@@ -114,3 +115,15 @@ async def _run(work: Coroutine[Any, Any, None]) -> None:
     async with beside() as start:
         start(in_a_group())
         await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("by_s", "told"), [(300.0, "forward by 300 s"), (-7200.0, "back by 7200 s"), (0.1, None)])
+def test_a_machines_clock_that_is_set_during_the_run_is_told_of(
+    by_s: float, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, began_s = WallClock(), time.time()
+    monkeypatch.setattr("time.time", lambda: began_s + by_s)
+    notes = set_clock(clock)
+    assert clock.now() == pytest.approx(began_s, abs=1.0), "decisions are placed by this"
+    assert [told in note for note in notes if told] == ([True] if told else [])
+    assert bool(notes) is (told is not None)

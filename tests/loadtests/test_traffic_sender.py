@@ -1,6 +1,7 @@
 """Sending on virtual time: when due, whatever became of those before, and counted from then."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -61,6 +62,16 @@ async def test_latencies_are_those_of_the_service() -> None:
     assert tally.tpot_s.quantile(0.5) == pytest.approx(0.01, rel=0.01)
     assert tally.e2e_s.quantile(1.0) == pytest.approx(0.03, rel=0.01)
     assert (tally.due, tally.sent, tally.completed, tally.failed, tally.cut) == (100, 100, 100, 0, 0)
+
+
+async def test_a_machines_clock_that_is_set_back_and_forward_changes_no_latency(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began_s = time.time()
+    monkeypatch.setattr("time.time", lambda: began_s + (-3600.0 if now_s() % 2.0 < 1.0 else 3600.0))
+    tally = await sent(Service().send, every(0.1, 100))
+    assert (tally.ttft_s.most_s, tally.e2e_s.most_s) == pytest.approx((0.01, 0.03))
+    assert (tally.completed, tally.failed) == (100, 0)
 
 
 async def test_a_service_that_stalls_for_two_seconds_shows_it_in_all_that_were_due_in_the_stall() -> None:
