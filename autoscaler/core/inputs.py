@@ -34,6 +34,9 @@ class Batch:
     arrivals_s: F64
     queue: F64
     running: F64
+    told_running: F64
+    unread: F64
+    """Ready replicas that nobody has read yet; `told_running` is what runs in the others."""
     desired: I64
     ready: F64
     serving: F64
@@ -111,6 +114,8 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
         arrivals_s=_floats([i.arrivals_s for i in intervals]),
         queue=_floats([i.queue for i in intervals]),
         running=served.running,
+        told_running=_floats([i.told_running for i in intervals]),
+        unread=_floats([i.unread for i in intervals]),
         desired=np.array([r.replicas.desired for r in readings], dtype=np.int64),
         ready=ready,
         serving=np.maximum(ready - wedged, 0.0),
@@ -164,13 +169,13 @@ def line(table: Table, rows: I64, seen: Batch) -> Line:
     return Line(
         waiting=seen.queue,
         before=np.full(len(rows), np.nan),
-        running=seen.running,
+        running=seen.told_running,
         completed=seen.served.completions,
         dt_s=seen.dt_s,
         slack_s=table.policy.slack_s[rows],
         lead_s=seen.lead50_s,
         desired=seen.desired.astype(np.float64),
-        serving=seen.serving,
+        serving=np.maximum(seen.serving - seen.unread, 0.0),
         settled=least_within(table.bounds, rows, seen.now_s, seen.desired, SETTLE_S).astype(np.float64),
         starting=seen.starting,
     )

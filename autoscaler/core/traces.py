@@ -158,7 +158,8 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
     elif reason is Reason.CONCURRENCY:
         own = (("in_flight", _number(seen.running[i])), ("slots_per_replica", _number(capacity.slots[i])))
     elif reason is Reason.QUEUE_UNCALIBRATED:
-        own = (("in_flight", _number(seen.running[i])), ("starting", int(seen.starting[i])))
+        unread: Evidence = (("unread", int(seen.unread[i])),) if seen.unread[i] else ()
+        own = (("in_flight", _number(seen.told_running[i])), ("starting", int(seen.starting[i])), *unread)
     else:
         own = ()
     return own + present + replica + lead + ages

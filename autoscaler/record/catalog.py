@@ -35,6 +35,7 @@ FIGURES: Final = MappingProxyType(
         "warmup_s": "warm-up",
         "warmup_samples": "measured warm-ups",
         "starting": "replicas starting",
+        "unread": "ready replicas not read yet",
         "late_starts": "late starts",
         "wedged_pods": "pods without progress",
         "failures": "failed starts in a row",
@@ -108,6 +109,7 @@ SENTENCES: Final = MappingProxyType(
             "; {queue} waiting",
             ", {in_flight} in flight",
             ", {starting} starting",
+            ", {unread} ready and not read yet",
             ", the load is {load_rps}",
         ),
         Reason.CONCURRENCY_FLOOR: (

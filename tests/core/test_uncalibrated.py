@@ -12,7 +12,7 @@ from autoscaler.core.params import Params, Slo
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import uncalibrated
 from autoscaler.core.scale.uncalibrated import Line, LineColumns
-from autoscaler.core.types import Decision, PodReading, Readings
+from autoscaler.core.types import Decision, PodReading, Readings, ReplicaReading
 from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
 KNOWN = {
@@ -68,6 +68,37 @@ def test_a_queue_that_outgrows_what_was_ordered_is_answered_before_that_has_land
 def test_what_is_said_names_the_queue_what_runs_and_what_starts() -> None:
     said = [dict(s.evidence) for s in steps_of(exploded().told) if s.reason is Reason.QUEUE_UNCALIBRATED]
     assert [(e["queue"], e["in_flight"], e["starting"]) for e in said[:2]] == [(40.0, 16.0, 0), (60.0, 16.0, 1)]
+
+
+def a_second_page_is_empty(ordered: int, *, ready_for_s: float) -> Decision:
+    """One replica holds 16 while a queue grows by four a second to 58; then a second pod is there and tells nothing."""
+
+    def silent(readings: Readings) -> Readings:
+        now_s, first = readings.now_s, (readings.pods or ())[0]
+        pods = [replace(first, waiting={0.0: 0.0, 5.0: 18.0, 10.0: 38.0, 15.0: 58.0}[now_s], running=16.0)]
+        if now_s == 15.0:
+            pods.append(PodReading("second", now_s - ready_for_s))
+        return replace(readings, replicas=ReplicaReading(ordered, len(pods)), pods=tuple(pods))
+
+    story = Story(Toy.of(1, 4.0, replica_rps=4.0), Params(tick_s=5.0, warmup_prior_s=20.0, max_replicas=16), acts=False)
+    return story.run(20.0, silent)[-1]
+
+
+@pytest.mark.parametrize("ordered", [2, 3, 4])
+def test_a_pod_that_became_ready_and_was_not_read_yet_changes_nothing_of_what_the_queue_asks_for(ordered: int) -> None:
+    """Four. Counted as one more that is full it had seven ordered where four stood."""
+    told = a_second_page_is_empty(ordered, ready_for_s=0.4)
+    assert told.replicas == 4
+    if ordered < 4:
+        said = next(dict(step.evidence) for step in told.trace if step.reason is Reason.QUEUE_UNCALIBRATED)
+        assert (said["in_flight"], said["unread"]) == (16.0, 1)
+
+
+def test_a_pod_that_was_ready_for_long_and_tells_nothing_is_no_new_one() -> None:
+    """It may be as full as the other, and what runs is not known."""
+    told = a_second_page_is_empty(4, ready_for_s=10.0)
+    said = next(dict(step.evidence) for step in told.trace if step.reason is Reason.QUEUE_UNCALIBRATED)
+    assert (told.replicas, said["in_flight"], "unread" in said) == (7, None, False)
 
 
 def test_pods_that_start_in_a_second_do_not_multiply_over_a_queue_that_stays_in_an_old_one() -> None:

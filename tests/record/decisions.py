@@ -67,11 +67,18 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
             2,
             4,
             Reason.QUEUE_UNCALIBRATED,
-            (("in_flight", 16.0), ("starting", 1), ("load_rps", 3.0), ("queue", 40.0), ("replica_rps", None)),
+            (
+                ("in_flight", 16.0),
+                ("starting", 1),
+                ("unread", 1),
+                ("load_rps", 3.0),
+                ("queue", 40.0),
+                ("replica_rps", None),
+            ),
         ),
         (
             "4 asked for: requests wait and what one replica carries is not known yet; 40 waiting, 16 in flight, "
-            "1 starting, the load is 3 requests/s"
+            "1 starting, 1 ready and not read yet, the load is 3 requests/s"
         ),
     ),
     Reason.CONCURRENCY_FLOOR: (

@@ -1,6 +1,6 @@
 """Per-pod differences: what happened between two samples, robust to resets, new pods, vanished and silent pods.
 
-While fewer than `TOLD_RATIO` of the ready pods answer, only the queue is taken from them, as the least it can be;
+While fewer than `told.TOLD_RATIO` of the ready pods answer, only the queue is taken from them, as the least it can be;
 counts wait until the others are back and then cover the whole gap. Half of the pods are half of the load only to
 whoever adds them up: a history of such sums would shrink the fleet as soon as the signals are whole again.
 """
@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autoscaler.core.observe.freshness import nobody_serves
+from autoscaler.core.observe.told import TOLD_RATIO, answers, least_waiting, running_but_for, unread
+from autoscaler.core.observe.told import told as who_told
 from autoscaler.core.types import GatewayReading, PodReading, Readings
 
 WEDGE_S = 30.0
@@ -17,10 +18,6 @@ WEDGE_S = 30.0
 
 SETTLE_S = 15.0
 """A pod younger than this says nothing about capacity: its first requests are still being served (a guess)."""
-
-
-TOLD_RATIO = 0.8
-"""Share of the ready pods that must answer; freshness asks for the same share of each signal."""
 
 STANDING_RATIO = 0.2
 """A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
@@ -65,6 +62,9 @@ class Interval(NamedTuple):
     generation_tokens: float = math.nan
     queue: float = math.nan
     running: float = math.nan
+    told_running: float = math.nan
+    """Requests that run in the pods that answered, known too where all others are merely unread."""
+    unread: int = 0
     kv_used: float = math.nan
     """Sum over pods of the KV cache's used share, scaled up to the pods that did not report it."""
     saturated_completions: float = 0.0
@@ -85,7 +85,7 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     now_s = readings.now_s
     dt_s = now_s - track.at_s if math.isfinite(track.at_s) else math.nan
     sums = _PodSums(since_s=track.at_s)
-    told = _told(readings)
+    told = who_told(readings)
     gateway_waits = bool(
         readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
     )
@@ -95,12 +95,14 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         for pod in told:
             fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
         track.pods = fresh
-    waiting = sums.waiting if told is not None else _least_waiting(readings)
+    waiting = sums.waiting if told is not None else least_waiting(readings)
     queue = _total(_gateway_queue(readings), waiting, readings)
     arrivals, arrivals_s, anew = _arrivals(track, readings, sums if told is not None else None, queue)
     track.at_s = now_s
     known = told is not None
     scale = len(told) / sums.kv_pods if told and sums.kv_pods else math.nan
+    running = sums.running if known and (sums.running_pods or not told) else math.nan
+    new = unread(readings)
     return Interval(
         dt_s=dt_s,
         arrivals=arrivals,
@@ -110,7 +112,9 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         prompt_tokens=sums.prompt_tokens,
         generation_tokens=sums.generation_tokens,
         queue=queue,
-        running=sums.running if known and (sums.running_pods or not told) else math.nan,
+        running=running,
+        told_running=running if known else running_but_for(readings, new),
+        unread=new,
         kv_used=sums.kv * scale,
         saturated_completions=sums.saturated_completions,
         saturated_pod_s=sums.saturated_pod_s,
@@ -164,7 +168,7 @@ class _PodSums:
         if old is not None and old.requests_total is not None:
             self.went_on += done is not None
             self.began_anew += done is None
-        self.measured += _answers(pod)
+        self.measured += answers(pod)
         if now_s - progress_at_s >= WEDGE_S and (pod.waiting or 0) > 0:
             self.wedged += 1
             return track
@@ -195,27 +199,6 @@ class _PodSums:
             self.free_completions += done
             self.free_pod_s += span_s
         return track
-
-
-def _told(readings: Readings) -> tuple[PodReading, ...] | None:
-    """The pods, if enough of the ready ones answered to speak for all; else None."""
-    pods = readings.pods
-    if pods is None or (not pods and not nobody_serves(readings)):
-        return None
-    answering = sum([_answers(pod) for pod in pods])
-    return pods if answering >= TOLD_RATIO * max(len(pods), readings.replicas.ready) else None
-
-
-def _answers(pod: PodReading) -> bool:
-    """Whether anything was read of it."""
-    return not (
-        pod.waiting is None and pod.running is None and pod.requests_total is None and pod.kv_cache_usage is None
-    )
-
-
-def _least_waiting(readings: Readings) -> float:
-    """What waits in the pods that answered; NaN where none did or nothing waits, since that tells nothing of others."""
-    return sum(pod.waiting or 0.0 for pod in readings.pods or ()) or math.nan
 
 
 def _delta(now: float | None, before: float | None) -> float | None:

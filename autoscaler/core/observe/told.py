@@ -1,0 +1,56 @@
+"""Who told something: which pods answered, whether they speak for all, and what holds while some did not.
+
+Silent and unread are two things. A pod that was read before, or was ready for long, and tells nothing may be in trouble
+with all that it holds. One that became ready a moment ago has not been asked yet, and holds next to nothing.
+"""
+
+import math
+
+from autoscaler.core.observe.freshness import nobody_serves
+from autoscaler.core.types import PodReading, Readings
+
+TOLD_RATIO = 0.8
+"""Share of the ready pods that must answer; freshness asks for the same share of each signal."""
+
+UNREAD_S = 3.0
+"""A pod that became ready within this time and told nothing is unread: pages are read each second, an answer may take
+another, and Kubernetes tells instants to the second."""
+
+
+def told(readings: Readings) -> tuple[PodReading, ...] | None:
+    """Return the pods, if enough of the ready ones answered to speak for all; else None."""
+    pods = readings.pods
+    if pods is None or (not pods and not nobody_serves(readings)):
+        return None
+    answering = sum([answers(pod) for pod in pods])
+    return pods if answering >= TOLD_RATIO * max(len(pods), readings.replicas.ready) else None
+
+
+def answers(pod: PodReading) -> bool:
+    """Return whether anything was read of it."""
+    return not (
+        pod.waiting is None and pod.running is None and pod.requests_total is None and pod.kv_cache_usage is None
+    )
+
+
+def least_waiting(readings: Readings) -> float:
+    """Return what waits in the pods that answered; NaN if nothing does, since that tells nothing of the others."""
+    return sum(pod.waiting or 0.0 for pod in readings.pods or ()) or math.nan
+
+
+def unread(readings: Readings) -> int:
+    """Return how many pods became ready within `UNREAD_S` and told nothing."""
+    return sum(
+        [
+            not answers(pod) and pod.ready_since_s is not None and readings.now_s - pod.ready_since_s < UNREAD_S
+            for pod in readings.pods or ()
+        ]
+    )
+
+
+def running_but_for(readings: Readings, without: int) -> float:
+    """Return what runs in the pods that answered; NaN unless they speak for all but `without` unread ones."""
+    pods = readings.pods or ()
+    running = [pod.running for pod in pods if pod.running is not None]
+    enough = len(running) >= TOLD_RATIO * (max(len(pods), readings.replicas.ready) - without)
+    return sum(running) if running and enough else math.nan
