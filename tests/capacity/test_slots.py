@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.capacity.karpenter import STAGES
+from tests.capacity.karpenter import STAGES, gpu_pod
 from tests.cluster.conftest import CONFIG, install
 from tests.cluster.controller import ACCOUNT, NAMESPACE, Controller
 from tests.cluster.manifests import deployment
@@ -151,6 +151,32 @@ def test_what_was_not_made_by_us_is_never_deleted(plane: Plane, pool: str) -> No
         assert deleted
     finally:
         plane.call("DELETE", f"{SLOTS}/posing")
+
+
+def test_a_filler_takes_the_place_of_a_slot_and_gives_way_to_what_serves_after_all_slots(
+    plane: Plane, pool: str
+) -> None:
+    """The class that is installed for batch work that borrows; everybody wants a whole one of two nodes."""
+    before, namespace = uids(plane), f"t-{uuid4().hex[:8]}"
+    plane.kubectl("create", "namespace", namespace)
+
+    def phase(name: str) -> str:
+        items = plane.call("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+        return next((str(pod["status"].get("phase")) for pod in items if pod["metadata"]["name"] == name), "gone")
+
+    try:
+        plane.apply(gpu_pod("train", namespace, gpus=4, priorityClassName="headroom-slot-filler"))
+        wait_for(lambda: phase("train") == "Running", 60, "the filler to run")
+        assert plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/train")["spec"]["priority"] == -5
+        assert len(uids(plane) & before) == 2, "one slot gave way, and no more"
+        plane.apply(gpu_pod("serve-0", namespace, gpus=4))
+        wait_for(lambda: phase("serve-0") == "Running", 60, "the first replica to run")
+        assert phase("train") == "Running", "slots go before fillers"
+        plane.apply(gpu_pod("serve-1", namespace, gpus=4))
+        wait_for(lambda: phase("serve-1") == "Running", 60, "the second replica to run")
+        assert phase("train") != "Running", "the filler gave way"
+    finally:
+        plane.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 def test_a_disruption_budget_over_slots_keeps_no_node_that_an_autoscaler_takes_away(plane: Plane, pool: str) -> None:

@@ -218,6 +218,9 @@ def test_slots_live_where_the_settings_say_under_the_rules_of_the_projects_manif
     found = render({"settings": {"warm_pools": named}})
     assert "pod-security.kubernetes.io/enforce" in only(found, "Namespace", "gpu-slots")["metadata"]["labels"]
     assert only(found, "PriorityClass", "gpu-slot")["value"] == -10
+    filler = only(found, "PriorityClass", "gpu-slot-filler")
+    assert filler["value"] == -5, "above slots, below what serves, and heeded by Cluster Autoscaler"
+    assert filler.get("preemptionPolicy", "PreemptLowerPriority") == "PreemptLowerPriority", "it takes slots' places"
     policy = only(found, "ValidatingAdmissionPolicy", "gpu-slots")["spec"]
     assert only(found, "ValidatingAdmissionPolicyBinding")["spec"]["policyName"] == "gpu-slots"
     original, _ = objects((CHART.parents[1] / "config/rbac/warm-pools/admission-policy.yaml").read_text())
