@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import pytest
 
 from autoscaler import __version__
 from tests.chart.generate import CHART
@@ -51,7 +53,7 @@ def jobs(name: str) -> dict[str, Any]:
 
 def test_workflows_run_what_the_project_runs_with_the_rights_to_read() -> None:
     ci = jobs("ci")
-    assert {path.stem for path in WORKFLOWS} == {"ci", "release"}
+    assert {path.stem for path in WORKFLOWS} == {"ci", "rebuild", "release"}
     assert not [job for job in ci.values() if "permissions" in job]
     runs = [step["run"] for job in ci.values() for step in job["steps"] if "run" in step]
     assert any(".ci/run" in run for run in runs)
@@ -68,6 +70,22 @@ def test_a_release_is_made_after_everything_has_passed_by_a_job_that_may_do_no_m
     assert [step["run"] for step in release["steps"] if "run" in step] == [".ci/release"]
 
 
+def test_every_week_the_newest_release_is_built_anew_with_the_rights_of_a_release() -> None:
+    assert "on:\n  schedule:\n" in (ROOT / ".github/workflows/rebuild.yml").read_text()
+    rebuild, release = jobs("rebuild")["rebuild"], jobs("release")["release"]
+    assert [step["run"] for step in rebuild["steps"] if "run" in step] == [".ci/rebuild"]
+    for key in ("permissions", "environment"):
+        assert rebuild[key] == release[key]
+    assert rebuild["steps"][0]["with"]["fetch-depth"] == 0, "without the tags it would find no release"
+
+
+def test_what_workflows_take_from_others_is_named_by_commit_and_the_same_everywhere() -> None:
+    texts = [path.read_text() for path in WORKFLOWS]
+    used = {one for text in texts for one in re.findall(r"uses: (?!\./)(.*)$", text, re.MULTILINE)}
+    assert not [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)]
+    assert len({one.partition("@")[0] for one in used}) == len(used) > 6
+
+
 STUB: Final = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$CALLS"
 case "$(basename "$0") $1" in
@@ -81,8 +99,8 @@ esac
 """Stands for docker, helm and cosign: writes down how it was called, and says the digests that theirs would."""
 
 
-def released(folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
-    """What `.ci/release` does with this tag; the calls are in `folder`."""
+def released(folder: Path, tag: str, script: Path = ROOT / ".ci/release") -> subprocess.CompletedProcess[str]:
+    """What the script does where this tag was pushed; the calls are in `folder`."""
     for name in ("docker", "helm", "cosign"):
         (folder / name).write_text(STUB)
         (folder / name).chmod(0o755)
@@ -91,7 +109,6 @@ def released(folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
         "REGISTRY": "registry.example.com/team", "PYTHON": sys.executable,
         "GITHUB_WORKFLOW_REF": f"team/headroom/.github/workflows/release.yml@refs/tags/{tag}",
     }  # fmt: skip
-    script = ROOT / ".ci/release"
     return subprocess.run([script], env=os.environ | env, capture_output=True, text=True, check=False)
 
 
@@ -116,6 +133,48 @@ def test_a_tag_that_is_not_the_version_releases_nothing(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"the tag is v99.0.0, but autoscaler/__init__.py says {__version__}" in done.stderr
     assert not (tmp_path / "calls").exists()
+
+
+def repository(folder: Path, *versions: str) -> Path:
+    """A repository with these releases, in this order, and `.ci/rebuild` on top; returns the script."""
+    git = ("git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.com")
+    shutil.copytree(ROOT / ".ci", folder / ".ci")
+    (folder / "autoscaler").mkdir()
+    (folder / "dev.py").write_text(
+        "import sys\nfrom pathlib import Path\nPath(sys.argv[2]).write_text(str(Path.cwd()))\n"
+    )
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    for version in versions:
+        (folder / "autoscaler/__init__.py").write_text(f'__version__ = "{version}"\n')
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", version], check=True)
+        subprocess.run([*git, "tag", f"v{version}"], check=True)
+    (folder / "autoscaler/__init__.py").write_text('__version__ = "99.0.0"\n')
+    return folder / ".ci/rebuild"
+
+
+def test_a_rebuild_takes_the_newest_release_and_leaves_its_tag_and_its_chart(tmp_path: Path) -> None:
+    (tmp_path / "stubs").mkdir()
+    (tmp_path / "repo").mkdir()
+    script = repository(tmp_path / "repo", "1.10.0", "1.9.3", "1.11.0-rc1")
+    done = released(tmp_path / "stubs", "main", script)
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "stubs/calls").read_text().splitlines()
+    assert re.search(r" --pull --no-cache --push --tag registry.example.com/team/headroom:1\.10\.0-\d{8} ", calls[0])
+    assert not [call for call in calls if call.startswith("helm ")]
+    image = "registry.example.com/team/headroom@sha256:11"
+    cosign = [(call.split()[1], call.split()[-1]) for call in calls if call.startswith("cosign ")]
+    assert cosign == [("sign", image), ("attest", image), ("verify", image), ("verify-attestation", image)]
+    assert (tmp_path / "stubs/calls.sbom").read_text().endswith("/v1.10.0"), "the sources are the release's"
+    assert not list((tmp_path / "repo/.git/worktrees").glob("*"))
+
+
+def test_without_a_release_nothing_is_rebuilt(tmp_path: Path) -> None:
+    (tmp_path / "stubs").mkdir()
+    (tmp_path / "repo").mkdir()
+    done = released(tmp_path / "stubs", "main", repository(tmp_path / "repo"))
+    assert (done.returncode, done.stdout) == (0, "rebuild: nothing has been released yet\n")
+    assert not (tmp_path / "stubs/calls").exists()
 
 
 def test_installations_that_are_shown_can_be_rendered() -> None:
