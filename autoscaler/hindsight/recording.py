@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.api.lines import Line, read_line
+from autoscaler.api.lines import Line, read_again, read_line
 from autoscaler.core import recall
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.reasons import Reason
@@ -122,7 +122,7 @@ class Written(msgspec.Struct, frozen=True, gc=False):
 
     def looked(self) -> Looked:
         """The look, read again."""
-        return Looked(read_line(self.text, ahead_s=AHEAD_S), self.said, self.decision, self.where, self.text)
+        return Looked(read_again(self.text, ahead_s=AHEAD_S), self.said, self.decision, self.where, self.text)
 
 
 Entry = Begun | Fitted | Marked | Looked

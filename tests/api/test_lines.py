@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autoscaler.api.lines import read_line, workload_of
+from autoscaler.api.lines import read_again, read_line, workload_of
 from autoscaler.core.types import (
     GatewayReading,
     LatencyReading,
@@ -48,6 +48,30 @@ def test_every_field_of_a_line_arrives() -> None:
     assert line.gateway == GatewayReading(8, 9)
     assert line.latency == LatencyReading(0.1, 0.2, 0.3)
     assert line.limits == Limits(11, 12)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        '"replicas": {"desired": 3, "ready": 2, "starting": [{"since_s": 4, "name": "c", "unschedulable": true}]}',
+        '"replicas": {"desired": 3.0, "ready": 2.0, "starting": [{"since_s": 4}]}',
+        '"replicas": {"desired": 3, "starting": [{"since_s": 4, "unschedulable": null}]}',
+        '"replicas": {"starting": [{"since_s": 10.0005}]}',
+        '"pods": [{"name": "a", "waiting": 1, "running": null, "kv_cache_usage": 0.5}, {"name": "b"}]',
+        '"pods": [], "gateway": {"queued": 8}, "latency": {"ttft_s_p90": 0.2}, "policy": {"max_replicas": 3}',
+        '"limits": {"quota_replicas": 11, "budget_replicas": 12.0, "budget_words": "shared"}',
+        '"limits": {"quota_replicas": null}, "kind": "inputs", "version": 1, "remark": [1]',
+    ],
+    ids=[
+        "nothing", "whole", "counts as floats", "null for no", "a start that is younger", "pods", "other parts",
+        "limits", "no limits and other keys",
+    ],
+)  # fmt: skip
+def test_a_line_that_was_read_before_is_read_as_it_was(rest: str) -> None:
+    text = f"{{{START}{', ' if rest else ''}{rest}}}".encode()
+    again = read_again(text)
+    assert repr(again) == repr(read_line(text)), "types too"
 
 
 @pytest.mark.parametrize("now", ["10", "10.0", "-3", "1700000000", "1700000000.25"])

@@ -7,6 +7,7 @@ it failed. Starts still under way are censored samples: a lead time is at least 
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from autoscaler.core.types import Readings, StartingReplica
 
@@ -53,6 +54,10 @@ class Starts:
     unschedulable: int = 0
 
 
+_NONE = Starts()
+_NAME = attrgetter("name")
+
+
 @dataclass(slots=True)
 class LeadTrack:
     """What is remembered of one workload's starts."""
@@ -90,7 +95,8 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
         finished, left = _match(gone, _newcomers(track, readings), track.placed_s)
     lowered = max(0, (track.desired or 0) - replicas.desired)
     cancelled = min(lowered, left)
-    track.samples_s = (track.samples_s + finished)[-KEEP:]
+    if finished:
+        track.samples_s = (track.samples_s + finished)[-KEEP:]
     schedulable = [
         now_s - track.placed_s.get((s.since_s, s.name), s.since_s) for s in replicas.starting if not s.unschedulable
     ]
@@ -98,7 +104,9 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
     credited = tuple(sorted((age for age in schedulable if age <= lead.l99_s), reverse=True))
     track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
     if readings.pods is not None:
-        track.pods = frozenset(pod.name for pod in readings.pods)
+        track.pods = frozenset(map(_NAME, readings.pods))
+    if not (replicas.starting or finished or left):
+        return _NONE, lead
     return (
         Starts(
             finished_s=tuple(finished),
@@ -130,6 +138,8 @@ def _starts(starting: tuple[StartingReplica, ...]) -> list[Start]:
 
 def _place(track: LeadTrack, starting: tuple[StartingReplica, ...], now_s: float) -> None:
     """Remember which starts wait for a node, and when one that waited has got it."""
+    if not (starting or track.waited):
+        return
     waiting = {(s.since_s, s.name) for s in starting if s.unschedulable}
     if not (waiting or track.waited):
         return

@@ -111,7 +111,8 @@ def _present(readings: Readings) -> set[str]:
     pods, gateway, latency = readings.pods, readings.gateway, readings.latency
     if pods:
         least = 0.8 * max(readings.replicas.ready, 1)
-        there = {source for source, read in _OF_PODS.items() if sum([read(pod) is not None for pod in pods]) >= least}
+        silent = len(pods) - least
+        there = {source for source, read in _OF_PODS.items() if list(map(read, pods)).count(None) <= silent}
     else:
         there = set(_OF_PODS) if nobody_serves(readings) else set()
     if gateway is not None and gateway.requests_total is not None:
