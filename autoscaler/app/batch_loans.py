@@ -91,7 +91,7 @@ class Loans:
             idle = min(offered.get(at, 0), stand)
             kept[at] = stand - idle
             rest = node.units - others[at] - stand - booked.get(at, 0)
-            back = max(0, min(rest, self._returned(at, lacking, lent)))
+            back = self._returned(at, max(0, rest), lacking, lent)
             self._idle[at] = idle
             nodes.append(replace(node, warm_units=idle + back + lent[at]))
         pods = [pod for pod in seen.others if pod.owner is not Owner.STANDBY]
@@ -177,15 +177,18 @@ class Loans:
     def _lacking(self) -> dict[str, int]:
         return {pool: offer.lending.missing * offer.terms.count for pool, offer in self._desk.offers.items()}
 
-    def _returned(self, at: Place, lacking: dict[str, int], lent: Mapping[Place, int]) -> int:
-        """Units of a node that wait for a slot of a pool; all that are free beside a loan before it was looked at."""
+    def _returned(self, at: Place, rest: int, lacking: dict[str, int], lent: Mapping[Place, int]) -> int:
+        """Of the free units of a node those that wait for a slot of a pool; all beside a loan before it was looked at.
+
+        `lacking` is what pools lack still, and less by what is kept here.
+        """
         if not self._desk.all_looked:
-            return 1 << 30 if lent.get(at, 0) else 0
+            return rest if lent.get(at, 0) else 0
         pool = self._lender(at)
         if pool is None:
             return 0
         missing = lacking.get(pool, 0)
-        back = max(missing, self._back.get(at, (0, 0))[0])
+        back = min(rest, max(missing, self._back.get(at, (0, 0))[0]))
         lacking[pool] = max(0, missing - back)
         return back
 

@@ -370,3 +370,18 @@ async def test_a_gang_that_leaves_its_loan_for_another_reason_was_not_called_bac
     pool.plant.look()
     (told,) = pool.desk.loans_of("chat") or ()
     assert (told.state, told.recalled_s) == (LoanState.LEAVING, None)
+
+
+@pytest.mark.parametrize(("taken", "left"), [("w0", "w1"), ("w1", "w0")])
+async def test_what_a_pool_lacks_is_kept_where_there_is_room_and_not_where_it_is_looked_at_first(
+    taken: str, left: str
+) -> None:
+    pool = Pool(Lending(missing=1), slots=())
+    pool.plant.pod("serving-0", taken, phase="Running")
+    pool.job("next", annotations={})
+    pool.plant.look()
+    assert pool.plant.start() == []
+    assert pool.owners(left) == {"serving": 8, "free": 0}, "a slot of the pool waits for it"
+    pool.says(Lending(missing=0))
+    pool.plant.look()
+    assert pool.plant.start() == ["next"]

@@ -36,6 +36,9 @@ LEAST_RISES: Final = 25
 """Rises like the present one that must have been seen before they decide about a refill; with five, recorded days lost
 one hit in a hundred and saved nothing."""
 
+SLOT_HAIR: Final = 1e-9
+"""What growth in parts of slots, as a float, may be off."""
+
 ALIKE: Final = 0.5
 """A rise is like the present one when it is at least this share of it."""
 
@@ -116,14 +119,14 @@ def level_for(history: DemandHistory, within_s: float, hit_ratio: float) -> floa
     growth, times_s = grown(history, within_s), _times_s(history)
     hours = times_s // 3600.0
     new = np.maximum(np.diff(history.levels, prepend=np.nan), 0.0)
-    new[: _bins(within_s)] = 0.0
-    behind = history.levels - _lowest_behind(history.levels, _bins(within_s))
+    new[: bins_of(within_s)] = 0.0
+    behind = history.levels - _lowest_behind(history.levels, bins_of(within_s))
     missed, total = np.zeros(len(LEVELS)), 0.0
     for hour in sorted(set(hours[new > 0].tolist())):
         speaking = _around(growth, times_s, (hour + 0.5) * 3600.0)[0]
         came = (hours == hour) & (new > 0)
         if speaking.size:
-            kept = np.ceil(np.quantile(speaking, LEVELS, method="higher") - 1e-9)
+            kept = np.ceil(np.quantile(speaking, LEVELS, method="higher") - SLOT_HAIR)
             short = np.maximum(behind[came][:, None] - kept[None, :], 0.0)
             missed += np.minimum(new[came][:, None], short).sum(axis=0)
             total += float(new[came].sum())
@@ -131,11 +134,23 @@ def level_for(history: DemandHistory, within_s: float, hit_ratio: float) -> floa
     return LEVELS[int(enough[0])] if enough.size else LEVELS[-1]
 
 
+def kept_by_hour(history: DemandHistory, within_s: float, level: float) -> F64:
+    """What `usual` would keep in the middle of each hour of the day, for each bin; NaN where nothing speaks for it."""
+    growth, times_s = grown(history, within_s), _times_s(history)
+    hours = times_s // 3600.0
+    kept = np.full(hours.size, np.nan)
+    for hour in sorted(set(hours.tolist())):
+        speaking = _around(growth, times_s, (hour + 0.5) * 3600.0)[0]
+        if speaking.size:
+            kept[hours == hour] = _upper(speaking, level)
+    return kept
+
+
 def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[float, Growth] | None:
     """The present rise in slots, and how much further demand grew after rises like it; None where too few were seen."""
     if not math.isfinite(history.level):
         return None
-    bins = _bins(within_s)
+    bins = bins_of(within_s)
     rises = history.levels - np.fmin(_lowest_behind(history.levels, bins), history.levels)
     recent = history.levels[-bins:]
     recent = recent[np.isfinite(recent)]
@@ -150,12 +165,32 @@ def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[f
 
 def grown(history: DemandHistory, within_s: float) -> F64:
     """The largest net growth within `within_s` after each bin, shape of the history; NaN where it is not known yet."""
-    bins = _bins(within_s)
+    bins = bins_of(within_s)
     ahead = _highest_ahead(history.peaks, bins)
     growth = np.maximum(ahead - history.levels, 0.0)
     growth[max(0, growth.size - bins) :] = np.nan
     growth[~np.isfinite(growth)] = np.nan
     return growth
+
+
+def lately(history: DemandHistory, within_s: float) -> int:
+    """The largest net growth in slots that has come already since some instant of the last `within_s`, the open bin
+    included; 0 where none is known. It is no sample yet: it may grow further before its time is over."""
+    bins = bins_of(within_s)
+    levels, peaks = history.levels[-bins:], np.append(history.peaks[-bins:], history.peak)
+    ahead = np.maximum.accumulate(np.where(np.isnan(peaks), -np.inf, peaks)[::-1])[::-1]
+    grew = ahead[1:] - levels
+    return whole(float(grew[np.isfinite(grew)].max(initial=0.0)))
+
+
+def bins_of(within_s: float) -> int:
+    """Bins that a time reaches over, at least one."""
+    return max(1, math.ceil(within_s / BIN_S))
+
+
+def whole(slots: float) -> int:
+    """Parts of slots rounded up."""
+    return math.ceil(slots - SLOT_HAIR)
 
 
 def pack(history: DemandHistory) -> dict[str, Any]:
@@ -180,10 +215,6 @@ def unpack(saved: Mapping[str, Any]) -> DemandHistory:
 
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 3)
-
-
-def _bins(within_s: float) -> int:
-    return max(1, math.ceil(within_s / BIN_S))
 
 
 def _highest(first: float, second: float) -> float:
@@ -225,4 +256,4 @@ def _lowest_behind(values: F64, bins: int) -> F64:
 
 
 def _upper(growth: F64, level: float) -> int:
-    return math.ceil(float(np.quantile(growth, level, method="higher")) - 1e-9)
+    return whole(float(np.quantile(growth, level, method="higher")))

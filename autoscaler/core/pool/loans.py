@@ -2,8 +2,9 @@
 
 Enters: the view, demand's history, what is lent. Leaves: slots on offer by node, slots to call back, and why. A loan is
 called back once idle slots no longer cover the growth of demand over the reclaim; one is made only where they cover
-that of half an hour besides, so that it is worth its start and is not called back by the next look. What demand is not
-known keeps loans from being made; what is known of need, a replica that waits, calls them back without it.
+that of half an hour besides, a burst of the last half hour included, so that it is worth its start and is not called
+back by the next look. What demand is not known keeps loans from being made; what is known of need, a replica that
+waits, calls them back without it.
 """
 
 import math
@@ -28,6 +29,9 @@ from autoscaler.core.pool.world import World
 
 LENDING_S: Final = (1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0)
 """For how long a loan may be expected to last, the shortest that is worth a start of some minutes first (a guess)."""
+
+HEARD_S: Final = 5.0
+"""Whoever admits batch work follows pods by itself, and may hear so much later that a slot is bound (a guess)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Lending:
     lent: int | None = None
     """Slots' worth that gangs have on loan, those they leave included; None while that is not known."""
     missing: int = 0
-    """Slots that the pool lacks: what becomes free on its nodes is theirs."""
+    """Slots that the pool lacks, or that were bound just now: what becomes free on its nodes is theirs."""
     steps: tuple[PoolStep, ...] = ()
 
 
@@ -73,6 +77,12 @@ def lent(view: View, good: Bools) -> Lent:
         # The scheduler chooses who gives way; slots of one node are alike.
         giving += here[: math.ceil(min(each.coming, each.units) / count)]
     return Lent(held, leaving, tuple(giving))
+
+
+def there(view: View, stays: Bools) -> int:
+    """Of the slots that stay those that everybody knows to be on their nodes."""
+    just_bound = view.now_s - view.slots.instants_s[:, Stage.GPU_READY] < HEARD_S
+    return int((stays & view.slots.bound & ~just_bound).sum())
 
 
 def lending(
@@ -131,9 +141,11 @@ def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle:
     for within_s in LENDING_S:
         usual = _usual(state, view.now_s, within_s + LOOK_S)
         least = _least(view.params, terms, want, view.now_s, max(within_s, terms.reclaim_s) + LOOK_S)
-        if usual is None or idle - max(usual, least) < (1 if room is None else room):
+        # A burst of these minutes is no sample of the past yet, and would be one by the time the loan has begun.
+        need = max(usual or 0, least, growth.lately(state.history, within_s + LOOK_S))
+        if usual is None or idle - need < (1 if room is None else room):
             return
-        room = idle - max(usual, least)
+        room = idle - need
         yield room, within_s
 
 

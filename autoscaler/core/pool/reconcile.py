@@ -29,7 +29,7 @@ from autoscaler.core.pool.intents import (
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
-from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent
+from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent, there
 from autoscaler.core.pool.losses import Lost, lost, taught
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
@@ -99,7 +99,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     stays = _without(stock.good & ~stock.rotation.retiring, list(gone))
     loans = lending(
         view, state, want, good=stays, has=stock.lent,
-        missing=max(0, sizing.target - int((stays & view.slots.bound).sum()) - stock.lent.slots), keep=sizing.keep,
+        missing=max(0, sizing.target - there(view, stays) - stock.lent.slots), keep=sizing.keep,
     )  # fmt: skip
     trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps)
     decision = PoolDecision(

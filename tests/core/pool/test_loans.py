@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from autoscaler.core.params import KnownEvent
@@ -177,3 +178,21 @@ def test_a_gang_is_not_called_back_for_an_idle_slot_that_the_pool_would_delete()
     unused = pool(min_slots=0, loan=LoanTerms(keep_slots=1))
     done = taken(unused, world((), nodes=nodes, lent=(LentSeen("n-p-3", 1),)))
     assert (done.decision.target, done.lending.recall) == (0, 0)
+
+
+def test_what_a_burst_of_these_minutes_took_is_not_lent_again_before_it_is_a_sample_of_the_past() -> None:
+    """Three replicas came and went within the last minute; that they came is learnt when half an hour is over."""
+    state = known(0.0)
+    burst = replace(state, history=replace(state.history, level=0.0, peak=3.0))
+    assert sum(slots for _, slots in taken(LENDS, world(fleet(4)), state).lending.offer) == 3
+    assert sum(slots for _, slots in taken(LENDS, world(fleet(4)), burst).lending.offer) == 1
+    earlier = replace(state, history=replace(state.history, peaks=np.r_[state.history.peaks[:-20], 3.0, np.zeros(19)]))
+    assert sum(slots for _, slots in taken(LENDS, world(fleet(4)), earlier).lending.offer) == 1
+
+
+@pytest.mark.parametrize(("bound_s", "missing"), [(1.0, 1), (6.0, 0)], ids=["just bound", "known to everybody"])
+def test_a_place_is_the_pools_until_whoever_else_admits_pods_has_heard_of_the_slot_on_it(
+    bound_s: float, missing: int
+) -> None:
+    new = slot("p-3", node="n-p-3", scheduled_s=NOW_S - bound_s)
+    assert taken(LENDS, world((*fleet(3), new))).lending.missing == missing
