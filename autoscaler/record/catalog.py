@@ -142,7 +142,7 @@ SENTENCES: Final = MappingProxyType(
             ", at {ceiling_rps}",
             " ({factor_ratio} of it)",
         ),
-        Reason.RATE_UP: ("{after}, not {before}: growth is limited per minute",),
+        Reason.RATE_UP: ("{after}, not {before}: growth is limited to 16 times in a minute, or 40 more in 15 s",),
         Reason.RATE_DOWN: ("{after}, not {before}: shrinking is limited per minute",),
         Reason.STABILISATION: (
             "{after} held, not {before}: the need was higher a moment ago",

@@ -82,9 +82,13 @@ TABLE: dict[str, tuple[Reason | None, Case]] = {
     "growth from nought is free": (None, Case(400, 0, 400)),
     # soft
     "growth of many times waits": (Reason.RATE_UP, Case(40_000, 4, grown(4))),
-    "growth counts from the lowest order of the minute": (
-        Reason.RATE_UP, Case(40_000, 40, max(40, grown(4)), [(30.0, 4, 4)]),
+    "growth by a factor counts from the lowest order of the minute": (
+        Reason.RATE_UP, Case(40_000, 100, 320, [(30.0, 20, 20)]),
     ),
+    "growth by a number counts from the lowest of the last 15 s": (
+        Reason.RATE_UP, Case(40_000, 64, 64, [(10.0, 4, 4)]),
+    ),
+    "then it may go on by as many": (Reason.RATE_UP, Case(40_000, 64, 104, [(20.0, 4, 4), (10.0, 64, 64)])),
     "a minute later it may go on": (Reason.RATE_UP, Case(40_000, 40, grown(40), [(90.0, 4, 4)])),
     "a wish of nought shrinks at the pace": (Reason.RATE_DOWN, Case(0, 50, paced(50))),
     "the pace is at least one": (Reason.RATE_DOWN, Case(0, 2, 1)),
@@ -174,6 +178,24 @@ def test_a_lowered_limit_is_reached_within_the_pace_and_then_kept(limit: str) ->
     assert all(b <= a for a, b in itertools.pairwise(lows))
     for earlier, later in zip(lows, lows[6:], strict=False):
         assert later >= paced(paced(earlier)), "one pace a minute, and one more where minutes overlap"
+
+
+@pytest.mark.parametrize("standing", [1, 4, 10, 11, 40])
+@pytest.mark.parametrize("begin_s", [0.0, 4.0, 9.9])
+def test_a_minute_of_an_absurd_wish_costs_sixteen_times_what_stood_or_160_more(standing: int, begin_s: float) -> None:
+    """One bad reading stays in the mean for a minute (to a bin)."""
+    columns, count = BoundColumns.allocate(1), standing
+    bounds.note(columns, ROW, np.array([NOW_S - 4000.0]), np.array([0]), np.array([0]))
+    counted = []
+    for i in range(10):
+        now_s = NOW_S + begin_s + 5.0 * i
+        bounds.note(columns, ROW, np.array([now_s]), np.array([10**6]), np.array([count]))
+        inputs = settings(Case(10**6, count, 0, given={"now_s": now_s}), 10**6)
+        count = int(bounds.soft(columns, ROW, np.array([10**6]), inputs)[-1].after[0])
+        counted.append(count)
+    assert counted[0] == grown(standing)
+    assert counted[1] <= max(16 * standing, standing + 80), "the next look may be in the next 15 s"
+    assert count <= max(16 * standing, standing + 160)
 
 
 def test_failures_double_the_pause_and_one_success_ends_it() -> None:

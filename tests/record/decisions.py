@@ -1,6 +1,7 @@
 """Builders of decisions: a scale-up that three steps made, and one step of any reason with the core's own evidence."""
 
 from autoscaler.core.reasons import Reason
+from autoscaler.core.scale import bounds
 from autoscaler.core.types import Decision, Evidence, Step, Verdict
 
 AGES: Evidence = (("arrivals_age_s", 0.0), ("queue_age_s", 5.0), ("in_flight_age_s", 45.0))
@@ -126,7 +127,13 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         CAPPED,
         "12, not 14: capped near the highest demand of the last 24 h, at 16.9 requests/s (130 % of it)",
     ),
-    Reason.RATE_UP: (Step("bound", 400, 40, Reason.RATE_UP), "40, not 400: growth is limited per minute"),
+    Reason.RATE_UP: (
+        Step("bound", 400, 41, Reason.RATE_UP),
+        (
+            f"41, not 400: growth is limited to {bounds.RATE_UP_FACTOR:g} times in a minute, or {bounds.RATE_UP_ADD} "
+            f"more in {bounds.RATE_UP_ADD_S:g} s"
+        ),
+    ),
     Reason.RATE_DOWN: (Step("bound", 0, 45, Reason.RATE_DOWN), "45, not 0: shrinking is limited per minute"),
     Reason.STABILISATION: (
         Step("bound", 4, 6, Reason.STABILISATION, (("warmup_s", 180.0),)),

@@ -16,10 +16,14 @@ KEEP = 192
 """Bins of wanted and ordered counts kept: 32 minutes, the longest stabilisation."""
 
 RATE_UP_FACTOR = 16.0
-RATE_UP_ADD = 40
 RATE_UP_S = 60.0
-"""At most 16 times per minute, as HPA by default (twice per 15 s), or 40 more: a guard against absurd input, no brake
-on a step of ten times whose queue must be cleared as well."""
+"""At most 16 times per minute, as HPA by default (twice per 15 s): a guard against absurd input, which one bad reading
+is for a minute, as long as it stays in the mean."""
+
+RATE_UP_ADD = 40
+RATE_UP_ADD_S = 15.0
+"""Or 40 more per 15 s, ten times HPA's four: no brake on a few replicas that meet ten times their load, with a queue
+that must be cleared as well. Four times that in a minute: where 16 times is more, this adds nothing."""
 
 RATE_DOWN_RATIO = 0.5
 RATE_DOWN_S = 60.0
@@ -131,7 +135,9 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     """Apply the soft bounds to the wanted count in order and return each change."""
     chain = _Chain(wanted)
     low, high = _ordered(columns, rows, b)
-    most = np.maximum(low + RATE_UP_ADD, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
+    lately = least_within(columns, rows, b.now_s, b.desired, RATE_UP_ADD_S)
+    added = np.minimum(lately + RATE_UP_ADD, low + RATE_UP_ADD * (RATE_UP_S / RATE_UP_ADD_S))
+    most = np.maximum(added, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
     chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, np.maximum(most, b.desired)), chain.n))
     pace = pace_floor(high)
     chain.apply(
