@@ -84,7 +84,8 @@ def sentence(gang: GangTold, now_s: float) -> str:
             since = "" if gang.started_s is None else f" since {duration(max(0.0, now_s - gang.started_s))}"
             verb = "runs" if gang.state is GangState.RUNNING else "starts"
             lent = f", {_loan(gang)}" if gang.lent_units else ""
-            return f"{verb}{since}: {gang.detail or means(gang.reason)}{lent}"
+            again = f"; it gave way {_times(gang.evictions)} before" if gang.evictions else ""
+            return f"{verb}{since}: {gang.detail or means(gang.reason)}{lent}{again}"
 
 
 def told_to_leave(since_s: float, notice_s: float, now_s: float) -> str:
@@ -124,6 +125,10 @@ def queue_page(queue: QueueTold, told: BatchTold) -> str:
     return "\n".join(rows)
 
 
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
 def _loan(gang: GangTold) -> str:
     whose = f"WarmPool {', '.join(gang.lenders)}" if gang.lenders else "serving"
     return f"{number(gang.lent_units)} of its units lent by {whose}"
@@ -146,7 +151,7 @@ def _gang_lines(gang: GangTold, now_s: float) -> Iterator[str]:
         more = len(gang.nodes) - 8
         yield f"  nodes: {', '.join(gang.nodes[:8])}{f' and {more} more' if more > 0 else ''}"
     if gang.evictions:
-        yield f"  gave way {'once' if gang.evictions == 1 else f'{gang.evictions} times'} so far"
+        yield f"  gave way {_times(gang.evictions)} so far"
     yield from (f"  note: {words}" for words in gang.remarks)
 
 

@@ -8,7 +8,7 @@ from autoscaler.core.pool.intents import PoolDecision, PoolStep
 from autoscaler.core.pool.params import CapacityType, Domain
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import Circuits, PoolState
-from autoscaler.record.pool_status import PoolCounts, PoolStatus, pool_status
+from autoscaler.record.pool_status import PoolCounts, PoolStatus, pool_status, with_loans
 from autoscaler.record.status import Condition
 
 NOW_S = 1_700_000_000.0
@@ -33,8 +33,8 @@ READY = Condition("Ready", "False", "NotReady", "only 2 of 4 slots are warm")
 
 
 def short_pool() -> PoolStatus:
-    """Two of four slots are warm, and one zone has no capacity."""
-    return pool_status(DECISION, LEARNT, (READY,), PoolCounts(7, 3, 1, 3600.0), "slots")
+    """Two of four slots are warm, none is lent, and one zone has no capacity."""
+    return with_loans(pool_status(DECISION, LEARNT, (READY,), PoolCounts(7, 3, 1, 3600.0), "slots"), 0, ())
 
 
 def young_pool() -> PoolStatus:

@@ -39,16 +39,18 @@ def blocks(world: World, state: PoolState, now_s: float) -> Iterator[PoolReason]
         yield PoolReason.CONTENT_FAILING
 
 
-def conditions(view: View, state: PoolState, sizing: Sizing, warm: int) -> tuple[Condition, ...]:
+def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, lent: int) -> tuple[Condition, ...]:
     """All conditions of a pool that was read."""
     return (
         _said(
             Aspect.READY,
-            f"only {warm} of {sizing.target} slots are warm; {_stages(view)}" if warm < sizing.target else "",
+            f"only {warm}{f' and {lent} lent' if lent else ''} of {sizing.target} slots are warm; {_stages(view)}"
+            if warm + lent < sizing.target
+            else "",
         ),
         _said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
         _said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
-        _said(Aspect.NODE_POOLS_USABLE, _pools(view, short=warm < sizing.target)),
+        _said(Aspect.NODE_POOLS_USABLE, _pools(view, short=warm + lent < sizing.target)),
         _said(Aspect.GPUS_USABLE, _gpus(view, state)),
         _said(Aspect.CONTENT_WARMS, _content(view, state)),
         _said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),

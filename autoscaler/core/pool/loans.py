@@ -85,16 +85,16 @@ def there(view: View, stays: Bools) -> int:
     return int((stays & view.slots.bound & ~just_bound).sum())
 
 
-def lending(
-    view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, missing: int, keep: int
-) -> Lending:
+def lending(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, missing: int, keep: int) -> Lending:
     """What may be lent, and what is called back. `good` are slots that count and neither go nor give way; `missing`
     are the slots that the pool lacks, `keep` those that it would not delete."""
     known = None if view.world.lent is None else has.slots
-    return replace(_decided(view, state, want, good, has, keep), leaving=has.leaving, missing=missing, lent=known)
+    return replace(
+        _decided(view, state, want, good=good, has=has, keep=keep), leaving=has.leaving, missing=missing, lent=known
+    )
 
 
-def _decided(view: View, state: PoolState, want: Wanted, good: Bools, has: Lent, keep: int) -> Lending:
+def _decided(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, keep: int) -> Lending:
     warm = view.slots.where(good & (view.slots.stage == Stage.WEIGHTS_WARM) & (view.slots.node != NOWHERE))
     # What is on its way on a node that is there has image and weights: it is warm well within the reclaim.
     soon = int((good & (view.slots.stage < Stage.WEIGHTS_WARM) & (view.slots.node != NOWHERE)).sum())
@@ -110,7 +110,11 @@ def _decided(view: View, state: PoolState, want: Wanted, good: Bools, has: Lent,
     # nobody. Replicas that wait are a need of another kind: `idle` is less by them, however few are kept.
     need = min(keep, max(least, usual or 0))
     recall = min(stays, max(0, need - idle))
-    told = (("idle_slots", idle), ("need_slots", need), ("reclaim_s", terms.reclaim_s))
+    waiting = _waiting(view.world)
+    told = (
+        ("idle_slots", idle + waiting), ("waiting_slots", waiting or None), ("need_slots", need),
+        ("reclaim_s", terms.reclaim_s),
+    )  # fmt: skip
     if recall:
         step = [PoolStep("loan", stays, stays - recall, PoolReason.RECALLS, told)]
         return Lending(recall=recall, steps=tuple(step))

@@ -106,7 +106,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
-    told = conditions(view, state, sizing, stock.warm)
+    told = conditions(view, state, sizing, stock.warm, stock.lent.slots)
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets)
     if params.observe:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from autoscaler.core.params import KnownEvent
-from autoscaler.core.pool.intents import CreateSlot, DeleteSlot
+from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import LoanTerms
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import LentSeen
-from tests.core.pool.builders import NOW_S, demand, fleet, known, node, of, pool, slot, taken, warm, world
+from tests.core.pool.builders import NOW_S, demand, fleet, known, node, of, pool, slot, taken, told, warm, world
 
 LENDS = pool(min_slots=4, loan=LoanTerms())
 
@@ -39,8 +39,7 @@ def test_what_demand_grew_by_within_a_reclaim_is_kept_and_more_where_a_loan_woul
     ],
 )
 def test_nothing_is_lent_on_an_unknown_and_what_is_lent_stays(seen: dict[str, object]) -> None:
-    told = world(fleet(4), **{"lent": (LentSeen("n-p-9", 1),), **seen})
-    done = taken(LENDS, told)
+    done = taken(LENDS, world(fleet(4), **{"lent": (LentSeen("n-p-9", 1),), **seen}))
     assert (done.lending.offer, done.lending.recall) == ((), 0)
     assert done.decision.trace[-1].reason is PoolReason.LENDS_NOT
 
@@ -196,3 +195,11 @@ def test_a_place_is_the_pools_until_whoever_else_admits_pods_has_heard_of_the_sl
 ) -> None:
     new = slot("p-3", node="n-p-3", scheduled_s=NOW_S - bound_s)
     assert taken(LENDS, world((*fleet(3), new))).lending.missing == missing
+
+
+def test_a_pool_whose_slots_are_warm_or_lent_is_ready_and_one_that_lacks_another_says_how_many_are_lent() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    full = taken(LENDS, world(fleet(3), nodes=nodes, lent=(LentSeen("n-p-3", 1),)))
+    assert told(full, Aspect.READY).holds is True
+    short = told(taken(LENDS, world(fleet(2), nodes=nodes, lent=(LentSeen("n-p-3", 1),))), Aspect.READY)
+    assert (short.holds, "only 2 and 1 lent of 4 slots are warm" in short.message) == (False, True)
