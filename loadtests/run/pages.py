@@ -17,10 +17,10 @@ from autoscaler.sim.policy import Policy
 INTERVAL_S: Final = 1.0
 """Between two pages of a pod, the scraper's default."""
 
-FIRST_LATE: Final = 0.5
-"""Share of new pods that are looked at before their first page has come (a guess). A pod that becomes ready wakes the
-controller and has its page asked for in the same instant; the page comes first only where the look has to wait because
-there was one just before."""
+FIRST_LATE: Final = 0.75
+"""Share of new pods that are looked at before their first page has come: 50 of 66 in seventeen recorded runs, told by
+a decision right after readiness whose newest page is older than that. A pod that becomes ready wakes the controller and
+has its page asked for in the same instant; the page comes first only where the look waits for the gap to one before."""
 
 _CLOCK_TOLERANCE_S = 1e-6
 
