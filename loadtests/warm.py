@@ -2,7 +2,9 @@
 
 Enters: recorded traffic of models that share a pool, turned into replicas by a plain rule. Ours learns from nothing for
 the first days, which are not counted, and runs at one default. The static pool keeps the same number of slots at all
-times and is sized in hindsight, twice: to hit as often as ours did, and to hit as often as asked.
+times and is sized in hindsight, twice: to hit as often as ours did, and to hit as often as asked. Beside them stands
+what pools would keep idle that know the demand to come: every rise, or what each hour of the day or minute of the hour
+needs.
 """
 
 import argparse
@@ -24,8 +26,9 @@ from autoscaler.sim.traces.table import decode, parse_csv, read_bytes
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand, replicas_of, together
 from autoscaler.sim.warm.headroom import HeadroomPool
+from autoscaler.sim.warm.hindsight import every_rise, pattern
 from autoscaler.sim.warm.plant import Stages
-from autoscaler.sim.warm.run import TIER, Outcome, Statics, run
+from autoscaler.sim.warm.run import TIER, Outcome, PoolPolicy, Statics, run
 from loadtests.bench.machine import machine
 
 DAY_S = 86_400.0
@@ -75,13 +78,24 @@ def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, ob
     tier = PoolTier(TIER.name, TIER.name, TIER.sku, CapacityType.ON_DEMAND)
     policy = HeadroomPool(PoolParams("pool", (tier,), demand.models, "content", max_slots=MOST_SLOTS))
     begin_s = case.counted_from_s
-    ours = run(demand, policy, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
+
+    def tried(pool: PoolPolicy) -> Outcome:
+        return run(demand, pool, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
+
+    ours = tried(policy)
     statics = Statics(demand, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
     found: dict[str, object] = {}
     for name, asked in (("as_often_as_ours", ours.hit_ratio), ("as_often_as_asked", TARGET["hit_ratio"])):
         size, static = statics.smallest(asked, MOST_SLOTS)
         fewer = 1.0 - ours.idle_warm_h / static.idle_warm_h if static.idle_warm_h else None
         found[name] = {"size": size, **_told(static), "ours_has_fewer_idle_ratio": _short(fewer)}
+    minutes = np.arange(demand.replicas.shape[1]) * round(BIN_S) // 60
+    asked, from_bin = TARGET["hit_ratio"], round(begin_s / BIN_S)
+    known = {
+        "every_rise": every_rise(demand, asked, tried),
+        "hours_of_the_day": pattern(demand, minutes // 60 % 24, asked, tried, from_bin=from_bin),
+        "minutes_of_the_hour": pattern(demand, minutes % 60, asked, tried, from_bin=from_bin),
+    }
     total = demand.replicas.sum(axis=0)
     return {
         "case": case.label,
@@ -89,6 +103,7 @@ def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, ob
         "replicas": {"mean": _short(float(total.mean())), "most": int(total.max())},
         "ours": _told(ours),
         "static": found,
+        "known_in_hindsight": {name: None if outcome is None else _told(outcome) for name, outcome in known.items()},
     }
 
 

@@ -36,6 +36,9 @@ def test_a_run_prints_and_writes_what_it_measured(
     assert result["ours"]["demanded"] == result["static"]["as_often_as_asked"]["demanded"] == 2
     assert result["static"]["as_often_as_asked"]["hit_ratio"] == 1.0
     assert result["static"]["as_often_as_asked"]["size"] == 2
+    known = result["known_in_hindsight"]
+    assert known["every_rise"]["hit_ratio"] == 1.0
+    assert known["every_rise"]["idle_warm_h"] < 0.25 * result["static"]["as_often_as_asked"]["idle_warm_h"]
 
 
 def test_a_case_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

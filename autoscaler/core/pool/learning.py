@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from autoscaler.core.columns import F64
-from autoscaler.core.pool import breaker, clock, growth
+from autoscaler.core.pool import breaker, clock, growth, hourly
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.growth import DemandHistory
 from autoscaler.core.pool.state import PoolState
@@ -90,7 +90,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
 
 
 def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
-    """The state with the quantile of growth that its history asks for, chosen anew now and then.
+    """The state with the quantile of growth that its history asks for, and the past that speaks, chosen now and then.
 
     The past is no promise: what it may miss follows what is missed in fact.
     """
@@ -100,7 +100,11 @@ def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
     allowed = (1.0 - hit_ratio) * (state.hits + state.misses)
     slack = next((slack for share, slack in SLACKS if state.misses <= share * allowed), OVER)
     level = growth.level_for(state.history, within_s, 1.0 - slack * (1.0 - hit_ratio))
-    return state if level is None else replace(state, level=level, leveled_bin=now_bin)
+    if level is None:
+        return state
+    missable = min(slack, 1.0) * (1.0 - hit_ratio)  # hours are judged as they would have gone: that needs no slack
+    rhythm = hourly.rhythm_for(state.history, within_s, 1.0 - missable, level)
+    return replace(state, level=level, leveled_bin=now_bin, rhythm=rhythm)
 
 
 def _fading(before: DemandHistory, after: DemandHistory) -> float:

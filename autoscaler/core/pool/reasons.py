@@ -8,6 +8,7 @@ class PoolReason(Enum):
 
     # what asks for slots
     GROWTH = "growth of demand over the refill lead"
+    RHYTHM = "growth of demand at this minute of the hour"
     FORECAST = "the forecast exceeds the usual growth"
     EVENT = "a known event"
     MINIMUM = "the pool's minimum"

@@ -2,8 +2,9 @@
 
 Enters: the history of demand, the lead of a refill, what is wanted and what is there. Leaves: the target, and how many
 of the slots that are there are kept. The base is an upper quantile of growth over the refill lead at this time of the
-day, pooled over all models (echelon base stock); a forecast may raise it and never lowers it; after a rise the history
-of such rises says whether a refill would be in time for anything. It gives no order.
+day, or its highest at this minute of the hour, pooled over all models (echelon base stock); a forecast may raise it and
+never lowers it; after a rise the history of such rises says whether a refill would be in time for anything. It gives no
+order.
 """
 
 import math
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoscaler.core.pool import growth
+from autoscaler.core.pool import growth, hourly
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.learning import Wanted
 from autoscaler.core.pool.params import PoolParams
@@ -101,10 +102,13 @@ def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, su
 def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply: int, refill_s: float) -> bool:
     """What growth, forecast and bursts ask for; whether too little was seen yet."""
     within_s = refill_s + LOOK_S
-    usual = growth.usual(state.history, now_s, within_s, state.level)
     common: Evidence = (("demand_slots", want.slots), ("refill_s", round(refill_s, 1)))
     level: Evidence = (("level_ratio", round(state.level, 4)),)
-    if usual is not None:
+    hour = None if state.rhythm is None else hourly.usual(state.history, within_s, state.rhythm)
+    usual = hour or growth.usual(state.history, now_s, within_s, state.level)
+    if state.rhythm is not None and hour is not None:
+        chain.to(hour.slots, PoolReason.RHYTHM, (*common, ("hours", hour.samples), ("more_slots", state.rhythm.more)))
+    elif usual is not None:
         told = (*common, *level, ("samples", usual.samples), ("seen_at", usual.seen_at))
         chain.to(usual.slots, PoolReason.GROWTH, told)
     ahead = math.ceil(want.forecast - 1e-9)

@@ -13,6 +13,7 @@ from autoscaler.core.pool import clock, growth
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.clock import SlotClock
 from autoscaler.core.pool.growth import DemandHistory
+from autoscaler.core.pool.hourly import HOURS, MORE, Rhythm
 from autoscaler.core.pool.params import CapacityType, Domain
 
 VERSION: Final = 1
@@ -55,6 +56,8 @@ class PoolState:
     """The quantile of growth that is kept warm for."""
     leveled_bin: int | None = None
     """The bin in which it was chosen."""
+    rhythm: Rhythm | None = None
+    """The rule by the minute of the hour, chosen with it; None where the time of day speaks."""
     demand: Mapping[str, float] = field(default_factory=dict)
     """The last known demand of each workload, in slots."""
     warm: int = 0
@@ -85,6 +88,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
         "level": state.level,
         "leveled_bin": state.leveled_bin,
+        "rhythm": None if state.rhythm is None else [state.rhythm.hours, state.rhythm.more],
         "demand": dict(state.demand),
         "warm": state.warm,
         "hits": state.hits,
@@ -122,6 +126,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
         ),
         level=level,
         leveled_bin=None if saved["leveled_bin"] is None else int(saved["leveled_bin"]),
+        rhythm=_read_rhythm(saved.get("rhythm")),
         demand={str(name): float(slots) for name, slots in saved["demand"].items()},
         warm=int(saved["warm"]),
         hits=float(saved["hits"]),
@@ -140,6 +145,16 @@ def _domain(domain: Domain) -> tuple[str, str, str]:
 def _read_domain(saved: list[Any]) -> Domain:
     sku, zone, capacity_type = saved
     return Domain(str(sku), str(zone), CapacityType(capacity_type))
+
+
+def _read_rhythm(saved: list[Any] | None) -> Rhythm | None:
+    """Checkpoints of versions that knew none have none."""
+    if saved is None:
+        return None
+    hours, more = saved
+    if not (1 <= int(hours) <= HOURS[-1] and 0 <= int(more) <= MORE[-1]):
+        raise ValueError(f"rhythm {saved}")
+    return Rhythm(int(hours), int(more))
 
 
 def _circuit(kept: Circuit) -> list[Any]:

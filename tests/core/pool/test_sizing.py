@@ -28,8 +28,8 @@ from tests.core.pool.builders import (
     world,
 )
 
-STEPS = (5.0,) * 10 + (2.0,) * 20
-"""Demand that rises by three twice an hour, and is low now."""
+STEPS = (5.0,) * 10 + (2.0,) * 27
+"""Demand that rises by three every 37 minutes, which no clock does, and is low now."""
 
 
 def test_growth_over_the_refill_lead_is_kept_warm() -> None:

@@ -1,0 +1,109 @@
+"""Demand that jumps with the clock: slots are there ahead of the minute, and not for the rest of the hour."""
+
+import numpy as np
+import pytest
+
+from autoscaler.core.columns import F64
+from autoscaler.core.pool import growth, hourly
+from autoscaler.core.pool.growth import BIN_S, DAY_S, DemandHistory
+from autoscaler.core.pool.hourly import Rhythm
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.state import PoolState, pack, unpack
+from tests.core.pool.builders import NOW_S, demand, pool, taken, world
+
+REFILL_S = 660.0
+LEVEL = 0.98
+CRON = np.array([22.0] * 10 + [2.0] * 50)
+"""Twenty replicas start on the hour and stay for ten minutes."""
+
+
+def history(levels: F64, minute: int = 0) -> DemandHistory:
+    """A history that ends `minute` minutes after an hour."""
+    end = int(NOW_S // DAY_S * 1440) + minute
+    last = float(levels[-1])
+    return DemandHistory(end, levels.copy(), levels.copy(), last, last)
+
+
+def day(minute: int) -> DemandHistory:
+    """A day of what CRON starts, and as many minutes of the next hour."""
+    return history(np.concatenate((np.tile(CRON, 24), CRON[:minute])), minute)
+
+
+def chosen(seen: DemandHistory, hit_ratio: float = 0.99) -> Rhythm | None:
+    return hourly.rhythm_for(seen, REFILL_S, hit_ratio, LEVEL)
+
+
+@pytest.mark.parametrize(
+    ("minute", "slots"),
+    [(20, 0), (40, 0), (47, 20), (55, 20), (59, 20), (15, 0)],
+    ids=str,
+)
+def test_slots_are_kept_for_a_refill_ahead_of_the_hour_and_not_else(minute: int, slots: int) -> None:
+    rhythm = chosen(day(minute))
+    assert rhythm is not None
+    found = hourly.usual(day(minute), REFILL_S, rhythm)
+    assert found is not None
+    assert found.slots == slots
+
+
+def test_the_rule_is_judged_by_hours_that_came_after_what_it_speaks_from() -> None:
+    assert chosen(history(np.tile(CRON, 2))) is None, "an hour that speaks, and none beyond it that judges"
+    assert chosen(history(np.tile(CRON, 4))) == Rhythm(hours=1, more=0)
+
+
+def test_jumps_at_any_minute_are_left_to_the_time_of_day() -> None:
+    rng = np.random.default_rng(7)
+    levels = np.full(2 * 1440, 2.0)
+    for at in rng.choice(levels.size - 10, size=48, replace=False):
+        levels[at : at + 10] = 22.0
+    assert chosen(history(levels)) is None
+
+
+def test_level_demand_asks_for_no_rule() -> None:
+    assert chosen(history(np.full(1440, 5.0))) is None
+
+
+def test_what_jumps_besides_is_kept_on_top() -> None:
+    levels = np.tile(CRON, 24)
+    levels[range(30, levels.size, 97)] += 2.0
+    rhythm = chosen(history(levels))
+    assert rhythm is not None
+    assert rhythm.more + (hourly.usual(history(levels), REFILL_S, rhythm) or growth.Growth(0, 0, "")).slots >= 2
+
+
+def test_a_schedule_that_was_moved_is_left_once_it_missed() -> None:
+    moved = np.concatenate((np.tile(CRON, 24), np.roll(np.tile(CRON, 2), 25)))
+    rhythm = chosen(history(moved))
+    assert rhythm is None or rhythm.hours == 1, "the hours before it speak no more"
+
+
+def test_holes_are_passed_over_and_hours_that_are_all_holes_leave_it_to_the_time_of_day() -> None:
+    levels = np.tile(CRON, 24)
+    levels[-90:-50] = np.nan
+    rhythm = chosen(history(levels, 47))
+    assert rhythm is not None
+    assert hourly.usual(history(np.full(1440, np.nan)), REFILL_S, rhythm) is None
+
+
+def test_with_a_refill_of_an_hour_no_past_hour_could_speak_in_time() -> None:
+    assert hourly.rhythm_for(day(0), 3600.0, 0.99, LEVEL) is None
+
+
+def test_a_pool_says_that_the_minute_of_the_hour_decided_and_remembers_it_over_a_restart() -> None:
+    minute = 50
+    seen = day(minute)
+    assert seen.last_bin is not None
+    now_s = seen.last_bin * BIN_S
+    done = taken(pool(max_slots=40), world(demand=(demand(2.0),)), PoolState(history=seen), now_s=now_s)
+    assert (done.decision.target, done.decision.reason) == (20, PoolReason.RHYTHM)
+    assert done.state.rhythm is not None
+    assert dict(done.decision.trace[0].evidence)["hours"] == done.state.rhythm.hours
+    assert unpack(pack(done.state)).rhythm == done.state.rhythm
+
+
+def test_a_checkpoint_of_before_has_no_rhythm_and_a_strange_one_is_refused() -> None:
+    saved = pack(PoolState())
+    del saved["rhythm"]
+    assert unpack(saved).rhythm is None
+    with pytest.raises(ValueError, match="rhythm"):
+        unpack(saved | {"rhythm": [0, -1]})
