@@ -23,7 +23,8 @@ class HttpTls(Part):
 class Http(Part):
     """Where the process serves its metrics, its health and its answers to ``headroom explain``."""
 
-    host: Annotated[str, Field(min_length=1, max_length=253)] = "0.0.0.0"  # noqa: S104 - a pod's own address is unknown
+    host: Annotated[str, Field(min_length=1, max_length=253)] = "::"
+    """The default is every address of the pod, IPv4 and IPv6; where there is no IPv6, every one of IPv4."""
     port: Port = 8080
     advertised_host: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Under which address the other replica reaches this one (the pod's IP); none: the machine's host name."""

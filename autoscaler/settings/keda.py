@@ -40,7 +40,8 @@ class Keda(Part):
     """Where KEDA's operator asks for replica counts, and which ScaledObjects mean us."""
 
     enabled: bool = False
-    host: Annotated[str, Field(min_length=1, max_length=253)] = "0.0.0.0"  # noqa: S104 - a pod's address is unknown
+    host: Annotated[str, Field(min_length=1, max_length=253)] = "::"
+    """The default is every address of the pod, IPv4 and IPv6; where there is no IPv6, every one of IPv4."""
     port: Port = 8090
     tls: KedaTls | None = None
     """None only with `plaintext`."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from autoscaler import __version__
 from tests.chart.generate import CHART

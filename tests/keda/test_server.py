@@ -19,6 +19,7 @@ from autoscaler.adapters.keda.answers import Served
 from autoscaler.adapters.keda.polls import SAME_POLL_S
 from autoscaler.adapters.keda.server import KEEPALIVE_S, KEEPALIVE_TIMEOUT_S, SERVICE
 from autoscaler.errors import InputError
+from autoscaler.settings.keda import Keda
 from tests.keda.book import CHAT, NOT_LEADING, SYNCING, Book, calling, query, ref, serving
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -44,6 +45,13 @@ async def test_health_says_serving_only_while_numbers_are_given() -> None:
         assert (await health.Check(health_pb2.HealthCheckRequest())).status == SERVING
         book.is_ready = False
         assert (await watched.read()).status == NOT_SERVING
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])])
+async def test_unless_told_otherwise_it_listens_on_every_address_of_the_pod(address: str) -> None:
+    async with serving(Book(), host=Keda().host) as port, grpc.aio.insecure_channel(f"{address}:{port}") as channel:
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert answer.status == SERVING
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])

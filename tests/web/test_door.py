@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from autoscaler.adapters.web import live, server
 from autoscaler.adapters.web.asked import RefusedError
-from autoscaler.adapters.web.door import MOST_KEPT, Door, Verdict
+from autoscaler.adapters.web.door import MOST_AT_ONCE, MOST_KEPT, Door, Verdict
 from autoscaler.adapters.web.hosts import INTRODUCTION
 from autoscaler.adapters.web.live import live_application
 from autoscaler.ports import Fault, PortError
@@ -186,9 +186,40 @@ async def test_what_is_kept_is_bounded_whoever_asks() -> None:
     door = Door(api.review, StoodStill(), "a/b")
     for number in range(MOST_KEPT + 100):
         with pytest.raises(RefusedError):
-            await door.admit(bearer(f"forged-{number}"), "/metrics")
+            await door.admit(bearer(f"forged-{number}"), "/metrics", "127.0.0.2")
     assert len(door._kept) == MOST_KEPT
     assert not any(b"forged" in key for key, _ in door._kept)
+
+
+async def test_a_crowd_of_tokens_from_one_address_keeps_nobody_else_waiting() -> None:
+    answered, all_asked, asked = asyncio.Event(), asyncio.Event(), []
+
+    async def review(token: str, path: str) -> Verdict:
+        asked.append(token)
+        if token == "all":
+            all_asked.set()
+        await answered.wait()
+        return Verdict("jane", token == "all")
+
+    door = Door(review, StoodStill(), "a/b")
+
+    async def code(token: str, address: str) -> int:
+        try:
+            await door.admit(bearer(token), "/metrics", address)
+        except RefusedError as refused:
+            return refused.status
+        return 200
+
+    async with asyncio.TaskGroup() as group:
+        crowd = [group.create_task(code(f"forged-{number}", "127.0.0.2")) for number in range(100)]
+        other = group.create_task(code("all", "127.0.0.3"))
+        await all_asked.wait()
+        answered.set()
+    assert other.result() == 200
+    assert [each.result() for each in crowd] == [403] * MOST_AT_ONCE + [429] * (100 - MOST_AT_ONCE)
+    assert len(asked) == MOST_AT_ONCE + 1
+    assert await code("all", "127.0.0.2") == 200
+    assert await code("forged-99", "127.0.0.2") == 403, "what was refused unasked is asked about later"
 
 
 async def test_a_stream_is_begun_anew_now_and_then_so_that_a_lost_right_ends_it(

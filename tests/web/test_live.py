@@ -22,6 +22,7 @@ from autoscaler.record.estimate import Estimate
 from autoscaler.record.metrics import Process
 from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import About, Problem, Rejected
+from autoscaler.settings.http import Http
 from tests.record.pool_statuses import short_pool
 from tests.record.test_board import AIM, act, step
 from tests.web.builders import estimate, frame
@@ -365,6 +366,19 @@ async def test_it_listens_where_it_is_told_and_says_why_it_cannot(controller: Co
     with pytest.raises(InputError, match="this machine has no such address"):
         async with serving_live(controller.facts(), Hub(), Place("192.0.2.1", 0, HOSTS)):
             pytest.fail("no such address")
+
+
+@pytest.mark.parametrize("both", [True, False], ids=["both families", "a kernel without IPv6"])
+async def test_unless_told_otherwise_it_listens_on_every_address_of_the_pod(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, both: bool
+) -> None:
+    both = both and socket.has_dualstack_ipv6()
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: both)
+    place = Place(Http().host, 0, HOSTS)
+    async with serving_live(controller.facts(), controller.hub, place) as port:
+        for address in ("127.0.0.1", "127.0.0.7", *(["::1"] if both else [])):
+            with socket.create_connection((address, port)):
+                pass
 
 
 async def test_warm_pools_are_told_whole_and_as_rows_of_the_status(controller: Controller, client: Client) -> None:

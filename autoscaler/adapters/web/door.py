@@ -3,6 +3,7 @@
 Enters: the headers of a request. Leaves: nothing, or `RefusedError` with what to do. What the API server said stands
 for a minute, a no for ten seconds; while the API server cannot be asked an earlier yes stands for ten minutes, so that
 metrics do not go dark in the very outage that they tell of. Tokens are kept as digests only, and no more than a bound.
+Whoever shows token after token waits with no more than a few of them; what is beyond is refused unasked.
 
 Every account of a cluster may get ``/api/*``, which is the API server's own (its ClusterRole system:discovery). So all
 but ``/metrics``, which roles for Prometheus name everywhere, is asked about below ``/headroom``.
@@ -14,7 +15,7 @@ staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go): our comma
 import base64
 import hashlib
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -30,6 +31,10 @@ UNASKED_S: Final = 600.0
 """How long a yes stands while nobody can be asked."""
 
 MOST_KEPT: Final = 4096
+MOST_AT_ONCE: Final = 8
+"""Questions of one address that are on their way to the API server. That is asked at a bounded pace by all callers
+together, first come first served: so nobody waits behind more than these of each other address."""
+
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
@@ -62,14 +67,15 @@ class Door:
         self._clock = clock
         self._reader = reader
         self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
+        self._asking: Counter[str] = Counter()
 
-    async def admit(self, headers: Mapping[str, str], path: str) -> None:
-        """Return where whoever sends these headers may get `path`. Raises RefusedError."""
+    async def admit(self, headers: Mapping[str, str], path: str, address: str) -> None:
+        """Return where whoever sends these headers from `address` may get `path`. Raises RefusedError."""
         token = shown(headers)
         if token is None:
             raise RefusedError(401, f"who asks? {self._remedy()}")
         path = named(path)
-        verdict = await self._verdict(token, path)
+        verdict = await self._verdict(token, path, address)
         if verdict.user is None:
             raise RefusedError(401, f"this token is not, or no longer, one of this cluster's; {self._remedy()}")
         if not verdict.allowed:
@@ -78,17 +84,25 @@ class Door:
                 "a ClusterRole), or bind it to the chart's ClusterRole whose name ends in -reader",
             )  # fmt: skip
 
-    async def _verdict(self, token: str, path: str) -> Verdict:
+    async def _verdict(self, token: str, path: str, address: str) -> Verdict:
         key = hashlib.sha256(token.encode()).digest(), path
         kept = self._kept.get(key)
         if kept is not None and kept.stands(self._clock.monotonic()):
             return kept.verdict
+        if self._asking[address] >= MOST_AT_ONCE:
+            words = f"{MOST_AT_ONCE} other tokens from {address} are being looked up; ask again in a second"
+            raise RefusedError(429, words)
+        self._asking[address] += 1
         try:
             verdict = await self._review(token, path)
         except PortError as error:
             if kept is not None and kept.verdict.allowed and self._clock.monotonic() < kept.at_s + UNASKED_S:
                 return kept.verdict
             raise RefusedError(503, f"whether you may ask could not be looked up: {error}") from error
+        finally:
+            self._asking[address] -= 1
+            if not self._asking[address]:
+                del self._asking[address]
         self._kept[key] = _Kept(verdict, self._clock.monotonic())
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_KEPT:

@@ -37,6 +37,8 @@ from autoscaler.record.status import About, Rejected
 STUCK_S = 900.0
 """A leader that has decided nothing at all for so long is stuck: the longest tick is five minutes."""
 
+EVERYWHERE = "::"
+
 LOOK_AGAIN_S = 600.0
 """A stream of events is begun anew so often where who reads it must be somebody: a right that is gone ends it."""
 
@@ -133,9 +135,8 @@ async def serving_live(facts: LiveFacts, hub: Hub, place: Place) -> AsyncIterato
     Raises InputError when it cannot be had. On leaving, pages are told that the controller has stopped.
     """
     host, port = place.host, place.port
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family)
+        listener = _listener(host, port)
     except OSError as error:
         raise InputError(f"http.port {port} on {host}: {why_not(error)}; set another http.port or http.host") from error
     context = None if place.greeting is None else place.greeting.context
@@ -145,6 +146,15 @@ async def serving_live(facts: LiveFacts, hub: Hub, place: Place) -> AsyncIterato
         finally:
             hub.end("The controller has stopped.")
             hub.close()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket at the address; ``::`` is every address of both families, or of IPv4 where there is no IPv6."""
+    both = host == EVERYWHERE and socket.has_dualstack_ipv6()
+    if host == EVERYWHERE and not both:
+        host = "0.0.0.0"  # noqa: S104 - as wide as was asked for
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, dualstack_ipv6=both)
 
 
 @web.middleware
@@ -185,7 +195,7 @@ def _admitted(door: Door) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path not in _PROBES:
-            await door.admit(request.headers, request.path)
+            await door.admit(request.headers, request.path, request.remote or "")
         return await handler(request)
 
     return check
