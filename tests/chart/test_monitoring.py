@@ -119,6 +119,13 @@ def test_a_dashboards_panels_are_numbered_lie_side_by_side_and_say_what_they_sho
         assert all(target["datasource"]["uid"] == "${datasource}" for target in panel.get("targets", ()))
 
 
+def test_the_end_of_every_certificate_is_on_the_fleets_dashboard() -> None:
+    ends = {name for name in EXPORTED if "certificate_not_after" in name}
+    shown = (CHART / "dashboards/fleet.json").read_text()
+    assert len(ends) == 2
+    assert {name for name in ends if name in shown} == ends
+
+
 def test_dashboards_are_installed_as_they_are_in_the_chart() -> None:
     found = render({**BATCH, "monitoring": {"dashboards": {"enabled": True}}})
     for path in DASHBOARDS:

@@ -138,6 +138,7 @@ def test_services_find_the_pods_and_kedas_only_the_one_that_leads(rendered: dict
     http, keda = only(found, "Service", "headroom"), only(found, "Service", "headroom-keda")
     assert http["spec"]["selector"].items() <= labels.items()
     assert keda["spec"]["selector"].items() - labels.items() == {(LABEL, "true")}
+    assert "clusterIP" not in keda["spec"], "behind a headless one KEDA keeps the address that led before"
     assert ports[keda["spec"]["ports"][0]["targetPort"]] == keda["spec"]["ports"][0]["port"]
     (written,) = objects((ROOT / "config/keda/service.yaml").read_text())
     assert written["spec"]["ports"] == keda["spec"]["ports"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -9,6 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from autoscaler.adapters.web import peer
 from autoscaler.adapters.web.peer import address_of, peers
+from autoscaler.adapters.web.tls import Tls
 from autoscaler.ports import Fault, PortError
 
 
@@ -79,3 +81,16 @@ async def test_an_address_where_nobody_is_is_a_fault(address: str) -> None:
         with pytest.raises(PortError) as caught:
             await others.get(address.format(closed=closed), "/api/snapshot")
     assert caught.value.fault is Fault.UNAVAILABLE
+
+
+async def test_while_an_upgrade_turns_certificates_on_neither_side_asks_the_other() -> None:
+    """No name is looked up and nothing connected to: the one would be told by anybody, the other talk to nobody."""
+    secure = address_of("127.0.0.1", 8080, secure=True)
+    async with peers(2.0) as old:
+        with pytest.raises(PortError, match=rf"GET {secure}/api/snapshot: not asked: it speaks TLS") as caught:
+            await old.get(secure, "/api/snapshot")
+        assert caught.value.fault is Fault.DENIED
+    async with peers(2.0, tls=Tls(Path("tls.crt"), Path("tls.key"))) as new:
+        with pytest.raises(PortError, match="not asked: it shows no certificate") as caught:
+            await new.get(address_of("127.0.0.1", 8080, secure=False), "/api/snapshot")
+        assert caught.value.fault is Fault.DENIED

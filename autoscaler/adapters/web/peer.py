@@ -63,6 +63,8 @@ class Peer:
 
     async def _asking(self, address: str, path: str, call: str) -> dict[str, Any]:
         """How it is asked. Raises PortError where it may not be."""
+        if self._tls is None and address.startswith(SECURE):
+            raise PortError(Fault.DENIED, f"{call}: not asked: it speaks TLS, and http.tls is not set")
         if self._tls is None:
             return {"url": f"http://{address}{path}"}
         if not address.startswith(SECURE):
