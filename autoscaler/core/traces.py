@@ -9,6 +9,7 @@ from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.demand.peaks import CEILING
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.inputs import Batch
+from autoscaler.core.observe.freshness import SIGNALS
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale.bounds import Change
 from autoscaler.core.scale.propose import TERMS, Proposals, Situation
@@ -18,6 +19,8 @@ from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
 _LIMITS = tuple(term.name.lower() for term in Term)
 _MODELS = tuple(model.name.lower() for model in Model)
 """In the order of their numbers: every decision names one of each."""
+_AGES = {signal: f"{signal}_age_s" for signal in SIGNALS}
+"""Every decision tells all of them, and most are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
 def _ages(stepped: Stepped, i: int) -> Evidence:
     track = stepped.table.track(int(stepped.rows[i]))
     ages = track.fresh.ages_s(float(stepped.seen.now_s[i]))
-    return tuple([(f"{signal}_age_s", _number(age)) for signal, age in ages.items()])
+    return tuple([(_AGES[signal], _number(age) if age else 0.0) for signal, age in ages.items()])
 
 
 def _number(value: float) -> float | None:
