@@ -156,7 +156,7 @@ class Listening:
     def __init__(self, heard: list[Mapping[str, str]]) -> None:
         self._heard = heard
 
-    async def admit(self, headers: Mapping[str, str], _path: str) -> None:
+    async def admit(self, headers: Mapping[str, str], _path: str, _address: str) -> None:
         self._heard.append(headers)
 
 
