@@ -9,7 +9,7 @@ NAMES = {
     "burst": "two bursts of replicas that land on warm nodes of real Karpenter, with the stage clock of it",
     "compare": "one scenario scaled by Headroom, and by KEDA and HPA on the length of the queue, side by side",
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
-    "loan": "a burst calls a loan back, the gang checkpoints, the burst is served, the gang goes on: the page, recorded",
+    "loan": "a burst calls a loan back, the gang checkpoints, the burst is served, the gang goes on: the page",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",
     "run": "one scenario on a real control plane, with real traffic and real servers, and what the simulator says",
     "traffic": "open-loop load on an OpenAI-compatible service: latencies from the intended instants",
