@@ -192,3 +192,28 @@ def test_the_brand_of_a_gang_that_waits_is_never_let_go() -> None:
         assert backlog.brands[number].form.units() == {H100: 16}
     assert freed == 2
     assert len(backlog.brands) < 1100
+
+
+def test_a_shorter_gang_goes_first_unless_it_came_later_than_the_longer_one_runs() -> None:
+    story = Story(params(), racks(1, 1), takes_s=lambda gang: gang.expected_s or 0.0)
+    story.submit(gang("holds", units=8, expected_s=1000.0))
+    story.settle()
+    story.submit(
+        gang("long", units=8, created_s=0.0, expected_s=600.0),
+        gang("late", units=8, created_s=500.0, expected_s=200.0),
+        gang("short", units=8, created_s=500.0, expected_s=99.0),
+    )
+    story.to(3000.0)
+    started = [(at_s, each.gang) for at_s, each in story.admitted]
+    assert started == [(0.0, "holds"), (1000.0, "short"), (1099.0, "long"), (1699.0, "late")]
+
+
+def test_in_a_strict_queue_a_shorter_gang_waits_for_its_turn() -> None:
+    story = Story(params(queue("a", order=Order.STRICT)), racks(1, 1), takes_s=lambda gang: gang.expected_s or 0.0)
+    story.submit(
+        gang("holds", units=8, expected_s=1000.0),
+        gang("long", units=8, created_s=1.0, expected_s=600.0),
+        gang("short", units=8, created_s=2.0, expected_s=9.0),
+    )
+    story.to(3000.0)
+    assert [each.gang for _, each in story.admitted] == ["holds", "long", "short"]

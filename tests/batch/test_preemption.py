@@ -327,6 +327,20 @@ def test_a_fair_share_is_never_claimed_from_those_that_run_at_the_gangs_own_expe
     assert room.exchanges.ahead_of("mine") == {"b0", "more"}, "who left for another, and whoever that one left for"
 
 
+def test_a_fair_share_is_never_claimed_from_a_gang_that_waited_longer_for_its_place() -> None:
+    story = Story(
+        params(queue("a"), queue("b")), racks(1, 1), takes_s=lambda gang: 400.0 if gang.name == "first" else 1e7
+    )
+    filled(story, gang("first", "b", pods=4, units=2))
+    story.submit(*(gang(f"b{at}", "b", units=2, created_s=1.0) for at in range(4)))
+    story.to(450.0)
+    story.submit(gang("mine", "a", units=2, created_s=450.0))
+    story.to(840.0)
+    assert story.victims() == [], "each of b waited 399 s, mine not yet"
+    story.to(1000.0)
+    assert len(story.victims()) == 1
+
+
 def test_a_guarantee_is_claimed_even_from_those_that_run_at_the_gangs_own_expense() -> None:
     story = Story(params(queue("a", 8), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
     filled(story, gang("borrower", "b", units=8))

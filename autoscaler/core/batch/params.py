@@ -21,9 +21,9 @@ class Order(Enum):
     """How a queue takes its own gangs."""
 
     FAIR = "fair"
-    """A gang that does not fit lets the next one pass."""
+    """A gang that does not fit lets the next one pass; shorter ones go first, within bounds (`backlog.PATIENCE`)."""
     STRICT = "strict"
-    """The first gang blocks the others."""
+    """The oldest gang blocks the others."""
 
 
 @dataclass(frozen=True, slots=True)

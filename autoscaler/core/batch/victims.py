@@ -3,9 +3,9 @@
 Enters: who waits and the books. Leaves: a plan whose placement was tried out with the victims gone, or None. Nothing is
 changed. Three rights, and no other: a queue's own gangs of lower priority; what others hold beyond their guarantee, for
 a gang within its queue's; and what lies above a fair split, for one whose queue stays at or below the victim's share
-after the exchange, never below the victim's guarantee, and never from those that run at the gang's own expense. But for
-guarantees, who was evicted often is left alone. Near relatives in the tree give first. A victim is left out again where
-the others are enough.
+after the exchange, never below the victim's guarantee, never from those that run at the gang's own expense, and never
+from one that waited longer for its place than the gang has. But for guarantees, who was evicted often is left alone.
+Near relatives in the tree give first. A victim is left out again where the others are enough.
 """
 
 import heapq
@@ -101,12 +101,16 @@ def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s
     fair, owed = source.reason is BatchReason.FAIR_SHARE, source.reason is BatchReason.RECLAIMED
     mine = tree.share(source.own, load) if fair else 0.0
     ahead = books.exchanges.ahead_of(waiting.gang.name) if fair else frozenset()
+    waited_s = max(0.0, now_s - waiting.gang.created_s)
     units_of: dict[int, int] = {}
     """By brand: the wanted units that one of it leaves; 0 where the exchange would not be fair."""
     for run in books.runs.in_order(source.leaf):
         if source.reason is BatchReason.OUTRANKED and run.gang.priority >= waiting.gang.priority:
             return
         if run.lease_until_s > now_s or run.on_loan or run.name in ahead or not run.gang.recallable:
+            continue
+        if fair and run.started_s - run.gang.created_s > waited_s:
+            # Its wait would begin again, and it has little work to lose as long as it is new: large gangs never got on.
             continue
         if not owed and run.evictions >= books.max_evictions:
             continue
