@@ -88,6 +88,8 @@ def quickstart() -> list[str]:
 ELSEWHERE: Final = {
     "docker build": "no container engine runs here; tests/chart/test_image.py does the Dockerfile's steps",
     "helm -n headroom-system test": "fake pods run nothing; tests/chart/test_install.py runs what the pod would run",
+    "headroom status through the API server's proxy": "that goes to no loopback address (k8s.io/kubernetes, "
+    "pkg/proxy/util), where all pods of these tests are; tests/cli/test_leader.py asks through a stand-in of it",
 }
 """How a command of the quickstart begins that cannot be run here, and why."""
 
