@@ -165,11 +165,11 @@ class Backlog:
             ready = queue.ready
             if ready and ready[0][1] == brand and brand not in queue.aside:
                 # Nearly always the head of its queue: its entry gives way to the next of its bucket.
-                name = self._first(queue, brand)
-                if name is None:
+                first = self._first(queue, brand)
+                if first is None:
                     heapq.heappop(ready)
                 else:
-                    heapq.heapreplace(ready, (self.waiting[name].rank, brand))
+                    heapq.heapreplace(ready, (self.waiting[first].rank, brand))
             else:
                 self._renew(queue, brand)
             self.touch(waiting.queue)
