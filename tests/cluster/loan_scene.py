@@ -33,6 +33,10 @@ LABEL: Final = "example.com/node-group"
 SLOT_PODS: Final = "/api/v1/namespaces/headroom-slots/pods"
 NOTICE: Final = {"headroom.dev/checkpoint-notice": "20s"}
 GRACE_S: Final = 20
+OUTLIVES: Final = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+"""A replica that waits has the scheduler evict a gang's pod by priority, now and then before the gang is stopped: the
+Job, which has no try to lose, outlives that."""
+
 SLOTS: Final = 4
 POOL: Final[dict[str, Any]] = {
     "apiVersion": "headroom.dev/v1alpha1", "kind": "WarmPool", "metadata": {"name": "chat"},
@@ -171,7 +175,9 @@ class Scene:
 
     def train(self, name: str, *, ends_after_s: float = 0.0) -> None:
         """A gang of one node that may borrow; told to end, it takes so long for its checkpoint."""
-        found = manifest(self.space, name, self.queue, 1, 8, priority_class="filler", annotations=NOTICE)
+        found = manifest(
+            self.space, name, self.queue, 1, 8, priority_class="filler", annotations=NOTICE, podFailurePolicy=OUTLIVES
+        )
         pod = found["spec"]["template"]
         if ends_after_s:
             pod["metadata"] = {"annotations": {"stage.headroom.dev/gone-after": f"{ends_after_s:g}s"}}
