@@ -32,7 +32,8 @@ VIEWS: Final = {"light": (1400, False), "dark": (1400, True), "narrow": (400, Fa
 
 GANGS: Final = ("train", "tune")
 BURST: Final = 3
-"""Replicas: one more than there are idle slots besides what is lent."""
+"""Replicas: one more than there are idle slots besides what is lent. The last one is ordered once that is back: had it
+to wait, the scheduler might evict a pod of the gang by priority before the gang is stopped."""
 
 POOL: Final = ".pool"
 OWNERS: Final = "#batch .batch-owners"
@@ -112,15 +113,17 @@ def play(
         scene.train(name, ends_after_s=checkpoint_s)
     scene.wait_lent(*GANGS)
     seen.see("lent", gpus="16 lent to batch", pool=f"8 units lent to {gang}", gang="running")
+    scene.checkpoint(GANGS[0])  # it has the least to lose from then on
     seen.ordered_s = time.monotonic()
-    scene.scale(BURST)
+    scene.scale(BURST - 1)
     seen.see(
         "called back", gpus="16 serving", pool=f"8 units called back from {gang}",
         gang="leaves: serving takes its GPUs back",
     )  # fmt: skip
-    for name in GANGS:
-        scene.checkpoint(name)
-    scene.wait(lambda: scene.running() == BURST, "the burst's last replica where a gang was")
+    scene.checkpoint(GANGS[0])
+    scene.wait(lambda: scene.warm() == 1, "the slot to be back where the gang was")
+    scene.scale(BURST)
+    scene.wait(lambda: scene.running() == BURST, "the burst's last replica where the gang was")
     seen.see("served", gpus="24 serving", pool="Lent\n0", gang="waiting")
     scene.scale(0)
     scene.wait_lent(GANGS[0])
