@@ -222,6 +222,36 @@ async def test_a_crowd_of_tokens_from_one_address_keeps_nobody_else_waiting() ->
     assert await code("forged-99", "127.0.0.2") == 403, "what was refused unasked is asked about later"
 
 
+async def test_who_was_let_in_before_is_refused_nothing_while_that_is_looked_up_again(clock: StoodStill) -> None:
+    """A gateway asks about twenty workloads at once, each second; what it may is looked up again every minute."""
+    paths = [f"/api/overload/prod/chat-{number}" for number in range(20)]
+    answered, all_asked, asked = asyncio.Event(), asyncio.Event(), list[str]()
+    answered.set()
+
+    async def review(_token: str, path: str) -> Verdict:
+        asked.append(path)
+        if len(asked) == len(paths):
+            all_asked.set()
+        await answered.wait()
+        return Verdict("gateway", True)
+
+    door = Door(review, clock, "a/b")
+    for path in paths:
+        await door.admit(bearer("all"), path, "127.0.0.2")
+    clock.now_s += 61.0
+    answered.clear()
+    all_asked.clear()
+    asked.clear()
+    async with asyncio.TaskGroup() as group:
+        first = [group.create_task(door.admit(bearer("all"), path, "127.0.0.2")) for path in paths]
+        await all_asked.wait()
+        for path in paths:
+            await door.admit(bearer("all"), path, "127.0.0.2")
+        assert not any(each.done() for each in first)
+        answered.set()
+    assert len(asked) == len(paths), "one question looks each of them up again"
+
+
 async def test_a_stream_is_begun_anew_now_and_then_so_that_a_lost_right_ends_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,8 @@
 Enters: the headers of a request. Leaves: nothing, or `RefusedError` with what to do. What the API server said stands
 for a minute, a no for ten seconds; while the API server cannot be asked an earlier yes stands for ten minutes, so that
 metrics do not go dark in the very outage that they tell of. Tokens are kept as digests only, and no more than a bound.
-Whoever shows token after token waits with no more than a few of them; what is beyond is refused unasked.
+Whoever shows token after token waits with no more than a few of them; what is beyond is refused unasked. Who was let in
+before is none of these: one question looks each earlier yes up again, and whoever comes meanwhile is let in by it.
 
 Every account of a cluster may get ``/api/*``, which is the API server's own (its ClusterRole system:discovery). So all
 but ``/metrics``, which roles for Prometheus name everywhere, is asked about below ``/headroom``.
@@ -32,8 +33,8 @@ UNASKED_S: Final = 600.0
 
 MOST_KEPT: Final = 4096
 MOST_AT_ONCE: Final = 8
-"""Questions of one address that are on their way to the API server. That is asked at a bounded pace by all callers
-together, first come first served: so nobody waits behind more than these of each other address."""
+"""Questions of one address on their way to the API server, about what was not allowed before. It is asked at a bounded
+pace by all callers together, first come first served: so nobody waits behind more than these of each other address."""
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
@@ -48,6 +49,9 @@ class Verdict:
 
 Review = Callable[[str, str], Awaitable[Verdict]]
 """Token and path to a verdict. Raises PortError."""
+
+_Key = tuple[bytes, str]
+"""A token's digest, and a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,9 @@ class Door:
         self._review = review
         self._clock = clock
         self._reader = reader
-        self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
-        self._asking: Counter[str] = Counter()
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._asking: Counter[str | _Key] = Counter()
+        """By address, or by what is looked up again."""
 
     async def admit(self, headers: Mapping[str, str], path: str, address: str) -> None:
         """Return where whoever sends these headers from `address` may get `path`. Raises RefusedError."""
@@ -89,25 +94,36 @@ class Door:
         kept = self._kept.get(key)
         if kept is not None and kept.stands(self._clock.monotonic()):
             return kept.verdict
-        if self._asking[address] >= MOST_AT_ONCE:
-            words = f"{MOST_AT_ONCE} other tokens from {address} are being looked up; ask again in a second"
+        earlier = self._earlier(kept)
+        counted, most = (address, MOST_AT_ONCE) if earlier is None else (key, 1)
+        if self._asking[counted] >= most:
+            if earlier is not None:
+                return earlier
+            words = f"{MOST_AT_ONCE} other questions from {address} are being looked up; ask again in a second"
             raise RefusedError(429, words)
-        self._asking[address] += 1
+        self._asking[counted] += 1
         try:
             verdict = await self._review(token, path)
         except PortError as error:
-            if kept is not None and kept.verdict.allowed and self._clock.monotonic() < kept.at_s + UNASKED_S:
-                return kept.verdict
+            earlier = self._earlier(kept)
+            if earlier is not None:
+                return earlier
             raise RefusedError(503, f"whether you may ask could not be looked up: {error}") from error
         finally:
-            self._asking[address] -= 1
-            if not self._asking[address]:
-                del self._asking[address]
+            self._asking[counted] -= 1
+            if not self._asking[counted]:
+                del self._asking[counted]
         self._kept[key] = _Kept(verdict, self._clock.monotonic())
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
         return verdict
+
+    def _earlier(self, kept: _Kept | None) -> Verdict | None:
+        """The yes that stands while nobody can be asked."""
+        if kept is None or not kept.verdict.allowed or self._clock.monotonic() >= kept.at_s + UNASKED_S:
+            return None
+        return kept.verdict
 
     def _remedy(self) -> str:
         namespace, _, name = self._reader.partition("/")
