@@ -8,7 +8,7 @@ edit that.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -26,7 +26,8 @@ SHORTEST_S: Final = 5.0
 
 
 class _Note(msgspec.Struct, frozen=True, rename="camel"):
-    expected_until: datetime | None = None
+    expected_until: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    """With its offset: of one without it is not known which instant it is, and for some Python raises."""
 
 
 class LoanTelling:
@@ -81,6 +82,6 @@ def _until_s(text: str) -> float | None:
     """Until when a loan was expected to last, by the annotation of its gang; None where it does not say."""
     try:
         until = msgspec.json.decode(text, type=_Note).expected_until if text else None
-    except msgspec.DecodeError:
+    except (RecursionError, msgspec.DecodeError):
         return None
     return None if until is None else until.timestamp()

@@ -354,12 +354,14 @@ async def test_until_when_a_loan_was_to_last_is_read_off_its_object_whatever_els
         ('{"expectedUntil":"2023-11-14T23:13:20Z"}', 1_700_003_600.0),
         ('{"expectedUntil":"soon"}', None),
         ("[]", None),
+        ('{"expectedUntil":"0001-01-01T00:00:00"}', None),
+        ('{"x":' + "[" * 100_000, None),
     ):
         pool.plant._objects["job/train"]["metadata"]["annotations"]["headroom.dev/loan"] = text
         pool.plant.edit("train")
         pool.plant.look()
         (told,) = pool.desk.loans_of("chat") or ()
-        assert told.until_s == until_s, text
+        assert told.until_s == until_s, text[:60]
 
 
 async def test_a_gang_that_leaves_its_loan_for_another_reason_was_not_called_back() -> None:

@@ -343,8 +343,9 @@ def test_one_made_anew_gets_the_place_of_the_one_that_is_gone_and_nobody_gets_on
     assert list(free_seats((half := work(*inside, *other)).members, half.seats)) == [], "it is of another form"
 
 
-def test_a_placement_that_somebody_edited_beyond_reading_is_none() -> None:
-    broken = pod("g-0", group="g", size="1", gates=(), annotations={"headroom.dev/placement": "{"})
+@pytest.mark.parametrize("text", ["{", '[{"x":' + "[" * 100_000], ids=["no list", "too deep"])
+def test_a_placement_that_somebody_edited_beyond_reading_is_none(text: str) -> None:
+    broken = pod("g-0", group="g", size="1", gates=(), annotations={"headroom.dev/placement": text})
     assert (work(broken).put, work(broken).suspended) == ((), False)
 
 

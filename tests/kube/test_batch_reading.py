@@ -187,6 +187,10 @@ def test_where_a_gang_was_put_is_read_back_and_its_author_s_affinity_with_it() -
     spoilt = job(annotations={"headroom.dev/placement": "{", "headroom.dev/affinity": "["}, affinity=ours)
     assert spoilt is not None
     assert (spoilt.put, spoilt.affinities) == ((), (None,))
+    deep = "[" * 100_000
+    buried = job(annotations={"headroom.dev/placement": '[{"x":' + deep, "headroom.dev/affinity": deep}, affinity=ours)
+    assert buried is not None
+    assert (buried.put, buried.affinities) == ((), (None,)), "no depth of it is a fault of ours"
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,6 @@ def _put_where(pods: Sequence[QueuedPod]) -> tuple[Seat, ...]:
     for pod in sorted(inside, key=lambda pod: pod.metadata.deletion_timestamp is not None):
         try:
             return _seats.decode(pod.metadata.annotations[PLACEMENT])
-        except msgspec.DecodeError:
+        except (RecursionError, msgspec.DecodeError):
             continue
     return ()

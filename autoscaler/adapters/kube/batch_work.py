@@ -280,5 +280,5 @@ def _read(decoder: msgspec.json.Decoder[tuple[Any, ...]], text: str) -> tuple[An
     """What we wrote; nothing where somebody else edited it beyond reading."""
     try:
         return decoder.decode(text) if text else ()
-    except msgspec.DecodeError:
+    except (RecursionError, msgspec.DecodeError):
         return ()
