@@ -143,7 +143,8 @@ class Batch:
         if problems:
             if self._blind_since_s is None:
                 self._blind_since_s = self._clock.now()
-            await self._guard.wait("recalls of loans", self._call_back())
+            if isinstance(await self._guard.wait("recalls of loans", self._call_back()), Bug):
+                self._books = None
             await self._guard.wait(TELLING, self._tell(f"not read: {'; '.join(problems[:3])}", len(problems)))
             return False
         more = await self._guard.wait("batch admission", self._act())

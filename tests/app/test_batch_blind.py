@@ -182,3 +182,30 @@ async def test_a_gang_that_changed_unseen_is_not_stopped_blindly_and_a_freeze_st
     await blind(scene, 1)
     assert tried == ["stop train"], "the patch is for the version that was seen"
     assert scene.jobs() == ["start own", "start train"]
+
+
+async def test_a_recall_that_the_server_could_not_take_is_asked_for_again_in_the_same_spell() -> None:
+    scene, desk = await lent()
+    says(desk, Lending(recall=1), scene.plant.work("train").put[0].node)
+    tried = refusing(scene, "stop", status=503)
+    await blind(scene, 4)
+    assert len(tried) >= 2, "each 5 s, as in plain sight"
+    scene.server.hear = lambda _: None
+    await blind(scene, 2)
+    assert scene.jobs() == ["start own", "start train", "stop train"]
+
+
+async def test_a_fault_of_ours_in_a_recall_while_blind_has_the_books_written_anew() -> None:
+    scene, desk = await lent()
+    says(desk, Lending(recall=1), scene.plant.work("train").put[0].node)
+    books = scene.batch._books
+    assert books is not None
+
+    def broken(now_s: float) -> None:
+        raise RuntimeError("half done")
+
+    books.call_back = broken  # type: ignore[method-assign]
+    await blind(scene, 1)
+    assert scene.batch._books is None
+    await scene.look(1.0)
+    assert scene.jobs() == ["start own", "start train", "stop train"], "by books that are whole"
