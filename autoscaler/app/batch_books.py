@@ -141,7 +141,7 @@ class Books:
 
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""
-        self.places.now_s = now_s  # a stop that was not taken is due again a while later, whether anything is seen or not
+        self.places.now_s = now_s  # a stop that was not taken is due again a while later, seen or unseen
         self.tally.stopped(self.loans.recall(now_s))
 
     def decide(self, now_s: float) -> bool:
