@@ -46,13 +46,19 @@ class Rhythm:
 
 
 def usual(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | None:
-    """What to keep in the open minute; None where demand around this minute of the past hours is not known."""
+    """What to keep in the open minute; None where demand around this minute of none of the past hours is known.
+
+    An hour with a hole may ask for more and speaks for no less: what jumped unseen was not nothing.
+    """
     grown = _reaching(growth.grown(history, within_s))
     places = [grown.size - HOUR_BINS * back for back in range(1, rhythm.hours + 1)]
     seen = [float(grown[at]) for at in places if at >= 0 and np.isfinite(grown[at])]
-    if not seen:
+    beyond = REACH_BINS + growth.bins_of(within_s) + 1
+    around = [history.levels[max(0, at - REACH_BINS) : at + beyond] for at in places if at >= 0]
+    known = sum(bool(np.isfinite(levels).all()) for levels in around)
+    if not (seen and known):
         return None
-    return Growth(growth.whole(max(seen)) + rhythm.more, len(seen), "this minute of the hour")
+    return Growth(growth.whole(max(seen)) + rhythm.more, known, "this minute of the hour")
 
 
 def rhythm_for(history: DemandHistory, within_s: float, hit_ratio: float, level: float) -> Rhythm | None:

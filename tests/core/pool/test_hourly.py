@@ -85,6 +85,17 @@ def test_holes_are_passed_over_and_hours_that_are_all_holes_leave_it_to_the_time
     assert hourly.usual(history(np.full(1440, np.nan)), REFILL_S, rhythm) is None
 
 
+def test_an_hour_whose_jump_nobody_saw_does_not_say_that_there_was_none() -> None:
+    """From a minute before the hour demand is not known for a quarter of an hour; its minutes before it all are."""
+    levels = np.tile(CRON, 24)
+    levels[-61:-46] = np.nan
+    unseen = history(levels[:-13], 47)
+    assert hourly.usual(unseen, REFILL_S, Rhythm(1, 0)) is None, "the time of day decides"
+    found = hourly.usual(unseen, REFILL_S, Rhythm(3, 0))
+    assert found is not None
+    assert (found.slots, found.samples) == (20, 2), "the two hours before it speak"
+
+
 def test_with_a_refill_of_an_hour_no_past_hour_could_speak_in_time() -> None:
     assert hourly.rhythm_for(day(0), 3600.0, 0.99, LEVEL) is None
 
