@@ -94,9 +94,10 @@ def test_a_pod_that_became_ready_and_was_not_read_yet_changes_nothing_of_what_th
         assert (said["in_flight"], said["unread"]) == (16.0, 1)
 
 
-def test_a_pod_that_was_ready_for_long_and_tells_nothing_is_no_new_one() -> None:
-    """It may be as full as the other, and what runs is not known."""
-    told = a_second_page_is_empty(4, ready_for_s=10.0)
+@pytest.mark.parametrize("ready_for_s", [10.0, -300.0], ids=["for long", "by a node's clock five minutes ahead"])
+def test_a_pod_that_was_ready_for_long_and_tells_nothing_is_no_new_one(ready_for_s: float) -> None:
+    """It may be as full as the other, and what runs is not known; by a wrong clock it would be new for minutes."""
+    told = a_second_page_is_empty(4, ready_for_s=ready_for_s)
     said = next(dict(step.evidence) for step in told.trace if step.reason is Reason.QUEUE_UNCALIBRATED)
     assert (told.replicas, said["in_flight"], "unread" in said) == (7, None, False)
 

@@ -39,10 +39,10 @@ def least_waiting(readings: Readings) -> float:
 
 
 def unread(readings: Readings) -> int:
-    """Return how many pods became ready within `UNREAD_S` and told nothing."""
+    """Return how many pods became ready within `UNREAD_S` and told nothing; a node's clock may be as far ahead."""
     return sum(
         [
-            not answers(pod) and pod.ready_since_s is not None and readings.now_s - pod.ready_since_s < UNREAD_S
+            not answers(pod) and pod.ready_since_s is not None and abs(readings.now_s - pod.ready_since_s) < UNREAD_S
             for pod in readings.pods or ()
         ]
     )
