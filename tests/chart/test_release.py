@@ -76,6 +76,8 @@ def test_every_week_the_newest_release_is_built_anew_with_the_rights_of_a_releas
     for key in ("permissions", "environment"):
         assert rebuild[key] == release[key]
     assert rebuild["steps"][0]["with"]["fetch-depth"] == 0, "without the tags it would find no release"
+    (login,) = (step for step in rebuild["steps"] if "login" in step.get("uses", ""))
+    assert login["if"] == "vars.REGISTRY != ''", "where nothing was ever released there is no registry to log in to"
 
 
 def test_what_workflows_take_from_others_is_named_by_commit_and_the_same_everywhere() -> None:
