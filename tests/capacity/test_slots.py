@@ -177,6 +177,7 @@ def test_a_filler_takes_the_place_of_a_slot_and_gives_way_to_what_serves_after_a
         assert phase("train") != "Running", "the filler gave way"
     finally:
         plane.kubectl("delete", "namespace", namespace, "--wait=false")
+    wait_for(lambda: _are_warm(plane, 3) and _counts(plane) == (3, 3, 0), 90, "three warm slots again", every_s=0.2)
 
 
 def test_a_disruption_budget_over_slots_keeps_no_node_that_an_autoscaler_takes_away(plane: Plane, pool: str) -> None:
@@ -282,6 +283,13 @@ def _counts(plane: Plane) -> tuple[int | None, ...]:
     if told.get("observedGeneration") != found["metadata"]["generation"] or condition(plane, "Accepted")[0] != "True":
         return ()
     return told.get("targetSlots"), told.get("warmSlots"), told.get("startingSlots")
+
+
+def _are_warm(plane: Plane, number: int) -> bool:
+    """Whether so many slots stand, and each of them is ready on a node."""
+    pods = slots(plane)
+    ready = [c for pod in pods for c in pod["status"].get("conditions", []) if c["type"] == "Ready"]
+    return len(pods) == number and [c["status"] for c in ready] == ["True"] * number
 
 
 def _ready(plane: Plane, namespace: str, app: str) -> bool:
