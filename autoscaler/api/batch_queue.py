@@ -107,7 +107,8 @@ class BatchQueueSpec(Model):
     namespace that stands in none is refused."""
     order: Annotated[Order, Field(strict=False)] = Order.FAIR
     """How its gangs take turns: fair lets others pass one that does not fit, and counts a gang as later by as long as
-    it is expected to run, so that shorter ones go first; strict goes by age, and nobody passes."""
+    it is expected to run, two days at most, so that shorter ones go first; strict goes by priority, then age, and
+    nobody passes."""
     preemption: Preemption = Preemption()
     """Whom its gangs make give way."""
     min_runtime_s: Annotated[float, Field(ge=0, le=MOST_RUNTIME_S)] = 0.0

@@ -208,6 +208,20 @@ def test_a_shorter_gang_goes_first_unless_it_came_later_than_the_longer_one_runs
     assert started == [(0.0, "holds"), (1000.0, "short"), (1099.0, "long"), (1699.0, "late")]
 
 
+def test_who_came_two_days_before_is_passed_by_nobody_however_long_it_runs() -> None:
+    day_s = 86_400.0
+    story = Story(params(), racks(1, 1), takes_s=lambda gang: gang.expected_s or 0.0)
+    story.submit(gang("holds", units=8, expected_s=3.0 * day_s))
+    story.settle()
+    story.submit(
+        gang("week", units=8, created_s=0.0, expected_s=7.0 * day_s),
+        gang("hour", units=8, created_s=1.9 * day_s, expected_s=3600.0),
+        gang("next", units=8, created_s=2.1 * day_s, expected_s=3600.0),
+    )
+    story.to(11.0 * day_s)
+    assert [each.gang for _, each in story.admitted] == ["holds", "hour", "week", "next"]
+
+
 def test_in_a_strict_queue_a_shorter_gang_waits_for_its_turn() -> None:
     story = Story(params(queue("a", order=Order.STRICT)), racks(1, 1), takes_s=lambda gang: gang.expected_s or 0.0)
     story.submit(

@@ -341,6 +341,23 @@ def test_a_fair_share_is_never_claimed_from_a_gang_that_waited_longer_for_its_pl
     assert len(story.victims()) == 1
 
 
+def test_who_has_waited_for_two_days_claims_a_fair_share_of_those_that_waited_longer_too() -> None:
+    """Gangs that had run for three days were stopped with their node, and let in again when the new tenant came."""
+    day_s = 86_400.0
+    story = Story(params(queue("a"), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
+    story.now_s = 3.0 * day_s
+    filled(story, *(gang(f"b{at}", "b", units=2, created_s=0.0) for at in range(4)))
+    story.submit(gang("mine", "a", units=2, created_s=3.0 * day_s))
+    gone = []
+    for days in (4.9, 5.1):
+        story.run(days * day_s)
+        for at in range(4):
+            story.room.checkpointed(f"b{at}", days * day_s)
+        story.to(days * day_s)
+        gone.append(len(story.victims()))
+    assert gone == [0, 1]
+
+
 def test_a_guarantee_is_claimed_even_from_those_that_run_at_the_gangs_own_expense() -> None:
     story = Story(params(queue("a", 8), queue("b")), racks(1, 1), takes_s=lambda gang: 1e7)
     filled(story, gang("borrower", "b", units=8))

@@ -1,7 +1,7 @@
 """Who waits, in which order: a tournament over the tree whose winner is the next gang to try.
 
-Within a queue: priority, then who came first, one that runs longer counted as that much later; in a strict queue age
-alone. Between siblings, at each level: who stays within what is guaranteed comes first,
+Within a queue: priority, then who came first, one that runs longer counted as that much later, by two days at most; in
+a strict queue priority, then age. Between siblings, at each level: who stays within what is guaranteed comes first,
 then the lower weighted dominant share with the gang added, then who used less lately, then priority and age. Each inner
 queue has a heap of its children, and only the path of a queue that changed is compared anew. Equal gangs of a queue
 stand in one bucket: when the first does not fit the whole bucket steps aside, and comes back once when room is gained.
@@ -24,8 +24,16 @@ SPARE_BRANDS: Final = 1000
 PATIENCE: Final = 1.0
 """Seconds that a gang counts as later for each second that it is expected to run.
 
-Short ones pass long ones, and nobody passes a gang that came longer before than that one runs. Of 0, 1, 2 and 4 the one
-with which large gangs wait no longer than under EASY (seeds 5 to 9 of the simulator's generator).
+Short ones pass long ones, and nobody passes a gang that came longer before than that one runs, nor one that came
+`PASSED_WITHIN_S` before. Of 0, 1, 2 and 4 the one with which large gangs wait no longer than under EASY (seeds 5 to 9
+of the simulator's generator).
+"""
+
+PASSED_WITHIN_S: Final = 172_800.0
+"""Who came this much before is passed by nobody of its queue and priority, however long it runs.
+
+A gang that is passed waits for more than it counts as later, the more the fuller its queue is; without an end a gang of
+a week, in a queue that is always full, would wait for weeks. On seeds 5 to 9 nothing changes by it; by one day would.
 """
 
 Rank = tuple[int, float, int]
@@ -134,7 +142,7 @@ class Backlog:
         """A gang begins to wait."""
         self._arrivals += 1
         fair = self.tree.spec(queue).order is Order.FAIR
-        later_s = PATIENCE * self.brands[brand].expected_s if fair else 0.0
+        later_s = min(PATIENCE * self.brands[brand].expected_s, PASSED_WITHIN_S) if fair else 0.0
         waiting = Waiting(gang, queue, brand, (-gang.priority, gang.created_s + later_s, self._arrivals))
         self.put(waiting)
         return waiting

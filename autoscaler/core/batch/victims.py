@@ -3,9 +3,10 @@
 Enters: who waits and the books. Leaves: a plan whose placement was tried out with the victims gone, or None. Nothing is
 changed. Three rights, and no other: a queue's own gangs of lower priority; what others hold beyond their guarantee, for
 a gang within its queue's; and what lies above a fair split, for one whose queue stays at or below the victim's share
-after the exchange, never below the victim's guarantee, never from those that run at the gang's own expense, and never
-from one that waited longer for its place than the gang has. But for guarantees, who was evicted often is left alone.
-Near relatives in the tree give first. A victim is left out again where the others are enough.
+after the exchange, never below the victim's guarantee, never from those that run at the gang's own expense, and, unless
+the gang has waited for two days, never from one that waited longer for its place than it has. But for guarantees, who
+was evicted often is left alone. Near relatives in the tree give first. A victim is left out again where the others are
+enough.
 """
 
 import heapq
@@ -22,6 +23,13 @@ from autoscaler.core.batch.trial import Books, Candidate, Plan, Trial
 
 FIRST_LOOK: Final = 64
 """Candidates of the first try; each further try looks at four times as many."""
+
+SHARE_WITHIN_S: Final = 172_800.0
+"""A gang that has waited so long claims its fair share of anybody who is above his.
+
+When a gang began to wait is known from when it was made, so that who ran for days, was stopped and started again counts
+those days as waited; without an end new tenants would wait for as long.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,7 @@ def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s
             return
         if run.lease_until_s > now_s or run.on_loan or run.name in ahead or not run.gang.recallable:
             continue
-        if fair and run.started_s - run.gang.created_s > waited_s:
+        if fair and run.started_s - run.gang.created_s > waited_s and waited_s < SHARE_WITHIN_S:
             # Its wait would begin again, and it has little work to lose as long as it is new: large gangs never got on.
             continue
         if not owed and run.evictions >= books.max_evictions:
