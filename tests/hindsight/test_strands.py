@@ -107,6 +107,7 @@ def test_a_memory_that_cannot_be_used_is_passed_over_and_nothing_is_lost(
     assert words in done.recording.faults[0]
 
 
+@pytest.mark.slow
 def test_other_settings_and_estimates_are_the_same_with_memories_and_without(tmp_path: Path) -> None:
     plain = [line for line in marked() if not line.startswith(memories.PREFIX)]
     first, second = again(tmp_path, list(marked()), "max_replicas=8"), again(tmp_path, plain, "max_replicas=8")

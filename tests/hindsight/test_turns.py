@@ -61,6 +61,7 @@ def test_every_decision_of_three_workloads_comes_out_again_byte_for_byte(audit: 
     assert done.workloads == ["prod/1", "prod/2", "prod/3"]
 
 
+@pytest.mark.slow
 def test_other_settings_change_the_same_decisions_together_as_one_by_one(
     audit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

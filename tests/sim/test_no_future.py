@@ -134,7 +134,7 @@ TRAFFICS: dict[str, Callable[[], Traffic]] = {
 }
 
 
-@pytest.mark.parametrize("warmup_s", [45.0, 240.0])
+@pytest.mark.parametrize("warmup_s", [45.0, pytest.param(240.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", TRAFFICS)
 def test_no_policy_that_reaches_the_goal_is_cheaper_than_the_bound(kind: str, warmup_s: float):
     traffic = TRAFFICS[kind]()

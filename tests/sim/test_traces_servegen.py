@@ -184,7 +184,7 @@ def test_a_day_with_missing_data_is_refused_by_name(tmp_path, name):
 
 
 @pytest.mark.needs("shared-data")
-@pytest.mark.parametrize("model", ["m-small", "m-large"])
+@pytest.mark.parametrize("model", ["m-small", pytest.param("m-large", marks=pytest.mark.slow)])
 def test_a_whole_published_day_keeps_the_asked_mean(shared_data, model):
     path = shared_data / "inference" / "servegen_rates_week1.csv.gz"
     load = read_traffic(path, seed=7, model=model, day=2, mean_rps=200.0)
