@@ -7,20 +7,15 @@ what was measured of the first burst foretells the second. The bursts are orders
 """
 
 import argparse
-import json
 import re
-import shlex
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from autoscaler.cli.output import check_writable, write_together
-from autoscaler.errors import HeadroomError, InputError
-from loadtests.bench.machine import machine
+from autoscaler.errors import InputError
+from loadtests import recorded
 from tests.capacity.karpenter import STAGES, Karpenter, node_pool
 from tests.capacity.pools import SETTINGS, Pool
 from tests.cluster.conftest import CONFIG, install
@@ -74,7 +69,7 @@ class Record:
     """As `headroom explain` prints it, of the pool and of the workload."""
 
 
-def record(folder: Path, count: int, say: Callable[[str], None]) -> Record:
+def record(folder: Path, count: int, say: recorded.Say) -> Record:
     """Run it in `folder`; AssertionError with what was waited for where something does not come about."""
     say("starting the control plane and Karpenter")
     with Plane(folder, nodes=0, stages=[STAGES], manager_flags=["--controllers", "podgc"]) as plane:
@@ -113,25 +108,14 @@ def lines(found: Record) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """Run, print, write; 0 where every replica found a warm node, 1 where not, 2 for unusable arguments."""
-    parser = argparse.ArgumentParser(prog="loadtests burst", allow_abbrev=False, description=__doc__)
+    parser = recorded.parser("burst", __doc__)
     parser.add_argument("--replicas", type=int, default=2, metavar="N", help="replicas of a burst (1..8), by default 2")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     given = parser.parse_args(arguments)
-    try:
-        _check(given)
-        with tempfile.TemporaryDirectory(prefix="headroom-burst-") as folder:
-            found = record(Path(folder), given.replicas, lambda words: print(words, file=sys.stderr, flush=True))
-    except HeadroomError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except AssertionError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    found = recorded.recorded("burst", lambda: _check(given), lambda folder, say: record(folder, given.replicas, say))
+    if isinstance(found, int):
+        return found
     print("\n".join(lines(found)))
-    if given.json is not None:
-        command = shlex.join(["python3", "dev.py", "loadtests", "burst", *arguments])
-        told = {"loadtest": "burst", "command": command, "machine": machine(), "inputs": INPUTS, **asdict(found)}
-        write_together({given.json: json.dumps(told, indent=1, allow_nan=False) + "\n"})
+    recorded.keep(given.json, "burst", arguments, {"inputs": INPUTS, **asdict(found)})
     return 0 if all(replica.node_was_warm for burst in found.bursts for replica in burst.replicas) else 1
 
 
@@ -139,10 +123,7 @@ def _check(given: argparse.Namespace) -> None:
     """InputError where it cannot be run as it is asked for."""
     if not 1 <= given.replicas <= 8:
         raise InputError(f"--replicas: {given.replicas} is out of range; it must be 1..8")
-    check_writable([given.json] if given.json is not None else [])
-    lacking = parts.missing((*parts.CONTROL_PLANE, "karpenter"))
-    if lacking is not None:
-        raise InputError(lacking)
+    recorded.check(given, (*parts.CONTROL_PLANE, "karpenter"))
 
 
 def _service() -> dict[str, Any]:

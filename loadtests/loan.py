@@ -8,19 +8,15 @@ inputs, as is the pool's past. The burst is an order given by hand.
 
 import argparse
 import json
-import shlex
 import shutil
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from autoscaler.cli.output import check_writable, write_together
-from autoscaler.errors import HeadroomError, InputError
-from loadtests.bench.machine import machine
+from autoscaler.errors import InputError
+from loadtests import recorded
 from tests.cluster.batch_work import Desk
 from tests.cluster.loan_scene import GRACE_S, NOTICE, Scene, lending_controller, lending_plane
 from tests.real import parts
@@ -61,7 +57,7 @@ class Recorder:
     page: Window
     gang: str
     shots: Path | None
-    say: Callable[[str], None]
+    say: recorded.Say
     ordered_s: float | None = None
     """When the burst was ordered, by the monotonic clock."""
     found: list[Moment] = field(default_factory=list)
@@ -86,9 +82,7 @@ class Recorder:
         return f"({rows}.find((row) => row.innerText.includes({json.dumps(self.gang)}))?.innerText ?? '')"
 
 
-def record(
-    folder: Path, checkpoint_s: float, say: Callable[[str], None], shots: Path | None = None
-) -> tuple[Moment, ...]:
+def record(folder: Path, checkpoint_s: float, say: recorded.Say, shots: Path | None = None) -> tuple[Moment, ...]:
     """Run it in `folder`; AssertionError with what was waited for where something does not come about."""
     say("starting the control plane, the controller and the browser")
     with (
@@ -104,7 +98,7 @@ def record(
 
 
 def play(
-    scene: Scene, page: Window, checkpoint_s: float, say: Callable[[str], None], shots: Path | None = None
+    scene: Scene, page: Window, checkpoint_s: float, say: recorded.Say, shots: Path | None = None
 ) -> tuple[Moment, ...]:
     """The four moments of a scene in which nothing is lent yet, as the first of two gangs comes through them."""
     gang = f"job/{scene.space}/{GANGS[0]}"
@@ -141,32 +135,21 @@ def lines(found: tuple[Moment, ...]) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """Run, print, write; 0 where all four moments came, 1 where not, 2 for unusable arguments."""
-    parser = argparse.ArgumentParser(prog="loadtests loan", allow_abbrev=False, description=__doc__)
+    parser = recorded.parser("loan", __doc__)
     parser.add_argument(
         "--checkpoint", type=float, default=8.0, metavar="S",
         help=f"seconds that a gang takes for its checkpoint (1..{GRACE_S - 2}), by default 8",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     parser.add_argument("--shots", type=Path, metavar="FOLDER", help="an empty folder for pictures of the page")
     given = parser.parse_args(arguments)
-    try:
-        _check(given)
-        with tempfile.TemporaryDirectory(prefix="headroom-loan-") as folder:
-            say = lambda words: print(words, file=sys.stderr, flush=True)  # noqa: E731 - one expression, named
-            found = record(Path(folder), given.checkpoint, say, given.shots)
-    except HeadroomError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except AssertionError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    run = lambda folder, say: record(folder, given.checkpoint, say, given.shots)  # noqa: E731 - one expression, named
+    found = recorded.recorded("loan", lambda: _check(given), run)
+    if isinstance(found, int):
+        return found
     print("\n".join(lines(found)))
-    if given.json is not None:
-        command = shlex.join(["python3", "dev.py", "loadtests", "loan", *arguments])
-        inputs = {"checkpoint_s": given.checkpoint, "grace_s": GRACE_S, **NOTICE}
-        told = {"loadtest": "loan", "command": command, "machine": machine(), "inputs": inputs}
-        moments = [asdict(moment) for moment in found]
-        write_together({given.json: json.dumps(told | {"moments": moments}, indent=1, allow_nan=False) + "\n"})
+    inputs = {"checkpoint_s": given.checkpoint, "grace_s": GRACE_S, **NOTICE}
+    told = {"inputs": inputs, "moments": [asdict(moment) for moment in found]}
+    recorded.keep(given.json, "loan", arguments, told)
     return 0
 
 
@@ -176,10 +159,7 @@ def _check(given: argparse.Namespace) -> None:
         raise InputError(f"--checkpoint: {given.checkpoint:g} is out of range; it must be 1..{GRACE_S - 2}")
     if given.shots is not None and (not given.shots.is_dir() or any(given.shots.iterdir())):
         raise InputError(f"--shots: {given.shots} is no empty folder; make one")
-    check_writable([given.json] if given.json is not None else [])
-    lacking = parts.missing(parts.CONTROL_PLANE)
-    if lacking is not None:
-        raise InputError(lacking)
+    recorded.check(given, parts.CONTROL_PLANE)
     if not any(map(shutil.which, NAMES)):
         raise InputError(f"no browser on PATH: none of {', '.join(NAMES)}")
 

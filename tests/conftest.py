@@ -7,6 +7,7 @@ row of the case table at the end of the run, with the remedy; nothing is skipped
 import asyncio
 import os
 import shutil
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -121,6 +122,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "dynamo": _dynamo,
     "faketime": _faketime,
     "go": _go,
+    "ipv6": lambda: None if socket.has_dualstack_ipv6() else "IPv6 is off in this machine's kernel",
     "jobset": _operator("jobset", parts.JOBSET_MODULE, "JobSet's"),
     "karpenter": _karpenter,
     "keda": _keda,
