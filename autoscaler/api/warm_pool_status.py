@@ -56,6 +56,8 @@ class Loan(Model):
     """When the gang was let in."""
     recalled_at_s: Instant | None = None
     """When it was called back; absent where it was not."""
+    overdue: bool | None = None
+    """True where it was told to leave and should long be gone: nobody counts on its units; absent otherwise."""
 
 
 class WarmPoolStatus(Model):
@@ -83,8 +85,12 @@ class WarmPoolStatus(Model):
     """Where capacity is missing."""
     lent_slots: Whole | None = None
     """Slots' worth that gangs have on loan, those that leave included; absent while that is not known."""
-    loans: Annotated[tuple[Loan, ...], Field(max_length=MOST_LOANS)] = ()
-    """The loans, by gang; beyond 64 the rest is left out."""
+    overdue_slots: Whole | None = None
+    """Slots' worth besides that gangs were called back from and should long be gone; absent while that is not known."""
+    loans: Annotated[tuple[Loan, ...], Field(max_length=MOST_LOANS)] | None = None
+    """The loans, by gang, 64 at most; after a start those of before, until it is known who has any."""
+    loans_left_out: Whole | None = None
+    """How many more loans there are than are named; absent where all are."""
     conditions: Annotated[
         tuple[Condition, ...],
         Field(max_length=16),

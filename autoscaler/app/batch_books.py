@@ -147,7 +147,7 @@ class Books:
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
         more = self._cycles(now_s)
-        self.loans.tell()
+        self.loans.tell(now_s)
         return more
 
     def _cycles(self, now_s: float) -> bool:
@@ -323,7 +323,7 @@ class Books:
 
     def _see(self, now_s: float) -> None:
         self._looked, self._stale = self._now(), False
-        seen = self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting)
+        seen = self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting, now_s)
         self._reader.note_nodes(seen)
         ran = list(self.room.runs.all)
         self.tally.stopped(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
@@ -334,7 +334,7 @@ class Books:
         for name in self.places.adopting():
             self._adopt(name, now_s)
         self.places.settle()
-        self.loans.settle()
+        self.loans.settle(now_s)
 
     def _adopt(self, name: str, now_s: float) -> None:
         """Take in a gang that runs, once a pod of it was seen, or where it was put is known."""

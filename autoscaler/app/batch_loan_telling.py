@@ -51,7 +51,7 @@ class LoanTelling:
         }
 
     def told(
-        self, held: Mapping[str, Mapping[Place, int]], lender: Callable[[Place], str | None]
+        self, held: Mapping[str, Mapping[Place, int]], lender: Callable[[Place], str | None], now_s: float
     ) -> dict[str, tuple[LoanTold, ...]]:
         """What is told of each loan, by pool; of one whose object does not say yet that it may run, nothing."""
         rows: dict[str, list[LoanTold]] = defaultdict(list)
@@ -60,16 +60,21 @@ class LoanTelling:
             for at, number in mine.items():
                 units[lender(at) or ""] += number
             for pool in sorted(units.keys() - {""}):
-                loan = self._loan(name, units[pool], pool)
+                loan = self._loan(name, units[pool], pool, now_s)
                 rows[pool] += [] if loan is None else [loan]
         return {pool: tuple(mine) for pool, mine in rows.items()}
 
-    def _loan(self, name: str, units: int, pool: str) -> LoanTold | None:
+    def _loan(self, name: str, units: int, pool: str, now_s: float) -> LoanTold | None:
         run, work, recall = self._room.runs.all[name], self._cluster.works.get(name), self._recalls.all.get(name)
         is_leaving = run.leaving_s is not None
         if work is None or (work.suspended and not is_leaving):
             return None
-        state = LoanState.LENT if not is_leaving else LoanState.LEAVING if recall is None else LoanState.RECALLED
+        if not is_leaving:
+            state = LoanState.LENT
+        elif self._room.is_overdue(run, now_s):
+            state = LoanState.OVERDUE
+        else:
+            state = LoanState.LEAVING if recall is None else LoanState.RECALLED
         reclaim_s, until_s = self._desk.offers[pool].terms.reclaim_s, _until_s(work.annotations.get(LOAN, ""))
         ordered_s, why = (None, "") if recall is None else (recall.ordered_s, recall.why)
         return LoanTold(

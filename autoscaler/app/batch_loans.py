@@ -66,11 +66,11 @@ class Loans:
                 marked[put.node, put.shape] += put.lent
         return dict(marked)
 
-    def see(self, seen: Seen, gangs: Callable[[], tuple[str, ...]]) -> Seen:
+    def see(self, seen: Seen, gangs: Callable[[], tuple[str, ...]], now_s: float) -> Seen:
         """Nodes and pods with what serving keeps idle; slots that may be lent are nobody's who stands by."""
         if not self._desk.is_open:
             return seen
-        self.tell()
+        self.tell(now_s)
         lent, coming, booked = Counter[Place](), Counter[Place](), Counter(self._room.ledger.booked())
         for name in self._room.ledger.holdings:
             mine = self.lent_to(name)
@@ -109,31 +109,32 @@ class Loans:
                 out += _split(pod, left.setdefault(pod.gang, self.lent_to(pod.gang)))
         return tuple(out)
 
-    def settle(self) -> None:
+    def settle(self, now_s: float) -> None:
         """After a look: loans that nobody made are the gangs' own, bounds are set, what is lent is told."""
         if not self._desk.is_open:
             return
         if self._desk.all_known:
             for name in [name for name in self._held() if not self.lenders(name)]:
                 self._room.own(name)
-        self.tell()
+        self.tell(now_s)
         self._bound_anew()
 
     def recall(self, now_s: float) -> tuple[Evicted, ...]:
         """Gangs that have to go because pools call back what they lent, whole and the cheapest first."""
         if not self._desk.is_open:
             return ()
-        self.tell()
+        self.tell(now_s)
         self.recalls.follow(self._room.runs.all, now_s)
         evicted: list[Evicted] = []
         for offer in self._desk.offers.values():
             lending = offer.lending
-            # What was leaving at that look leaves still, or has left since: of neither is more called back.
+            # What was leaving at that look leaves still, or has left since: of neither is more called back. What should
+            # long be gone is neither, for the pool as for the room.
             units = (lending.recall + lending.leaving) * offer.terms.count - self._came_back(offer)
             for shape in self._shapes(offer) if lending.recall else ():
                 nodes = [node for node, of in self._room.ledger.estate.index if of == shape and node in offer.nodes]
                 # What leaves of the other shapes is the pool's as well: each is asked for what these leave open.
-                gone, bills = self._room.recall(shape, units - self._leaving(offer, but=shape), now_s, nodes)
+                gone, bills = self._room.recall(shape, units - self._leaving(offer, now_s, but=shape), now_s, nodes)
                 pools = {bill.gang: self.lenders(bill.gang) for bill in bills}
                 self.recalls.begin(bills, pools, now_s, "; ".join(map(step_sentence, lending.steps)))
                 evicted += gone
@@ -142,7 +143,7 @@ class Loans:
             self._bound_anew()
         return tuple(evicted)
 
-    def tell(self) -> None:
+    def tell(self, now_s: float) -> None:
         """Tell the desk what is lent now; what is lent no more is its pool's until that has looked again."""
         if not self._desk.is_open:
             return
@@ -151,7 +152,7 @@ class Loans:
         for name, mine in self._before.items():
             gone.update({at: max(0, units - held.get(name, {}).get(at, 0)) for at, units in mine.items()})
         self._before = held
-        self._desk.holds(self._by_pool(held), self._telling.told(held, self._lender))
+        self._desk.holds(self._by_pool(held, now_s), self._telling.told(held, self._lender, now_s))
         for at, units in gone.items():
             if units:
                 self._back[at] = (self._back.get(at, (0, 0))[0] + units, self._desk.lent_version)
@@ -204,7 +205,7 @@ class Loans:
             out[nodes[spot.node].name, nodes[spot.node].shape] += spot.units
         return dict(out)
 
-    def _by_pool(self, held: Mapping[str, Mapping[Place, int]]) -> dict[str, tuple[LentSeen, ...]]:
+    def _by_pool(self, held: Mapping[str, Mapping[Place, int]], now_s: float) -> dict[str, tuple[LentSeen, ...]]:
         rows: dict[str, dict[str, LentSeen]] = defaultdict(dict)
         for name, mine in sorted(held.items()):
             waits, run = self._waits(name), self._room.runs.all[name]
@@ -214,8 +215,11 @@ class Loans:
                     continue
                 one = rows[pool].get(at[0], LentSeen(at[0], 0))
                 coming = 0 if run.leaving_s is not None else max(0, min(units, waits.get(at, 0)))
-                leaving = units if run.leaving_s is not None else 0
-                rows[pool][at[0]] = LentSeen(at[0], one.units + units, one.coming + coming, one.leaving + leaving)
+                overdue = units if self._room.is_overdue(run, now_s) else 0
+                leaving = units - overdue if run.leaving_s is not None else 0
+                rows[pool][at[0]] = LentSeen(
+                    at[0], one.units + units, one.coming + coming, one.leaving + leaving, one.overdue + overdue
+                )
         return {pool: tuple(mine.values()) for pool, mine in rows.items()}
 
     def _bounds(self) -> dict[str, LoanBound]:
@@ -244,10 +248,14 @@ class Loans:
         """Units that gangs have left since a pool was looked at."""
         return sum(units for (node, _), (units, _) in self._back.items() if node in offer.nodes)
 
-    def _leaving(self, offer: Offer, *, but: str) -> int:
-        """Units of a pool's nodes that gangs are leaving, of all shapes but one."""
-        runs = self._room.runs.all
-        leaving = (mine for name, mine in self._held().items() if runs[name].leaving_s is not None)
+    def _leaving(self, offer: Offer, now_s: float, *, but: str) -> int:
+        """Units of a pool's nodes that gangs are leaving in time, of all shapes but one."""
+        runs, overdue = self._room.runs.all, self._room.is_overdue
+        leaving = (
+            mine
+            for name, mine in self._held().items()
+            if runs[name].leaving_s is not None and not overdue(runs[name], now_s)
+        )
         return sum(n for mine in leaving for (node, of), n in mine.items() if of != but and node in offer.nodes)
 
     def _held(self) -> dict[str, dict[Place, int]]:

@@ -30,7 +30,7 @@ from autoscaler.record.batch import (
     QueueTold,
     ShapeTold,
 )
-from autoscaler.record.batch_words import told_to_leave
+from autoscaler.record.batch_words import stuck, told_to_leave
 
 FORESEEN: Final = 3
 MOST_FORESEEN: Final = 60
@@ -68,10 +68,13 @@ class Look:
         if run is not None and run.leaving_s is not None:
             if note is not None:
                 return told(GangState.LEAVING, note.reason, note.words)
-            why = "RECALLED" if name in books.loans.recalls.all else "LEAVING"
+            why, words = "LEAVING", told_to_leave(run.leaving_s, run.gang.notice_s, self._now_s)
+            if books.room.is_overdue(run, self._now_s):
+                why, words = BatchReason.OVERDUE.name, f"{words}; {stuck(plain.namespace)}"
+            elif name in books.loans.recalls.all:
+                why = "RECALLED"
             return told(
-                GangState.LEAVING, why, told_to_leave(run.leaving_s, run.gang.notice_s, self._now_s),
-                evictions=run.evictions, **self._on_loan(name),
+                GangState.LEAVING, why, words, evictions=run.evictions, **self._on_loan(name),
             )  # fmt: skip
         if run is not None:
             state = GangState.RUNNING if books.is_running(name) and note is None else GangState.STARTING

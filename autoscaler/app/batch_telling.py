@@ -180,6 +180,8 @@ def _code(gang: GangTold, now_s: float) -> str:
             if gang.reason in FAILED:
                 return f"Warning/StartFailed/{gang.reason}"
             return f"Normal/Waiting/{gang.reason}" if now_s - gang.created_s >= WAITS_S else ""
+        case GangState.LEAVING if gang.reason == BatchReason.OVERDUE.name:
+            return f"Warning/StillThere/{gang.reason}"
         case GangState.LEAVING | GangState.STARTING if gang.reason in FAILED:
             return f"Warning/StartFailed/{gang.reason}"
         case _:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autoscaler.record.loans import LoanState, LoanTold, made, recalled, returned
+from autoscaler.record.loans import LoanTold, made, recalled, returned
 
 MADE: Final = "LoanMade"
 RECALLED: Final = "LoanRecalled"
@@ -53,7 +53,7 @@ class LoanNews:
             if not was_told:
                 self.counts = LoanCounts(self.counts.made + 1, self.counts.recalled)
                 yield LoanEvent(MADE, made(loan))
-            if loan.state is LoanState.RECALLED and not self._was_recalled(loan.gang, told):
+            if loan.recalled_s is not None and not self._was_recalled(loan.gang, told):
                 self.counts = LoanCounts(self.counts.made, self.counts.recalled + 1)
                 yield LoanEvent(RECALLED, recalled(loan))
         for gang, loan in () if told is None else told.items():
@@ -63,4 +63,4 @@ class LoanNews:
     def _was_recalled(self, gang: str, told: Mapping[str, LoanTold] | None) -> bool:
         if told is None:
             return self._before.get(gang, False)
-        return gang in told and told[gang].state is LoanState.RECALLED
+        return gang in told and told[gang].recalled_s is not None

@@ -34,7 +34,7 @@ from autoscaler.core.pool.intents import (
 )
 from autoscaler.core.pool.reconcile import Reconciled
 from autoscaler.ports import Clock
-from autoscaler.record.loans import LoanTold
+from autoscaler.record.loans import LoanState, LoanTold
 from autoscaler.record.pool_status import BreakerStatus, PoolCounts, PoolStatus, pool_status, with_loans
 from autoscaler.record.status import Condition
 
@@ -149,7 +149,7 @@ class PoolTelling:
         of_loans = list(news.news(around.loans, outcome.decision.now_s))
         counts = replace(counts, loans=news.counts.made, recalls=news.counts.recalled)
         status = pool_status(outcome.decision, outcome.state, told, counts, spec.backend.value)
-        status = with_loans(status, outcome.lending.lent, around.loans)
+        status = with_loans(status, outcome.lending, around.loans)
         self._tell(status, compiled.uid, compiled.generation)
         ref = _ref(name, compiled.uid)
         for event in of_loans:
@@ -192,8 +192,10 @@ class PoolTelling:
         if self._gists.get(name) == gist or found is None:
             return
         self._gists[name] = gist
-        written = custom_resource(_written(status, generation, self._clock.now()))
-        self._statuses.put("", name, written, seen=self._status_of(name))
+        written, seen = custom_resource(_written(status, generation, self._clock.now())), self._status_of(name)
+        if status.loans is None:  # whose they are is not known yet: what was told of them is left as it is
+            written |= {field: seen[field] for field in ("loans", "loansLeftOut") if field in seen}
+        self._statuses.put("", name, written, seen=seen)
 
 
 def _followed(around: Around) -> Condition:
@@ -219,7 +221,8 @@ def _gist(status: PoolStatus) -> tuple[object, ...]:
     """What a written status must not lag behind; figures within sentences may."""
     conditions = tuple((c.type, c.status, c.reason, _FIGURE.sub("", c.message)) for c in status.conditions)
     breakers = tuple((b.sku, b.zone, b.capacity_type, b.state) for b in status.breakers)
-    lent = (status.lent, *((loan.gang, loan.units, loan.state) for loan in status.loans or ()))
+    loans = None if status.loans is None else [(loan.gang, loan.units, loan.state) for loan in status.loans]
+    lent = (status.lent, status.overdue, loans)
     return status.target, status.warm, status.starting, status.reason, status.stages, breakers, lent, conditions
 
 
@@ -236,10 +239,9 @@ def _written(status: PoolStatus, generation: int, now_s: float) -> WarmPoolStatu
         stages=tuple(StageCount(stage=stage, slots=count) for stage, count in status.stages),
         breakers=tuple(_breaker(each) for each in status.breakers),
         lent_slots=status.lent,
-        loans=tuple(
-            Loan(gang=each.gang, units=each.units, since_s=each.since_s, recalled_at_s=each.recalled_s)
-            for each in (status.loans or ())[:MOST_LOANS]
-        ),
+        overdue_slots=status.overdue,
+        loans=None if status.loans is None else tuple(map(_loan, status.loans[:MOST_LOANS])),
+        loans_left_out=max(0, len(status.loans or ()) - MOST_LOANS) or None,
         conditions=tuple(
             KeptCondition(
                 type=c.type, status=Truth(c.status), observed_generation=generation, last_transition_time_s=now_s,
@@ -247,6 +249,13 @@ def _written(status: PoolStatus, generation: int, now_s: float) -> WarmPoolStatu
             )
             for c in status.conditions
         ),
+    )  # fmt: skip
+
+
+def _loan(each: LoanTold) -> Loan:
+    return Loan(
+        gang=each.gang, units=each.units, since_s=each.since_s, recalled_at_s=each.recalled_s,
+        overdue=True if each.state is LoanState.OVERDUE else None,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Whether every loan that is told of is one, for `headroom doctor`.
 
-Enters: a client. Leaves: for each loan that is none a sentence and what to do. A loan is told of in the status of its
-WarmPool and in an annotation of its gang; each may outlive the loan where nobody leads, or where somebody else stopped
-the gang. What is not served has nothing of it.
+Enters: a client. Leaves: for each loan that is none, or is not given back, a sentence and what to do. A loan is told of
+in the status of its WarmPool and in an annotation of its gang; each may outlive the loan where nobody leads, or where
+somebody else stopped the gang. What is not served has nothing of it.
 """
 
 from collections.abc import AsyncIterator
@@ -20,7 +20,10 @@ LATER: Final = "the replica that leads mends it within seconds; if it stays, see
 
 
 async def stale_loans(api: KubeApi) -> AsyncIterator[tuple[str, str]]:
-    """Loans whose gang is gone or stands still, then gangs that wait and say that they have one. Raises KubeError."""
+    """Loans whose gang is gone, does not go or stands still, then gangs that wait and say that they have one.
+
+    Raises KubeError.
+    """
     works = await _works(api)
     for pool in await listed(api, f"/apis/{GROUP}/{VERSION}/{WARM_POOL.plural}"):
         name = pool["metadata"]["name"]
@@ -29,6 +32,10 @@ async def stale_loans(api: KubeApi) -> AsyncIterator[tuple[str, str]]:
             work = works.get(gang)
             if work is None or work.ended:
                 yield f"WarmPool {name} tells of {units} units lent to {gang}, which is gone", LATER
+            elif loan.get("overdue"):
+                namespace = work.ref.namespace
+                mend = f"see why its pods stay (kubectl -n {namespace} get pods -o wide): finalizers, nodes not ready"
+                yield f"{gang} was told to give {units} units back to WarmPool {name} and does not go", mend
             elif work.suspended and not loan.get("recalledAt"):
                 yield f"WarmPool {name} tells of {units} units lent to {gang}, which is suspended", LATER
     for gang, work in sorted(works.items()):

@@ -94,6 +94,14 @@ def told_to_leave(since_s: float, notice_s: float, now_s: float) -> str:
     return f"told {ago} ago, it has {duration(notice_s)} to write its checkpoint and end"
 
 
+def stuck(namespace: str) -> str:
+    """What is to be done about a gang that does not leave."""
+    return (
+        "nobody counts on what it holds any more: see why its pods stay, by their finalizers and their nodes "
+        f"(kubectl -n {namespace} get pods -o wide)"
+    )
+
+
 def gang_page(gang: GangTold, now_s: float) -> str:
     """All that is known of a gang, a line each."""
     return "\n".join(_gang_lines(gang, now_s))

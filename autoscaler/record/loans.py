@@ -18,6 +18,8 @@ class LoanState(Enum):
     """The gang was told to leave because the pool wants its units, and holds them still."""
     LEAVING = "leaving"
     """The gang leaves for another reason, and holds them still."""
+    OVERDUE = "overdue"
+    """The gang was told to leave, should long be gone, and holds them still: nobody counts on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ def loan_sentence(loan: LoanTold, now_s: float) -> str:
         ago = duration(max(0.0, now_s - loan.recalled_s))
         why = f": {loan.why}" if loan.why else ""
         return f"{units} units called back from {loan.gang} {ago} ago{why}; it {_checkpoint(loan)}, {due}"
+    if loan.state is LoanState.OVERDUE:
+        when = "" if loan.recalled_s is None else f" {duration(max(0.0, now_s - loan.recalled_s))} ago"
+        stays = f"was told to leave{when} and holds them still"
+        return f"{units} units are overdue from {loan.gang}, which {stays}: nobody counts on them; look at its pods"
     if loan.state is not LoanState.LENT:
         return f"{units} units come back from {loan.gang}, which leaves"
     until = "" if loan.until_s is None else f", until {clock(loan.until_s)} as demand went so far"

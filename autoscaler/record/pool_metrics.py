@@ -25,7 +25,10 @@ _FIGURES: Final[Mapping[Metric, Callable[[PoolStatus], float | None]]] = {
     _gauge("target_slots", "Slots that shall be warm."): lambda p: p.target,
     _gauge("warm_slots", "Slots with images and weights in place."): lambda p: p.warm,
     _gauge("starting_slots", "Slots under way."): lambda p: p.starting,
-    _gauge("lent_slots", "Slots' worth that gangs of batch work have on loan."): lambda p: p.lent,
+    _gauge("lent_slots", "Slots' worth that gangs of batch work have on loan, overdue left out."): lambda p: p.lent,
+    _gauge("overdue_slots", "Slots' worth that gangs were called back from and should long be gone."): (
+        lambda p: p.overdue
+    ),
     _gauge("hit_ratio", "Share of growing demand that found a warm slot, over about a day."): lambda p: p.hit_ratio,
     _gauge("refill_seconds", "From order to warm, in nine of ten cases."): lambda p: p.refill_s,
     _counter("slots_ordered", "Slots that were ordered."): lambda p: p.counts.ordered,

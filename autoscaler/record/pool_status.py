@@ -12,6 +12,7 @@ from typing import Final
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.clock import SlotClock, Stage
 from autoscaler.core.pool.intents import PoolDecision
+from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.spread import spread
 from autoscaler.record.explain import clock, duration
@@ -36,6 +37,7 @@ WORST_FIRST: Final = MappingProxyType(
         "ContentWarms": "content fails",
         "GpusUsable": "GPUs faulty",
         "CapacityAvailable": "no capacity",
+        "LoansGivenBack": "loans overdue",
         "WithinLimits": "at its limits",
     }
 )
@@ -92,9 +94,11 @@ class PoolStatus:
     conditions: tuple[Condition, ...] = ()
     counts: PoolCounts = PoolCounts()
     lent: int | None = None
-    """Slots' worth that gangs have on loan."""
+    """Slots' worth that gangs have on loan, but for those that are overdue."""
     loans: tuple[LoanTold, ...] | None = None
     """The same, gang by gang; None while nobody knows whose they are."""
+    overdue: int | None = None
+    """Slots' worth besides that gangs were called back from and should long be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +170,12 @@ def pool_status(
     )
 
 
-def with_loans(status: PoolStatus, lent: int | None, loans: tuple[LoanTold, ...] | None) -> PoolStatus:
+def with_loans(status: PoolStatus, lending: Lending, loans: tuple[LoanTold, ...] | None) -> PoolStatus:
     """The status with what gangs have on loan, its explanation included."""
     lines = [f"  loan: {loan_sentence(each, status.now_s)}" for each in loans or ()]
-    return replace(status, lent=lent, loans=loans, explained="\n".join([status.explained, *lines]))
+    overdue = None if lending.lent is None else lending.overdue
+    explained = "\n".join([status.explained, *lines])
+    return replace(status, lent=lending.lent, overdue=overdue, loans=loans, explained=explained)
 
 
 def starts(slots: SlotClock) -> Iterator[str]:

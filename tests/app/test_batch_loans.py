@@ -11,12 +11,15 @@ from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_loans import marked
+from autoscaler.app.batch_look import Look
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import LentSeen
+from autoscaler.record.batch import GangState
+from autoscaler.record.batch_words import sentence
 from autoscaler.record.loans import LoanState, LoanTold
 from tests.app.batch_plant import SHAPES, BatchPlant
 
@@ -192,6 +195,55 @@ async def test_a_recall_is_ordered_once_however_often_the_same_look_is_read() ->
     for _ in range(3):
         pool.plant.look()
         assert pool.plant.stop() == []
+
+
+async def test_a_gang_that_is_told_to_leave_and_stays_is_not_counted_on_not_told_twice_and_named() -> None:
+    pool = Pool(Lending((("w0", 8), ("w1", 8)), 3600.0))
+    for name in ("one", "two"):
+        pool.borrows(name)
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    (stays,) = pool.plant.stop()
+    (other,) = {"one", "two"} - {stays}
+    pool.says(Lending(recall=1, leaving=1))
+    pool.plant.look(20.0)
+    assert pool.plant.stop() == [other], "the pool wants two by now"
+    for _ in range(2):
+        pool.says(Lending(leaving=2))
+        pool.plant.look(60.0)
+        assert {(each.leaving, each.overdue) for each in pool.lent() or ()} == {(8, 0)}
+    pool.plant.gone(f"{other}-0")
+    pool.plant.look(20.0)
+    (left,) = pool.lent() or ()
+    assert (left.units, left.leaving, left.overdue) == (8, 0, 8)
+    (told,) = pool.desk.loans_of("chat") or ()
+    assert told.state is LoanState.OVERDUE
+    pool.says(Lending(recall=0))
+    for _ in range(3):
+        pool.plant.look(60.0)
+        assert pool.plant.stop() == []
+    gang = Look(pool.plant.books, pool.plant.tree, pool.plant.now_s).gang(f"job/ns/{stays}")
+    assert (gang.state, gang.reason) == (GangState.LEAVING, "OVERDUE")
+    assert "it was told to leave and does not go; told 5.67 min ago" in sentence(gang, pool.plant.now_s)
+    assert "kubectl -n ns get pods" in sentence(gang, pool.plant.now_s)
+    pool.plant.gone(f"{stays}-0")
+    pool.plant.look()
+    assert pool.lent() == ()
+
+
+async def test_one_that_should_long_be_gone_has_others_called_back_in_its_place() -> None:
+    pool = Pool(Lending((("w0", 8), ("w1", 8)), 3600.0))
+    for name in ("one", "two"):
+        pool.borrows(name)
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    (stays,) = pool.plant.stop()
+    pool.says(Lending(leaving=1))
+    pool.plant.look(141.0)
+    assert pool.plant.stop() == []
+    pool.says(Lending(recall=1))
+    pool.plant.look(1.0)
+    assert pool.plant.stop() == list({"one", "two"} - {stays})
 
 
 async def test_after_a_restart_a_loan_is_known_by_its_object_and_can_be_called_back() -> None:

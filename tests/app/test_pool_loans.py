@@ -29,6 +29,19 @@ def test_a_loan_that_is_made_called_back_and_returned_is_three_events() -> None:
     assert told.counts == LoanCounts(1, 1)
 
 
+def test_one_that_does_not_go_is_told_as_called_back_once_and_says_so() -> None:
+    told = LoanNews({})
+    news(told, LENT)
+    hangs = replace(BACK, state=LoanState.OVERDUE)
+    assert [word for word, _ in news(told, hangs)] == ["LoanRecalled"]
+    assert news(told, BACK) == news(told, hangs) == []
+    assert loan_sentence(hangs, NOW_S) == (
+        "8 units are overdue from job/ns/train, which was told to leave 12 s ago and holds them still: nobody counts "
+        "on them; look at its pods"
+    )
+    assert loan_line(hangs, NOW_S).state == "overdue"
+
+
 def test_a_gang_that_ends_gives_back_without_a_recall() -> None:
     told = LoanNews({})
     news(told, LENT)

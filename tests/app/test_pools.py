@@ -381,14 +381,47 @@ async def test_the_status_and_the_events_of_a_pool_tell_who_has_a_slot_on_loan_a
         await scene.wait(10.0)
         (told,) = scene.told.statuses[-1]["loans"]
         assert (told["gang"], told["units"], scene.told.statuses[-1]["lentSlots"]) == ("job/ns/train", 1, 1)
+        assert "overdue" not in told
         back = replace(loan, state=LoanState.RECALLED, recalled_s=START_S + 190.0, why="replicas wait")
         scene.desk.holds({"chat": (LentSeen(node, 1, leaving=1),)}, {"chat": (back,)})
         await scene.wait(10.0)
         (told,) = scene.told.statuses[-1]["loans"]
         assert told["recalledAt"] == "2023-11-14T22:16:30Z"
+        hangs = replace(back, state=LoanState.OVERDUE)
+        scene.desk.holds({"chat": (LentSeen(node, 1, overdue=1),)}, {"chat": (hangs,)})
+        await scene.wait(10.0)
+        (told,) = scene.told.statuses[-1]["loans"]
+        assert (told["overdue"], scene.told.statuses[-1]["lentSlots"], scene.told.statuses[-1]["overdueSlots"]) == (
+            True, 0, 1,
+        )  # fmt: skip
+        assert [word for _, word, _ in scene.told.events].count("NotLoansGivenBack") == 1
         scene.desk.holds({}, {})
         await scene.wait(10.0)
         words = [word for _, word, _ in scene.told.events if word.startswith("Loan")]
-        assert words == ["LoanMade", "LoanRecalled", "LoanReturned"]
+        assert words == ["LoanMade", "LoanRecalled", "LoansGivenBack", "LoanReturned"]
         (line,) = scene.shown[-1]
         assert (line.lent, line.loans) == (0, ())
+
+
+async def test_until_it_is_known_who_has_loans_the_status_keeps_what_it_said_and_no_more_than_64_are_named() -> None:
+    before = [{"gang": "job/ns/old", "units": 1, "since": "2023-11-14T22:00:00Z"}]
+    found = warm_pool(loan={"enabled": True})
+    found = msgspec.structs.replace(found, status=msgspec.Raw(msgspec.json.encode({"loans": before})))
+    scene = Scene()
+    scene.desk = scene.pools._desk = LoanDesk(is_open=True)
+    scene.seen.pools["chat"] = found
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(scene.pools.run())
+        await scene.wait(100.0)
+        assert scene.told.statuses[-1]["loans"] == before, "a minute and more: batch work was not read yet"
+        scene.desk.holds({}, {"chat": tuple(LoanTold(f"job/ns/g{at}", 1, START_S) for at in range(70))})
+        await scene.wait(10.0)
+        assert (len(scene.told.statuses[-1]["loans"]), scene.told.statuses[-1]["loansLeftOut"]) == (64, 6)
+        scene.desk.holds({}, {})
+        await scene.wait(10.0)
+        assert scene.told.statuses[-1]["loans"] == []
+        assert "loansLeftOut" not in scene.told.statuses[-1]
+        task.cancel()
+    unknown = [status["loans"] for status in scene.told.statuses if "lentSlots" not in status]
+    assert unknown
+    assert all(loans == before for loans in unknown)

@@ -72,6 +72,20 @@ def test_case_50_a_burst_takes_loans_back_whole_and_the_cheapest_first() -> None
     assert story.order().count("g2") == 1, "the bound was lowered: it does not come back at once"
 
 
+def test_one_that_is_told_to_leave_and_never_goes_keeps_the_others_no_longer_than_its_notice_and_two_minutes() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(*(gang(f"g{at}", units=4, lendable=True, notice_s=45.0) for at in range(3)))
+    story.settle()
+    story.room.checkpointed("g1", 900.0)
+    assert [each.gang for each in story.room.recall(H100, 4, 1000.0)[0]] == ["g1"]
+    last_s = 1000.0 + 45.0 + story.room.params.stuck_s
+    assert story.room.recall(H100, 4, last_s)[0] == (), "it is on its way as far as anybody can tell"
+    assert len(story.room.recall(H100, 4, last_s + 1.0)[0]) == 1, "another one goes in its place"
+    assert story.room.recall(H100, 4, last_s + 2.0)[0] == (), "and that one is on its way"
+    assert sorted(story.room.runs.all) == ["g0", "g1", "g2"]
+    assert story.room.contradictions() == []
+
+
 def test_case_52_a_forecast_wrong_by_five_times_takes_back_all_that_is_lent() -> None:
     story = lending(LoanBound(16, expected_s=7200.0))
     story.submit(*(gang(f"g{at}", units=2, lendable=True) for at in range(8)))

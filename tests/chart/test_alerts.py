@@ -113,6 +113,7 @@ TROUBLES: Final = {
         60,
         62,
     ),
+    "HeadroomLoanOverdue": Trouble({**LEADS, f'headroom_pool_overdue_slots{{{POD},pool="chat"}}': "0 1x30"}, 5, 7),
     "HeadroomPoolWritesRefused": Trouble(
         {**LEADS, f'headroom_pool_refusals_total{{{POD},pool="chat"}}': "0+1x30"}, 5, 7
     ),

@@ -564,12 +564,13 @@ def test_a_loan_that_is_told_of_and_is_none_is_named_with_what_to_do(cluster: Pl
     pools, jobs = "/apis/headroom.dev/v1alpha1/warmpools", "/apis/batch/v1/jobs"
     loans = [{"gang": f"job/lab/{name}", "units": 8} for name in ("runs", "gone", "over", "paused")]
     loans.append({"gang": "job/lab/recalled", "units": 8, "recalledAt": "2026-11-22T20:00:00Z"})
+    loans.append({"gang": "job/lab/hangs", "units": 8, "recalledAt": "2026-11-22T20:00:00Z", "overdue": True})
     over = job("over", False) | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
     noted = job("paused", True)
     noted["metadata"]["annotations"] = {"headroom.dev/loan": "{}"}
     cluster.objects |= {
         pools: {"items": [{"metadata": {"name": "chat"}, "status": {"loans": loans}}, {"metadata": {"name": "new"}}]},
-        jobs: {"items": [job("runs", False), over, noted, job("recalled", True)]},
+        jobs: {"items": [job("runs", False), over, noted, job("recalled", True), job("hangs", True)]},
     }
     path = tmp_path / "settings.yaml"
     path.write_text(f"batch: {{enabled: true}}\nshapes: {{h100: {{sku: h100}}}}\n{settings}")
@@ -578,6 +579,7 @@ def test_a_loan_that_is_told_of_and_is_none_is_named_with_what_to_do(cluster: Pl
         ("loans", "WarmPool chat tells of 8 units lent to job/lab/gone, which is gone"),
         ("loans", "WarmPool chat tells of 8 units lent to job/lab/over, which is gone"),
         ("loans", "WarmPool chat tells of 8 units lent to job/lab/paused, which is suspended"),
+        ("loans", "job/lab/hangs was told to give 8 units back to WarmPool chat and does not go"),
         ("loans", "job/lab/paused is suspended and says in headroom.dev/loan that it has units on loan: it has none"),
     ]
     assert "kubectl -n lab annotate jobs paused headroom.dev/loan-" in found[-1]["remedy"]

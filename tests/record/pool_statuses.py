@@ -5,6 +5,7 @@ from dataclasses import replace
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.clock import SlotClock, StartKind
 from autoscaler.core.pool.intents import PoolDecision, PoolStep
+from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.params import CapacityType, Domain
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import Circuits, PoolState
@@ -34,7 +35,8 @@ READY = Condition("Ready", "False", "NotReady", "only 2 of 4 slots are warm")
 
 def short_pool() -> PoolStatus:
     """Two of four slots are warm, none is lent, and one zone has no capacity."""
-    return with_loans(pool_status(DECISION, LEARNT, (READY,), PoolCounts(7, 3, 1, 3600.0), "slots"), 0, ())
+    told = pool_status(DECISION, LEARNT, (READY,), PoolCounts(7, 3, 1, 3600.0), "slots")
+    return with_loans(told, Lending(lent=0), ())
 
 
 def young_pool() -> PoolStatus:

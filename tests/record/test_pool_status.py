@@ -5,6 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from autoscaler.core.pool.loans import Lending
 from autoscaler.record.loans import LoanTold
 from autoscaler.record.pool_metrics import pool_families
 from autoscaler.record.pool_status import WORST_FIRST, PoolStatus, pool_line, with_loans
@@ -51,15 +52,17 @@ def test_the_metrics_count_every_stage_and_name_the_breaker() -> None:
 
 def test_what_is_lent_is_a_figure_a_metric_and_a_line_of_the_explanation() -> None:
     loan = LoanTold("job/lab/train", 8, short_pool().now_s - 60.0)
-    pool = with_loans(short_pool(), 1, (loan,))
+    pool = with_loans(short_pool(), Lending(lent=1, overdue=2), (loan,))
     assert "  loan: 8 units lent to job/lab/train since 60 s; back within 60 s of a recall" in pool.explained
     (row,) = pool_line(pool).loans
     assert (pool_line(pool).lent, row.gang, row.state) == (1, "job/lab/train", "lent")
     values = {family.metric.name: family.values for family in pool_families([pool])}
     assert values["headroom_pool_lent_slots"] == {("chat",): 1.0}
-    unknown = with_loans(short_pool(), None, None)
+    assert values["headroom_pool_overdue_slots"] == {("chat",): 2.0}
+    unknown = with_loans(short_pool(), Lending(lent=None), None)
     values = {family.metric.name: family.values for family in pool_families([unknown])}
     assert values["headroom_pool_lent_slots"] == {}, "what is not known is no zero"
+    assert values["headroom_pool_overdue_slots"] == {}
     assert (pool_line(unknown).lent, pool_line(unknown).loans) == (None, ())
 
 

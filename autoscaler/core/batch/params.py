@@ -99,7 +99,10 @@ class BatchParams:
     restart_s: float = 120.0
     """From an eviction to work again, where a gang does not say (a guess)."""
     stuck_s: float = 120.0
-    """An evicted gang that still holds its GPUs after this long is no longer counted on (KAI uses two minutes)."""
+    """An evicted gang that still holds its GPUs after this long is no longer counted on (KAI uses two minutes).
+
+    One that was lent to has its notice besides: whoever lends waits for the checkpoint that was asked for.
+    """
     max_evictions: int = 3
     """Of one gang, whatever for: from then on it gives way to guarantees and to serving only (a guess)."""
     max_admissions: int = 500

@@ -34,6 +34,7 @@ class BatchReason(Enum):
     OUTRANKED = "a gang of higher priority in its queue"
     RECALLED = "serving takes its GPUs back"
     LOST = "it lost GPUs that it held"
+    OVERDUE = "it was told to leave and does not go"
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,10 @@ class Room:
     def recall(
         self, shape: str, units: int, now_s: float, nodes: Sequence[str] | None = None
     ) -> tuple[tuple[Evicted, ...], tuple[Bill, ...]]:
-        """Serving takes units back: whole gangs on loan, the cheapest first; loans that leave already count."""
+        """Serving takes units back: whole gangs on loan, the cheapest first.
+
+        Loans that leave already count, but for those that should be gone: others are recalled in their place.
+        """
         index = self.ledger.estate.index
         at = None if nodes is None else [index[name, shape] for name in nodes if (name, shape) in index]
         wanted = self.tree.shapes[shape]
@@ -189,7 +192,7 @@ class Room:
         leaving = sum(
             number
             for run in on_loan
-            if run.leaving_s is not None
+            if run.leaving_s is not None and not self.is_overdue(run, now_s)
             for node, number in lent[run.name].items()
             if at is None or node in at
         )
@@ -279,6 +282,10 @@ class Room:
             run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, lost_gpu_s)
+
+    def is_overdue(self, run: Running, now_s: float) -> bool:
+        """Whether a gang was told to leave, and nobody counts on its going any more."""
+        return run.is_overdue(self.params.stuck_s, now_s)
 
     def contradictions(self) -> list[str]:
         """Faults of the books; empty unless there is a fault in this room."""

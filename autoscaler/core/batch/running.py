@@ -64,6 +64,10 @@ class Running:
         """Order in which gangs of a queue give way: by priority, by importance, then who loses the least time."""
         return self.gang.priority, self.gang.importance, self.restart_s - self.checkpoint_s, self.gang.name
 
+    def is_overdue(self, stuck_s: float, now_s: float) -> bool:
+        """Whether it was told to leave, and holds its GPUs still `stuck_s` after its notice."""
+        return self.leaving_s is not None and now_s > self.leaving_s + self.gang.notice_s + stuck_s
+
     def end_s(self, ratio: float, now_s: float) -> float:
         """When it is expected to end; one that is over its time is taken to need another tenth of it."""
         expected = self.started_s + self.expected_s * ratio

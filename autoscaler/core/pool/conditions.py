@@ -11,6 +11,7 @@ from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import Aspect, Condition
+from autoscaler.core.pool.loans import Lent
 from autoscaler.core.pool.params import Domain
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.shapes import misfit, short_of_gpus
@@ -39,8 +40,9 @@ def blocks(world: World, state: PoolState, now_s: float) -> Iterator[PoolReason]
         yield PoolReason.CONTENT_FAILING
 
 
-def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, lent: int) -> tuple[Condition, ...]:
+def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, loans: Lent) -> tuple[Condition, ...]:
     """All conditions of a pool that was read."""
+    lent = loans.slots
     return (
         _said(
             Aspect.READY,
@@ -58,6 +60,7 @@ def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, lent: in
         _said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
         _said(Aspect.SLOTS_DELETABLE, _stuck(view)),
         _said(Aspect.MODELS_SUPPORTED, _unsupported(view)),
+        _returned(view, loans),
     )
 
 
@@ -215,6 +218,20 @@ def _unsupported(view: View) -> str:
             f"{_listed(claims)}: GPUs by ResourceClaim (DRA) cannot be kept warm; ask for {view.params.slot.resource}"
         )
     return "; ".join(faults)
+
+
+def _returned(view: View, loans: Lent) -> Condition:
+    """Whether gangs that were called back have gone in time; not known while nobody knows what is lent."""
+    if view.world.lent is None:
+        return Condition(Aspect.LOANS_GIVEN_BACK, None, "NotKnown", "what gangs have on loan is not known yet")
+    where = sorted(each.node for each in view.world.lent if each.overdue)
+    return _said(
+        Aspect.LOANS_GIVEN_BACK,
+        f"{loans.overdue} slots on {_listed(where)} were called back and should be free: they count as lent no "
+        "more, and others are called back or ordered; headroom queue names the gang: look at its pods' finalizers"
+        if where
+        else "",
+    )
 
 
 def _worded(domain: Domain) -> str:

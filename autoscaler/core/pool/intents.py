@@ -108,6 +108,8 @@ class Aspect(Enum):
     PRIORITY_USABLE = "PriorityUsable"
     SLOTS_DELETABLE = "SlotsDeletable"
     MODELS_SUPPORTED = "ModelsSupported"
+    LOANS_GIVEN_BACK = "LoansGivenBack"
+    """What gangs were called back from is free again in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class Lent:
     slots: int = 0
     """That gangs hold, those they leave included; a slot that stands there still is not counted twice."""
     leaving: int = 0
+    overdue: int = 0
+    """That should long be back, besides: they are no supply, and hold their GPUs all the same."""
     giving: tuple[int, ...] = ()
     """Places of slots that give way to a gang that was let in, and are no supply any more."""
 
@@ -59,6 +61,8 @@ class Lending:
     """Slots' worth of loans that were leaving when it was looked."""
     lent: int | None = None
     """Slots' worth that gangs have on loan, those they leave included; None while that is not known."""
+    overdue: int = 0
+    """Slots' worth besides that were called back and should long be free."""
     missing: int = 0
     """Slots that the pool lacks, or that were bound just now: what becomes free on its nodes is theirs."""
     steps: tuple[PoolStep, ...] = ()
@@ -68,15 +72,17 @@ def lent(view: View, good: Bools) -> Lent:
     """What is lent; `good` are the slots that count."""
     count, slots = view.params.slot.count, view.slots
     giving: list[int] = []
-    held = leaving = 0
+    held = leaving = overdue = 0
     for each in view.world.lent or ():
-        held += each.units // count
+        late = min(each.overdue, each.units) // count
+        held += each.units // count - late
         leaving += min(each.leaving, each.units) // count
+        overdue += late
         at = view.nodes.index.get(each.node)
         here = [] if at is None else np.flatnonzero(good & (slots.node == at)).tolist()
         # The scheduler chooses who gives way; slots of one node are alike.
         giving += here[: math.ceil(min(each.coming, each.units) / count)]
-    return Lent(held, leaving, tuple(giving))
+    return Lent(held, leaving, overdue, tuple(giving))
 
 
 def there(view: View, stays: Bools) -> int:
@@ -90,8 +96,9 @@ def lending(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Len
     are the slots that the pool lacks, `keep` those that it would not delete."""
     known = None if view.world.lent is None else has.slots
     return replace(
-        _decided(view, state, want, good=good, has=has, keep=keep), leaving=has.leaving, missing=missing, lent=known
-    )
+        _decided(view, state, want, good=good, has=has, keep=keep), leaving=has.leaving, missing=missing, lent=known,
+        overdue=has.overdue,
+    )  # fmt: skip
 
 
 def _decided(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Lent, keep: int) -> Lending:
@@ -132,11 +139,14 @@ def _decided(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Le
 
 def blind(world: World, params: PoolParams) -> Lending:
     """Slots or nodes were not read: replicas that are known to wait call back what they need, and nothing is lent."""
-    held = sum((each.units - each.leaving) // params.slot.count for each in world.lent or ())
+    count = params.slot.count
+    held = sum((each.units - each.leaving - each.overdue) // count for each in world.lent or ())
     recall = min(held, _waiting(world))
     steps = (PoolStep("loan", held, held - recall, PoolReason.RECALLS),) if recall else ()
-    leaving = sum(each.leaving for each in world.lent or ()) // params.slot.count
-    return Lending(recall=recall, leaving=leaving, lent=None if world.lent is None else held + leaving, steps=steps)
+    leaving = sum(each.leaving for each in world.lent or ()) // count
+    overdue = sum(each.overdue for each in world.lent or ()) // count
+    known = None if world.lent is None else held + leaving
+    return Lending(recall=recall, leaving=leaving, lent=known, overdue=overdue, steps=steps)
 
 
 def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle: int) -> Iterator[tuple[int, float]]:

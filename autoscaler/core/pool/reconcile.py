@@ -106,7 +106,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
-    told = conditions(view, state, sizing, stock.warm, stock.lent.slots)
+    told = conditions(view, state, sizing, stock.warm, stock.lent)
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets)
     if params.observe:
@@ -146,7 +146,8 @@ def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
     counted = good & ~rotation.retiring
     early = [at for at, _ in rotation.anew if slots.stage[at] < Stage.WEIGHTS_WARM]
     supply = int(_without(counted, early).sum()) + len(state.ordered) + loans.slots
-    standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered) + loans.slots - len(loans.giving)
+    held = loans.slots + loans.overdue - len(loans.giving)
+    standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered) + held
     starting = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + len(state.ordered)
     warm = counted & (slots.stage == Stage.WEIGHTS_WARM)
     together = int(np.bincount(slots.node[warm & (slots.node != NOWHERE)]).max(initial=0))
@@ -165,7 +166,7 @@ def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[
     counted = stock.good & ~stock.rotation.retiring
     # What is lent is let go of before a slot is: the gang stays where it is, and nothing has to come back for it. It
     # counts for no limit either: no slot stands there, and none is ordered while it would be one too many.
-    standing = stock.standing - stock.lent.slots
+    standing = stock.standing - stock.lent.slots - stock.lent.overdue
     hard = standing - int(stock.lost.going.sum()) - len(stock.lost.reasons) - sizing.most
     surplus = chosen(view, counted, Excess(stock.supply - sizing.keep - stock.lent.slots, hard))
     yield from ((at, PoolReason.SURPLUS) for at in surplus)

@@ -154,6 +154,8 @@ class LentSeen:
     """Of these, units whose pod is not bound yet: a slot may stand there still, and gives way."""
     leaving: int = 0
     """Of these, units that were called back and are not free yet."""
+    overdue: int = 0
+    """Of these, units that were called back and should long be free: nobody counts on them. They do not leave."""
 
 
 class Sign(Enum):

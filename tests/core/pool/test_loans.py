@@ -90,6 +90,26 @@ def test_a_loan_is_called_back_when_idle_slots_no_longer_cover_what_demand_may_n
     assert taken(LENDS, leaving).lending.recall == 0, "one comes back already"
 
 
+def test_what_does_not_come_back_is_no_supply_and_others_are_called_back_or_ordered_in_its_place() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(4))
+    hangs = LentSeen("n-p-1", 1, overdue=1)
+    burst = world((), nodes=nodes, lent=(hangs, LentSeen("n-p-2", 1)), demand=(demand(0.0, waiting=1),))
+    done = taken(LENDS, burst)
+    assert (done.lending.recall, done.lending.lent, done.lending.overdue) == (1, 1, 1)
+    leaves = replace(burst, lent=(LentSeen("n-p-1", 1, leaving=1), LentSeen("n-p-2", 1)))
+    assert len(of(CreateSlot, done)) == len(of(CreateSlot, taken(LENDS, leaves))) + 1
+    returned = told(done, Aspect.LOANS_GIVEN_BACK)
+    assert (returned.holds, returned.word) == (False, "NotLoansGivenBack")
+    assert "1 slots on n-p-1 were called back" in returned.message
+    assert "0 and 1 lent of" in told(done, Aspect.READY).message.replace("only ", "")
+    full = taken(replace(LENDS, max_slots=4), world(fleet(3), nodes=nodes, lent=(hangs,)))
+    assert of(CreateSlot, full) == [], "its GPUs are held all the same: the pool's maximum stands"
+
+
+def test_before_loans_are_known_nobody_can_tell_whether_they_come_back() -> None:
+    assert told(taken(LENDS, world(fleet(2), lent=None)), Aspect.LOANS_GIVEN_BACK).holds is None
+
+
 def test_a_slot_on_its_way_to_a_node_that_is_there_spares_a_loan_and_one_that_waits_for_a_node_does_not() -> None:
     nodes = tuple(node(f"n-p-{at}") for at in range(4))
     lent = tuple(LentSeen(f"n-p-{at}", 1) for at in (1, 2, 3))
