@@ -21,6 +21,9 @@ NOBODY: Final = -1
 SPARE_BRANDS: Final = 1000
 """Brands without a gang that are kept all the same; each takes about a KiB."""
 
+MANY: Final = 16
+"""Queues that are rather compared again together than each by itself: a parent that they share is compared once."""
+
 PATIENCE: Final = 1.0
 """Seconds that a gang counts as later for each second that it is expected to run.
 
@@ -185,8 +188,11 @@ class Backlog:
 
     def best(self) -> Waiting | None:
         """The gang to try next."""
-        for leaf in self._touched:
-            self._compare(leaf)
+        if len(self._touched) < MANY:
+            for leaf in self._touched:
+                self._compare(leaf)
+        else:
+            self._compare_many(self._touched)
         self._touched.clear()
         winner = self._winner[ROOT]
         return None if winner == NOBODY else self._heads[winner]
@@ -284,6 +290,27 @@ class Backlog:
                 heap[:] = [entry for entry in heap if entry[-2] == version[entry[-1]]]
                 heapq.heapify(heap)
             self._winner[parent] = self._winner[heap[0][-1]] if heap else NOBODY
+
+    def _compare_many(self, leaves: Iterable[int]) -> None:
+        """The same for many queues at once, the deepest first, each parent once all of its children are known."""
+        tree, version, depths = self.tree, self._version, max(map(len, self.tree.paths))
+        changed: list[dict[int, None]] = [{} for _ in range(depths + 1)]
+        for leaf in leaves:
+            self._heads[leaf] = head = self._head(leaf)
+            self._winner[leaf] = NOBODY if head is None else leaf
+            changed[len(tree.paths[leaf])][leaf] = None
+        for depth in range(depths, 0, -1):
+            for at in changed[depth]:
+                version[at] += 1
+                winner = self._winner[at]
+                if winner != NOBODY:
+                    self._heaps[tree.parent[at]].append(self._entry(at, winner))
+            for parent in dict.fromkeys(tree.parent[at] for at in changed[depth]):
+                heap = [entry for entry in self._heaps[parent] if entry[-2] == version[entry[-1]]]
+                heapq.heapify(heap)
+                self._heaps[parent] = heap
+                self._winner[parent] = self._winner[heap[0][-1]] if heap else NOBODY
+                changed[depth - 1][parent] = None
 
     def _entry(self, at: int, leaf: int) -> Entry:
         head = self._heads[leaf]

@@ -35,8 +35,9 @@ class Cycles:
         attempts = Attempts(room, memory)
         searches = Searches(attempts)
         if memory.reviewed != (room.news, now_s):
+            if not promises.review(attempts, now_s):
+                return Cycle(tuple(attempts.admitted), (), more=True)
             memory.reviewed = (room.news, now_s)
-            promises.review(attempts, now_s)
         self._ask_back()
         # A cycle that admitted many leaves searches to the next one, so that none is long.
         more = self._admissions(attempts, now_s) or len(attempts.admitted) > room.params.max_admissions // 4

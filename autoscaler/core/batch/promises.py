@@ -17,10 +17,12 @@ FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FR
 """Reasons that an end of others cures."""
 
 
-def review(attempts: Attempts, now_s: float) -> None:
-    """Start gangs whose reservation is whole; let go of what cannot become whole."""
+def review(attempts: Attempts, now_s: float) -> bool:
+    """Start gangs whose reservation is whole; let go of what cannot become whole. False where the bound ended it."""
     room = attempts.room
     for name, reservation in list(room.ledger.reservations.items()):
+        if len(attempts.admitted) >= room.params.max_admissions:
+            return False
         waiting = room.kept_for.get(name)
         if waiting is not None:
             if kept.is_there(room, reservation):
@@ -36,6 +38,7 @@ def review(attempts: Attempts, now_s: float) -> None:
                 waiting, reservation, BatchReason.RESERVED, now_s
             ):
                 room.ledger.unreserve(name)
+    return True
 
 
 def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, now_s: float) -> None:
