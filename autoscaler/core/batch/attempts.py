@@ -4,8 +4,10 @@ Enters: a room and a gang that waits. Leaves: an admission, already in the books
 gangs are tried, and who makes way for whom, is decided elsewhere.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from autoscaler.core.batch import widths
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.loans import worth
@@ -14,6 +16,7 @@ from autoscaler.core.batch.outcome import Admitted, Spots
 from autoscaler.core.batch.placement import Spot
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.widths import Taken
 
 
 @dataclass(slots=True)
@@ -24,8 +27,8 @@ class Attempts:
     memory: Memory
     admitted: list[Admitted] = field(default_factory=list)
 
-    def start(self, waiting: Waiting, now_s: float) -> bool:
-        """Admit a gang, if quota and room allow it."""
+    def start(self, waiting: Waiting, now_s: float, *, widens: bool = True) -> bool:
+        """Admit a gang, if quota and room allow it; as narrow as it may be unless it `widens`."""
         room, memory, brand = self.room, self.memory, waiting.brand
         load, estate = room.backlog.loads[brand], room.ledger.estate
         own = room.ledger.reservations.get(waiting.gang.name)
@@ -36,44 +39,66 @@ class Attempts:
         if room.tree.verdict(waiting.queue, load) is not None:
             return False
         if memory.no_room.get(brand) != estate.version:
-            spots = room.placer.take(room.ask(brand))
-            if spots is not None:
-                self.admit(waiting, spots, {}, BatchReason.FITS, now_s)
+            taken = self._take(waiting, widens=widens)
+            if taken is not None:
+                self.admit(taken, {}, BatchReason.FITS, now_s)
                 return True
             memory.no_room[brand] = estate.version
-        if self._widely(waiting, own, now_s):
+        if self._widely(waiting, own, now_s, widens=widens):
             return True
         if own is None:
             memory.closed(room).add(brand)
         return False
 
-    def _widely(self, waiting: Waiting, own: Reservation | None, now_s: float) -> bool:
+    def _widely(self, waiting: Waiting, own: Reservation | None, now_s: float, *, widens: bool) -> bool:
         """Admit a gang on what is kept for it, on what it would give back in time, or on what serving lends."""
         room = self.room
-        if own is not None and self.start_on(waiting, own, BatchReason.RESERVED, now_s):
+        if own is not None and self.start_on(waiting, own, BatchReason.RESERVED, now_s, widens=widens):
             return True
         brand = room.backlog.brands[waiting.brand]
         starts = [each for each in room.ledger.reservations.values() if each.kind is Kind.START and each is not own]
         end_s = now_s + brand.expected_s * room.runs.ratios(waiting.queue)[1] if starts else now_s
         for other in starts:
-            if end_s <= other.start_s and self.start_on(waiting, other, BatchReason.BACKFILL, now_s):
+            if end_s > other.start_s:
+                continue
+            if self.start_on(waiting, other, BatchReason.BACKFILL, now_s, widens=widens):
                 return True
         return brand.lendable and self._borrow(waiting, now_s)
 
-    def start_on(self, waiting: Waiting, reservation: Reservation, reason: BatchReason, now_s: float) -> bool:
+    def start_on(
+        self, waiting: Waiting, reservation: Reservation, reason: BatchReason, now_s: float, *, widens: bool = True
+    ) -> bool:
         """Try with what a reservation holds; what is used of it comes back to it when the gang ends."""
         ledger = self.room.ledger
         extra = {node: units for node, units in reservation.held.items() if units}
         if not extra:
             return False
         opened = ledger.widen(extra)
-        spots = self.room.placer.take(self.room.ask(waiting.brand))
+        taken = self._take(waiting, widens=widens)
         used = ledger.narrow(opened, extra)
-        if spots is None:
+        if taken is None:
             return False
         ledger.use_held(reservation, used)
-        self.admit(waiting, spots, {}, reason, now_s)
+        self.admit(taken, {}, reason, now_s)
         return True
+
+    def _take(
+        self, waiting: Waiting, may: Callable[[tuple[Spot, ...]], bool] | None = None, *, widens: bool = True
+    ) -> Taken | None:
+        """Take room for a gang from what the estate offers now, where it `may` be there; None where it has none.
+
+        One that may be wider than it waits is taken room for as wide as quota and room allow; but one for which others
+        left starts as it was counted.
+        """
+        wanted = self.room.ask(waiting.brand)
+        spots = self.room.placer.take(wanted) if may is None else widths.take(self.room, wanted, may)
+        if spots is None:
+            return None
+        if waiting.gang.elastic is None:
+            return Taken(waiting, spots)
+        if not widens or waiting.gang.name in self.room.kept_for:
+            return widths.narrowest(waiting, spots)
+        return widths.widest(self.room, waiting, spots, may)
 
     def _borrow(self, waiting: Waiting, now_s: float) -> bool:
         """Try with what serving lends of the gang's one shape."""
@@ -93,27 +118,26 @@ class Attempts:
         )
         idle = {at: n for at, n in ledger.lendable().items() if ledger.estate.nodes[at].shape == shape}
         opened = ledger.widen(idle)
-        spots = room.placer.take(room.ask(waiting.brand))
-        if spots is not None:
-            free = opened[1]
+        free = opened[1]
+
+        def may(spots: tuple[Spot, ...]) -> bool:
             used = {spot.node: 0 for spot in spots}
             for spot in spots:
                 used[spot.node] += spot.units
             borrowed = [max(0, units - free.get(node, units)) for node, units in used.items()]
-            if lent + sum(borrowed) > bound.units or any(units % bound.slot_units for units in borrowed):
-                room.placer.give(spots, room.ask(waiting.brand))
-                spots = None
-        taken = ledger.narrow(opened, idle)
-        if spots is None:
+            return lent + sum(borrowed) <= bound.units and not any(units % bound.slot_units for units in borrowed)
+
+        taken = self._take(waiting, may)
+        borrows = ledger.narrow(opened, idle)
+        if taken is None:
             return False
-        self.admit(waiting, spots, taken, BatchReason.LOAN, now_s)
+        self.admit(taken, borrows, BatchReason.LOAN, now_s)
         return True
 
-    def admit(
-        self, waiting: Waiting, spots: tuple[Spot, ...], lent: dict[int, int], reason: BatchReason, now_s: float
-    ) -> None:
+    def admit(self, taken: Taken, lent: dict[int, int], reason: BatchReason, now_s: float) -> None:
         """Book what was taken for a gang; it starts."""
         room = self.room
+        waiting, spots = taken.waiting, taken.spots
         name = waiting.gang.name
         room.ledger.book(name, spots, lent)
         if name in room.ledger.reservations:
@@ -123,4 +147,4 @@ class Attempts:
         self.memory.searched.pop(name, None)
         nodes = room.ledger.estate.nodes
         where = tuple([Spots((at := nodes[s.node]).name, at.shape, s.pod_set, s.pods) for s in spots])
-        self.admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values())))
+        self.admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values()), taken.narrow))

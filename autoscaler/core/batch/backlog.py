@@ -71,12 +71,16 @@ class Waiting:
     gang: Gang
     queue: int
     brand: int
+    """Of the narrowest that it may start: whether it may start at all is this brand's question."""
     rank: Rank
+    widest: Load
+    """What it takes as wide as it may be. It has its turn when a gang of that size has: who goes before it goes first.
+    """
 
     def is_for(self, gang: Gang, queue: int, brand: int) -> bool:
         """Whether a gang, seen again, has the same place."""
-        mine = (self.queue, self.brand, self.gang.priority, self.gang.created_s)
-        return mine == (queue, brand, gang.priority, gang.created_s)
+        mine = (self.queue, self.brand, self.gang.priority, self.gang.created_s, self.gang.elastic)
+        return mine == (queue, brand, gang.priority, gang.created_s, gang.elastic)
 
 
 @dataclass(slots=True)
@@ -145,10 +149,16 @@ class Backlog:
         """A gang begins to wait."""
         self._arrivals += 1
         fair = self.tree.spec(queue).order is Order.FAIR
-        later_s = min(PATIENCE * self.brands[brand].expected_s, PASSED_WITHIN_S) if fair else 0.0
-        waiting = Waiting(gang, queue, brand, (-gang.priority, gang.created_s + later_s, self._arrivals))
+        later_s = min(PATIENCE * self.brands[brand].expected_s / gang.stretch, PASSED_WITHIN_S) if fair else 0.0
+        waiting = self.waiting_as(gang, queue, brand, (-gang.priority, gang.created_s + later_s, self._arrivals))
         self.put(waiting)
         return waiting
+
+    def waiting_as(self, gang: Gang, queue: int, brand: int, rank: Rank) -> Waiting:
+        """A gang as it waits at a rank."""
+        elastic = gang.elastic
+        widest = self.loads[brand] if elastic is None else self.tree.load(gang.at_width(elastic.most).form)
+        return Waiting(gang, queue, brand, rank, widest)
 
     def put(self, waiting: Waiting) -> None:
         """A gang waits (again), at the rank it has."""
@@ -315,7 +325,7 @@ class Backlog:
     def _entry(self, at: int, leaf: int) -> Entry:
         head = self._heads[leaf]
         assert head is not None
-        load, tree = self.loads[head.brand], self.tree
+        load, tree = head.widest, self.tree
         beyond = 0 if tree.within(at, load) else 1
         return (beyond, tree.near(at, load), self._queues[at].used_log, *head.rank, self._version[at], at)
 

@@ -6,7 +6,7 @@ for the same of the cluster, so that what is found out about one holds for the o
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autoscaler.core.batch.params import BatchParams
@@ -63,6 +63,18 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
+class Elastic:
+    """How many pods one set of a gang may have; which of them is chosen when it starts, and stays until it stops."""
+
+    pod_set: int
+    """The set, by number."""
+    least: int
+    most: int
+    written: int
+    """As many as its author wrote, for which it says how long it runs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gang:
     """One gang. Instants are seconds of the one origin."""
 
@@ -72,7 +84,7 @@ class Gang:
     created_s: float
     priority: int = -1
     expected_s: float | None = None
-    """How long it says it runs; None where it does not."""
+    """How long it says it runs, as wide as it was written; None where it does not."""
     min_runtime_s: float = 0.0
     """The longer of this and its queue's is its lease."""
     checkpoint_s: float | None = None
@@ -87,6 +99,37 @@ class Gang:
     """Whether it may run on GPUs that serving lends, and be recalled at any time."""
     recallable: bool = True
     """Whether anybody can make it leave once it runs: one that nobody can gives way to nobody, and borrows nothing."""
+    elastic: Elastic | None = None
+    """None for one that is as wide as its form says. While it waits its form is the narrowest that it may have."""
+
+    @property
+    def width(self) -> int:
+        """Pods of its elastic set, or of all sets where none is elastic."""
+        if self.elastic is None:
+            return sum(each.pods for each in self.form.pod_sets)
+        return self.form.pod_sets[self.elastic.pod_set].pods
+
+    @property
+    def stretch(self) -> float:
+        """How many times as long it runs as it says: fewer pods than were written do the same work, more do more."""
+        return 1.0 if self.elastic is None else max(1.0, self.elastic.written / max(1, self.width))
+
+    @property
+    def lasts_s(self) -> float | None:
+        """How long it runs as wide as it is; None where it does not say."""
+        return None if self.expected_s is None else self.expected_s * self.stretch
+
+    def at_width(self, pods: int) -> "Gang":
+        """The gang with so many pods in its elastic set; itself where it has none."""
+        if self.elastic is None or pods == self.width:
+            return self
+        sets, at = list(self.form.pod_sets), self.elastic.pod_set
+        sets[at] = replace(sets[at], pods=pods)
+        return replace(self, form=replace(self.form, pod_sets=tuple(sets)))
+
+    def narrowest(self) -> "Gang":
+        """The gang as it waits."""
+        return self if self.elastic is None else self.at_width(self.elastic.least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +159,21 @@ def refusal(gang: Gang, params: BatchParams, leaves: Mapping[str, int]) -> Refus
         value = getattr(gang, name)
         if value is not None and not (math.isfinite(value) and value >= 0):
             return Refusal(BatchReason.ABSURD, f"{name} {value}", "give 0 s or more")
+    if gang.elastic is not None:
+        fault = _width_refusal(gang, gang.elastic)
+        if fault is not None:
+            return fault
+        return _form_refusal(gang.at_width(gang.elastic.most).form, params) or _form_refusal(gang.form, params)
     return _form_refusal(gang.form, params)
+
+
+def _width_refusal(gang: Gang, elastic: Elastic) -> Refusal | None:
+    if not 0 <= elastic.pod_set < len(gang.form.pod_sets):
+        return Refusal(BatchReason.ABSURD, f"elastic pod set {elastic.pod_set}", "name a set that the gang has")
+    if not 1 <= elastic.least <= elastic.most:
+        remedy = f"give 1 to {MAX_PODS}, the least first"
+        return Refusal(BatchReason.ABSURD, f"a width of {elastic.least} to {elastic.most} pods", remedy)
+    return None
 
 
 def _form_refusal(form: Form, params: BatchParams) -> Refusal | None:

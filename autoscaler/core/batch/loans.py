@@ -52,8 +52,9 @@ def worth(gang: Gang, bound: LoanBound, restart_s: float) -> bool:
     """
     if gang.notice_s > bound.reclaim_s or bound.expected_s <= 0:
         return False
-    lasts_s = min(bound.expected_s, gang.expected_s if gang.expected_s is not None else bound.expected_s)
-    ends_before = gang.expected_s is not None and gang.expected_s <= bound.expected_s
+    own_s = gang.lasts_s
+    lasts_s = min(bound.expected_s, own_s if own_s is not None else bound.expected_s)
+    ends_before = own_s is not None and own_s <= bound.expected_s
     lost_s = restart_s if ends_before else restart_s + lasts_s * (1 - LEAST_GOODPUT) / 2
     return 1.0 - lost_s / max(lasts_s, 1e-9) >= LEAST_GOODPUT
 

@@ -29,6 +29,8 @@ class Admitted:
     reason: BatchReason
     lent_units: int = 0
     """Of its units, those that serving may recall."""
+    narrow: Change | None = None
+    """Of a gang that may be wider: what one more pod would have taken; None for one that is as wide as it may be."""
 
 
 @dataclass(frozen=True, slots=True)

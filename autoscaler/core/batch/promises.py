@@ -12,6 +12,7 @@ from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.verdicts import why
+from autoscaler.core.batch.widths import narrowest
 
 FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
 """Reasons that an end of others cures."""
@@ -46,7 +47,7 @@ def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, 
     if reservation.spots:
         ledger.use_held(reservation, reservation.plan)
         ledger.take_spare(reservation.spots)  # its booking's; what was kept goes back with the reservation
-        attempts.admit(waiting, reservation.spots, {}, BatchReason.RESERVED, now_s)
+        attempts.admit(narrowest(waiting, reservation.spots), {}, BatchReason.RESERVED, now_s)
     elif not attempts.start_on(waiting, reservation, BatchReason.RESERVED, now_s):
         attempts.room.keep_no_more(waiting.gang.name, now_s)
 

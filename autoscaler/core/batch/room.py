@@ -85,8 +85,8 @@ class Room:
 
     def brand(self, gang: Gang) -> int:
         """The number of the brand of a gang."""
-        expected_s = self.params.expected_s if gang.expected_s is None else gang.expected_s
-        loan = (gang.notice_s, gang.expected_s, gang.restart_s) if gang.lendable and gang.recallable else None
+        expected_s = (self.params.expected_s if gang.expected_s is None else gang.expected_s) * gang.stretch
+        loan = (gang.notice_s, gang.lasts_s, gang.restart_s) if gang.lendable and gang.recallable else None
         return self.backlog.brand(gang.form, loan=loan, expected_s=expected_s)
 
     def cancel(self, name: str, now_s: float) -> None:
@@ -340,7 +340,9 @@ class Room:
         return told
 
     def _wait_again(self, run: Running) -> None:
-        self.backlog.put(Waiting(run.gang, run.queue, run.brand, run.rank))
+        gang = run.gang.narrowest()
+        brand = run.brand if gang is run.gang else self.brand(gang)
+        self.backlog.put(self.backlog.waiting_as(gang, run.queue, brand, run.rank))
 
     def _capacity(self) -> None:
         """What batch may use in all: what is neither serving's own, standby, foreign nor unavailable, or on its way."""

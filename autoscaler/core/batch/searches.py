@@ -69,7 +69,9 @@ class Searches:
         room, name = self.attempts.room, waiting.gang.name
         load = room.backlog.loads[waiting.brand]
         books = Books(room.tree, room.ledger, room.placer, room.runs, room.exchanges, room.params.max_evictions)
-        if room.tree.within(waiting.queue, load) and self._unkept(name) and self.attempts.start(waiting, now_s):
+        # What others gave up for a guarantee is not to make a gang wider.
+        is_owed = room.tree.within(waiting.queue, load) and self._unkept(name)
+        if is_owed and self.attempts.start(waiting, now_s, widens=False):
             return True
         found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
         if (
