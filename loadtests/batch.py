@@ -19,7 +19,7 @@ from autoscaler.sim.batch import files
 from autoscaler.sim.batch.contest import POLICIES, parse
 from autoscaler.sim.batch.generate import KUEUE_FLOOR_S, mixed, overstated
 from autoscaler.sim.batch.work import Case, cluster_of, scaled
-from loadtests.batch_cases import PHILLY_GPUS, generator, helios, joint, kueue, packing, played, recorded
+from loadtests.batch_cases import PHILLY_GPUS, generator, helios, joint, kueue, openb, packing, played, recorded
 from loadtests.bench.machine import machine
 
 TARGETS = {
@@ -27,6 +27,7 @@ TARGETS = {
     "worst_large_wait_s": "at most EASY's",
     "kueue_makespan_s": round(1.1 * KUEUE_FLOOR_S, 1),
     "packing_gap_ratio": 0.02,
+    "openb_points_above_best_fit": 2.0,
     "joint_used_ratio": 0.9,
     "joint_lost_points": 0.1,
 }
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> int:
     """Play, print a line for each policy, write JSON after every case."""
     parser = argparse.ArgumentParser(prog="loadtests batch", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the trace files")
-    parser.add_argument("--only", help="only these: generator, philly, kueue, packing, helios, joint")
+    parser.add_argument("--only", help="only these: generator, philly, kueue, packing, openb, helios, joint")
     parser.add_argument("--trace", type=Path, help="a job list of your own")
     parser.add_argument("--gpus", type=int, default=PHILLY_GPUS, help="with --trace: GPUs, on nodes of 8")
     parser.add_argument("--day", type=int, default=0, help="with --trace: the first day, counted from 0")
@@ -72,6 +73,7 @@ def main(arguments: list[str]) -> int:
         "philly": lambda: recorded(given.data),
         "kueue": kueue,
         "packing": lambda: packing(given.seeds, given.seed),
+        "openb": lambda: openb(given.data, given.seeds, given.seed),
         "helios": lambda: helios(given.data),
         "joint": lambda: joint(given.data),
     }

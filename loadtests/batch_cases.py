@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from autoscaler.cli.progress import Meter
-from autoscaler.sim.batch import files
+from autoscaler.sim.batch import files, shares
 from autoscaler.sim.batch.bounds import bounds_of
 from autoscaler.sim.batch.contest import POLICIES, enter
 from autoscaler.sim.batch.generate import kueue_baseline, mixed, overstated
 from autoscaler.sim.batch.joint import day, need_of
-from autoscaler.sim.batch.packed import ours
+from autoscaler.sim.batch.packed import ours, whole_pods
 from autoscaler.sim.batch.packing import best_fit, bound, drawn
 from autoscaler.sim.batch.score import Score
 from autoscaler.sim.batch.shared import gain
@@ -28,6 +28,8 @@ from autoscaler.sim.traces.selection import DAY_S
 
 PHILLY = "batch/philly_dev_jobs.csv.gz"
 QUOTA = "batch/philly_quota.csv"
+PODS = "batch/openb_dev_pods.csv.gz"
+HOSTS = "batch/openb_nodes.csv.gz"
 HELIOS = "batch/helios_earth_vc_minutes_dev.csv.gz"
 RATES = "inference/servegen_rates_week1.csv.gz"
 PHILLY_GPUS = 500
@@ -99,6 +101,26 @@ def packing(seeds: int, seed: int) -> list[dict[str, object]]:
 
 
 PACKERS = {"headroom": ours, "best-fit": best_fit}
+
+
+def openb(data: Path, seeds: int, seed: int) -> list[dict[str, object]]:
+    """GPUs allocated to pods of openb, drawn until they ask for all. Ours takes those of whole GPUs of any model."""
+    hosts, known = files.hosts(data / HOSTS), files.pods(data / PODS)
+    plain = shares.whole(known)
+    out: list[dict[str, object]] = []
+    for at in range(seed, seed + seeds):
+        every, mine = (shares.drawn(each, hosts, at) for each in (known, plain))
+        row: dict[str, object] = {
+            "seed": at,
+            "all": {"pods": len(every), "best-fit": shares.best_fit(every, hosts), "bound": shares.bound(every, hosts)},
+            "whole": {
+                "pods": len(mine), "headroom": whole_pods(mine, hosts), "best-fit": shares.best_fit(mine, hosts),
+                "bound": shares.bound(mine, hosts),
+            },
+        }  # fmt: skip
+        out.append(row)
+        print(f"openb: {row}", flush=True)
+    return out
 
 
 def recorded(data: Path) -> list[dict[str, object]]:

@@ -1,7 +1,9 @@
-"""Our own placement on a static packing: all gangs in one queue, the worthier first, then the larger.
+"""Our own placement on a static packing: all gangs in one queue, in the order of their worth or in that they came in.
 
-Enters: an instance. Leaves: the gangs that one round of cycles admits. What is taken is somebody else's pods.
+Enters: an instance, or pods and nodes. Leaves: what one round of cycles admits. What is taken is somebody else's pods.
 """
+
+from collections.abc import Sequence
 
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.estate import NodeSeen
@@ -9,13 +11,15 @@ from autoscaler.core.batch.gangs import Form, Gang, PodSet, Topology
 from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams, QueueSpec, Shape
 from autoscaler.core.batch.room import Room
+from autoscaler.errors import InputError
+from autoscaler.sim.batch.files import Host, Pod
 from autoscaler.sim.batch.packing import NODE_GPUS, Instance
 
 SHAPE = "gpu"
 
 
 def ours(instance: Instance) -> frozenset[str]:
-    """The gangs that are admitted."""
+    """The gangs that are admitted: the worthier first, then the larger."""
     room = Room(BatchParams((Shape(SHAPE),), (QueueSpec("all"),)))
     nodes, pods = [], []
     for rack, row in enumerate(instance.free):
@@ -30,6 +34,30 @@ def ours(instance: Instance) -> frozenset[str]:
         form = Form((PodSet(gang.pods, gang.gpus, SHAPE),), Topology("rack" if gang.in_one_rack else None))
         refused = room.submit(Gang(gang.name, "all", form, 0.0, gang.weight - most - 1), 0.0)
         assert refused is None, refused
+    return _admitted(room)
+
+
+def whole_pods(pods: Sequence[Pod], hosts: Sequence[Host]) -> float:
+    """The part of all GPUs that pods of whole GPUs of any model get, each tried in its turn.
+
+    InputError for a pod that asks for a share, or for a model: a queue knows one kind of GPU in whole units.
+    """
+    for pod in pods:
+        if pod.models or pod.gpus != int(pod.gpus):
+            raise InputError(f"{pod.name}: a pod of {pod.gpus} GPUs, of {sorted(pod.models)}; give whole ones of any")
+    room = Room(BatchParams((Shape(SHAPE),), (QueueSpec("all"),)))
+    nodes = [
+        NodeSeen(f"n{at}", SHAPE, host.gpus, cpu=host.cpu, memory_gib=host.memory_gib) for at, host in enumerate(hosts)
+    ]
+    room.see(nodes, (), 0.0)
+    for at, pod in enumerate(pods):
+        form = Form((PodSet(1, int(pod.gpus), SHAPE, pod.cpu, pod.memory_gib),))
+        refused = room.submit(Gang(str(at), "all", form, float(at), -1), 0.0)
+        assert refused is None, refused
+    return sum(pods[int(name)].gpus for name in _admitted(room)) / sum(host.gpus for host in hosts)
+
+
+def _admitted(room: Room) -> frozenset[str]:
     cycles = Cycles(room)
     admitted: set[str] = set()
     while True:
