@@ -13,7 +13,7 @@ from autoscaler.core.observe import pods
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
 from autoscaler.core.params import Feature
-from autoscaler.core.scale.bounds import YOUNG_S, BoundInputs, least_within
+from autoscaler.core.scale.bounds import RATE_UP_S, YOUNG_S, BoundInputs, least_within
 from autoscaler.core.scale.uncalibrated import SETTLE_S, Line
 from autoscaler.core.state import Table, Track
 from autoscaler.core.types import Readings
@@ -161,6 +161,13 @@ def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools
         max_replicas=table.policy.max_replicas[rows],
         quota=np.array([NO_LIMIT if g.quota_replicas is None else g.quota_replicas for g in given], dtype=np.int64),
         budget=np.array([NO_LIMIT if g.budget_replicas is None else g.budget_replicas for g in given], dtype=np.int64),
+    )
+
+
+def begun(readings: tuple[Readings, ...]) -> I64:
+    """Count the starts under way that began within the minute of `bounds.RATE_UP_S`, scheduled or not; shape (B,)."""
+    return np.array(
+        [sum([r.now_s - start.since_s < RATE_UP_S for start in r.replicas.starting]) for r in readings], dtype=np.int64
     )
 
 

@@ -102,6 +102,22 @@ def test_a_controller_restart_in_mid_burst_does_not_order_twice(kept: bool) -> N
     assert max(after) <= 1.2 * max(counts(calm.run(180.0)))
 
 
+def test_a_controller_that_crashes_after_every_order_grows_no_faster_than_one_that_does_not() -> None:
+    """Four replicas meet the load of a thousand, and every second look is a new process's, with the checkpoint of two
+    minutes ago: 4, 64, 1,024 and 3,466 within 40 s. What began within the minute is no ground to grow from.
+    """
+    story = calibrated(stepped(4.0, 2000.0, 1020.0), warmup_s=180.0, max_replicas=100_000)
+    saved = checkpoint(story.table, NAME)
+    stood = story.run(120.0)[-1].replicas
+    counted = []
+    for _ in range(3):
+        story.table = Table.empty(1)
+        story.table.put(NAME, story.params)
+        restore(story.table, NAME, saved)
+        counted += [story.tick().replicas, story.tick().replicas]
+    assert (stood, counted) == (4, [4, 64, 64, 64, 64, 64]), "sixteen times in a minute"
+
+
 # 23 --------------------------------------------------------------------------------------------------------------
 def test_delays_are_seconds_whatever_the_tick() -> None:
     """Growth and shrink of one story fall at the same time with ticks of 5 and 10 s."""

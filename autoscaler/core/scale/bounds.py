@@ -96,19 +96,26 @@ class Change:
     after: I64
 
 
-def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64) -> None:
+def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64, *, begun: I64 | None = None) -> None:
     """Remember what was wanted and what stands on the target.
 
     What stands at the first sight of a workload counts as wanted, as HPA has it: nobody shrinks what they just met.
+    Where nothing is remembered of the last minute, `begun` starts of that minute are taken for growth: a controller
+    that crashes after each order would else have the whole minute's growth again at every restart.
     """
     met = (columns.bin[rows] < 0).all(axis=1)
     wanted = np.where(met, np.maximum(wanted, ordered), wanted)
     number = np.floor(now_s / BIN_S).astype(np.int64)
     slot = number % KEEP
+    stood = ordered
+    if begun is not None and begun.any():
+        old = (number[:, None] - columns.bin[rows]) * BIN_S >= RATE_UP_S
+        blank = ((columns.bin[rows] < 0) | old).all(axis=1)
+        stood = np.where(blank, np.maximum(ordered - begun, 0), ordered)
     same = columns.bin[rows, slot] == number
     columns.wanted[rows, slot] = np.where(same, np.maximum(columns.wanted[rows, slot], wanted), wanted)
     columns.ordered_high[rows, slot] = np.where(same, np.maximum(columns.ordered_high[rows, slot], ordered), ordered)
-    columns.ordered_low[rows, slot] = np.where(same, np.minimum(columns.ordered_low[rows, slot], ordered), ordered)
+    columns.ordered_low[rows, slot] = np.where(same, np.minimum(columns.ordered_low[rows, slot], stood), stood)
     columns.bin[rows, slot] = number
 
 
