@@ -176,11 +176,16 @@ def grown(history: DemandHistory, within_s: float) -> F64:
 def lately(history: DemandHistory, within_s: float) -> int:
     """The largest net growth in slots that has come already since some instant of the last `within_s`, the open bin
     included; 0 where none is known. It is no sample yet: it may grow further before its time is over."""
+    return whole(float(came(history, within_s).max(initial=0.0)))
+
+
+def came(history: DemandHistory, within_s: float) -> F64:
+    """The largest net growth that has come already since each bin of the last `within_s`; 0 where it is not known."""
     bins = bins_of(within_s)
     levels, peaks = history.levels[-bins:], np.append(history.peaks[-bins:], history.peak)
     ahead = np.maximum.accumulate(np.where(np.isnan(peaks), -np.inf, peaks)[::-1])[::-1]
     grew = ahead[1:] - levels
-    return whole(float(grew[np.isfinite(grew)].max(initial=0.0)))
+    return np.where(np.isfinite(grew), np.maximum(grew, 0.0), 0.0)
 
 
 def bins_of(within_s: float) -> int:

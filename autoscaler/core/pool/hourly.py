@@ -6,19 +6,22 @@ have gone: each hour by those before it. Where hours are not alike it asks for m
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from autoscaler.core.columns import F64
 from autoscaler.core.pool import growth
-from autoscaler.core.pool.growth import DemandHistory, Growth
+from autoscaler.core.pool.growth import BIN_S, DemandHistory, Growth
 
 HOUR_BINS: Final = 60
 
 REACH_BINS: Final = 3
 """How far a minute of the hour reaches in both directions (a guess): clocks and starts differ by as much."""
+
+LONGEST_S: Final = (HOUR_BINS - 2 * REACH_BINS) * BIN_S
+"""Over a longer time growth at a minute is growth at any minute of the hour."""
 
 HOURS: Final = (1, 2, 3, 6, 12, 24)
 """Of how many past hours the highest growth is kept; each is tried."""
@@ -61,6 +64,19 @@ def usual(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | N
     return Growth(growth.whole(max(seen)) + rhythm.more, known, "this minute of the hour")
 
 
+def careful(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | None:
+    """What `usual` says of a time up to `LONGEST_S` where all hours of the past day speak; None for a longer time."""
+    return usual(history, within_s, replace(rhythm, hours=HOURS[-1])) if within_s <= LONGEST_S else None
+
+
+def unforeseen(history: DemandHistory, within_s: float) -> int:
+    """The largest growth since some instant of the last `within_s` (up to `LONGEST_S`) that is beyond what the hours of
+    the past day had said of that minute; 0 where none is, all of it where they had said nothing."""
+    came = growth.came(history, within_s)
+    kept = dict(_kept(_reaching(growth.grown(history, within_s))))[HOURS[-1]][-came.size :]
+    return growth.whole(float(came[~(came <= kept)].max(initial=0.0)))
+
+
 def rhythm_for(history: DemandHistory, within_s: float, hit_ratio: float, level: float) -> Rhythm | None:
     """The rule that would have met a share `hit_ratio` of the new demand of the last days with the fewest idle slots.
 
@@ -68,7 +84,7 @@ def rhythm_for(history: DemandHistory, within_s: float, hit_ratio: float, level:
     where too little is known, and where a refill takes about an hour or longer.
     """
     bins = growth.bins_of(within_s)
-    if bins > HOUR_BINS - 2 * REACH_BINS or history.levels.size < HOUR_BINS + LEAST_JUDGED_BINS:
+    if bins * BIN_S > LONGEST_S or history.levels.size < HOUR_BINS + LEAST_JUDGED_BINS:
         return None
     levels = history.levels[-JUDGED_BINS - bins :]
     kept_by = dict(_kept(_reaching(growth.grown(history, within_s))))

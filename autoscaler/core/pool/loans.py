@@ -3,7 +3,8 @@
 Enters: the view, demand's history, what is lent. Leaves: slots on offer by node, slots to call back, and why. A loan is
 called back once idle slots no longer cover the growth of demand over the reclaim; one is made only where they cover
 that of half an hour besides, a burst of the last half hour included, so that it is worth its start and is not called
-back by the next look. What demand is not known keeps loans from being made; what is known of need, a replica that
+back by the next look. Growth is that of the time of day or, where a clock starts demand and the pool is sized by it, of
+the minute of the hour. What demand is not known keeps loans from being made; what is known of need, a replica that
 waits, calls them back without it.
 """
 
@@ -16,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from autoscaler.core.columns import Bools
-from autoscaler.core.pool import growth
+from autoscaler.core.pool import growth, hourly
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.learning import Wanted
@@ -155,8 +156,7 @@ def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle:
     for within_s in LENDING_S:
         usual = _usual(state, view.now_s, within_s + LOOK_S)
         least = _least(view.params, terms, want, view.now_s, max(within_s, terms.reclaim_s) + LOOK_S)
-        # A burst of these minutes is no sample of the past yet, and would be one by the time the loan has begun.
-        need = max(usual or 0, least, growth.lately(state.history, within_s + LOOK_S))
+        need = max(usual or 0, least, _lately(state, within_s + LOOK_S))
         if usual is None or idle - need < (1 if room is None else room):
             return
         room = idle - need
@@ -165,8 +165,20 @@ def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle:
 
 def _usual(state: PoolState, now_s: float, within_s: float) -> int | None:
     """By how much demand grows at most within a time, as far as it was seen; None where too little was."""
+    if state.rhythm is not None:
+        hour = hourly.careful(state.history, within_s, state.rhythm)
+        if hour is not None:
+            return hour.slots
     usual = growth.usual(state.history, now_s, within_s, growth.LEVELS[-1])
     return None if usual is None else usual.slots
+
+
+def _lately(state: PoolState, within_s: float) -> int:
+    """A burst of these minutes, but for what the clock had foretold: it is no sample of the past yet, and would be one
+    by the time the loan has begun."""
+    if state.rhythm is not None and within_s <= hourly.LONGEST_S:
+        return hourly.unforeseen(state.history, within_s)
+    return growth.lately(state.history, within_s)
 
 
 def _least(params: PoolParams, terms: LoanTerms, want: Wanted, now_s: float, within_s: float) -> int:

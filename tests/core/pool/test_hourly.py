@@ -7,9 +7,11 @@ from autoscaler.core.columns import F64
 from autoscaler.core.pool import growth, hourly
 from autoscaler.core.pool.growth import BIN_S, DAY_S, DemandHistory
 from autoscaler.core.pool.hourly import Rhythm
+from autoscaler.core.pool.params import LoanTerms
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState, pack, unpack
-from tests.core.pool.builders import NOW_S, demand, pool, taken, world
+from autoscaler.core.pool.world import LentSeen
+from tests.core.pool.builders import NOW_S, demand, fleet, node, pool, taken, world
 
 REFILL_S = 660.0
 LEVEL = 0.98
@@ -110,6 +112,46 @@ def test_a_pool_says_that_the_minute_of_the_hour_decided_and_remembers_it_over_a
     assert done.state.rhythm is not None
     assert dict(done.decision.trace[0].evidence)["hours"] == done.state.rhythm.hours
     assert unpack(pack(done.state)).rhythm == done.state.rhythm
+
+
+LENDS = pool(min_slots=24, max_slots=40, loan=LoanTerms())
+
+
+def lends(seen: DemandHistory) -> int:
+    """Of 24 warm slots those on offer."""
+    assert seen.last_bin is not None
+    state = PoolState(history=seen)
+    done = taken(LENDS, world(fleet(24), demand=(demand(seen.level),)), state, now_s=seen.last_bin * BIN_S)
+    assert done.state.rhythm is not None
+    return sum(slots for _, slots in done.lending.offer)
+
+
+@pytest.mark.parametrize(("minute", "slots"), [(12, 23), (20, 23), (30, 4), (50, 4)], ids=str)
+def test_slots_that_wait_for_the_hour_are_lent_until_half_an_hour_before_it(minute: int, slots: int) -> None:
+    """One of 24 slots is never lent; within half an hour of it the twenty are kept that start on the hour."""
+    assert lends(day(minute)) == slots
+
+
+def test_a_burst_that_no_clock_foretold_is_kept_idle_for_the_next_one() -> None:
+    found = {}
+    for more in (0.0, 3.0, 18.0):
+        levels = np.concatenate((np.tile(CRON, 24), CRON[:25]))
+        levels[-10:] += more
+        found[more] = lends(history(levels, 25))
+    assert found == {0.0: 23, 3.0: 21, 18.0: 6}, "twenty came a quarter of an hour before, as on every hour"
+
+
+def test_a_loan_is_called_back_when_the_hour_comes_near_and_not_at_other_minutes() -> None:
+    nodes = tuple(node(f"n-p-{at}") for at in range(24))
+    lent = tuple(LentSeen(f"n-p-{at}", 1) for at in range(12, 24))
+    recalls = {}
+    for minute in (30, 52, 57):
+        seen = day(minute)
+        assert seen.last_bin is not None
+        here = world(fleet(12), nodes=nodes, lent=lent, demand=(demand(2.0),))
+        done = taken(LENDS, here, PoolState(history=seen), now_s=seen.last_bin * BIN_S)
+        recalls[minute] = done.lending.recall
+    assert recalls == {30: 0, 52: 0, 57: 8}, "a reclaim of a minute, and three minutes that clocks may differ"
 
 
 def test_a_checkpoint_of_before_has_no_rhythm_and_a_strange_one_is_refused() -> None:
