@@ -33,12 +33,13 @@ MIN_RUNTIME: Final = PREFIX + "min-runtime"
 
 ANNOTATIONS: Final = MappingProxyType(
     {
-        MIN_WIDTH: "the fewest pods it can work with, 1 to 16384; checked, and of no effect: a gang starts with all",
-        MAX_WIDTH: "the most pods it can use, 1 to 16384; checked, and of no effect: a gang starts with all",
+        MIN_WIDTH: "the fewest pods at once that it can work with, 1 to 16384; left out, as many as are written",
+        MAX_WIDTH: "the most pods at once that it can use, 1 to 16384; left out, as many as are written",
         CHECKPOINT_NOTICE: "how long its pods take to end once told to, checkpoint included, 0s to 1h; left out, 30s. "
         "What they are given is their terminationGracePeriodSeconds",
         LAST_CHECKPOINT: "when it last wrote a checkpoint, a date and time with offset; its program writes it",
-        EXPECTED_DURATION: "how long it runs, 1s to 90d; left out, what the queue's past says",
+        EXPECTED_DURATION: "how long it runs with as many pods as are written, 1s to 90d; left out, what the queue's "
+        "past says. Fewer pods are taken to need as much longer",
         MIN_RUNTIME: "how long it is left alone once it runs, 0s to 30d; the longer of this and its queue's holds",
     }
 )
@@ -122,10 +123,6 @@ def read_work(labels: Mapping[str, str], annotations: Mapping[str, str], now_s: 
     if least is not None and most is not None and least > most:
         found.append(WorkFinding(MIN_WIDTH, f"{least} is above max-width {most}", "lower it, or raise max-width"))
         least = most = None
-    for name in (MIN_WIDTH, MAX_WIDTH):
-        if name in annotations and not any(finding.field == name for finding in found):
-            remedy = "a gang starts with all of its pods or not at all; leave it out"
-            found.append(WorkFinding(name, f"{annotations[name]} has no effect", remedy, stops=False))
     return WorkSays(
         queue=queue,
         min_width=least,

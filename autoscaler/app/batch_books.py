@@ -21,7 +21,7 @@ from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_reader import Reader
 from autoscaler.app.batch_rests import Rests
-from autoscaler.app.batch_tally import Tally
+from autoscaler.app.batch_tally import Began, Tally
 from autoscaler.app.batch_trials import UNTRIED, Trials
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
@@ -60,8 +60,7 @@ class Books:
         self.unfit: dict[str, Unfit] = {}
         self.notes: dict[str, Note] = {}
         self.tally = Tally()
-        self.started: dict[str, tuple[float, str]] = {}
-        """When a gang was let in, and for which reason."""
+        self.started: dict[str, Began] = {}
         self._reader = Reader(cluster, shapes, tree, guard)
         self.rests, self.trials = Rests(), trials or Trials()
         self.latecomers = Latecomers()
@@ -156,7 +155,7 @@ class Books:
             for admitted in done.admitted:
                 at = self.cluster.works[admitted.gang].placed
                 self.plans[admitted.gang] = tuple(self.loans.puts(admitted, at))
-                self.started[admitted.gang] = (now_s, admitted.reason.name)
+                self.started[admitted.gang] = Began(now_s, admitted.reason.name, admitted.narrow)
                 self.notes.pop(admitted.gang, None)
                 self.tally.let_in(admitted)
             self.tally.stopped(done.evicted)
@@ -277,7 +276,9 @@ class Books:
         run = self.room.runs.all.get(name)
         if run is not None:
             # Let in and not started: what was edited meanwhile has to be decided anew. Or stopped by somebody else.
-            if name in self.plans and (run.gang.form, run.gang.queue) == (gang.form, gang.queue):
+            let_in = run.gang.narrowest()
+            same = (let_in.form, let_in.elastic, let_in.queue) == (gang.form, gang.elastic, gang.queue)
+            if name in self.plans and same:
                 return
             self._give_back(name, now_s)
         else:
@@ -347,7 +348,7 @@ class Books:
             self._told_refused(name, self.room.adopt(gang, started_s, now_s))
             if name in self.room.runs.all:
                 self.trials.took(name)  # it was let in once
-                self.started.setdefault(name, (started_s, ""))
+                self.started.setdefault(name, Began(started_s))
                 self.places.adopted(name, started_s)
 
     def _now(self) -> tuple[int, object, int]:

@@ -7,7 +7,7 @@ nodes of the shape is refused, because a place there would be no proof.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ from autoscaler.adapters.kube.batch_work import Work, WorkSet
 from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
-from autoscaler.core.batch.gangs import Form, Gang, PodSet
+from autoscaler.core.batch.gangs import Elastic, Form, Gang, PodSet
 from autoscaler.core.batch.reasons import BatchReason
 
 NOTICE_S: Final = 30.0
@@ -94,9 +94,12 @@ def gang_of(
     if len(classes) > 1:
         words = f"its pods name the PriorityClasses {' and '.join(map(repr, classes))}; give all of them the same one"
         return Unfit("MIXED_CLASSES", words)
-    sets, affinities = [], work.affinities
+    sets, affinities, elastic = list[PodSet](), work.affinities, None
     for at in work.placed:
-        each = work.sets[at]
+        each, wide = work.sets[at], work.width
+        if wide is not None and wide.pod_set == at:
+            elastic = Elastic(len(sets), wide.least, wide.most, wide.written) if wide.least < wide.most else None
+            each = replace(each, pods=wide.least) if work.suspended else each
         found = _pod_set(f"the pods of {each.name or f'set {at}'}", each, _terms(affinities[at]), spec, around)
         if isinstance(found, Unfit):
             return found
@@ -113,6 +116,7 @@ def gang_of(
         notice_s=NOTICE_S if says.notice_s is None else says.notice_s,
         importance=spec.importance(work.priority_class or None),
         recallable=work.can_be_stopped,
+        elastic=elastic,
         lendable=displaces and says.notice_s is not None and not (says.min_runtime_s or spec.min_runtime_s),
     )
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.api.batch_tree import Tree, beyond_capacity
 from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_tally import Began
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.owners import Owner
@@ -78,13 +79,14 @@ class Look:
             )  # fmt: skip
         if run is not None:
             state = GangState.RUNNING if books.is_running(name) and note is None else GangState.STARTING
-            started_s, reason = books.started.get(name, (run.started_s, ""))
-            reason, detail = (reason, "") if note is None else (note.reason, note.words)
+            began = books.started.get(name, Began(run.started_s))
+            reason, detail = (began.reason, "") if note is None else (note.reason, note.words)
+            narrow = None if began.narrow is None else _changes((began.narrow,))[0]
             nodes = books.room.ledger.estate.nodes
             holding = books.room.ledger.holdings.get(name)
             where = dict.fromkeys(nodes[spot.node].name for spot in (holding.spots if holding is not None else ()))
             return told(
-                state, reason, detail, started_s=started_s, nodes=tuple(where), evictions=run.evictions,
+                state, reason, detail, started_s=began.at_s, nodes=tuple(where), evictions=run.evictions, narrow=narrow,
                 end_p50_s=run.end_s(books.room.runs.ratios(run.queue)[0], self._now_s), **self._on_loan(name),
             )  # fmt: skip
         unfit = books.unfit.get(name)
@@ -231,8 +233,10 @@ def _plain(work: Work, books: Books) -> GangTold:
         for each in work.sets:
             asked.update({name: int(n * each.pods) for name, n in each.asks.units.items() if name in offered})
         units = tuple(sorted(asked.items()))
+    elastic = None if gang is None else gang.elastic
     return GangTold(
         kind=work.ref.kind, namespace=work.ref.namespace, name=work.ref.name, queue="" if says is None else says.queue,
         state=GangState.WAITING, pods=pods, units=units, created_s=work.created_s,
+        most_pods=None if gang is None or elastic is None else pods - gang.width + elastic.most,
         remarks=() if says is None else tuple(each.words for each in says.findings if not each.stops),
     )  # fmt: skip

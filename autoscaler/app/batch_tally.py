@@ -5,8 +5,20 @@ Enters: admissions and evictions as the books decide them. Leaves: counts by rea
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from autoscaler.core.batch.outcome import Admitted, Evicted
+from autoscaler.core.batch.reasons import Change
+
+
+class Began(NamedTuple):
+    """How a gang was let in."""
+
+    at_s: float
+    reason: str = ""
+    """Empty for one that was met running."""
+    narrow: Change | None = None
+    """What one more pod would have taken, of one that may have more."""
 
 
 class Tally:

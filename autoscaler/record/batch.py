@@ -76,6 +76,10 @@ class GangTold:
     """Where it runs, or will."""
     evictions: int = 0
     """How often it was asked to leave."""
+    most_pods: int | None = None
+    """As many as it may have; None for one that starts with as many as are written."""
+    narrow: ChangeTold | None = None
+    """Of one that was let in with fewer: what one more pod would have taken; None where that is not known."""
     remarks: tuple[str, ...] = ()
     """What a person should know and what stops nothing, a sentence each."""
 

@@ -20,6 +20,7 @@ CHANGES: Final = MappingProxyType(
         "ROOM": "{units} more free units of {where}",
         "FRAGMENTED": "{units} free units of {where} on one node: there are enough, in pieces too small",
         "TOPOLOGY": "one {where} with {units} free units",
+        "LEAVING": "{units} more units of {where} than others give way for: nobody does for more than the least",
         "TOO_LARGE": "nodes that could ever hold {units} units of {where} in this form",
     }
 )
@@ -36,6 +37,8 @@ _STATES: Final = MappingProxyType(
     }
 )
 
+_BEFORE: Final = frozenset({GangState.REFUSED, GangState.WAITING})
+
 
 def means(reason: str) -> str:
     """What a code of the core's means; a code of somebody else's is its own meaning."""
@@ -51,7 +54,9 @@ def change(one: ChangeTold) -> str:
 def units(gang: GangTold) -> str:
     """What a gang asks for: "16 h100 in 2 pods"."""
     asked = " + ".join(f"{number(count)} {shape}" for shape, count in gang.units) or "no GPU"
-    return f"{asked} in {gang.pods} {'pod' if gang.pods == 1 else 'pods'}"
+    wider = gang.state in _BEFORE and gang.most_pods is not None and gang.most_pods > gang.pods
+    most = f" at least, and {gang.most_pods} pods at most" if wider else ""
+    return f"{asked} in {gang.pods} {'pod' if gang.pods == 1 else 'pods'}{most}"
 
 
 def start(gang: GangTold, now_s: float) -> str:
@@ -83,9 +88,11 @@ def sentence(gang: GangTold, now_s: float) -> str:
         case _:
             since = "" if gang.started_s is None else f" since {duration(max(0.0, now_s - gang.started_s))}"
             verb = "runs" if gang.state is GangState.RUNNING else "starts"
+            wide = "" if gang.most_pods is None else f" {gang.pods} of {gang.most_pods} wide"
+            more = "" if gang.narrow is None else f"; one more pod would have taken {change(gang.narrow)}"
             lent = f", {_loan(gang)}" if gang.lent_units else ""
             again = f"; it gave way {_times(gang.evictions)} before" if gang.evictions else ""
-            return f"{verb}{since}: {gang.detail or means(gang.reason)}{lent}{again}"
+            return f"{verb}{wide}{since}: {gang.detail or means(gang.reason)}{more}{lent}{again}"
 
 
 def told_to_leave(since_s: float, notice_s: float, now_s: float) -> str:

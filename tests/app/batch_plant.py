@@ -10,6 +10,7 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod
 from autoscaler.adapters.kube.batch_scope import BatchScope
+from autoscaler.adapters.kube.batch_widths import note
 from autoscaler.adapters.kube.batch_work import Work, of_job
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import Node
@@ -92,8 +93,11 @@ class BatchPlant:
             meta = {**found["metadata"], "annotations": {**kept, "headroom.dev/placement": placement}}
             meta["generation"] += 1
             started = datetime.fromtimestamp(self.now_s, UTC).isoformat()
+            pods = {} if work.width is None else {"parallelism": sum(put.pods for put in plan)}
+            if work.width is not None and (width := note(work.width, pods["parallelism"])) is not None:
+                meta["annotations"]["headroom.dev/width"] = width
             begun = {
-                "spec": {**found["spec"], "suspend": False},
+                "spec": {**found["spec"], **pods, "suspend": False},
                 "status": {**found.get("status", {}), "startTime": started},
             }
             self._put_job({**found, "metadata": meta, **begun}, heard=heard)
@@ -101,10 +105,12 @@ class BatchPlant:
 
     def stop(self) -> list[str]:
         """Stop what is to stop; the Jobs."""
-        names = [work.ref.name for work, _ in self.books.due_stops()]
-        for name in names:
-            self.edit(name, suspend=True)
-        return names
+        stops = [work for work, _ in self.books.due_stops()]
+        for work in stops:
+            self.edit(
+                work.ref.name, suspend=True, **({} if work.width is None else {"parallelism": work.width.written})
+            )
+        return [work.ref.name for work in stops]
 
     def node(self, name: str, gpus: int, *, product: str = "H100", **spec: Any) -> None:
         """A node comes, or changes."""

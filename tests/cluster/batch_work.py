@@ -84,6 +84,12 @@ class Desk:
         """Whether a Job may not run."""
         return bool(self.read(name)["spec"]["suspend"])
 
+    def width(self, name: str) -> tuple[int, int | None, str | None]:
+        """Pods of a Job at once, its ends, and our note of what was chosen."""
+        found = self.read(name)
+        note = found["metadata"].get("annotations", {}).get("headroom.dev/width")
+        return found["spec"]["parallelism"], found["spec"].get("completions"), note
+
     def pods(self, name: str | None = None) -> list[dict[str, Any]]:
         """Pods that are not over, of one Job or of all."""
         items: list[dict[str, Any]] = self.plane.call("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+from typer.testing import CliRunner
 
+from autoscaler.cli.main import app
 from tests.cluster.batch_work import MERGE, SETTINGS, SLACK_S, Desk, instant_s, manifest, priority_class
 from tests.cluster.conftest import CONFIG, install
 from tests.cluster.controller import ACCOUNT, NAMESPACE, Controller
@@ -142,6 +144,34 @@ def test_a_queue_with_a_guarantee_gets_it_back_from_whole_gangs_that_start_again
     assert f"stopped for job/{desk.namespace}/mine" in desk.wait_told(stopped[0], "Preempted")
     desk.end("mine")
     desk.wait_bound(stopped[0], 2)
+
+
+def test_a_gang_that_may_be_narrower_starts_as_wide_as_fits_and_is_as_wide_as_written_again_once_stopped(
+    desk: Desk, controller: Controller
+) -> None:
+    root = desk.queue("all")
+    owner, borrower = (desk.queue(name, gpus, own=False, parent=root) for name, gpus in (("owner", 16), ("lent", 0)))
+    desk.job("one", owner)
+    desk.wait_bound("one", 1)
+    desk.job("work", owner, pods=5, completions=40, annotations={"headroom.dev/min-width": "1"})
+    desk.wait_bound("work", 3)
+    assert desk.width("work") == (3, 40, '{"pods":3,"written":5}')
+    desk.delete("work")
+    desk.job("wide", borrower, pods=4, completionMode="Indexed", annotations={"headroom.dev/min-width": "3"})
+    assert sorted(desk.wait_bound("wide", 3).values()) == [1, 1, 1]
+    assert desk.width("wide") == (3, 3, '{"pods":3,"written":4}')
+    said = CliRunner().invoke(app, ["explain", "job/wide", "--server", controller.url]).stdout
+    assert "3 of 4 wide" in said
+    assert "one more pod would have taken 8 more free units of h100" in said
+    assert len(desk.writes("wide")) == 1
+    desk.job("mine", owner)
+    desk.wait_bound("mine", 1)
+    desk.wait_told("wide", "Preempted")
+    assert (desk.is_suspended("wide"), desk.width("wide")) == (True, (4, 4, None)), "two nodes are not enough"
+    desk.end("one")
+    assert sorted(desk.wait_bound("wide", 3).values()) == [1, 1, 1]
+    assert len(desk.writes("wide")) == 3
+    wait_for(lambda: desk.status(root).get("usedGpus") == 32, SLACK_S, "a status of 32 GPUs")
 
 
 def test_a_quota_that_is_lowered_under_running_work_stops_nobody_and_lets_nobody_in(desk: Desk) -> None:

@@ -121,6 +121,25 @@ def test_a_pod_that_fails_comes_back_to_its_nodes_and_a_gang_that_is_recalled_st
     wait_for(lambda: desk.status(root).get("usedGpus") == 0, SLACK_S, "what is deleted to hold nothing")
 
 
+def test_one_that_may_have_fewer_workers_starts_with_as_many_as_fit_and_is_whole_again_once_stopped(desk: Desk) -> None:
+    root = desk.queue("all")
+    owner, borrower = (desk.queue(name, gpus, own=False, parent=root) for name, gpus in (("owner", 16), ("lent", 0)))
+    jobs = TrainingJobs(desk)
+    desk.job("one", owner)
+    desk.wait_bound("one", 1)
+    jobs.make("wide", borrower, {"Master": (1, 8), "Worker": (3, 8)}, annotations={"headroom.dev/min-width": "2"})
+    assert {each: len(nodes) for each, nodes in jobs.wait_bound("wide", 3).items()} == {"master": 1, "worker": 2}
+    assert jobs.workers("wide") == (2, '{"pods":2,"written":3}')
+    desk.job("mine", owner)
+    desk.wait_bound("mine", 1)
+    assert (jobs.is_suspended("wide"), jobs.workers("wide")) == (True, (3, None))
+    desk.end("one")
+    desk.end("mine")
+    assert {each: len(nodes) for each, nodes in jobs.wait_bound("wide", 4).items()} == {"master": 1, "worker": 3}
+    assert jobs.workers("wide") == (3, None)
+    assert len(jobs.writes("wide", ACCOUNT)) == 3
+
+
 def test_one_that_never_said_whether_it_may_run_is_recalled_all_the_same(desk: Desk) -> None:
     root = desk.queue("all")
     owner, borrower = (desk.queue(name, gpus, own=False, parent=root) for name, gpus in (("owner", 32), ("lent", 0)))

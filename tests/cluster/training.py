@@ -47,6 +47,7 @@ class TrainingJobs(Gangs):
     def make(
         self, name: str, queue: str, replicas: Mapping[str, tuple[int, int]], *,
         labels: Mapping[str, str] | None = None, policy: Mapping[str, Any] | None = None,
+        annotations: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
         """A job labelled with a queue, that waits unless its policy is given; of each set pods and their GPUs."""
         specs = {each: self._replica(*sizes) for each, sizes in replicas.items()}
@@ -54,7 +55,7 @@ class TrainingJobs(Gangs):
         self.create({
             "apiVersion": "kubeflow.org/v1", "kind": self.kind,
             "metadata": {
-                "name": name, "namespace": self.desk.namespace,
+                "name": name, "namespace": self.desk.namespace, "annotations": dict(annotations or {}),
                 "labels": {"headroom.dev/queue": queue} | dict(labels or {}),
             },
             "spec": {self.replicas_at: specs} | ({"runPolicy": policy} if policy else {}),
@@ -66,6 +67,12 @@ class TrainingJobs(Gangs):
         container = {"name": self._container, "image": "train:v1", "resources": {"limits": limits}}
         pod = {"containers": [container], "terminationGracePeriodSeconds": 0, "priorityClassName": CLASS}
         return {"replicas": pods, "restartPolicy": "OnFailure", "template": {"spec": pod}}
+
+    def workers(self, name: str) -> tuple[int, str | None]:
+        """How many workers a job has, and our note of what was chosen."""
+        found = self.read(name)
+        note = found["metadata"].get("annotations", {}).get("headroom.dev/width")
+        return found["spec"][self.replicas_at]["Worker"]["replicas"], note
 
     def is_suspended(self, name: str) -> bool:
         """Whether a job may not run."""

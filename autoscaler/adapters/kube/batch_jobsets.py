@@ -11,6 +11,7 @@ from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import pod_asks
 from autoscaler.adapters.kube.batch_objects import JobSet, JobSetSpec
+from autoscaler.adapters.kube.batch_widths import fixed
 from autoscaler.adapters.kube.batch_work import Notes, Work, WorkSet, claimed, epoch_s, placed_sets, width
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.batch_work import WorkFinding
@@ -41,6 +42,7 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
     created_s = epoch_s(meta.creation_timestamp) or now_s
     sets = placed_sets(list(_sets(found)))
     if says is not None:
+        says = fixed(says, "JobSet lets nobody change how many pods it has")
         says = replace(says, findings=(*says.findings, *_findings(meta, spec, {each.name for each in sets})))
     ends = {each.type for each in found.status.conditions if each.status == "True"} & ENDS
     return Work(

@@ -99,6 +99,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     suspend: bool = False
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str = ""
     managed_by: str = ""
     template: WorkTemplate = WorkTemplate()
 

@@ -19,6 +19,7 @@ from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod, QueuedPodSpec, QueuedPodStatus, WorkPod, WorkTemplate
 from autoscaler.adapters.kube.batch_pod_findings import owner_of, pod_findings
+from autoscaler.adapters.kube.batch_widths import fixed
 from autoscaler.adapters.kube.batch_work import (
     HOSTS,
     KUEUE,
@@ -167,6 +168,7 @@ def of_pods(pods: Sequence[Read], now_s: float) -> Work:
     suspended = bool(live) and all(each.waits for each in members if not each.going)
     says = read_work(meta.labels, _annotations(some), now_s)
     if says is not None:
+        says = fixed(says, "there are as many pods as were made")
         says = replace(says, findings=(*says.findings, *pod_findings(some, is_new=suspended)))
     group = meta.labels.get(POD_GROUP, "")
     kind, name = (GROUP, group) if group and not owner_of(meta) else (POD, meta.name)

@@ -6,7 +6,7 @@ placed. The operator lets templates be changed, so that affinity holds the pods.
 have ended well too: whoever waits wants all of them again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -15,10 +15,11 @@ import msgspec
 
 from autoscaler.adapters.kube.batch_amounts import pod_asks
 from autoscaler.adapters.kube.batch_objects import WorkTemplate
+from autoscaler.adapters.kube.batch_widths import WorkWidth, fixed, read_width, with_width
 from autoscaler.adapters.kube.batch_work import Work, WorkSet, claimed, epoch_s, placed_sets
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import Said
-from autoscaler.api.batch_work import WorkFinding
+from autoscaler.api.batch_work import WorkFinding, WorkSays
 from autoscaler.api.claims import TargetRef
 
 GROUP: Final = "kubeflow.org"
@@ -26,6 +27,8 @@ VERSION: Final = "v1"
 CONTROLLER: Final = "kubeflow.org/training-operator"
 ENDS: Final = frozenset({"Succeeded", "Failed"})
 ELASTIC: Final = "ELASTIC"
+WORKERS: Final = "Worker"
+"""The replicas of which there may be more or fewer."""
 
 
 class Replica(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +111,10 @@ class TrainingKind:
         if known is None:
             return None
         says, manager = known
+        sets = placed_sets([self._set(name, each, found, is_over=policy.suspend) for name, each in replicas])
+        wide = self._width(found, sets, says)
         if says is not None:
+            says = with_width(says, wide) if wide is not None else fixed(says, f"it has no {WORKERS}s with GPUs")
             says = replace(says, findings=(*says.findings, *self._findings(spec)))
         true = {each.type for each in found.status.conditions if each.status == "True"}
         return Work(
@@ -123,10 +129,20 @@ class TrainingKind:
             finished="Succeeded" in true,
             manager=manager,
             says=says,
-            sets=placed_sets([self._set(name, each, found, is_over=policy.suspend) for name, each in replicas]),
+            sets=sets,
             annotations=meta.annotations,
             started_s=None if "Suspended" in true else epoch_s(found.status.start_time),
+            width=wide,
         )
+
+    def _width(self, found: TrainingJob, sets: Sequence[WorkSet], says: WorkSays | None) -> WorkWidth | None:
+        """How many workers it may have; the other replicas are as many as are written."""
+        at = next((at for at, each in enumerate(sets) if each.name == WORKERS), None)
+        if at is None:
+            return None
+        replicas = self.replicas(found.spec)[WORKERS].replicas
+        path = f"/spec/{self.replicas_at}/{WORKERS}/replicas"
+        return read_width(says, found.metadata.annotations, 1 if replicas is None else replicas, (path,), pod_set=at)
 
     def _findings(self, spec: TrainingSpec) -> Iterator[WorkFinding]:
         if not self.replicas(spec):

@@ -14,6 +14,7 @@ import msgspec
 from autoscaler.adapters.kube.batch_amounts import PodAsks, asks_devices, pod_asks
 from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_objects import Job, JobSpec, WorkPodSpec, WorkTemplate
+from autoscaler.adapters.kube.batch_widths import WorkWidth, read_width, with_width
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.annotations import PREFIX
 from autoscaler.api.batch_work import WorkSays, read_work
@@ -41,6 +42,7 @@ SCHEDULERS: Final = {
 """Schedulers that admit by themselves, by the name that pods ask for."""
 
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+INDEXED: Final = "Indexed"
 ENDS: Final = frozenset({"Complete", "Failed"})
 
 
@@ -140,6 +142,8 @@ class Work:
     """The pods themselves that are not over, where no object stands above them."""
     seats: tuple[Seat, ...] = ()
     """Of such pods: where they were put."""
+    width: WorkWidth | None = None
+    """None for work that starts with as many pods as are written."""
 
     @property
     def can_be_stopped(self) -> bool:
@@ -201,7 +205,7 @@ def of_job(job: Job, now_s: float) -> Work | None:
     if known is None:
         return None
     says, manager = known
-    pods = width(spec, job.status.succeeded)
+    pods, wide = width(spec, job.status.succeeded), _width(job, says)
     return Work(
         ref=TargetRef("batch", "v1", "jobs", "Job", meta.namespace, meta.name, meta.uid),
         version=meta.resource_version,
@@ -213,11 +217,25 @@ def of_job(job: Job, now_s: float) -> Work | None:
         or any(each.type in ENDS and each.status == "True" for each in job.status.conditions),
         finished=any(each.type == "Complete" and each.status == "True" for each in job.status.conditions),
         manager=manager,
-        says=says,
+        says=with_width(says, wide),
         sets=(WorkSet("/spec/template/spec", pods, spec.template.spec, pod_asks(spec.template.spec)),),
         annotations=meta.annotations,
         started_s=epoch_s(job.status.start_time),
+        width=wide,
     )
+
+
+def _width(job: Job, says: WorkSays | None) -> WorkWidth | None:
+    """How wide a Job may be. An Indexed one whose pods run all at once is as many pods as it has indexes: both change
+    together, and neither does once one has ended well."""
+    spec, over = job.spec, job.status.succeeded
+    pods = 1 if spec.parallelism is None else spec.parallelism
+    at = "/spec/parallelism"
+    if spec.completion_mode == INDEXED and spec.completions == pods:
+        together = (at, "/spec/completions")
+        return None if over else read_width(says, job.metadata.annotations, pods, together)
+    left = None if spec.completions is None or spec.completions <= over else spec.completions - over
+    return read_width(says, job.metadata.annotations, pods, (at,), left=left)
 
 
 def claimed(

@@ -16,6 +16,7 @@ from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod, Toleration, WorkPodSpec
+from autoscaler.adapters.kube.batch_widths import WIDTH, note
 from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, LOAN, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.adapters.kube.scope import GROUP, VERSION
@@ -62,7 +63,7 @@ class BatchWriter:
         tolerated: Sequence[str],
         loan: Mapping[str, Any] | None = None,
     ) -> Written:
-        """Let a gang start where it was put, each set on its own nodes.
+        """Let a gang start where it was put, each set on its own nodes, with as many pods as were put there.
 
         `hostnames` are by node; `tolerated` are keys of taints that its pods shall put up with; `loan` is what its
         annotation says of a loan.
@@ -71,6 +72,7 @@ class BatchWriter:
             *self._tests(work, suspended=True),
             {"op": "replace", "path": work.suspend_at, "value": False},
             *_annotate(work, puts, loan),
+            *_widen(work, _pods(work, puts)),
         ]
         own = work.affinities
         for at in work.placed:
@@ -95,8 +97,10 @@ class BatchWriter:
         if work.suspend_in:
             stop = {"op": "add", "path": work.suspend_in, "value": {work.suspend_at.rpartition("/")[2]: True}}
         changes = [*self._tests(work, suspended=False), stop]
-        if LOAN in work.annotations:  # it holds nothing on loan once its pods are gone
-            changes.append({"op": "remove", "path": f"/metadata/annotations/{LOAN.replace('/', '~1')}"})
+        changes += _widen(work, None if work.width is None else work.width.written)
+        # It holds nothing on loan once its pods are gone, and is as wide as it was written.
+        over = [name for name in (LOAN, *((WIDTH,) if work.width is not None else ())) if name in work.annotations]
+        changes += [{"op": "remove", "path": f"/metadata/annotations/{name.replace('/', '~1')}"} for name in over]
         return await self._patch(work, changes)
 
     async def status(self, queue: str, status: Mapping[str, Any]) -> Written:
@@ -155,11 +159,27 @@ def _annotate(work: Work, puts: Sequence[Put], loan: Mapping[str, Any] | None) -
     kept = dict(work.annotations) | {PLACEMENT: _text.encode(list(puts)).decode()}
     kept.pop(AFFINITY, None)
     kept.pop(LOAN, None)
+    kept.pop(WIDTH, None)
+    pods = _pods(work, puts)
+    if work.width is not None and pods is not None and (chosen := note(work.width, pods)) is not None:
+        kept[WIDTH] = chosen
     if loan is not None:
         kept[LOAN] = _text.encode(loan).decode()
     if any(each is not None for each in work.affinities):
         kept[AFFINITY] = _text.encode(work.affinities).decode()
     return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
+
+
+def _pods(work: Work, puts: Sequence[Put]) -> int | None:
+    """With how many pods of its elastic set a gang was put somewhere; None where it has no such set."""
+    return None if work.width is None else sum(put.pods for put in puts if put.pod_set == work.width.pod_set)
+
+
+def _widen(work: Work, pods: int | None) -> list[dict[str, Any]]:
+    """Have the object say so many pods, where it says another number."""
+    if work.width is None or pods is None or pods == work.width.stands:
+        return []
+    return [{"op": "add", "path": path, "value": pods} for path in work.width.paths]
 
 
 def tolerate(at: str, pod: WorkPodSpec, keys: Sequence[str]) -> list[dict[str, Any]]:
