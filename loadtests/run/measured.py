@@ -4,7 +4,9 @@ Enters: when requests were due and when each had its first token, and replicas o
 neither where they came from nor how they are shown.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import median, median_low
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +72,26 @@ def figures(
         most_replicas=int(desired.max(initial=0)),
         last_replicas=int(desired[-1]) if desired.size else 0,
     )
+
+
+def middle(runs: Sequence[Figures]) -> Figures:
+    """For each figure its median over several runs of the same requests; together no run need have them. None where a
+    run has none."""
+    hours = [run.gpu_hours for run in runs]
+    return Figures(
+        requests=runs[0].requests,
+        attainment_ratio=median(run.attainment_ratio for run in runs),
+        recovery_s=_median([run.recovery_s for run in runs]),
+        ttft_s={name: _median([run.ttft_s[name] for run in runs]) for name in runs[0].ttft_s},
+        gpu_hours=GpuHours(*(median(getattr(each, part.name) for each in hours) for part in fields(GpuHours))),
+        most_replicas=median_low(run.most_replicas for run in runs),
+        last_replicas=median_low(run.last_replicas for run in runs),
+    )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if len(known) == len(values) else None
 
 
 def _recovery_s(late_due_s: FloatArray, onset_s: float) -> float:

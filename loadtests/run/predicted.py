@@ -3,7 +3,7 @@
 Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
 are the scenario's; nothing measured enters. At which instants pages are read is chance, and while nothing is known of a
 replica's capacity it decides when a queue is first seen to stand. So the same requests are simulated with pages read at
-other instants each time; the run in the middle is the prediction, and how far the others lie is told.
+other instants each time; the middle of each figure is the prediction, and how far the others lie is told.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from autoscaler.sim.simulate import run
 from autoscaler.sim.traffic import Traffic, bin_counts
 from autoscaler.sim.warmup import Warmup
 from loadtests.engines.profile import STEP_TOKENS
-from loadtests.run.measured import Figures, figures, gpu_hours
+from loadtests.run.measured import Figures, figures, gpu_hours, middle
 from loadtests.run.pages import ByPages, Pages
 from loadtests.run.scenario import Make, Scenario
 
@@ -35,10 +35,10 @@ STEP_S = 0.1
 TAIL_S = 60.0
 """Simulated after the last request was due, so that late ones get their token; its GPU-hours are not counted."""
 
-START_S: Final = 0.4
-"""What a control plane adds to a start, from the order to readiness: the middle of 68 starts of sixteen runs at
-load averages of 13 to 36 (0.43 s; one in ten 0.18 s or less, one in ten 1.1 s or more). Without it a replica whose
-warm-up is whole ticks would be ready in the very instant of a tick."""
+START_S: Final = 0.12
+"""What a control plane adds to a start, from the order to readiness: the middle of 31 starts of seven runs on a machine
+without other work (one in ten 0.08 s or less, one in ten 0.17 s or more). At load averages of 13 to 36 it was 0.4 s.
+Without it a replica whose warm-up is whole ticks would be ready in the very instant of a tick."""
 
 TICK_S: Final = 5.0
 """Between two decisions without news, the policy's default."""
@@ -55,7 +55,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A simulated run."""
+    """One simulated run, or what many of them say together."""
 
     figures: Figures
     ready: IntArray
@@ -69,15 +69,15 @@ class Prediction:
 def predicted(
     scenario: Scenario, folder: Path, phases: Sequence[float] = PHASES, events: tuple[KnownEvent, ...] = ()
 ) -> Prediction:
-    """The run in the middle of those of all phases; `folder` is the scenario's. `events` are known to the policy, in
-    seconds from the start of the load."""
+    """The middle of what the runs of all phases say of each figure, and the replicas of the run that lies nearest to
+    all; `folder` is the scenario's. `events` are known to the policy, in seconds from the start of the load."""
     runs = [_simulated(scenario, folder, phase, events) for phase in phases]
     each = np.array([_judged(one.figures) for one in runs])
-    middle, least, most = np.median(each, axis=0), each.min(axis=0), each.max(axis=0)
-    width = np.maximum(most - least, 1e-9)
-    nearest = int(np.abs((each - middle) / width).sum(axis=1).argmin())
+    least, most = each.min(axis=0), each.max(axis=0)
+    apart = np.abs(each - np.median(each, axis=0)) / np.maximum(most - least, 1e-9)
     spans = [(float(low), float(high)) for low, high in zip(least, most, strict=True)]
-    return replace(runs[nearest], hours=spans[0], attainment=spans[1], recovery_s=spans[2])
+    whole = Prediction(middle([one.figures for one in runs]), runs[int(apart.sum(axis=1).argmin())].ready)
+    return replace(whole, hours=spans[0], attainment=spans[1], recovery_s=spans[2])
 
 
 def _judged(figures: Figures) -> tuple[float, float, float]:
