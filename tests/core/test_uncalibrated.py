@@ -13,6 +13,7 @@ from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import uncalibrated
 from autoscaler.core.scale.uncalibrated import Line, LineColumns
 from autoscaler.core.types import Decision, PodReading, Readings, ReplicaReading
+from autoscaler.settings.parts import Scrape
 from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
 KNOWN = {
@@ -84,17 +85,24 @@ def a_second_page_is_empty(ordered: int, *, ready_for_s: float) -> Decision:
     return story.run(20.0, silent)[-1]
 
 
+SLOWEST_S = next(limit.le for limit in Scrape.model_fields["interval_s"].metadata if hasattr(limit, "le"))
+"""Settings allow no longer between two readings of a pod's page, nor an answer that takes longer."""
+
+
+@pytest.mark.parametrize("ready_for_s", [0.4, 2.0 * SLOWEST_S])
 @pytest.mark.parametrize("ordered", [2, 3, 4])
-def test_a_pod_that_became_ready_and_was_not_read_yet_changes_nothing_of_what_the_queue_asks_for(ordered: int) -> None:
+def test_a_pod_that_became_ready_and_was_not_read_yet_changes_nothing_of_what_the_queue_asks_for(
+    ordered: int, ready_for_s: float
+) -> None:
     """Four. Counted as one more that is full it had seven ordered where four stood."""
-    told = a_second_page_is_empty(ordered, ready_for_s=0.4)
+    told = a_second_page_is_empty(ordered, ready_for_s=ready_for_s)
     assert told.replicas == 4
     if ordered < 4:
         said = next(dict(step.evidence) for step in told.trace if step.reason is Reason.QUEUE_UNCALIBRATED)
         assert (said["in_flight"], said["unread"]) == (16.0, 1)
 
 
-@pytest.mark.parametrize("ready_for_s", [10.0, -300.0], ids=["for long", "by a node's clock five minutes ahead"])
+@pytest.mark.parametrize("ready_for_s", [20.0, -300.0], ids=["for long", "by a node's clock five minutes ahead"])
 def test_a_pod_that_was_ready_for_long_and_tells_nothing_is_no_new_one(ready_for_s: float) -> None:
     """It may be as full as the other, and what runs is not known; by a wrong clock it would be new for minutes."""
     told = a_second_page_is_empty(4, ready_for_s=ready_for_s)

@@ -12,9 +12,9 @@ from autoscaler.core.types import PodReading, Readings
 TOLD_RATIO = 0.8
 """Share of the ready pods that must answer; freshness asks for the same share of each signal."""
 
-UNREAD_S = 3.0
-"""A pod that became ready within this time and told nothing is unread: pages are read each second, an answer may take
-another, and Kubernetes tells instants to the second."""
+UNREAD_S = 11.0
+"""A pod that became ready within this time and told nothing is unread: pages are read every 5 s at the slowest that
+settings allow, an answer may take as long, and Kubernetes tells instants to the second."""
 
 
 def told(readings: Readings) -> tuple[PodReading, ...] | None:
