@@ -22,6 +22,7 @@ from autoscaler.api.warm_pool_parts import (
     MOST_SLOTS,
     Backend,
     CacheVolume,
+    GangPolicy,
     Gpus,
     HandOver,
     KnownWindow,
@@ -34,7 +35,7 @@ from autoscaler.api.warm_pool_parts import (
     listed,
 )
 from autoscaler.core.params import KnownEvent
-from autoscaler.core.pool.params import LoanTerms, PoolParams, PoolTier
+from autoscaler.core.pool.params import GangTerms, LoanTerms, PoolParams, PoolTier
 from autoscaler.core.pool.params import SlotForm as CoreForm
 from autoscaler.errors import InputError
 
@@ -107,6 +108,8 @@ class WarmPoolSpec(Model):
     """Who chooses the slot that gives way to a replica: Preempt leaves it to the scheduler, Choose to Headroom."""
     loan: LoanPolicy = LoanPolicy()
     """What batch work may borrow of idle slots."""
+    gangs: GangPolicy = GangPolicy()
+    """Nodes that are made for gangs of batch work that lack nothing else."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
@@ -197,6 +200,7 @@ def compile_pool(
             managed=spec.managed,
             observe=spec.backend is Backend.OBSERVE,
             loan=LoanTerms(spec.loan.keep_slots, spec.loan.reclaim_s) if spec.loan.enabled else None,
+            gangs=None if spec.gangs.max_gpus is None else GangTerms(spec.gangs.max_gpus, spec.gangs.timeout_s),
         )
     except ValueError as error:
         words = str(error).replace("spot_ratio", "spot_max_ratio").replace("pool.", "spec.", 1)
@@ -247,6 +251,7 @@ def _tier(pool: str, spec: WarmPoolSpec, tier: Tier, shape: Shape) -> PoolTier:
         zones=tier.zones,
         max_gpus=tier.limits.gpus,
         max_nodes=tier.limits.nodes,
+        shape=tier.shape,
     )
 
 

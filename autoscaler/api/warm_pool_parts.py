@@ -213,6 +213,15 @@ class LoanPolicy(Model):
     """Within how many seconds a borrower gives a GPU back (5..3600): notice, checkpoint and end."""
 
 
+class GangPolicy(Model):
+    """Nodes that are made for gangs of batch work that lack nothing else."""
+
+    max_gpus: Gpus | None = None
+    """The most physical GPUs that are held at once for gangs that have not started; left out, no node is made."""
+    timeout_s: Annotated[float, Field(ge=60, le=7200)] = 900.0
+    """How long all nodes of a gang may take until they are given back, in seconds (60..7200)."""
+
+
 class HandOver(Enum):
     """Who chooses the slot that gives way to a replica."""
 

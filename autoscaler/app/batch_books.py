@@ -13,6 +13,7 @@ from autoscaler.adapters.kube.batch_members import Member, Seat
 from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
+from autoscaler.app.batch_asks import Asks
 from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_loans import Loans
@@ -54,7 +55,9 @@ class Books:
         self.room = Room(params)
         self.cycles = Cycles(self.room)
         self.places = Places(cluster, self.room)
-        self.loans = Loans(cluster, self.room, desk or LoanDesk(is_open=False))
+        desk = desk or LoanDesk(is_open=False)
+        self.loans = Loans(cluster, self.room, desk)
+        self.asks = Asks(cluster, self.cycles, desk, self.loans.waits)
         self.plans: dict[str, tuple[Put, ...]] = {}
         """Gangs that were admitted and whose objects do not say so yet."""
         self.unfit: dict[str, Unfit] = {}
@@ -123,7 +126,7 @@ class Books:
         again = tuple(self.unfit) if self._looked[1] != self.cluster.nodes_version else ()
         for name in dict.fromkeys((*names, *again)):
             self._sync(name, now_s)
-        if self._stale or self._looked != self._now():
+        if self._stale or self.asks.is_stale or self._looked != self._now():
             self._see(now_s)
         for name in self.rests.over(now_s):
             if name not in self.room.runs.all and name not in self.room.backlog.waiting:
@@ -146,6 +149,7 @@ class Books:
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
         more = self._cycles(now_s)
+        self.asks.decide(now_s)
         self.loans.tell(now_s)
         return more
 
@@ -324,7 +328,7 @@ class Books:
 
     def _see(self, now_s: float) -> None:
         self._looked, self._stale = self._now(), False
-        seen = self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting, now_s)
+        seen = self.asks.see(self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting, now_s))
         self._reader.note_nodes(seen)
         ran = list(self.room.runs.all)
         self.tally.stopped(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
@@ -335,6 +339,7 @@ class Books:
         for name in self.places.adopting():
             self._adopt(name, now_s)
         self.places.settle()
+        self.asks.settle()
         self.loans.settle(now_s)
 
     def _adopt(self, name: str, now_s: float) -> None:

@@ -75,7 +75,7 @@ class Loans:
         for name in self._room.ledger.holdings:
             mine = self.lent_to(name)
             lent.update(mine)
-            waits = self._waits(name) if mine else {}
+            waits = self.waits(name) if mine else {}
             coming.update({at: min(units, waits.get(at, 0)) for at, units in mine.items()})
         for name in set(gangs()) - self._room.ledger.holdings.keys():
             booked.update({at: held.units for at, held in self._bound.of(name).items()})
@@ -166,6 +166,11 @@ class Loans:
         """The pools of which a gang has something on loan."""
         return tuple(dict.fromkeys(pool for at in self.lent_to(name) if (pool := self._lender(at)) is not None))
 
+    def waits(self, name: str) -> dict[Place, int]:
+        """Units by place that a gang was given and no pod of it is bound to yet."""
+        bound = self._bound.of(name)
+        return {at: units - (bound[at].units if at in bound else 0) for at, units in self._booked(name).items()}
+
     def _offered(self) -> dict[Place, int]:
         out: dict[Place, int] = {}
         for pool, offer in self._desk.offers.items():
@@ -193,11 +198,6 @@ class Loans:
         lacking[pool] = max(0, missing - back)
         return back
 
-    def _waits(self, name: str) -> dict[Place, int]:
-        """Units by place that a gang was given and no pod of it is bound to yet."""
-        bound = self._bound.of(name)
-        return {at: units - (bound[at].units if at in bound else 0) for at, units in self._booked(name).items()}
-
     def _booked(self, name: str) -> dict[Place, int]:
         holding, nodes = self._room.ledger.holdings.get(name), self._room.ledger.estate.nodes
         out = Counter[Place]()
@@ -208,7 +208,7 @@ class Loans:
     def _by_pool(self, held: Mapping[str, Mapping[Place, int]], now_s: float) -> dict[str, tuple[LentSeen, ...]]:
         rows: dict[str, dict[str, LentSeen]] = defaultdict(dict)
         for name, mine in sorted(held.items()):
-            waits, run = self._waits(name), self._room.runs.all[name]
+            waits, run = self.waits(name), self._room.runs.all[name]
             for at, units in sorted(mine.items()):
                 pool = self._lender(at)
                 if pool is None:

@@ -93,8 +93,9 @@ class Look:
         if unfit is not None:
             state = GangState.WAITING if unfit.waits else GangState.REFUSED
             return told(state, unfit.reason, unfit.words)
-        if note is not None:
-            told = partial(told, remarks=(*plain.remarks, note.words))
+        more = [words for words in (note and note.words, books.asks.words(name, self._now_s)) if words]
+        if more:
+            told = partial(told, remarks=(*plain.remarks, *more))
         waiting = books.room.backlog.waiting.get(name)
         if waiting is None and name not in books.room.kept_for:
             return told(GangState.WAITING, "RESTING" if note is None else note.reason, "")
@@ -132,8 +133,9 @@ class Look:
 
     def _reasons(self) -> tuple[tuple[str, int], ...]:
         found = Counter(self._why(each).name for mine in self._in_queue.values() for each in mine)
-        if self._books.room.kept_for:
-            found[BatchReason.LEAVING.name] += len(self._books.room.kept_for)
+        kept_for, for_nodes = len(self._books.room.kept_for), len(self._books.room.waits_for_nodes())
+        found.update({BatchReason.NODES.name: for_nodes, BatchReason.LEAVING.name: kept_for - for_nodes})
+        found = +found
         return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def _why(self, waiting: Waiting) -> BatchReason:

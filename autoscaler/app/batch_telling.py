@@ -152,7 +152,10 @@ class BatchTelling:
                 )
         left = MOST_NOTES
         for gang in told.gangs:
-            word = _code(gang, told.now_s)
+            if books.asks.is_open(gang.key):
+                continue  # it is told what the pool answers, not each time that it is asked
+            refusal = books.asks.refusal(gang.key, told.now_s)
+            word = _code(gang, told.now_s, "" if refusal is None else refusal[0])
             if self._noted.get(gang.key) == word:
                 continue
             if not word:
@@ -163,19 +166,23 @@ class BatchTelling:
                 kind, reason = word.split("/")[:2]
                 note = books.notes.get(gang.key) if reason == "StartFailed" else None
                 words = sentence(gang, told.now_s) if note is None else f"{note.words}; it is tried again later"
+                words = words if refusal is None else refusal[1]
                 ref = self._cluster.works[gang.key].about
                 self._events.note(ref, "Warning" if kind == "Warning" else "Normal", reason, words)
         if len(self._noted) > 2 * len(self._cluster.works) + MOST_NOTES:
             self._noted = {name: word for name, word in self._noted.items() if name in self._cluster.works}
 
 
-def _code(gang: GangTold, now_s: float) -> str:
-    """What makes an event of a gang: kind, word, reason; empty where there is nothing to tell."""
+def _code(gang: GangTold, now_s: float, no_nodes: str) -> str:
+    """What makes an event of a gang: kind, word, reason; empty where there is nothing to tell. `no_nodes` is why none
+    are made for it, empty where that is not so."""
     match gang.state:
         case GangState.REFUSED:
             return f"Warning/Refused/{gang.detail}"
         case GangState.FOREIGN:
             return f"Warning/LeftAlone/{gang.detail}" if gang.queue else ""
+        case GangState.WAITING if no_nodes:
+            return f"Warning/NodesNotMade/{no_nodes}"
         case GangState.WAITING:
             if gang.reason in FAILED:
                 return f"Warning/StartFailed/{gang.reason}"

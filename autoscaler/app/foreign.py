@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.membership import OVER, Owned, group_of
 from autoscaler.adapters.kube.pods import Pod
-from autoscaler.adapters.kube.pool_slots import is_slot
+from autoscaler.adapters.kube.pool_slots import is_ours
 from autoscaler.adapters.kube.shapes import gpus
 from autoscaler.api.claims import Claim
 from autoscaler.ports import Clock
@@ -51,7 +51,7 @@ class Foreign:
         """A pod changed, whoever's it is."""
         self._held.pop(change.key, None)
         pod = change.new
-        if pod is None or not pod.spec.node_name or pod.status.phase in OVER or is_slot(pod.metadata, self._slots):
+        if pod is None or not pod.spec.node_name or pod.status.phase in OVER or is_ours(pod.metadata, self._slots):
             return
         amount = gpus((pod.spec,), self._gpu_resources)
         if amount:

@@ -1,4 +1,4 @@
-"""Where warm pools and batch admission meet: what pools offer, what gangs hold of it, what is called back.
+"""Where warm pools and batch admission meet: what pools offer, what gangs hold of it, what is called back or asked for.
 
 Enters: the outcome of every look at a pool; what batch admission has lent. Leaves: both, to the other side, and a call
 where something changed. It decides nothing. A node belongs to one lender, the first of those whose NodePools it is of,
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from autoscaler.core.pool.gangs import Standing
 from autoscaler.core.pool.loans import Lending
-from autoscaler.core.pool.world import LentSeen
+from autoscaler.core.pool.world import GangAsk, LentSeen
 from autoscaler.record.loans import LoanTold
 
 UNKNOWN_S: Final = 60.0
@@ -39,6 +40,12 @@ class Offer:
     lending: Lending
     knew: int
     """Which version of what is lent the look went by."""
+    makes: tuple[str, ...] = ()
+    """Shapes of which nodes are made for gangs."""
+    takes_s: float = 0.0
+    """How long such nodes take to come, at most: as long as it takes until a slot on a new one is warm."""
+    standings: tuple[Standing, ...] = ()
+    """How the requests of gangs stand."""
 
 
 class LoanDesk:
@@ -57,6 +64,8 @@ class LoanDesk:
         self._lent: Mapping[str, tuple[LentSeen, ...]] | None = None
         self._loans: Mapping[str, tuple[LoanTold, ...]] | None = None
         self._asked_s: float | None = None
+        self._asks: Mapping[str, tuple[GangAsk, ...]] | None = None
+        """Gangs that nodes are asked for, by pool; None before anybody who knows has spoken."""
         self.ring_batch: Callable[[], None] = lambda: None
         self.ring_pools: Callable[[], None] = lambda: None
 
@@ -73,6 +82,22 @@ class LoanDesk:
             return self._lent.get(pool, ())
         self._asked_s = now_s if self._asked_s is None else self._asked_s
         return None if now_s < self._asked_s + UNKNOWN_S else ()
+
+    def asks_of(self, pool: str) -> tuple[GangAsk, ...] | None:
+        """The gangs that a pool is asked for nodes for; None while nobody knows."""
+        if not self.is_open:
+            return ()
+        return None if self._asks is None else self._asks.get(pool, ())
+
+    def asks(self, asks: Mapping[str, tuple[GangAsk, ...]]) -> None:
+        """What gangs want of pools now; before all pools were looked at nobody can say of which."""
+        if self.all_known and asks != self._asks:
+            self._asks = asks
+            self.ring_pools()
+
+    def maker(self, shape: str) -> str | None:
+        """The pool that makes nodes of a shape for gangs."""
+        return next((name for name, offer in sorted(self.offers.items()) if shape in offer.makes), None)
 
     def lender(self, node: str, resource: str) -> str | None:
         """The pool whose slots of a resource may stand on a node."""
@@ -130,4 +155,5 @@ def _gist(offer: Offer | None) -> object:
     if offer is None:
         return None
     lending = offer.lending
-    return offer.terms, offer.nodes, offer.knew, lending.offer, lending.recall, lending.leaving, lending.missing
+    lent = (lending.offer, lending.recall, lending.leaving, lending.missing)
+    return offer.terms, offer.nodes, offer.knew, lent, offer.makes, offer.standings

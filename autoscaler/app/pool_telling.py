@@ -25,6 +25,7 @@ from autoscaler.app.pool_specs import Compiled, Faulty
 from autoscaler.app.publishing import Events
 from autoscaler.core.pool import intents as core
 from autoscaler.core.pool.intents import (
+    CreateHolder,
     CreateNodePool,
     CreateSlot,
     DeleteClaim,
@@ -32,6 +33,7 @@ from autoscaler.core.pool.intents import (
     Intent,
     MarkSlot,
 )
+from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled
 from autoscaler.ports import Clock
 from autoscaler.record.loans import LoanState, LoanTold
@@ -46,6 +48,9 @@ ACTING: Final = "Acting"
 
 FOLLOWED: Final = "Followed"
 """Whether all that pools rest on can be read."""
+
+OF_GANGS: Final = frozenset({PoolReason.GANG_OVER, PoolReason.GANG_LATE, PoolReason.GANG_LIMIT, PoolReason.NO_CAPACITY})
+"""Why places that were held for a gang are given back; no slot is deleted for these."""
 
 _BREAKERS: Final = {"open": BreakerState.OPEN, "half-open": BreakerState.HALF_OPEN}
 _TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
@@ -275,6 +280,10 @@ def _words(done: Done) -> tuple[str, str]:
     match intent:
         case CreateSlot():
             return "SlotsOrdered", f"ordered in tier {intent.tier}: {why}"
+        case CreateHolder():
+            return "GangNodesAsked", f"pods that hold places in tier {intent.tier} for {intent.gang}"
+        case DeleteSlot() if intent.reason in OF_GANGS:
+            return "GangNodesGivenBack", f"pods that held places for a gang: {why}"
         case DeleteSlot():
             return "SlotsDeleted", f"deleted: {why}"
         case MarkSlot():

@@ -7,13 +7,14 @@ one pool stops no other.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
+from autoscaler.adapters.kube.batch_nodes import KEEPING_OFF
 from autoscaler.adapters.kube.pool_cluster import PoolCluster
 from autoscaler.adapters.kube.pool_feeds import Reread
 from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
@@ -183,11 +184,11 @@ class Pools:
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )
-        world = replace(world, lent=self._desk.lent_of(params.name, now_s))
+        world = replace(world, lent=self._desk.lent_of(params.name, now_s), asks=self._desk.asks_of(params.name))
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
         if self._desk.is_open:
-            self._desk.looked(params.name, self._offer(params, world, result, knew))
+            self._desk.looked(params.name, self._offer(compiled.params, world, result, knew))
         if kept.looked_s is not None:
             idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
@@ -207,7 +208,17 @@ class Pools:
             LoanTerms().reclaim_s if params.loan is None else params.loan.reclaim_s,
             max((start.within_s for start in starts if start is not None), default=0.0),
         )
-        return Offer(terms, frozenset(node.name for node in world.nodes), result.lending, knew)
+        nodes = frozenset(node.name for node in world.nodes)
+        makes = () if params.observe or params.gangs is None else tuple(self._taken_by_gangs(params))
+        takes_s = result.decision.refill_s or params.lead_prior_s
+        return Offer(terms, nodes, result.lending, knew, makes, takes_s, result.gangs.standings)
+
+    def _taken_by_gangs(self, params: PoolParams) -> Iterator[str]:
+        """Shapes of tiers whose nodes have no taint that would keep gangs off for good."""
+        for tier in params.tiers:
+            keeps_off = [t for t in self._cluster.lasting_taints_of(tier.node_pool) if t.key != params.slot.resource]
+            if not any(taint.effect in KEEPING_OFF for taint in keeps_off):
+                yield tier.shape
 
     async def _carry_out(self, intents: Sequence[Intent], compiled: Compiled) -> list[Done]:
         """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""

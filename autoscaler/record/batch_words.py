@@ -101,6 +101,18 @@ def told_to_leave(since_s: float, notice_s: float, now_s: float) -> str:
     return f"told {ago} ago, it has {duration(notice_s)} to write its checkpoint and end"
 
 
+def asks_for_nodes(pool: str, placed: int, pods: int, since_s: float | None, now_s: float) -> str:
+    """How far the nodes of a gang are that were asked for."""
+    ago = "" if since_s is None else f", asked for {duration(max(0.0, now_s - since_s))} ago"
+    return f"WarmPool {pool} has nodes made for it{ago}: places for {placed} of {pods} pods are held"
+
+
+def refused_nodes(pool: str, why: str, until_s: float | None, now_s: float) -> str:
+    """Why no nodes are made for a gang that lacks nothing else."""
+    again = "" if until_s is None or until_s <= now_s else f"; asked again in {duration(until_s - now_s)}"
+    return f"WarmPool {pool} has no nodes made for it: {why}{again}"
+
+
 def stuck(namespace: str) -> str:
     """What is to be done about a gang that does not leave."""
     return (

@@ -43,6 +43,7 @@ FIGURES: Final = MappingProxyType(
         "need_slots": "idle slots that demand may soon need",
         "reclaim_s": "a borrower is gone within",
         "lent_slots": "slots lent already",
+        "gang": "gang",
     }
 )
 """Name in the evidence -> what a person calls it."""
@@ -108,6 +109,10 @@ SENTENCES: Final = MappingProxyType(
             ", replicas that wait take {waiting_slots}",
         ),
         PoolReason.RECALLS_ALL: ("{before} on loan are called back: the pool lends no more",),
+        PoolReason.GANG: ("{after} of {before} pods have places on nodes", " for {gang}"),
+        PoolReason.GANG_OVER: ("{before} places given back: their gangs have started, or want no nodes any more",),
+        PoolReason.GANG_LATE: ("{before} places given back: nodes did not come in time", " for {gang}"),
+        PoolReason.GANG_LIMIT: ("none of {before} places made: the pool's GPUs for gangs are in use", ", for {gang}"),
         PoolReason.REFILL: ("{ordered_slots} of {before} ordered",),
         PoolReason.PROBE: ("one ordered to ask whether capacity is back",),
         PoolReason.ROTATED: (_GONE + "their own end is near, they are made again on their nodes",),

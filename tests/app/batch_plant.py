@@ -159,13 +159,13 @@ class BatchPlant:
 
     def pod(
         self, name: str, node: str = "", gpus: int = 8, job: str = "", phase: str = "Pending", *,
-        namespace: str = "ns", labels: Mapping[str, str] | None = None,
+        namespace: str = "ns", labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """A pod comes, is bound, or ends."""
         owners = [{"kind": "Job", "name": job, "uid": job, "controller": True}] if job else []
         meta = {
             "name": name, "namespace": namespace, "uid": name, "ownerReferences": owners, "labels": dict(labels or {}),
-            "creationTimestamp": "2023-11-14T22:13:20Z",
+            "annotations": dict(annotations or {}), "creationTimestamp": "2023-11-14T22:13:20Z",
         }  # fmt: skip
         spec = {"nodeName": node, "containers": [_box(gpus)]}
         found = {"metadata": meta, "spec": spec, "status": {"phase": phase}}

@@ -26,7 +26,7 @@ from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_objects import PriorityClass
-from autoscaler.adapters.kube.pool_slots import is_slot
+from autoscaler.adapters.kube.pool_slots import holds_for, is_ours
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.api.batch_work import QUEUE
@@ -239,7 +239,6 @@ class BatchCluster:
                 for pod in self.pods.on_node(part.name):
                     if pod.gang is not None and is_gang(pod.gang):
                         continue
-                    cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
                     units = math.ceil(pod.asks.units.get(self._scope.shapes[part.shape].resource, 0.0))
                     if units:
                         others.append(PodSeen(part.name, part.shape, units, self._owner(pod)))
@@ -248,17 +247,28 @@ class BatchCluster:
                     NodeSeen(
                         part.name, part.shape, part.units, part.domains, max(0.0, cpu), max(0.0, memory_gib),
                         cordoned=part.cordoned or part.name in self._nodes.unread, ready=part.ready,
+                    whose = self._held_for(pod)
+                    if whose is not None:  # it makes way for the gang, with what it asks for besides
+                        others.append(PodSeen(part.name, part.shape, units, Owner.RESERVED, whose))
+                        continue
+                    cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
                     )
                 )  # fmt: skip
         return Seen(parts, tuple(nodes), tuple(others))
 
     def _owner(self, pod: PlacedWork) -> Owner:
-        if is_slot(pod.meta, self._scope.slots):
+        if is_ours(pod.meta, self._scope.slots):
             return Owner.STANDBY
         return Owner.SERVING if self._scope.serves(pod.key) else Owner.FOREIGN
 
     def _touch(self, name: str) -> None:
         self._touched[name] = None
+    def _held_for(self, pod: PlacedWork) -> str | None:
+        """The gang that is there, and whose place a pod of ours holds."""
+        gang, uid = holds_for(pod.meta, self._scope.slots) or ("", "")
+        work = self._works.get(gang)
+        return gang if work is not None and work.ref.uid == uid else None
+
         self._changed()
 
     def _on_queue(self, change: Change[BatchQueueObject]) -> None:

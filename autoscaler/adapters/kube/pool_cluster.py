@@ -14,12 +14,13 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Node, Taint
 from autoscaler.adapters.kube.pool_feeds import Hearers, PoolFeeds, believed
+from autoscaler.adapters.kube.pool_holder_pod import holder_seen
 from autoscaler.adapters.kube.pool_nodes import NODE_POOL, claim_seen, node_pool_seen, node_seen
 from autoscaler.adapters.kube.pool_objects import NodeClaim, PlacedPod, ToldEvent, WarmPoolObject
 from autoscaler.adapters.kube.pool_places import Places
 from autoscaler.adapters.kube.pool_readings import Readings
 from autoscaler.adapters.kube.pool_signs import Signs
-from autoscaler.adapters.kube.pool_slots import pool_of, slot_seen
+from autoscaler.adapters.kube.pool_slots import is_ours, slot_seen
 from autoscaler.core.pool.params import PoolParams, PoolTier
 from autoscaler.core.pool.world import ClaimSeen, ModelDemand, NodeSeen, SlotSeen, World
 from autoscaler.ports import Clock
@@ -73,6 +74,11 @@ class PoolCluster:
         template = None if found is None else found.spec.template.spec
         return () if template is None else (*template.taints, *template.startup_taints)
 
+    def lasting_taints_of(self, node_pool: str) -> tuple[Taint, ...]:
+        """The taints that the nodes of a NodePool have for good."""
+        found = self.feeds.node_pools.items.get(node_pool)
+        return () if found is None else tuple(found.spec.template.spec.taints)
+
     def node_of(self, claim: str) -> str:
         """The node of a NodeClaim; empty where it has none yet, or is gone."""
         found = self.feeds.claims.items.get(claim)
@@ -115,6 +121,7 @@ class PoolCluster:
             troubles=self._signs.troubles(tiers, now_s),
             slot_priority=priority,
             serving_priority=serving_priority,
+            holders=tuple(holder_seen(pod, form.resource) for pod in self._places.holders(params.name, uid)),
         )
 
     def _nodes_seen(self, params: PoolParams, now_s: float) -> Iterator[NodeSeen]:
@@ -163,7 +170,8 @@ class PoolCluster:
     def _matters(self, pod: PlacedPod) -> bool:
         """Whether a pod is a slot, or on a node of a NodePool."""
         node = self.feeds.nodes.items.get(pod.spec.node_name)
-        return pool_of(pod) is not None or (node is not None and self._scope.node_pool_label in node.metadata.labels)
+        ours = is_ours(pod.metadata, self._scope.namespace)
+        return ours or (node is not None and self._scope.node_pool_label in node.metadata.labels)
 
     def _on_node(self, change: Change[Node]) -> None:
         label = self._scope.node_pool_label

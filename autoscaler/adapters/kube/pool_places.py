@@ -14,7 +14,7 @@ from autoscaler.adapters.kube.membership import OVER
 from autoscaler.adapters.kube.meta import quantity
 from autoscaler.adapters.kube.pool_nodes import OnNode
 from autoscaler.adapters.kube.pool_objects import PlacedPod
-from autoscaler.adapters.kube.pool_slots import is_slot, owned_by, pool_of
+from autoscaler.adapters.kube.pool_slots import POOL, holds_for, is_slot, owned_by, pool_of
 from autoscaler.errors import InputError
 
 VALIDATOR: Final = "nvidia-operator-validator"
@@ -30,6 +30,8 @@ class Places:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._slots: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
+        self._holders: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
+        """By WarmPool: pods that hold places for gangs."""
         self._on_node: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
         self._counted: dict[tuple[str, str], OnNode] = {}
         """What was counted of (node, resource), until a pod on the node changes."""
@@ -43,6 +45,7 @@ class Places:
                     del self._counted[key]
         if change.old is not None:
             self._slots[pool_of(change.old) or ""].pop(change.key, None)
+            self._holders[change.old.metadata.labels.get(POOL, "")].pop(change.key, None)
         new = change.new
         if new is None:
             return
@@ -51,10 +54,16 @@ class Places:
         pool = pool_of(new)
         if pool is not None and new.metadata.namespace == self._namespace:
             self._slots[pool][change.key] = new
+        elif holds_for(new.metadata, self._namespace) is not None:
+            self._holders[new.metadata.labels[POOL]][change.key] = new
 
     def slots(self, pool: str, uid: str) -> Iterator[PlacedPod]:
         """The slots that the WarmPool of this name and uid owns."""
         return (pod for pod in self._slots.get(pool, {}).values() if owned_by(pod, uid))
+
+    def holders(self, pool: str, uid: str) -> Iterator[PlacedPod]:
+        """The pods that hold places for gangs and that the WarmPool of this name and uid owns."""
+        return (pod for pod in self._holders.get(pool, {}).values() if owned_by(pod, uid))
 
     def on_node(self, node: str, resource: str) -> OnNode:
         """What is on a node."""
@@ -67,7 +76,7 @@ class Places:
     def _count(self, pods: Iterable[PlacedPod], resource: str) -> OnNode:
         units, foreign, validated = 0, 0, False
         for pod in pods:
-            units += _units(pod, resource)
+            units += units_of(pod, resource)
             foreign += is_foreign(pod, self._namespace)
             if pod.metadata.labels.get("app") == VALIDATOR:
                 validated = validated or any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
@@ -83,7 +92,8 @@ def is_foreign(pod: PlacedPod, namespace: str) -> bool:
     return not any(owner.controller and owner.kind in {"DaemonSet", "Node"} for owner in pod.metadata.owner_references)
 
 
-def _units(pod: PlacedPod, resource: str) -> int:
+def units_of(pod: PlacedPod, resource: str) -> int:
+    """Units of a resource that a pod asks for."""
     total = 0.0
     for container in pod.spec.containers:
         amount = container.resources.limits.get(resource, container.resources.requests.get(resource))

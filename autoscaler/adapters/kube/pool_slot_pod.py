@@ -60,25 +60,11 @@ def slot_pod(order: CreateSlot, errand: Errand, making: Making, taints: Iterable
     pool, spec, form = errand.pool, errand.spec, errand.form
     selector = {making.node_pool_label: order.node_pool} | ({ZONE: order.zone} if order.zone else {})
     labels = {MANAGED_BY: HEADROOM, POOL: pool.name, TIER: order.tier}
-    owner = {
-        "apiVersion": f"{GROUP}/{VERSION}", "kind": "WarmPool", "name": pool.name, "uid": pool.uid, "controller": True,
-    }  # fmt: skip
-    pod: dict[str, Any] = {
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 0,
-        "activeDeadlineSeconds": max(1, round(order.life_s)),
-        "priorityClassName": making.priority_class,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True, "runAsUser": NOBODY, "runAsGroup": NOBODY, "fsGroup": NOBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "nodeSelector": selector,
-        "tolerations": list(_tolerations(form, taints)),
+    pod = bare(order.life_s, making, selector) | {
+        "tolerations": list(tolerations(form, taints)),
         "initContainers": [*_pulls(spec), *_fetches(spec, making)],
         "containers": [
-            _container("hold", making.pause_image, requests=SMALL, limits={form.resource: str(form.count)})
+            container("hold", making.pause_image, requests=SMALL, limits={form.resource: str(form.count)})
         ],
     }  # fmt: skip
     if spec.cache is not None:
@@ -95,16 +81,40 @@ def slot_pod(order: CreateSlot, errand: Errand, making: Making, taints: Iterable
         "kind": "Pod",
         "metadata": {
             "name": order.name, "namespace": making.namespace, "labels": labels,
-            "annotations": {CONTENT: order.content}, "ownerReferences": [owner],
+            "annotations": {CONTENT: order.content}, "ownerReferences": [owner_of(pool)],
         },
         "spec": pod,
+    }  # fmt: skip
+
+
+def owner_of(pool: PoolRef) -> dict[str, Any]:
+    """The WarmPool as the owner of a pod: it goes with it."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}", "kind": "WarmPool", "name": pool.name, "uid": pool.uid, "controller": True,
+    }  # fmt: skip
+
+
+def bare(order_life_s: float, making: Making, selector: dict[str, str]) -> dict[str, Any]:
+    """What every pod of ours is: bare, at low priority, without a token, with an end of its own."""
+    return {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 0,
+        "activeDeadlineSeconds": max(1, round(order_life_s)),
+        "priorityClassName": making.priority_class,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True, "runAsUser": NOBODY, "runAsGroup": NOBODY, "fsGroup": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "nodeSelector": selector,
     }  # fmt: skip
 
 
 def _pulls(spec: WarmPoolSpec) -> Iterator[dict[str, Any]]:
     """One container per serving image; it ends at once, for the image is there when it runs."""
     for number, image in enumerate(dict.fromkeys(model.image for model in spec.models)):
-        yield _container(f"{PULL}{number}", image, requests=SMALL) | {"command": ["true"]}
+        yield container(f"{PULL}{number}", image, requests=SMALL) | {"command": ["true"]}
 
 
 def _fetches(spec: WarmPoolSpec, making: Making) -> Iterator[dict[str, Any]]:
@@ -113,16 +123,17 @@ def _fetches(spec: WarmPoolSpec, making: Making) -> Iterator[dict[str, Any]]:
         return
     for number, model in enumerate(model for model in spec.models if model.weights is not None):
         place = f"{spec.cache.mount_path.rstrip('/')}/{model.name}"
-        yield _container(f"{FETCH}{number}", making.fetch_image, requests=FETCHING) | {
+        yield container(f"{FETCH}{number}", making.fetch_image, requests=FETCHING) | {
             "args": [model.weights, place],
             "env": [{"name": "HOME", "value": spec.cache.mount_path}],
             "volumeMounts": [{"name": CACHE, "mountPath": spec.cache.mount_path}],
         }
 
 
-def _container(
+def container(
     name: str, image: str, *, requests: dict[str, str], limits: dict[str, str] | None = None
 ) -> dict[str, Any]:
+    """One container within the restricted pod security standard."""
     return {
         "name": name,
         "image": image,
@@ -139,7 +150,7 @@ def _cache(spec: WarmPoolSpec) -> dict[str, Any]:
     return {"persistentVolumeClaim": {"claimName": spec.cache.claim}}
 
 
-def _tolerations(form: SlotForm, taints: Iterable[Taint]) -> Iterator[dict[str, str]]:
+def tolerations(form: SlotForm, taints: Iterable[Taint]) -> Iterator[dict[str, str]]:
     """Of the taint that GPU nodes have, and of the NodePool's own; never of one that says that a node is not well."""
     yield {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     if form.resource != "nvidia.com/gpu":

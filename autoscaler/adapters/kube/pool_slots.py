@@ -18,6 +18,12 @@ TIER: Final = "headroom.dev/tier"
 CONTENT: Final = "headroom.dev/content"
 LEASE: Final = "headroom.dev/lease"
 LEASED_AT: Final = "headroom.dev/leased-at"
+GANG_UID: Final = "headroom.dev/gang-uid"
+"""A label of pods that hold the place of a gang's pod: whose object it is for."""
+
+GANG: Final = "headroom.dev/gang"
+"""An annotation of them: the gang's kind, namespace and name."""
+
 ZONE: Final = "topology.kubernetes.io/zone"
 
 PULL: Final = "pull-"
@@ -36,11 +42,24 @@ BROKEN: Final = frozenset(
 def pool_of(pod: PlacedPod) -> str | None:
     """The WarmPool that a pod is a slot of, by our labels; None for any other pod."""
     labels = pod.metadata.labels
-    return labels.get(POOL) if labels.get(MANAGED_BY) == HEADROOM else None
+    return labels.get(POOL) if labels.get(MANAGED_BY) == HEADROOM and GANG_UID not in labels else None
 
 
 def is_slot(meta: Meta, namespace: str) -> bool:
     """Whether a pod is a slot of some pool, where slots are in `namespace`."""
+    return is_ours(meta, namespace) and GANG_UID not in meta.labels
+
+
+def holds_for(meta: Meta, namespace: str) -> tuple[str, str] | None:
+    """The gang, and the uid of its object, whose place a pod of ours holds; None for any other pod."""
+    labels = meta.labels
+    if not is_ours(meta, namespace) or GANG_UID not in labels:
+        return None
+    return meta.annotations.get(GANG, ""), labels[GANG_UID]
+
+
+def is_ours(meta: Meta, namespace: str) -> bool:
+    """Whether a pod is one that warm pools made, where those are in `namespace`."""
     return meta.namespace == namespace and meta.labels.get(MANAGED_BY) == HEADROOM and POOL in meta.labels
 
 

@@ -15,13 +15,22 @@ import msgspec
 
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.pods import Taint
+from autoscaler.adapters.kube.pool_holder_pod import holder_pod
 from autoscaler.adapters.kube.pool_node_pool import safe_fields, whole
 from autoscaler.adapters.kube.pool_objects import PlacedPod
 from autoscaler.adapters.kube.pool_places import is_foreign
 from autoscaler.adapters.kube.pool_slot_pod import Errand, Making, slot_pod
 from autoscaler.adapters.kube.pool_slots import LEASE, LEASED_AT
 from autoscaler.adapters.kube.writing import MERGE_PATCH, Requests, decoded
-from autoscaler.core.pool.intents import CreateNodePool, CreateSlot, DeleteClaim, DeleteSlot, Intent, MarkSlot
+from autoscaler.core.pool.intents import (
+    CreateHolder,
+    CreateNodePool,
+    CreateSlot,
+    DeleteClaim,
+    DeleteSlot,
+    Intent,
+    MarkSlot,
+)
 from autoscaler.ports import Clock
 
 APPLY: Final = "application/apply-patch+yaml"
@@ -88,6 +97,9 @@ class PoolWriter:
             match intent:
                 case CreateSlot():
                     return await self._create(intent, errand)
+                case CreateHolder():
+                    taints = self._taints_of(intent.node_pool)
+                    return await self._make(holder_pod(intent, errand, self._making, taints))
                 case DeleteSlot():
                     return await self._delete(f"{self._path}/{intent.name}", intent.uid)
                 case MarkSlot():
@@ -105,8 +117,9 @@ class PoolWriter:
             return Outcome(Became.UNKNOWN if lost else Became.REFUSED, str(error))
 
     async def _create(self, order: CreateSlot, errand: Errand) -> Outcome:
-        taints = self._taints_of(order.node_pool)
-        pod = slot_pod(order, errand, self._making, taints)
+        return await self._make(slot_pod(order, errand, self._making, self._taints_of(order.node_pool)))
+
+    async def _make(self, pod: dict[str, Any]) -> Outcome:
         try:
             await self._request("POST", self._path, pod)
         except KubeError as error:

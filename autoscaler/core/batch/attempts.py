@@ -65,6 +65,14 @@ class Attempts:
                 return True
         return brand.lendable and self._borrow(waiting, now_s)
 
+    def start_anywhere(self, waiting: Waiting, reservation: Reservation, now_s: float) -> None:
+        """Try with what is free, and with what a reservation holds besides."""
+        if self.start_on(waiting, reservation, BatchReason.RESERVED, now_s, widens=False):
+            return
+        taken = None if any(reservation.held.values()) else self._take(waiting, widens=False)
+        if taken is not None:
+            self.admit(taken, {}, BatchReason.FITS, now_s)
+
     def start_on(
         self, waiting: Waiting, reservation: Reservation, reason: BatchReason, now_s: float, *, widens: bool = True
     ) -> bool:

@@ -243,10 +243,19 @@ class Backlog:
             known = self._known_heads[leaf] = self._find_heads(leaf)
         return known
 
-    def _find_heads(self, leaf: int) -> tuple[Waiting, ...]:
-        queue, tree = self._queues[leaf], self.tree
+    def firsts_of(self, leaf: int) -> list[Waiting]:
+        """The first gang of each brand of a queue, by rank; of a strict queue the first only."""
+        firsts = sorted((each for each, _ in self._firsts(leaf)), key=lambda each: each.rank)
+        return firsts if self.tree.spec(leaf).order is Order.FAIR else firsts[:1]
+
+    def _firsts(self, leaf: int) -> list[tuple[Waiting, int]]:
+        """The first gang of each brand of a queue, with the brand."""
+        queue = self._queues[leaf]
         names = [(brand, self._first(queue, brand)) for brand in list(queue.buckets)]
-        firsts = [(self.waiting[name], brand) for brand, name in names if name is not None]
+        return [(self.waiting[name], brand) for brand, name in names if name is not None]
+
+    def _find_heads(self, leaf: int) -> tuple[Waiting, ...]:
+        tree, firsts = self.tree, self._firsts(leaf)
         if not firsts:
             return ()
         first = min(firsts, key=lambda each: each[0].rank)[0]

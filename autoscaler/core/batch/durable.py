@@ -76,7 +76,9 @@ def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...
 def _reservations(ledger: Ledger) -> list[Any]:
     nodes = ledger.estate.nodes
     rows = []
-    for each in sorted(ledger.reservations.values(), key=lambda each: (each.made_s, each.gang)):
+    # Nodes that were asked for are read off the pods that hold them.
+    kept = [each for each in ledger.reservations.values() if each.kind is not Kind.NODES]
+    for each in sorted(kept, key=lambda each: (each.made_s, each.gang)):
         plan = [[nodes[at].name, nodes[at].shape, units] for at, units in sorted(each.plan.items())]
         rows.append([each.gang, each.kind.name, each.made_s, each.start_s, plan])
     return rows

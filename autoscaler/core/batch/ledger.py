@@ -19,8 +19,10 @@ from autoscaler.core.columns import I64
 
 
 class Kind(IntEnum):
-    """What a reservation is for."""
+    """What a reservation is for; who comes first here is served first on a node."""
 
+    NODES = -1
+    """Nodes were asked for it: what is held there until it starts is nobody else's."""
     PREEMPTION = 0
     """Others leave for it: nobody else may use what is kept, not even for a moment."""
     START = 1

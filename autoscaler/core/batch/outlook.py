@@ -7,6 +7,7 @@ to be left; who stands behind is counted only: gangs of its shape that are no fu
 from autoscaler.core.batch import kept
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
+from autoscaler.core.batch.ledger import Kind
 from autoscaler.core.batch.outcome import Outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
@@ -17,8 +18,9 @@ def outlook(cycles: Cycles, name: str, now_s: float) -> Outlook | None:
     """The outlook of a gang; None for one that does not wait."""
     room = cycles.room
     if name in room.kept_for:
-        start_s, queue = room.ledger.reservations[name].start_s, room.kept_for[name].gang.queue
-        return Outlook(name, queue, 1, BatchReason.LEAVING, (), start_s, start_s)
+        kept_for, queue = room.ledger.reservations[name], room.kept_for[name].gang.queue
+        reason = BatchReason.NODES if kept_for.kind is Kind.NODES else BatchReason.LEAVING
+        return Outlook(name, queue, 1, reason, (), kept_for.start_s, kept_for.start_s)
     waiting = room.backlog.waiting.get(name)
     if waiting is None:
         return None

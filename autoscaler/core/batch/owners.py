@@ -33,7 +33,8 @@ class PodSeen:
     shape: str
     units: int
     owner: Owner = Owner.FOREIGN
-    """SERVING, STANDBY or FOREIGN; LOAN for a pod of a gang on units that serving lent it."""
+    """SERVING, STANDBY or FOREIGN; LOAN for a pod of a gang on units that serving lent it; RESERVED for one that holds
+    a place for a gang, which no ledger takes in."""
     gang: str | None = None
     cpu: float = 0.0
     """Cores that it asks for, of a pod of a gang; what others hold is not in what their node has."""

@@ -25,7 +25,9 @@ def review(attempts: Attempts, now_s: float) -> bool:
         if len(attempts.admitted) >= room.params.max_admissions:
             return False
         waiting = room.kept_for.get(name)
-        if waiting is not None:
+        if waiting is not None and reservation.kind is Kind.NODES:
+            attempts.start_anywhere(waiting, reservation, now_s)
+        elif waiting is not None:
             if kept.is_there(room, reservation):
                 _start_kept(attempts, waiting, reservation, now_s)
             elif not kept.is_coming(room, reservation, now_s):

@@ -23,6 +23,7 @@ class BatchReason(Enum):
     TOO_LARGE = "larger than all usable nodes could ever hold"
     BEHIND = "waits behind the first of its queue"
     LEAVING = "waits for others to leave"
+    NODES = "waits for nodes that were asked for"
     # admitted
     FITS = "fits within quota and room"
     BACKFILL = "ends before a reservation begins"

@@ -13,7 +13,7 @@ from autoscaler.core.batch.backlog import Backlog, Waiting
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.gangs import Gang, Refusal, refusal
-from autoscaler.core.batch.ledger import Kind, Ledger
+from autoscaler.core.batch.ledger import Kind, Ledger, Reservation
 from autoscaler.core.batch.loans import Bill, LoanBound, bill, recall
 from autoscaler.core.batch.outcome import Evicted
 from autoscaler.core.batch.owners import Owner, PodSeen
@@ -264,6 +264,27 @@ class Room:
         self.backlog.drop(waiting.gang.name)
         self.backlog.touch(waiting.queue)
 
+    def ask_for_nodes(self, waiting: Waiting, now_s: float, due_s: float) -> None:
+        """Nodes are asked for a gang, expected at `due_s`: it counts from now on, and so does what is to come."""
+        name = waiting.gang.name
+        self.keep_for(waiting, now_s)
+        self.ledger.reserve(Reservation(name, Kind.NODES, {}, now_s, due_s))
+        self._capacity()
+
+    def hold_nodes(self, name: str, plan: Mapping[int, int]) -> None:
+        """What is held by now for a gang that nodes were asked for: units by node."""
+        kept = self.ledger.reservations[name]
+        if dict(plan) != kept.plan:
+            self.ledger.reserve(Reservation(name, Kind.NODES, dict(plan), kept.made_s, kept.start_s))
+            self._capacity()
+            self.changes += 1
+            self.news += 1
+
+    def waits_for_nodes(self) -> tuple[str, ...]:
+        """Gangs that nodes were asked for and that have not started."""
+        kept = self.ledger.reservations
+        return tuple(name for name in self.kept_for if kept[name].kind is Kind.NODES)
+
     def keep_no_more(self, name: str, now_s: float) -> None:
         """What was to be freed for a gang is not to be had: it waits again, at its old rank."""
         waiting = self.kept_for.pop(name)
@@ -355,6 +376,11 @@ class Room:
             zip(ledger.estate.shape.tolist(), ledger.estate.units.tolist(), strict=True)
         ):
             units[shape] += total - int(away[at])
+        for name in self.waits_for_nodes():
+            for shape, wanted in self.backlog.loads[self.kept_for[name].brand].units:
+                plan = ledger.reservations[name].plan.items()
+                there = sum(number for at, number in plan if int(ledger.estate.shape[at]) == shape)
+                units[shape] += max(0, wanted - there)
         lent = [0] * len(units)
         for holding in ledger.holdings.values():
             for node, number in holding.lent.items():

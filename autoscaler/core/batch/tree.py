@@ -71,6 +71,9 @@ class QueueTree:
         self.over: list[list[dict[int, None]]] = [[{} for _ in self.specs] for _ in range(count)]
         """By shape and parent: the children that hold more than they are guaranteed."""
         self.quotas = self._quotas()
+        tops = [self.quotas[child] for child in self.children[ROOT]]
+        self._promised = [sum(each.total[shape] - each.kept[shape] for each in tops) for shape in range(count)]
+        """By shape: units that queues may lend each other where all that they are guaranteed is there."""
         self.capacity([0] * count, 0.0, 0.0)
 
     def load(self, form: Form) -> Load:
@@ -153,6 +156,16 @@ class QueueTree:
                     return Change(BatchReason.UNLENT, self.name(queue), never)
                 return Change(BatchReason.QUOTA, self.name(queue), missing)
         return None
+
+    def promised(self, queue: int, load: Load) -> bool:
+        """Whether a load may begin where all that the queues are guaranteed together is there, whatever there is."""
+        total = self.quotas[ROOT].total
+        there = list(total)
+        for shape, _ in load.units:
+            total[shape] = max(there[shape], self._promised[shape])
+        allowed = self.verdict(queue, load) is None
+        total[:] = there
+        return allowed
 
     def _at_most(self, queue: int, shape: int) -> int:
         """Units that the queue could take if nobody held any."""

@@ -27,8 +27,25 @@ class CreateSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateHolder:
+    """Make one pod that holds the place of a gang's pod; it is pinned to the tier's NodePool."""
+
+    name: str
+    tier: str
+    node_pool: str
+    gang: str
+    gang_uid: str
+    units: int
+    cpu: float
+    memory_gib: float
+    life_s: float
+    """Its active deadline."""
+    reason: PoolReason
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteSlot:
-    """Delete one slot pod that carries our labels."""
+    """Delete one slot pod, or one that holds the place of a gang's pod, that carries our labels."""
 
     name: str
     uid: str
@@ -78,7 +95,7 @@ class PatchNodePool:
     reason: PoolReason
 
 
-Intent = CreateSlot | DeleteSlot | MarkSlot | DeleteClaim | CreateNodePool | PatchNodePool
+Intent = CreateSlot | CreateHolder | DeleteSlot | MarkSlot | DeleteClaim | CreateNodePool | PatchNodePool
 
 
 @dataclass(frozen=True, slots=True)

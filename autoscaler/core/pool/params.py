@@ -76,6 +76,18 @@ class PoolTier:
     max_gpus: int | None = None
     """Physical GPUs that the NodePool may hold in all, serving included; None is no limit of ours."""
     max_nodes: int | None = None
+    shape: str = ""
+    """What an administrator calls its nodes; batch work asks for nodes by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangTerms:
+    """What batch work may have nodes made for: whole gangs that wait for nothing else."""
+
+    max_gpus: float
+    """Physical GPUs that are held at once for gangs that have not started."""
+    timeout_s: float = 900.0
+    """From the request until it is given back where the gang could not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,8 @@ class PoolParams:
     """Decide and explain, and do nothing."""
     loan: LoanTerms | None = None
     """None where nothing is lent; what was lent before is called back."""
+    gangs: GangTerms | None = None
+    """None where no node is made for batch work."""
 
     def __post_init__(self) -> None:
         self._numbers()

@@ -79,7 +79,7 @@ class Placing:
         """Whether a tier is in the zone, usable, and within the share of spot."""
         if zone is not None and tier.zones and zone not in tier.zones:
             return False
-        if not _usable(self.view, tier):
+        if not usable(self.view, tier):
             return False
         if tier.capacity_type is CapacityType.SPOT and self.spot_left <= 0:
             self.refused[PoolReason.SPOT_SHARE] += 1
@@ -232,7 +232,7 @@ def _limit(placing: Placing) -> None:
             placing.limits[at] = max(0, int(min(lefts) + 1e-9) - waiting)
 
 
-def _usable(view: View, tier: PoolTier) -> bool:
+def usable(view: View, tier: PoolTier) -> bool:
     """Whether the tier's NodePool is there and ready, as far as NodePools were read."""
     if view.world.node_pools is None:
         return True

@@ -38,6 +38,11 @@ class PoolReason(Enum):
     LENDS_NOT = "nothing is lent while it is not known what demand may soon need"
     RECALLS = "serving may soon need what it has lent"
     RECALLS_ALL = "the pool lends no more"
+    # nodes for gangs of batch work
+    GANG = "nodes for a gang that lacks nothing else"
+    GANG_OVER = "its gang has started, or wants no nodes any more"
+    GANG_LATE = "nodes for the gang did not come in time"
+    GANG_LIMIT = "the pool's GPUs for gangs are in use"
     # why a slot is made
     REFILL = "refill"
     PROBE = "one slot asks whether capacity is back"

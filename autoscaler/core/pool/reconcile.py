@@ -6,7 +6,8 @@ lowest free ones, so that a second process would give the same orders.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from autoscaler.core.pool.ahead import Ahead, thinned
 from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.clock import Stage, StartKind
 from autoscaler.core.pool.conditions import blocks, conditions, unread
+from autoscaler.core.pool.gangs import Gangs, hold
 from autoscaler.core.pool.handover import handed_over
 from autoscaler.core.pool.intents import (
     Condition,
@@ -42,6 +44,9 @@ from autoscaler.core.pool.view import NOWHERE, View, look
 from autoscaler.core.pool.world import World
 from autoscaler.core.spread import Spread
 
+HINDER_GANGS: Final = frozenset({PoolReason.UNSYNCED, PoolReason.PRIORITY})
+"""What stops orders of slots and keeps nodes from being asked for gangs as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
@@ -55,6 +60,8 @@ class Reconciled:
     """What the next replica finds; None where slots or nodes were not read."""
     lending: Lending
     """What batch work may borrow, and what is called back."""
+    gangs: Gangs = field(default_factory=Gangs)
+    """Nodes for gangs of batch work."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,18 +108,21 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         view, state, want, good=stays, has=stock.lent,
         missing=max(0, sizing.target - there(view, stays) - stock.lent.slots), keep=sizing.keep,
     )  # fmt: skip
-    trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps)
+    # What a slot warms is nothing to a gang.
+    held = hold(view, state, tuple(r for r in stopped if r in HINDER_GANGS), stock.standing)
+    trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps, *held.steps)
     decision = PoolDecision(
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
         _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
     )  # fmt: skip
     told = conditions(view, state, sizing, stock.warm, stock.lent)
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
-    state = replace(state, targets=sizing.targets)
+    state = replace(state, targets=sizing.targets, gave_back=held.gave_back)
     if params.observe:
-        return Reconciled(state, (), decision, told, ahead, loans)
-    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *_node_pools(view))
-    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told, ahead, loans)
+        return Reconciled(state, (), decision, told, ahead, loans, held)
+    of_gangs: tuple[Intent, ...] = (*held.deletes, *held.makes)
+    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *_node_pools(view))
+    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told, ahead, loans, held)
 
 
 def lead(view: View, state: PoolState) -> Spread:

@@ -15,6 +15,7 @@ from autoscaler.core.pool.clock import SlotClock
 from autoscaler.core.pool.growth import DemandHistory
 from autoscaler.core.pool.hourly import HOURS, MORE, Rhythm
 from autoscaler.core.pool.params import CapacityType, Domain
+from autoscaler.core.pool.reasons import PoolReason
 
 VERSION: Final = 1
 
@@ -29,6 +30,16 @@ class Ordered:
     tier: str
     zone: str | None
     at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GaveBack:
+    """A request for nodes for a gang that was given back."""
+
+    reason: PoolReason
+    until_s: float
+    """Before, none is made for it again."""
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,8 @@ class PoolState:
     ordered: Mapping[str, Ordered] = field(default_factory=dict)
     dropped: Mapping[str, float] = field(default_factory=dict)
     """The uids of slots whose deletion was ordered, and when."""
+    gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
+    """By the uid of a gang."""
     created_s: float = -math.inf
     """When a slot was last ordered from capacity that has to be launched."""
 
@@ -96,6 +109,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "targets": [list(entry) for entry in state.targets],
         "ordered": {name: [o.tier, o.zone, o.at_s] for name, o in state.ordered.items()},
         "dropped": dict(state.dropped),
+        "gave_back": [[uid, each.reason.name, each.until_s, each.times] for uid, each in state.gave_back.items()],
         "created_s": state.created_s if math.isfinite(state.created_s) else None,
     }
 
@@ -134,6 +148,10 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
         targets=tuple((float(at_s), int(slots)) for at_s, slots in saved["targets"]),
         ordered={str(name): Ordered(str(t), zone, float(at_s)) for name, (t, zone, at_s) in saved["ordered"].items()},
         dropped={str(uid): float(at_s) for uid, at_s in saved["dropped"].items()},
+        gave_back={
+            str(uid): GaveBack(PoolReason[reason], float(until_s), int(times))
+            for uid, reason, until_s, times in saved.get("gave_back", ())
+        },
         created_s=-math.inf if saved["created_s"] is None else float(saved["created_s"]),
     )
 

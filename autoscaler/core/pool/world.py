@@ -158,6 +158,47 @@ class LentSeen:
     """Of these, units that were called back and should long be free: nobody counts on them. They do not leave."""
 
 
+@dataclass(frozen=True, slots=True)
+class PodsAsked:
+    """Equal pods of a gang."""
+
+    pods: int
+    units: int
+    """Of the pool's resource, each."""
+    cpu: float = 0.0
+    memory_gib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GangAsk:
+    """A gang that lacks nothing but nodes, or that has begun to start on those that are held for it."""
+
+    gang: str
+    """Kind, namespace and name."""
+    uid: str
+    """Of its object: one that is made anew under the name is another gang."""
+    shape: str
+    pods: tuple[PodsAsked, ...]
+    starts: bool = False
+    """It was let in: its pods take the places of those that hold them, and none is made or given back any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderSeen:
+    """A pod that holds the place of one pod of a gang until that starts."""
+
+    name: str
+    uid: str
+    gang_uid: str
+    tier: str
+    units: int
+    created_s: float
+    node: str | None = None
+    deleting: bool = False
+    over: bool = False
+    """It ended by itself: its deadline passed, or its node went."""
+
+
 class Sign(Enum):
     """How missing capacity shows itself."""
 
@@ -199,3 +240,6 @@ class World:
     """The lowest priority of the workloads that slots give way to."""
     lent: tuple[LentSeen, ...] | None = ()
     """None while it is not known what gangs have on loan; then nothing is ordered in its place, and nothing lent."""
+    asks: tuple[GangAsk, ...] | None = ()
+    """Gangs that nodes are asked for, who waits longest first; None while that is not known: nothing is given back."""
+    holders: tuple[HolderSeen, ...] = ()

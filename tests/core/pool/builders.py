@@ -10,6 +10,7 @@ from autoscaler.core.pool.growth import BIN_S, DemandHistory
 from autoscaler.core.pool.intents import (
     Aspect,
     Condition,
+    CreateHolder,
     CreateNodePool,
     CreateSlot,
     DeleteClaim,
@@ -30,7 +31,7 @@ SECOND = PoolTier("second", "np-second", "a100", CapacityType.ON_DEMAND)
 SPOT = PoolTier("spot", "np-spot", "h100", CapacityType.SPOT)
 CONTENT = "c1"
 
-I = TypeVar("I", CreateNodePool, CreateSlot, DeleteClaim, DeleteSlot, MarkSlot, PatchNodePool)
+I = TypeVar("I", CreateHolder, CreateNodePool, CreateSlot, DeleteClaim, DeleteSlot, MarkSlot, PatchNodePool)
 
 
 def pool(*tiers: PoolTier, **fields: Any) -> PoolParams:

@@ -1,0 +1,203 @@
+"""Nodes for gangs, in the books of batch admission: who asks a warm pool for them, what is held for whom, what is told.
+
+Enters: cycles over a room, the desk where warm pools say of which shapes they make nodes and how each request stands.
+Leaves: requests to the desk; places that pods of ours hold, in the ledger as the gang's own; a sentence about each.
+That a request was made is read off those pods, so that a restart goes on with it. It writes nothing and makes no pod.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
+from autoscaler.adapters.kube.batch_scope import Seen
+from autoscaler.app.loan_desk import LoanDesk
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.cycle import Cycles
+from autoscaler.core.batch.nodes import wanting
+from autoscaler.core.batch.owners import Owner, PodSeen
+from autoscaler.core.pool.gangs import Standing
+from autoscaler.core.pool.world import GangAsk, PodsAsked
+from autoscaler.record.batch_words import asks_for_nodes, refused_nodes
+
+Place = tuple[str, str]
+"""A node and a shape of it."""
+
+ANSWER_S: Final = 30.0
+"""A pool that says nothing of a request for so long does not follow it; it looks every five seconds."""
+
+
+NO_ANSWER: Final = ("NO_ANSWER", "it says nothing of the request")
+
+
+class Asks:
+    """The requests for nodes of one room; `waits` gives units by place that a gang was given and is not bound to."""
+
+    def __init__(
+        self, cluster: BatchCluster, cycles: Cycles, desk: LoanDesk, waits: Callable[[str], dict[Place, int]]
+    ) -> None:
+        self._cluster, self._cycles, self._room, self._desk = cluster, cycles, cycles.room, desk
+        self._waits = waits
+        self._held: dict[str, dict[Place, int]] = {}
+        """By gang, what pods of ours hold for it."""
+        self._theirs = frozenset[str]()
+        """Gangs whose own that was at the last look."""
+        self._asked_s: dict[str, float] = {}
+        self._refused: dict[str, tuple[str, Standing]] = {}
+        """Gangs that were refused nodes, by which pool: they ask again when that is over."""
+
+    def see(self, seen: Seen) -> Seen:
+        """What is held for a gang that waits for it, or takes it, is no stranger's; for any other it stands by."""
+        if not any(pod.owner is Owner.RESERVED for pod in seen.others):
+            self._held, self._theirs = {}, frozenset()
+            return seen
+        held: dict[str, dict[Place, int]] = defaultdict(dict)
+        others = list[PodSeen]()
+        mine = set(self._room.waits_for_nodes())
+        left = {name: self._waits(name) for name in self._room.runs.all}
+        for pod in seen.others:
+            if pod.owner is not Owner.RESERVED or pod.gang is None:
+                others.append(pod)
+                continue
+            at = pod.node, pod.shape
+            held[pod.gang][at] = held[pod.gang].get(at, 0) + pod.units
+            makes_way = min(pod.units, left.get(pod.gang, {}).get(at, 0))
+            if makes_way:
+                left[pod.gang][at] -= makes_way
+            rest = 0 if pod.gang in mine else pod.units - makes_way
+            if rest:
+                others.append(replace(pod, units=rest, owner=Owner.STANDBY, gang=None))
+        self._held = dict(held)
+        self._theirs = self._owners()
+        return replace(seen, others=tuple(others))
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether somebody has begun, or ceased, to own what is held for it, so that pods have to be seen anew."""
+        return self._theirs != self._owners()
+
+    def settle(self) -> None:
+        """After a look: what is held for gangs that wait for nodes is theirs."""
+        index = self._room.ledger.estate.index
+        for name in self._room.waits_for_nodes():
+            held = self._held.get(name, {})
+            self._room.hold_nodes(name, {index[at]: units for at, units in held.items() if at in index})
+
+    def decide(self, now_s: float) -> None:
+        """After cycles: take note of answers, ask for whoever lacks nodes alone, tell the desk."""
+        if not self._desk.is_open:
+            return
+        self._refused = {
+            name: refused for name, refused in self._refused.items() if now_s < (refused[1].until_s or 0.0)
+        }
+        waits = self._room.waits_for_nodes()
+        self._asked_s = {name: self._asked_s.get(name, now_s) for name in waits}
+        for name in waits:
+            refused = self._refusal(name, now_s)
+            if refused is not None:
+                self._refused[name] = refused
+                self._room.keep_no_more(name, now_s)
+        if self._desk.all_known:
+            self._go_on(now_s)
+            makes = {shape: offer.takes_s for offer in self._desk.offers.values() for shape in offer.makes}
+            for waiting in wanting(self._cycles, makes, self._may_ask, now_s) if makes else ():
+                self._ask(waiting, now_s)
+            self._desk.asks(self._by_pool())
+
+    def words(self, name: str, now_s: float) -> str | None:
+        """How the request of a gang stands, in a sentence; None for one without."""
+        refusal = self.refusal(name, now_s)
+        if refusal is not None:
+            return refusal[1]
+        standing = self._standing(name) if name in self._asked_s else None
+        if standing is None:
+            return None
+        return asks_for_nodes(self._pool(name) or "", standing.placed, standing.pods, standing.since_s, now_s)
+
+    def refusal(self, name: str, now_s: float) -> tuple[str, str] | None:
+        """Why no nodes are made for a gang that lacks nothing else: a code and a sentence; None where it is not so."""
+        if name not in self._refused:
+            return None
+        pool, standing = self._refused[name]
+        code, why = (NO_ANSWER[0], NO_ANSWER[1]) if (r := standing.refused) is None else (r.name, r.value)
+        return code, refused_nodes(pool, why, standing.until_s, now_s)
+
+    def is_open(self, name: str) -> bool:
+        """Whether nodes were asked for a gang and nobody has answered yet."""
+        return name in self._asked_s and self._standing(name) is None
+
+    def _owners(self) -> frozenset[str]:
+        return frozenset(self._held) & {*self._room.waits_for_nodes(), *self._room.runs.all}
+
+    def _go_on(self, now_s: float) -> None:
+        """Gangs that wait and for which something is held were asked for before a restart."""
+        for name in self._held:
+            waiting = self._room.backlog.waiting.get(name)
+            if waiting is None or not self._may_ask(waiting):
+                continue
+            load = self._room.backlog.loads[waiting.brand]
+            if self._pool(name) is not None and self._room.tree.promised(waiting.queue, load):
+                self._ask(waiting, now_s)
+
+    def _ask(self, waiting: Waiting, now_s: float) -> None:
+        name = waiting.gang.name
+        self._asked_s[name] = now_s
+        pool = self._desk.maker(waiting.gang.form.pod_sets[0].shape)
+        takes_s = 0.0 if pool is None else self._desk.offers[pool].takes_s
+        self._room.ask_for_nodes(waiting, now_s, now_s + takes_s)
+        self.settle()
+
+    def _may_ask(self, waiting: Waiting) -> bool:
+        """Whether a gang's pods take the places that are held for them, and may be held to nodes at all."""
+        work = self._cluster.works.get(waiting.gang.name)
+        if work is None or work.members or not work.ref.uid or waiting.gang.name in self._refused:
+            return False
+        return self._cluster.displaces_slots(work.priority_class)
+
+    def _refusal(self, name: str, now_s: float) -> tuple[str, Standing] | None:
+        """Why the request of a gang has come to nothing, and by which pool; None while it stands."""
+        standing, pool = self._standing(name), self._pool(name)
+        if standing is not None:
+            return None if standing.refused is None else (pool or "", standing)
+        if pool is None or now_s >= self._asked_s[name] + ANSWER_S:
+            return pool or "", Standing(name, "", 0, until_s=now_s + ANSWER_S)
+        return None
+
+    def _by_pool(self) -> dict[str, tuple[GangAsk, ...]]:
+        """What each pool is asked for: gangs that wait for nodes, and those that take what is held for them."""
+        out: dict[str, list[GangAsk]] = defaultdict(list)
+        reservations = self._room.ledger.reservations
+        waits = sorted(self._room.waits_for_nodes(), key=lambda name: (reservations[name].made_s, name))
+        runs = self._room.runs.all
+        starting = [
+            name
+            for name in self._held
+            if name in runs and runs[name].leaving_s is None and any(self._waits(name).values())
+        ]
+        for name in (*waits, *starting):
+            pool, work = self._pool(name), self._cluster.works.get(name)
+            if pool is not None and work is not None:
+                out[pool].append(self._request(name, work.ref.uid))
+        return {pool: tuple(asks) for pool, asks in out.items()}
+
+    def _request(self, name: str, uid: str) -> GangAsk:
+        waiting, run = self._room.kept_for.get(name), self._room.runs.all.get(name)
+        gang = waiting.gang if waiting is not None else self._room.runs.all[name].gang
+        pods = Counter[PodsAsked]()
+        for each in gang.form.pod_sets:
+            pods[PodsAsked(1, each.units, each.cpu, each.memory_gib)] += each.pods
+        alike = tuple(replace(one, pods=number) for one, number in pods.items())
+        return GangAsk(name, uid, gang.form.pod_sets[0].shape, alike, starts=run is not None)
+
+    def _standing(self, name: str) -> Standing | None:
+        work = self._cluster.works.get(name)
+        all_of_them = (each for offer in self._desk.offers.values() for each in offer.standings)
+        return next((each for each in all_of_them if work is not None and each.uid == work.ref.uid), None)
+
+    def _pool(self, name: str) -> str | None:
+        """The pool that is, or would be, asked for nodes of a gang's shape."""
+        waiting = self._room.kept_for.get(name) or self._room.backlog.waiting.get(name)
+        run = self._room.runs.all.get(name)
+        gang = waiting.gang if waiting is not None else None if run is None else run.gang
+        return None if gang is None else self._desk.maker(gang.form.pod_sets[0].shape)

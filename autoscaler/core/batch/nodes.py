@@ -1,0 +1,68 @@
+"""For which gangs nodes are asked, where whoever makes them would: those that lack nothing else.
+
+Enters: cycles over a room, shapes of which nodes can be had and how long they take. Leaves: gangs that quota admits and
+that have no room, nor are expected to have any before nodes could be there. Quota is what the queues are guaranteed
+together, whether it is there or not; what is there limits it only where nothing more is to be had. Nothing is changed.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autoscaler.core.batch import kept
+from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.cycle import Cycles
+from autoscaler.core.batch.params import Order
+from autoscaler.core.batch.reasons import BatchReason
+
+WANTING: Final = frozenset(
+    {BatchReason.QUOTA, BatchReason.UNLENT, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOO_LARGE}
+)
+"""Reasons that more nodes cure where guarantees allow the gang: with too little there nobody lends enough either."""
+
+MOST_ASKING: Final = 8
+"""Gangs that nodes are asked for at once, each for its whole width: who is first gets its nodes first (a guess)."""
+
+MOST_LOOKED_AT: Final = 32
+"""Gangs that one look asks about, the first of each form and queue: of each the expected start is found."""
+
+
+def wanting(
+    cycles: Cycles, takes_s: Mapping[str, float], may: Callable[[Waiting], bool], now_s: float
+) -> list[Waiting]:
+    """The gangs to ask nodes for now, who waits longest first; `takes_s` is how long nodes of a shape take.
+
+    `may` says of a gang whether nodes may be asked for it at all. Each is judged with those before it counted.
+    """
+    room = cycles.room
+    chosen: list[Waiting] = []
+    free = MOST_ASKING - len(room.waits_for_nodes())
+    if free <= 0 or not takes_s:
+        return chosen
+    asking = {room.kept_for[name].queue for name in room.waits_for_nodes()}
+    blocked = {at for at in asking if room.tree.spec(at).order is Order.STRICT}
+    firsts = [
+        each for leaf in room.tree.leaves.values() if leaf not in blocked for each in room.backlog.firsts_of(leaf)
+    ]
+    firsts.sort(key=lambda each: (each.gang.created_s, each.rank))
+    for waiting in firsts[:MOST_LOOKED_AT]:
+        if len(chosen) < free and _wants(cycles, waiting, takes_s, now_s) and may(waiting):
+            room.tree.add(waiting.queue, room.backlog.loads[waiting.brand])
+            chosen.append(waiting)
+    for waiting in chosen:
+        room.tree.remove(waiting.queue, room.backlog.loads[waiting.brand])
+    return chosen
+
+
+def _wants(cycles: Cycles, waiting: Waiting, takes_s: Mapping[str, float], now_s: float) -> bool:
+    """Whether a gang of one shape, of which nodes can be had, lacks room alone, and for longer than nodes take."""
+    room = cycles.room
+    load = room.backlog.loads[waiting.brand]
+    if len(load.units) != 1 or waiting.gang.form.topology.required is not None:
+        return False
+    within_s = takes_s.get(room.params.shapes[load.units[0][0]].name)
+    if within_s is None or not room.tree.promised(waiting.queue, load):
+        return False
+    if cycles.why(waiting).reason not in WANTING:
+        return False
+    start = kept.expected_start(room, waiting, now_s, level=1)
+    return start is None or start.at_s > now_s + within_s

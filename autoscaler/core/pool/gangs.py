@@ -1,0 +1,236 @@
+"""Nodes for whole gangs of batch work: pods that hold the places of a gang's pods, so that nodes are made for all.
+
+Enters: the view, gangs that lack nothing but nodes, what holds places for them. Leaves: pods to make and to delete, how
+each request stands, and requests that were given back. A request is made whole, within the pool's limits, in one tier
+that has capacity; it is given back whole where capacity is missing or time is up, and not made again for a while, ever
+longer. While it is not known who wants nodes nothing is made and nothing deleted.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoscaler.core.pool import breaker
+from autoscaler.core.pool.circuits import Position
+from autoscaler.core.pool.intents import CreateHolder, DeleteSlot, PoolStep
+from autoscaler.core.pool.params import GangTerms, PoolTier
+from autoscaler.core.pool.placement import usable
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.state import GaveBack, PoolState
+from autoscaler.core.pool.view import View
+from autoscaler.core.pool.world import GangAsk, HolderSeen
+
+AGAIN_S: Final = 30.0
+"""After limits kept a request from being made it may be made again this much later (a guess)."""
+
+LONGEST_S: Final = 3600.0
+"""After requests in vain the next one waits twice as long each time, up to this (a guess)."""
+
+OUTLIVES_S: Final = 600.0
+"""A pod that holds a place ends by itself so long after its request is to be given back: nobody else may live then."""
+
+FORGET_S: Final = 6 * 3600.0
+"""What was given back is forgotten this long after it might have been asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the request for one gang stands."""
+
+    gang: str
+    uid: str
+    pods: int
+    placed: int = 0
+    """Pods whose places are held on a node."""
+    since_s: float | None = None
+    """When the request was made; None where there is none."""
+    refused: PoolReason | None = None
+    """Why there is none; None while it stands."""
+    until_s: float | None = None
+    """Of a refusal: when it may be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """What a look at a pool says of nodes for gangs."""
+
+    makes: tuple[CreateHolder, ...] = ()
+    deletes: tuple[DeleteSlot, ...] = ()
+    standings: tuple[Standing, ...] = ()
+    gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
+    steps: tuple[PoolStep, ...] = ()
+
+
+def hold(view: View, state: PoolState, blocked: tuple[PoolReason, ...], standing: int) -> Gangs:
+    """What is made, given back and told. `blocked` is why nothing may be made; `standing` are slots that hold GPUs."""
+    now_s, world, terms = view.now_s, view.world, view.params.gangs
+    kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
+    if world.asks is None or view.params.observe:
+        return Gangs(gave_back=kept)
+    round_ = _Round(view, state, blocked, standing, kept)
+    wanted = {ask.uid for ask in world.asks}
+    for holder in world.holders:
+        if holder.gang_uid not in wanted:
+            round_.delete(holder, PoolReason.GANG_OVER)
+    for ask in world.asks:
+        round_.take(ask, terms)
+    return Gangs(tuple(round_.makes), tuple(round_.deletes), tuple(round_.standings), kept, tuple(round_.steps()))
+
+
+@dataclass(slots=True)
+class _Round:
+    """One look, gang after gang; GPUs that one takes are gone for the next."""
+
+    view: View
+    state: PoolState
+    blocked: tuple[PoolReason, ...]
+    standing: int
+    kept: dict[str, GaveBack]
+    makes: list[CreateHolder] = field(default_factory=list)
+    deletes: list[DeleteSlot] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+    begun: dict[str, int] = field(default_factory=dict)
+    """Tier -> units of requests that were made in this look."""
+
+    def take(self, ask: GangAsk, terms: GangTerms | None) -> None:
+        """Decide about one gang."""
+        mine = [each for each in self.view.world.holders if each.gang_uid == ask.uid]
+        if ask.starts:
+            return
+        names = set(_names(self.view.params.name, ask))
+        for each in mine:
+            if each.name not in names:
+                self.delete(each, PoolReason.GANG_OVER)  # made for another form of it
+        mine = [each for each in mine if each.name in names]
+        since_s = min((each.created_s for each in mine), default=self.view.now_s)
+        wrong = self._wrong(mine, since_s, terms) if mine else None
+        if wrong is not None:
+            self._give_back(ask.uid, wrong)
+        before = self.kept.get(ask.uid)
+        if before is not None and self.view.now_s < before.until_s:
+            for each in mine:
+                self.delete(each, before.reason)
+            self._refuse(ask, before.reason, before.until_s)
+            return
+        if not mine:
+            self._begin(ask, terms)
+            return
+        assert terms is not None, "a pool that makes nodes for gangs says how"
+        for each in mine:
+            if each.over:
+                self.delete(each, PoolReason.FAILED)
+        tier = next(tier for tier in self.view.params.tiers if tier.name == mine[0].tier)
+        there = {each.name for each in mine}
+        self.makes += [each for each in _holders(self.view.params.name, ask, tier, terms) if each.name not in there]
+        placed = sum(each.node is not None and not each.deleting and not each.over for each in mine)
+        self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), placed, since_s))
+
+    def delete(self, holder: HolderSeen, reason: PoolReason) -> None:
+        """Delete a pod that holds a place, unless it goes already."""
+        if not holder.deleting:
+            self.deletes.append(DeleteSlot(holder.name, holder.uid, reason))
+
+    def steps(self) -> Iterator[PoolStep]:
+        """One step for each gang that waits, and one for what goes because its gang has gone."""
+        for each in self.standings:
+            reason = PoolReason.GANG if each.refused is None else each.refused
+            yield PoolStep("gangs", each.pods, each.placed, reason, (("gang", each.gang),))
+        over = sum(each.reason is PoolReason.GANG_OVER for each in self.deletes)
+        if over:
+            yield PoolStep("gangs", over, 0, PoolReason.GANG_OVER)
+
+    def _begin(self, ask: GangAsk, terms: GangTerms | None) -> None:
+        tier, refused = None, PoolReason.GANG_LIMIT
+        if self.blocked:
+            refused = self.blocked[0]
+        elif terms is not None:
+            tier, refused = self._tier(ask, terms)
+        if tier is None or terms is None:
+            self._refuse(ask, refused, self.view.now_s + AGAIN_S)
+            return
+        self.makes += _holders(self.view.params.name, ask, tier, terms)
+        self.begun[tier.name] = self.begun.get(tier.name, 0) + _units(ask)
+        self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), 0, self.view.now_s))
+
+    def _refuse(self, ask: GangAsk, reason: PoolReason, until_s: float) -> None:
+        self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), refused=reason, until_s=until_s))
+
+    def _tier(self, ask: GangAsk, terms: GangTerms) -> tuple[PoolTier | None, PoolReason]:
+        """The first tier that takes the whole gang; why none does, where none does."""
+        params = self.view.params
+        parts = params.slot.parts
+        held = (sum(each.units for each in self.view.world.holders) + sum(self.begun.values())) / parts
+        wants = _units(ask) / parts
+        if held + wants > terms.max_gpus:
+            return None, PoolReason.GANG_LIMIT
+        if params.max_gpus is not None and self.standing * params.slot.gpus + held + wants > params.max_gpus:
+            return None, PoolReason.GANG_LIMIT
+        why = PoolReason.NO_ROOM
+        for tier in params.tiers:
+            if tier.shape != ask.shape or not usable(self.view, tier):
+                continue
+            if breaker.position(self.state.circuits, tier, None, self.view.now_s) is Position.OPEN:
+                why = PoolReason.NO_CAPACITY
+            elif wants <= self._left(tier):
+                return tier, PoolReason.GANG
+        return None, why
+
+    def _left(self, tier: PoolTier) -> float:
+        """Physical GPUs that the limits of a tier leave, less those that are asked for and have no node yet."""
+        pool = next((each for each in self.view.world.node_pools or () if each.name == tier.node_pool), None)
+        if pool is None:
+            return float("inf") if self.view.world.node_pools is None and tier.max_gpus is None else 0.0
+        nodes = [limit for limit in (pool.limit_nodes, tier.max_nodes) if limit is not None]
+        if pool.static_nodes is not None or any(limit <= pool.used_nodes for limit in nodes):
+            return 0.0
+        gpus = [limit for limit in (pool.limit_gpus, tier.max_gpus) if limit is not None]
+        coming = sum(each.units for each in self.view.world.holders if each.tier == tier.name and each.node is None)
+        asked = (coming + self.begun.get(tier.name, 0)) / self.view.params.slot.parts
+        return min((limit - pool.used_gpus for limit in gpus), default=float("inf")) - asked
+
+    def _wrong(self, mine: list[HolderSeen], since_s: float, terms: GangTerms | None) -> PoolReason | None:
+        """Why a request is given back now; None while it stands."""
+        tier = next((each for each in self.view.params.tiers if each.name == mine[0].tier), None)
+        if terms is None or tier is None:
+            return PoolReason.GANG_LIMIT
+        if self.view.now_s >= since_s + terms.timeout_s:
+            return PoolReason.GANG_LATE
+        stands = breaker.position(self.state.circuits, tier, None, self.view.now_s)
+        if stands is Position.OPEN and any(each.node is None for each in mine):
+            return PoolReason.NO_CAPACITY
+        return None
+
+    def _give_back(self, uid: str, reason: PoolReason) -> None:
+        """The request for a gang is over, unless it is already; the next one has to wait, ever longer."""
+        before = self.kept.get(uid)
+        if before is None or self.view.now_s >= before.until_s:
+            times = 1 if before is None else before.times + 1
+            until_s = self.view.now_s + min(LONGEST_S, AGAIN_S * 2.0**times)
+            self.kept[uid] = GaveBack(reason, until_s, times)
+
+
+def _holders(pool: str, ask: GangAsk, tier: PoolTier, terms: GangTerms) -> list[CreateHolder]:
+    """All pods that hold the places of a gang."""
+    each = [alike for alike in ask.pods for _ in range(alike.pods)]
+    return [
+        CreateHolder(
+            name, tier.name, tier.node_pool, ask.gang, ask.uid, one.units, one.cpu, one.memory_gib,
+            terms.timeout_s + OUTLIVES_S, PoolReason.GANG,
+        )
+        for name, one in zip(_names(pool, ask), each, strict=True)
+    ]  # fmt: skip
+
+
+def _names(pool: str, ask: GangAsk) -> list[str]:
+    """The names of these pods: the same each time, so that one that is made twice is one; others for another form."""
+    digest = hashlib.sha256(repr((ask.uid, ask.shape, ask.pods)).encode()).hexdigest()[:10]
+    return [f"{pool}-gang-{digest}-{at}" for at in range(_pods(ask))]
+
+
+def _pods(ask: GangAsk) -> int:
+    return sum(each.pods for each in ask.pods)
+
+
+def _units(ask: GangAsk) -> int:
+    return sum(each.pods * each.units for each in ask.pods)

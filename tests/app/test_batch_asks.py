@@ -1,0 +1,249 @@
+"""Nodes for gangs between the books of batch admission and a pool: asked for, held, handed over, given back, told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.app.batch_asks import ANSWER_S
+from autoscaler.app.batch_look import Look
+from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
+from autoscaler.core.pool.gangs import Standing
+from autoscaler.core.pool.loans import Lending
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.world import GangAsk, PodsAsked
+from autoscaler.record.batch import GangState
+from autoscaler.record.batch_words import gang_page
+from tests.app.batch_plant import BatchPlant
+
+pytestmark = pytest.mark.looptime
+
+TRAIN = GangAsk("job/ns/train", "train", "h100", (PodsAsked(2, 8),))
+
+
+class Scene:
+    """A cluster without nodes, and a pool that makes some; its looks are written by the test."""
+
+    def __init__(self, guaranteed: int = 16, limit: int = 1000) -> None:
+        self.desk = LoanDesk(is_open=True)
+        self.plant = BatchPlant({}, desk=self.desk, slot_class="slot", guaranteed=guaranteed, limit=limit)
+        for name, value in (("slot", -10), ("batch", -5), ("low", -20)):
+            self.plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
+        self.says()
+        self.desk.looked_at_all()
+
+    def says(self, *standings: Standing, makes: tuple[str, ...] = ("h100",)) -> None:
+        """The pool is looked at, and says this."""
+        nodes = frozenset(node.name for node in self.plant.books.room.ledger.estate.nodes)
+        offer = Offer(Terms("nvidia.com/gpu", 8), nodes, Lending(), self.desk.lent_version, makes, 240.0, standings)
+        self.desk.looked("chat", offer)
+
+    def asks(self) -> tuple[GangAsk, ...] | None:
+        return self.desk.asks_of("chat")
+
+    def holds(self, at: int, node: str = "", uid: str = "train", name: str = "train") -> None:
+        """A pod holds a place for a gang's pod."""
+        labels = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat", "headroom.dev/gang-uid": uid}
+        notes = {"headroom.dev/gang": f"job/ns/{name}"}
+        self.plant.pod(f"held-{name}-{at}", node, namespace="slots", labels=labels, annotations=notes)
+
+    def asked(self) -> None:
+        """A Job of two whole nodes asks for them."""
+        self.plant.job("train", pods=2)
+        self.plant.look()
+        assert self.asks() == (TRAIN,)
+        self.says(Standing("job/ns/train", "train", 2, 0, self.plant.now_s))
+
+    def arrives(self, at: int) -> None:
+        """A node comes, and a place on it is held."""
+        self.plant.node(f"n{at}", 8)
+        self.holds(at, f"n{at}")
+        self.plant.look()
+
+    def page(self, name: str = "train") -> str:
+        look = Look(self.plant.books, self.plant.tree, self.plant.now_s)
+        return gang_page(look.gang(f"job/ns/{name}"), self.plant.now_s)
+
+
+async def test_a_gang_that_lacks_only_nodes_asks_for_all_of_them_waits_whole_and_starts_on_its_own() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    assert scene.plant.start() == []
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"reserved": 8, "free": 0}
+    scene.says(Standing("job/ns/train", "train", 2, 1, scene.plant.now_s - 90.0))
+    assert "waits for nodes that were asked for" in scene.page()
+    assert "WarmPool chat has nodes made for it, asked for 90 s ago: places for 1 of 2 pods are held" in scene.page()
+    scene.plant.job("thief")
+    scene.plant.look()
+    assert scene.plant.start() == [], "nobody else gets what is held, nor asks beyond the quota"
+    assert scene.asks() == (TRAIN,)
+    scene.arrives(1)
+    assert scene.plant.start() == ["train"]
+    assert {put.node for put in scene.plant.work("train").put} == {"n0", "n1"}
+
+
+async def test_while_it_starts_its_places_are_neither_made_nor_given_back_and_what_is_left_over_goes_then() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.arrives(1)
+    scene.plant.start()
+    scene.plant.look()
+    assert scene.asks() == (replace(TRAIN, starts=True),)
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"batch": 8, "free": 0}, "each GPU once"
+    scene.plant.gone("held-train-0", namespace="slots")
+    scene.plant.pod("train-0", "n0", job="train", phase="Running")
+    scene.plant.look()
+    assert scene.asks() == (replace(TRAIN, starts=True),)
+    scene.plant.gone("held-train-1", namespace="slots")
+    scene.plant.pod("train-1", "n1", job="train", phase="Running")
+    scene.plant.look()
+    assert scene.asks() == ()
+    assert scene.plant.books.room.ledger.owners("n1", "h100") == {"batch": 8, "free": 0}
+
+
+async def test_after_a_restart_what_is_held_is_the_gangs_still_and_the_request_goes_on() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.plant.job("thief")
+    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
+    scene.plant.begin()
+    assert scene.asks() is None, "nothing is given back before it is known who wants nodes"
+    scene.plant.look()
+    assert scene.plant.start() == []
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"standby": 8, "free": 0}
+    scene.says()
+    scene.desk.looked_at_all()
+    scene.plant.look()
+    assert scene.asks() == (TRAIN,)
+    scene.plant.look()
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"reserved": 8, "free": 0}
+    scene.arrives(1)
+    assert scene.plant.start() == ["train"]
+
+
+async def test_a_request_that_came_to_nothing_is_explained_and_not_repeated_before_it_may_be() -> None:
+    scene = Scene()
+    scene.asked()
+    until_s = scene.plant.now_s + 100.0
+    refusal = Standing("job/ns/train", "train", 2, refused=PoolReason.NO_CAPACITY, until_s=until_s)
+    scene.says(refusal)
+    scene.plant.look(10.0)
+    assert scene.asks() == ()
+    scene.says()
+    told = "WarmPool chat has no nodes made for it: capacity is missing in every tier; asked again in 90 s"
+    assert f"note: {told}" in scene.page()
+    scene.plant.look(80.0)
+    assert scene.asks() == ()
+    assert scene.plant.books.room.backlog.waiting.keys() == {"job/ns/train"}
+    scene.plant.look(20.0)
+    assert scene.asks() == (TRAIN,)
+
+
+async def test_a_pool_that_says_nothing_of_a_request_is_not_waited_for() -> None:
+    scene = Scene()
+    scene.plant.job("train", pods=2)
+    scene.plant.look()
+    scene.plant.look(ANSWER_S)
+    assert scene.asks() == ()
+    assert "it says nothing of the request" in scene.page()
+
+
+@pytest.mark.parametrize(
+    ("more", "makes", "quota"),
+    [
+        pytest.param({"priority_class": "low"}, ("h100",), {}, id="its pods displace nobody"),
+        pytest.param({}, (), {}, id="no pool makes nodes"),
+        pytest.param({}, ("a100",), {}, id="none of its shape"),
+        pytest.param({}, ("h100",), {"guaranteed": 8}, id="beyond what is guaranteed"),
+        pytest.param({}, ("h100",), {"limit": 16, "guaranteed": 8}, id="nobody lends as much"),
+    ],
+)
+async def test_no_node_is_asked_for_what_could_not_use_it(
+    more: dict[str, Any], makes: tuple[str, ...], quota: dict[str, int]
+) -> None:
+    scene = Scene(**quota)
+    scene.says(makes=makes)
+    scene.plant.job("train", pods=2, **more)
+    for _ in range(3):
+        scene.plant.look()
+        assert scene.asks() == ()
+
+
+async def test_a_gang_that_is_deleted_wants_nothing_and_what_is_held_for_it_is_nobodys_until_it_is_gone() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.plant.delete("train")
+    scene.plant.job("other")
+    scene.plant.look()
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"standby": 8, "free": 0}
+    asks = scene.asks() or ()
+    assert [ask.gang for ask in asks] == ["job/ns/other"], "its quota is free again"
+    scene.plant.gone("held-train-0", namespace="slots")
+    scene.plant.look()
+    assert scene.plant.start() == ["other"], "the node is there, and what it asked for is not needed"
+    scene.plant.look()
+    assert [ask.gang for ask in scene.asks() or ()] == []
+
+
+async def test_what_is_held_for_an_object_of_the_same_name_is_not_the_new_ones() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.plant.node("n0", 8)
+    scene.holds(0, "n0", uid="older")
+    scene.plant.look()
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"standby": 8, "free": 0}
+
+
+async def test_a_gang_that_is_edited_while_nodes_come_leaves_what_is_held_for_it_to_nobody() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.plant.job("thief")
+    scene.plant.edit("train", parallelism=3, completions=3)
+    for _ in range(2):
+        scene.plant.look()
+        assert scene.plant.start() == []
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"standby": 8, "free": 0}
+
+
+async def test_a_request_that_is_given_back_leaves_its_places_to_nobody_while_they_are_there() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.says(Standing("job/ns/train", "train", 2, refused=PoolReason.GANG_LATE, until_s=scene.plant.now_s + 60.0))
+    scene.plant.job("thief")
+    for _ in range(2):
+        scene.plant.look()
+        assert scene.plant.start() == []
+    assert scene.plant.books.room.ledger.owners("n0", "h100") == {"standby": 8, "free": 0}
+
+
+async def test_a_node_that_is_lost_takes_only_its_part_of_what_is_held() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.plant.lose("n0")
+    scene.plant.gone("held-train-0", namespace="slots")
+    scene.plant.look()
+    assert scene.asks() == (TRAIN,)
+    scene.arrives(1)
+    assert scene.plant.start() == []
+    scene.arrives(2)
+    assert scene.plant.start() == ["train"]
+
+
+async def test_a_shadow_asks_for_nothing() -> None:
+    scene = Scene()
+    scene.desk = scene.plant.desk = LoanDesk(is_open=False)
+    scene.plant.begin()
+    scene.plant.job("train", pods=2)
+    scene.plant.look()
+    assert scene.desk.asks_of("chat") == ()
+    look = Look(scene.plant.books, scene.plant.tree, scene.plant.now_s)
+    assert look.gang("job/ns/train").state is GangState.WAITING

@@ -1,0 +1,199 @@
+"""Nodes for whole gangs: asked for whole, within every limit, given back whole and in time, for nobody else."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.pool import state as pool_state
+from autoscaler.core.pool.circuits import Circuit
+from autoscaler.core.pool.gangs import AGAIN_S, OUTLIVES_S
+from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot
+from autoscaler.core.pool.params import GangTerms, PoolTier, SlotForm
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.reconcile import Reconciled, reconcile
+from autoscaler.core.pool.state import Circuits, PoolState
+from autoscaler.core.pool.world import GangAsk, HolderSeen, PodsAsked, World
+from tests.core.pool.builders import FIRST, NOW_S, SECOND, domain, known, node, node_pools, of, pool, world
+
+SHAPED = replace(FIRST, shape="h100")
+OTHER = replace(SECOND, shape="a100")
+ASK = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8, 4.0, 32.0),))
+MAKES = pool(SHAPED, OTHER, slot=SlotForm(count=8), gangs=GangTerms(32.0, 900.0))
+
+
+def holder(at: int, ask: GangAsk = ASK, *, age_s: float = 60.0, **more: Any) -> HolderSeen:
+    made = made_for(ask)[at]
+    given = {"tier": made.tier, "units": made.units, "created_s": NOW_S - age_s, **more}
+    return HolderSeen(made.name, f"u-{made.name}", ask.uid, **given)
+
+
+def made_for(ask: GangAsk) -> list[CreateHolder]:
+    return of(CreateHolder, looked(empty(asks=(ask,))))
+
+
+def empty(**more: Any) -> World:
+    return world((), node_pools=node_pools(SHAPED, OTHER), **more)
+
+
+def looked(seen: World, state: PoolState | None = None, params: Any = MAKES, now_s: float = NOW_S) -> Reconciled:
+    return reconcile(params, seen, known() if state is None else state, now_s)
+
+
+def refusals(done: Reconciled) -> list[PoolReason | None]:
+    return [each.refused for each in done.gangs.standings]
+
+
+def test_a_place_is_made_for_every_pod_of_a_gang_at_once_as_large_as_the_pod_and_where_its_nodes_are() -> None:
+    made = made_for(ASK)
+    assert [(each.tier, each.node_pool, each.units, each.cpu, each.memory_gib) for each in made] == [
+        ("first", "np-first", 8, 4.0, 32.0)
+    ] * 2
+    assert {each.gang_uid for each in made} == {"u1"}
+    assert made[0].life_s == 900.0 + OUTLIVES_S, "nobody else need live for it to end"
+    again = looked(empty(asks=(ASK,), holders=(holder(0), holder(1))))
+    assert (of(CreateHolder, again), of(DeleteSlot, again)) == ([], [])
+    assert [(each.placed, each.pods) for each in again.gangs.standings] == [(0, 2)]
+
+
+def test_a_place_that_was_lost_is_made_again_under_its_name_and_one_that_ended_goes_first() -> None:
+    lacks = looked(empty(asks=(ASK,), holders=(holder(1),)))
+    assert [each.name for each in of(CreateHolder, lacks)] == [holder(0).name]
+    over = looked(empty(asks=(ASK,), holders=(holder(0, over=True), holder(1))))
+    assert [each.name for each in of(DeleteSlot, over)] == [holder(0).name]
+
+
+def test_places_that_were_made_for_another_form_of_the_gang_go_and_those_of_its_form_are_made() -> None:
+    wider = replace(ASK, pods=(PodsAsked(3, 4, 4.0, 32.0),))
+    done = looked(empty(asks=(wider,), holders=(holder(0, node="n0"), holder(1))))
+    assert [each.reason for each in of(DeleteSlot, done)] == [PoolReason.GANG_OVER] * 2
+    assert [each.units for each in of(CreateHolder, done)] == [4] * 3
+
+
+def test_what_holds_places_for_a_gang_that_wants_none_goes_and_nothing_goes_while_that_is_not_known() -> None:
+    held = (holder(0, node="n0"), holder(1))
+    done = looked(empty(asks=(), holders=held))
+    assert [(each.uid, each.reason) for each in of(DeleteSlot, done)] == [
+        (each.uid, PoolReason.GANG_OVER) for each in held
+    ]
+    blind = looked(empty(asks=None, holders=held))
+    assert of(DeleteSlot, blind) == []
+    going = looked(empty(asks=(), holders=(replace(held[0], deleting=True),)))
+    assert of(DeleteSlot, going) == []
+
+
+def test_while_a_gang_takes_its_places_none_is_made_and_none_given_back_however_late() -> None:
+    starts = replace(ASK, starts=True)
+    done = looked(empty(asks=(starts,), holders=(holder(1, node="n0", age_s=5000.0),)))
+    assert (of(CreateHolder, done), of(DeleteSlot, done)) == ([], [])
+
+
+def test_a_gang_made_anew_under_the_name_of_another_gets_none_of_what_was_held_for_that() -> None:
+    anew = replace(ASK, uid="u2")
+    done = looked(empty(asks=(anew,), holders=(holder(0, node="n0"), holder(1, node="n1"))))
+    assert len(of(DeleteSlot, done)) == len(of(CreateHolder, done)) == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "seen", "why"),
+    [
+        pytest.param(pool(SHAPED, slot=SlotForm(count=8)), {}, PoolReason.GANG_LIMIT, id="the pool makes none"),
+        pytest.param(replace(MAKES, gangs=GangTerms(15.0)), {}, PoolReason.GANG_LIMIT, id="too large for its terms"),
+        pytest.param(replace(MAKES, max_gpus=15.0), {}, PoolReason.GANG_LIMIT, id="beyond the pool's GPU budget"),
+        pytest.param(
+            MAKES, {"node_pools": node_pools(SHAPED, limit_gpus=24, used_gpus=16.0)}, PoolReason.NO_ROOM,
+            id="beyond the NodePool's limit",
+        ),
+        pytest.param(
+            MAKES, {"node_pools": node_pools(SHAPED, limit_nodes=2, used_nodes=2)}, PoolReason.NO_ROOM,
+            id="no more nodes",
+        ),
+        pytest.param(
+            replace(MAKES, tiers=(replace(SHAPED, max_gpus=8),)), {}, PoolReason.NO_ROOM, id="beyond the tier's limit"
+        ),
+        pytest.param(MAKES, {"node_pools": ()}, PoolReason.NO_ROOM, id="the NodePool is missing"),
+        pytest.param(
+            MAKES, {"node_pools": node_pools(SHAPED, ready=False)}, PoolReason.NO_ROOM, id="the NodePool is not ready"
+        ),
+        pytest.param(
+            MAKES, {"node_pools": node_pools(SHAPED, static_nodes=3)}, PoolReason.NO_ROOM, id="the NodePool is static"
+        ),
+        pytest.param(MAKES, {"slot_priority": None}, PoolReason.PRIORITY, id="no PriorityClass"),
+        pytest.param(MAKES, {"synced": False}, PoolReason.UNSYNCED, id="Karpenter is not in sync"),
+    ],
+)  # fmt: skip
+def test_nothing_is_asked_for_that_cannot_be_had_whole(params: Any, seen: dict[str, Any], why: PoolReason) -> None:
+    done = looked(replace(empty(asks=(ASK,)), **seen), params=params)
+    assert of(CreateHolder, done) == []
+    assert refusals(done) == [why]
+    assert done.gangs.standings[0].until_s == NOW_S + AGAIN_S
+    assert done.decision.trace[-1].reason is why
+
+
+def test_gangs_share_what_the_pool_allows_whoever_waits_longest_first() -> None:
+    second = replace(ASK, gang="job/ns/next", uid="u2")
+    small = replace(ASK, gang="job/ns/small", uid="u3", pods=(PodsAsked(1, 8),))
+    params = replace(MAKES, gangs=GangTerms(24.0))
+    done = looked(empty(asks=(ASK, second, small)), params=params)
+    assert refusals(done) == [None, PoolReason.GANG_LIMIT, None]
+    later = looked(empty(asks=(second,), holders=(holder(0, node="n0"), holder(1, node="n1"))), params=params)
+    assert refusals(later) == [PoolReason.GANG_LIMIT], "what goes holds its GPUs still"
+
+
+def test_missing_capacity_has_the_next_tier_of_the_shape_asked_and_is_told_where_there_is_none() -> None:
+    out = replace(known(), circuits=Circuits({domain(""): Circuit(opened=3, until_s=NOW_S + 400.0)}))
+    done = looked(empty(asks=(ASK,)), out)
+    assert (of(CreateHolder, done), refusals(done)) == ([], [PoolReason.NO_CAPACITY])
+    tier = PoolTier("more", "np-more", "h200", SHAPED.capacity_type, shape="h100")
+    params = replace(MAKES, tiers=(SHAPED, tier))
+    seen = replace(empty(asks=(ASK,)), node_pools=node_pools(SHAPED, tier))
+    assert {each.tier for each in of(CreateHolder, looked(seen, out, params))} == {"more"}
+
+
+def test_where_capacity_turns_out_to_be_missing_all_is_given_back_and_not_asked_for_again_for_ever_longer() -> None:
+    out = replace(known(), circuits=Circuits({domain(""): Circuit(opened=3, until_s=NOW_S + 40.0)}))
+    held = (holder(0, node="n0"), holder(1))
+    done = looked(empty(asks=(ASK,), holders=held), out)
+    assert [each.reason for each in of(DeleteSlot, done)] == [PoolReason.NO_CAPACITY] * 2
+    assert refusals(done) == [PoolReason.NO_CAPACITY]
+    waits = done.gangs.gave_back["u1"]
+    assert (waits.until_s, waits.times) == (NOW_S + 60.0, 1)
+    soon = looked(empty(asks=(ASK,)), done.state, now_s=NOW_S + 59.0)
+    assert of(CreateHolder, soon) == []
+    assert refusals(soon) == [PoolReason.NO_CAPACITY]
+    again = looked(empty(asks=(ASK,)), pool_state.unpack(pool_state.pack(done.state)), now_s=NOW_S + 61.0)
+    assert len(of(CreateHolder, again)) == 2, "a restart in between does not forget it"
+    late = looked(empty(asks=(ASK,), holders=held), again.state, now_s=NOW_S + 900.0)
+    assert late.gangs.gave_back["u1"].times == 2
+    assert late.gangs.gave_back["u1"].until_s == NOW_S + 900.0 + 120.0
+
+
+def test_one_that_holds_all_of_its_nodes_keeps_them_though_there_are_no_more_to_be_had() -> None:
+    out = replace(known(), circuits=Circuits({domain(""): Circuit(opened=3, until_s=NOW_S + 40.0)}))
+    done = looked(empty(asks=(ASK,), holders=(holder(0, node="n0"), holder(1, node="n1"))), out)
+    assert (of(DeleteSlot, done), refusals(done)) == ([], [None])
+
+
+def test_after_its_time_a_request_is_given_back_whole_and_told() -> None:
+    held = (holder(0, node="n0", age_s=899.0), holder(1, age_s=899.0))
+    seen = empty(asks=(ASK,), holders=held)
+    assert of(DeleteSlot, looked(seen)) == []
+    done = looked(seen, now_s=NOW_S + 1.0)
+    assert [each.reason for each in of(DeleteSlot, done)] == [PoolReason.GANG_LATE] * 2
+    twice = looked(seen, done.state, now_s=NOW_S + 2.0)
+    assert twice.gangs.gave_back == done.gangs.gave_back, "however long the pods take to go"
+
+
+def test_a_pool_that_is_told_to_make_none_any_more_gives_back_what_it_holds() -> None:
+    done = looked(
+        empty(asks=(ASK,), holders=(holder(0), holder(1))), params=pool(SHAPED, OTHER, slot=SlotForm(count=8))
+    )
+    assert len(of(DeleteSlot, done)) == 2
+
+
+def test_what_holds_places_is_no_slot_and_nodes_full_of_it_take_none() -> None:
+    keeps = replace(MAKES, min_slots=1)
+    full = (node("n0", units=8, free_units=0), node("n1", units=8, free_units=0))
+    done = looked(empty(asks=(ASK,), holders=(holder(0, node="n0"), holder(1, node="n1")), nodes=full), params=keeps)
+    assert (done.decision.supply, done.decision.warm) == (0, 0)
+    assert len(of(CreateSlot, done)) == 1
