@@ -240,6 +240,11 @@ class BatchCluster:
                     if pod.gang is not None and is_gang(pod.gang):
                         continue
                     units = math.ceil(pod.asks.units.get(self._scope.shapes[part.shape].resource, 0.0))
+                    whose = self._held_for(pod)
+                    if whose is not None:  # it makes way for the gang, with what it asks for besides
+                        others.append(PodSeen(part.name, part.shape, units, Owner.RESERVED, whose))
+                        continue
+                    cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
                     if units:
                         others.append(PodSeen(part.name, part.shape, units, self._owner(pod)))
                 parts[part.name, part.shape] = part
@@ -247,14 +252,15 @@ class BatchCluster:
                     NodeSeen(
                         part.name, part.shape, part.units, part.domains, max(0.0, cpu), max(0.0, memory_gib),
                         cordoned=part.cordoned or part.name in self._nodes.unread, ready=part.ready,
-                    whose = self._held_for(pod)
-                    if whose is not None:  # it makes way for the gang, with what it asks for besides
-                        others.append(PodSeen(part.name, part.shape, units, Owner.RESERVED, whose))
-                        continue
-                    cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
                     )
                 )  # fmt: skip
         return Seen(parts, tuple(nodes), tuple(others))
+
+    def _held_for(self, pod: PlacedWork) -> str | None:
+        """The gang that is there, and whose place a pod of ours holds."""
+        gang, uid = holds_for(pod.meta, self._scope.slots) or ("", "")
+        work = self._works.get(gang)
+        return gang if work is not None and work.ref.uid == uid else None
 
     def _owner(self, pod: PlacedWork) -> Owner:
         if is_ours(pod.meta, self._scope.slots):
@@ -263,12 +269,6 @@ class BatchCluster:
 
     def _touch(self, name: str) -> None:
         self._touched[name] = None
-    def _held_for(self, pod: PlacedWork) -> str | None:
-        """The gang that is there, and whose place a pod of ours holds."""
-        gang, uid = holds_for(pod.meta, self._scope.slots) or ("", "")
-        work = self._works.get(gang)
-        return gang if work is not None and work.ref.uid == uid else None
-
         self._changed()
 
     def _on_queue(self, change: Change[BatchQueueObject]) -> None:
