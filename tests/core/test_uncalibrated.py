@@ -195,6 +195,14 @@ def test_a_queue_that_appears_within_a_second_of_a_look_is_answered_at_once_wher
     assert looked([0.0, 0.3, 0.6, 5.3, 10.3], lambda at_s: waiting if at_s else 0.0) == told
 
 
+def test_a_tick_whose_page_is_a_second_old_asks_for_growth_like_any_other() -> None:
+    """A look at the end of a tick takes the page that is there, and the next page comes an instant later."""
+    told = looked(
+        [0.0, 4.0, 6.0, 7.0, 9.0, 13.0], lambda at_s: 300.0 + 10.0 * at_s, running=8.0, completed=0.0, lead_s=60.0
+    )
+    assert told == [2, 4, 4, 4, 7, 11]
+
+
 @pytest.mark.parametrize("tick_s", [5.0, 60.0, 90.0, 300.0])
 def test_a_queue_that_stands_is_answered_at_the_second_look_however_long_a_tick_is(tick_s: float) -> None:
     """20 wait for 16 in flight: too few to be clear by itself."""

@@ -37,6 +37,10 @@ LOOK_S = 1.0
 gateway's came nothing was completed, as far as anybody can see. A queue that was not there and is clear by itself
 counts at once: it needs nothing to compare with, and would else wait for the next tick."""
 
+PAUSE_TICKS = 0.75
+"""Growth is asked for once in a tick, which passes for one from here on: a page comes every second or so, and of two
+looks five seconds apart the second may have the last page but one."""
+
 FORGET_S = 60.0
 """A queue seen so long ago, and more than two ticks, says nothing of the one that is seen now (a guess, and longer than
 pages that come late are apart): this one counts where it is clear by itself, as what was ordered meanwhile is known."""
@@ -91,7 +95,7 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
         dt_s=np.where(stale, np.nan, age_s),
     )
     count = asked(since)
-    paused = now_s - columns.grew_at_s[rows] < 0.9 * tick_s
+    paused = now_s - columns.grew_at_s[rows] < PAUSE_TICKS * tick_s
     # What was asked for in this tick already may be asked for again: it may not have been allowed when it was.
     count = np.where(paused, np.minimum(count, np.fmax(line.desired, columns.asked[rows])), count)
     appeared = (age_s > 0) & (columns.waiting[rows] == 0) & _clear(line)
