@@ -11,6 +11,7 @@ NAMES = {
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "loan": "a burst calls a loan back, the gang checkpoints, the burst is served, the gang goes on: the page",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",
+    "recovery": "a step nobody foresaw, with and without warm slots, beside what the stage clock foretold",
     "run": "one scenario on a real control plane, with real traffic and real servers, and what the simulator says",
     "traffic": "open-loop load on an OpenAI-compatible service: latencies from the intended instants",
     "warm": "warm hits and idle-warm hours: our pool, and the smallest static pool in hindsight",

@@ -23,6 +23,14 @@ def test_a_record_is_told_burst_by_burst_with_the_stage_clock_below() -> None:
     ]
 
 
+def test_a_burst_that_was_foretold_is_told_beside_it() -> None:
+    warm = Replica("chat-a", "gpu-1", True, 0.0, 6.0), Replica("chat-b", "gpu-2", True, 0.0, 3.0)
+    foretold = Burst("the next start takes 3 s, 9 of 10 within 4 s, with a warm slot", warm, "")
+    assert list(burst.lines(Record((foretold,), ())))[3] == "  the last one after 1.50 times that; asked ≤ 1.6"
+    minutes = Burst("the next start takes 2 min, 9 of 10 within 2.5 min, with a warm slot", warm, "")
+    assert minutes.over_foretold == 6.0 / 150.0
+
+
 def test_a_number_of_replicas_out_of_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert burst.main(["--replicas", "0"]) == 2
     assert capsys.readouterr().err == "error: --replicas: 0 is out of range; it must be 1..8\n"

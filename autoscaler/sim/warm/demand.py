@@ -6,6 +6,7 @@ nothing of the controller's own arithmetic is in its load: what the busiest of t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,19 @@ from autoscaler.errors import InputError
 from autoscaler.sim.traffic import Traffic
 
 IntArray = npt.NDArray[np.int64]
+
+
+class Wanted(Protocol):
+    """What a plant asks of a demand."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models that share the plant."""
+        ...
+
+    def at(self, now_s: float) -> IntArray:
+        """Replicas of each model at a time."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from autoscaler.core.pool.intents import CreateSlot, DeleteClaim, DeleteSlot, Intent
 from autoscaler.core.pool.params import CapacityType, Domain
 from autoscaler.core.pool.world import ClaimSeen, ModelDemand, NodePoolSeen, NodeSeen, Sign, SlotSeen, Trouble, World
-from autoscaler.sim.warm.demand import ReplicaDemand
+from autoscaler.sim.warm.demand import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class Node:
     """The slot or replica on it."""
     free_since_s: float = 0.0
     has_content: bool = False
+    content_s: float = 0.0
+    """When a replica on it has image and weights there."""
     interrupted: bool = False
 
 
@@ -81,6 +83,16 @@ class Slot:
     warm_s: float | None = None
     retry_s: float = 0.0
     failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The node that a new replica got."""
+
+    wait_s: float
+    """Until it has image and weights; 0 for a warm one."""
+    own: bool
+    """Whether it is launched for the replica."""
 
 
 @dataclass(slots=True)
@@ -109,18 +121,25 @@ class Plant:
     slots: dict[str, Slot] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     replicas: dict[str, list[Node]] = field(default_factory=dict)
+    taken: list[Taken] = field(default_factory=list)
+    """What new replicas got, oldest first."""
     troubles: list[Trouble] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     wanted: dict[str, int] = field(default_factory=dict)
     serial: int = 0
+    cold_rng: np.random.Generator = field(init=False)
+    """Of nodes that are launched for replicas, so that slots are drawn alike whatever misses them."""
 
-    def start_with(self, demand: ReplicaDemand) -> None:
+    def __post_init__(self) -> None:
+        self.cold_rng = self.rng.spawn(1)[0]
+
+    def start_with(self, demand: Wanted) -> None:
         """Let the first replicas run already, on nodes of the first tier."""
         for model, count in zip(demand.models, demand.at(self.now_s).tolist(), strict=True):
             self.wanted[model] = count
-            self.replicas[model] = [self._own_node(model) for _ in range(count)]
+            self.replicas[model] = [self._own_node(model, np.zeros(5)) for _ in range(count)]
 
-    def advance(self, now_s: float, demand: ReplicaDemand) -> None:
+    def advance(self, now_s: float, demand: Wanted) -> None:
         """Let time pass, then let demand take and give back nodes."""
         passed_s, self.now_s = now_s - self.now_s, now_s
         for slot in list(self.slots.values()):
@@ -133,6 +152,7 @@ class Plant:
             while len(running) > count:
                 node = running.pop()
                 node.holds, node.free_since_s = None, now_s
+                node.has_content = node.has_content and now_s >= node.content_s
             self.wanted[model] = count
         for name, node in list(self.nodes.items()):
             if node.holds is None and now_s - node.free_since_s >= self.empty_s:
@@ -208,9 +228,9 @@ class Plant:
         self.nodes[node.name] = node
         return node
 
-    def _own_node(self, model: str) -> Node:
-        node = self._launched(self.tiers[0], np.zeros(5), f"replica of {model}")
-        node.has_content = True
+    def _own_node(self, model: str, took_s: np.ndarray) -> Node:
+        node = self._launched(self.tiers[0], took_s, f"replica of {model}")
+        node.has_content, node.content_s = True, self.now_s + float(took_s.sum())
         return node
 
     def _taken(self, model: str) -> Node:
@@ -219,21 +239,28 @@ class Plant:
         warm = [slot for slot in on_node if slot.warm_s is not None and slot.warm_s <= self.now_s]
         if warm:
             self.counts.hits += 1
+            self.taken.append(Taken(0.0, own=False))
             return self._preempted(min(warm, key=lambda slot: slot.warm_s or 0.0), model)
         for node in self.nodes.values():
             if node.holds is None and node.has_content and self.now_s >= node.gpu_s:
                 self.counts.hits += 1
+                self.taken.append(Taken(0.0, own=False))
                 node.holds = f"replica of {model}"
                 return node
         self.counts.misses += 1
         if on_node:
-            return self._preempted(min(on_node, key=lambda slot: slot.warm_s or 0.0), model)
-        return self._own_node(model)
+            furthest = min(on_node, key=lambda slot: slot.warm_s or 0.0)
+            self.taken.append(Taken((furthest.warm_s or self.now_s) - self.now_s, own=False))
+            return self._preempted(furthest, model)
+        took_s = self.stages.draw(self.cold_rng)
+        self.taken.append(Taken(float(took_s.sum()), own=True))
+        return self._own_node(model, took_s)
 
     def _preempted(self, slot: Slot, model: str) -> Node:
         del self.slots[slot.name]
         assert slot.node is not None
         slot.node.holds, slot.node.has_content = f"replica of {model}", True
+        slot.node.content_s = slot.warm_s or self.now_s
         return slot.node
 
     def _drop(self, name: str) -> bool:
