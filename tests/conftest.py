@@ -133,6 +133,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "lws": _operator("lws", parts.LWS_MODULE, "LeaderWorkerSet's"),
     "prometheus": _prometheus,
     "shared-data": _shared_data,
+    "trainer": _operator("trainer", parts.TRAINER_MODULE, "The Trainer's"),
     "training": _operator("training", parts.TRAINING_MODULE, "The training operator's"),
     "two-cpus": _two_cpus,
 }

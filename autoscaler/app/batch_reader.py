@@ -34,6 +34,9 @@ class Reader:
         """The gang that a piece of work asks for, or why it is none."""
         if not self._cluster.may_change(work.ref.namespace):
             return _elsewhere(work.ref.namespace)
+        if work.overrides is not None and (why := self._cluster.trainjobs.unfollowed()):
+            words = f"JobSets, by which its pods are known, {why}; let them be read (config/rbac/jobsets)"
+            return Unfit("UNSEEN", words, waits=True)
         priority = self._cluster.priority(work.priority_class)
         unheld = self._cluster.unheld()
         gang = self._guard.attempt(work.name, lambda: self._read(work, priority, unheld))

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from autoscaler.adapters.kube.batch_runtimes import RUNTIMES
+from autoscaler.adapters.kube.batch_trainer import GROUP as TRAINER
+from autoscaler.adapters.kube.batch_trainer import RESOURCE as TRAINJOBS
 from autoscaler.adapters.kube.batch_training import GROUP as KUBEFLOW
 from autoscaler.adapters.kube.batch_training import TRAINING
 from autoscaler.api.claims import Kind
@@ -173,6 +176,13 @@ def training_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
     """The same of the jobs of Kubeflow's training operator; it stands in ``config/rbac/training-jobs``."""
     everywhere = tuple(namespaces)
     return tuple(right for each in TRAINING for right in _work(KUBEFLOW, each.resource, everywhere))
+
+
+def trainjob_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:
+    """The same of TrainJobs, besides what JobSets take; it stands in ``config/rbac/train-jobs``."""
+    why = "see how large they are"
+    runtimes = (Right(TRAINER, each, verb, why) for each in RUNTIMES.values() for verb in ("list", "watch"))
+    return (*_work(TRAINER, TRAINJOBS, namespaces), *runtimes)
 
 
 def pod_rights(namespaces: Iterable[str]) -> tuple[Right, ...]:

@@ -13,6 +13,9 @@ import msgspec
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_holds import BINDINGS, HOLDS, POLICIES, ROOT, Binding, Policy, unheld
 from autoscaler.adapters.kube.batch_jobsets import GROUP, RESOURCE, VERSION
+from autoscaler.adapters.kube.batch_trainer import RESOURCE as TRAINJOBS
+from autoscaler.adapters.kube.batch_trainer import ROOT as TRAINER
+from autoscaler.adapters.kube.batch_trainer import TRAINJOB
 from autoscaler.adapters.kube.batch_training import GROUP as KUBEFLOW
 from autoscaler.adapters.kube.batch_training import TRAINING
 from autoscaler.adapters.kube.batch_training import VERSION as KUBEFLOW_VERSION
@@ -20,7 +23,7 @@ from autoscaler.adapters.kube.scope import GROUP as OWN_GROUP
 from autoscaler.adapters.kube.scope import VERSION as OWN_VERSION
 from autoscaler.api.batch_work import GATE
 from autoscaler.cli.reviews import decoded, reviewed, served
-from autoscaler.cli.rights import Right, jobset_rights, pod_rights, training_rights
+from autoscaler.cli.rights import Right, jobset_rights, pod_rights, training_rights, trainjob_rights
 
 T = TypeVar("T")
 REMEDY: Final = "kubectl apply -f config/rbac/{}, or the chart's rbac.{}, to have them admitted"
@@ -55,6 +58,18 @@ async def training_jobs(api: KubeApi, user: str | None, namespaces: Iterable[str
         return f"{root} has none: there is nothing of this kind to admit", None
     refused = await _refused(api, user, [right for right in training_rights(namespaces) if right.resource in mine])
     return (refused, REMEDY.format("training-jobs", "trainingJobs")) if refused else (ADMITTED, None)
+
+
+async def trainjobs(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
+    """The same of TrainJobs, which are started as JobSets are held."""
+    everywhere = tuple(namespaces)
+    if TRAINJOBS not in await served(api, TRAINER):
+        return f"{TRAINER} has none: there is nothing of this kind to admit", None
+    refused = await _refused(api, user, trainjob_rights(everywhere))
+    if refused:
+        return refused, REMEDY.format("train-jobs", "trainJobs")
+    words, remedy = await jobsets(api, user, everywhere)
+    return (ADMITTED, None) if words == ADMITTED else (f"as the Trainer makes JobSets of them: {words}", remedy)
 
 
 async def pods(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tuple[str, str | None]:
@@ -95,5 +110,10 @@ async def _listed(api: KubeApi, resource: str, form: type[T]) -> list[T]:
     return found
 
 
-WORK: Final = {"JobSet": jobsets, " and ".join(each.kind for each in TRAINING): training_jobs, "Pod": pods}
+WORK: Final = {
+    "JobSet": jobsets,
+    TRAINJOB: trainjobs,
+    " and ".join(each.kind for each in TRAINING): training_jobs,
+    "Pod": pods,
+}
 """Who looks at which kinds."""

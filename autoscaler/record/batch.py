@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
-KINDS: Final = ("job", "jobset", "pytorchjob", "tfjob", "pod", "podgroup")
+KINDS: Final = ("job", "jobset", "trainjob", "pytorchjob", "tfjob", "pod", "podgroup")
 """Kinds of objects that are admitted, as names of gangs spell them."""
 
 MOST_GANGS: Final = 500

@@ -12,6 +12,7 @@ import pytest
 from autoscaler.adapters.kube.batch_jobsets import of_jobset
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_objects import Job, JobSet
+from autoscaler.adapters.kube.batch_runtimes import TrainJob
 from autoscaler.adapters.kube.batch_work import of_job
 from autoscaler.adapters.kube.cache import Change
 from autoscaler.adapters.kube.discovery import Discovery
@@ -214,9 +215,9 @@ def test_the_group_of_yunikorns_sample_asks_for_what_its_pods_ask_for() -> None:
 
 @pytest.mark.parametrize("labels", [{}, {"headroom.dev/queue": "team"}], ids=["as it is", "with a queue's label"])
 def test_what_kubeflow_makes_of_its_sample_is_a_part_of_it_and_no_gang(labels: dict[str, str]) -> None:
-    """Trainer makes a JobSet of the same name, controlled by the TrainJob, of which Headroom reads nothing."""
+    """Trainer makes a JobSet of the same name, controlled by the TrainJob, which is in no queue itself."""
     (train,) = documents("beside-kubeflow")
-    assert train["kind"] not in KINDS
+    assert KINDS[train["kind"]].read(msgspec.convert(train, TrainJob, strict=False), 0.0) is None, "it is in no queue"
     meta = {"name": train["metadata"]["name"], "namespace": "lab", "labels": labels}
     owner = {"apiVersion": train["apiVersion"], "kind": train["kind"], "name": meta["name"], "uid": "t"}
     pods = {"template": {"spec": {"containers": [{"resources": train["spec"]["trainer"]["resourcesPerNode"]}]}}}

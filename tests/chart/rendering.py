@@ -38,7 +38,12 @@ EVERYTHING: Final[dict[str, Any]] = {
     "env": {"SSL_CERT_FILE": "/etc/headroom/prometheus/ca.crt"},
     "secretMounts": [{"secret": "prometheus-token", "path": "/etc/headroom/prometheus"}],
     "audit": {"enabled": True},
-    "rbac": {"jobSets": True, "trainingJobs": True, "readers": [{"namespace": "monitoring", "name": "prometheus-k8s"}]},
+    "rbac": {
+        "jobSets": True,
+        "trainJobs": True,
+        "trainingJobs": True,
+        "readers": [{"namespace": "monitoring", "name": "prometheus-k8s"}],
+    },
     "certificates": {"http": True},
     "settings": {
         "default_mode": "Active",

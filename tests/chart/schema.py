@@ -139,6 +139,7 @@ CHART: Final[dict[str, Form]] = {
         scaling=_BOOL,
         nodes=_BOOL,
         jobSets=_BOOL,
+        trainJobs=_BOOL,
         trainingJobs=_BOOL,
         podNamespaces=_list(_text(NAME, longest=63)),
         readers=_list(_object({"namespace": _text(NAME, longest=63), "name": _text(OBJECT)}, "namespace", "name")),

@@ -135,7 +135,8 @@ def test_whoever_reads_the_chart_finds_every_page() -> None:
 
 
 def test_every_word_by_which_a_gang_is_told_is_explained() -> None:
-    readers = (ROOT / f"autoscaler/adapters/kube/batch_{each}.py" for each in ("jobsets", "training", "pod_findings"))
+    names = ("jobsets", "trainer", "training", "pod_findings")
+    readers = (ROOT / f"autoscaler/adapters/kube/batch_{each}.py" for each in names)
     rooms = (*sorted(APP.glob("batch*.py")), *readers)
     told_by = "\n".join(path.read_text() for path in rooms)
     words = set(re.findall(r'"([A-Z][A-Z_]{5,})"', told_by)) - {reason.name for reason in BatchReason}

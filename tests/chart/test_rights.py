@@ -10,7 +10,7 @@ from autoscaler.adapters.web.door import named
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.live import live_application
 from autoscaler.api.claims import Kind
-from autoscaler.cli.rights import Own, jobset_rights, pod_rights, rights, training_rights
+from autoscaler.cli.rights import Own, jobset_rights, pod_rights, rights, training_rights, trainjob_rights
 from autoscaler.settings.model import Settings
 from tests.chart.generate import ROOT
 from tests.chart.rendering import NAMESPACE, RENDERINGS, objects, of_kind, only, render
@@ -148,6 +148,8 @@ def test_it_grants_what_the_projects_own_manifests_grant() -> None:
     for value, folder in (("jobSets", "jobsets"), ("trainingJobs", "training-jobs")):
         more = render({"settings": settings, "rbac": {value: True}})
         assert granted(more) == applied(".", "optional", "warm-pools", "batch", folder)
+    trainer = render({"settings": settings, "rbac": {"jobSets": True, "trainJobs": True}})
+    assert granted(trainer) == applied(".", "optional", "warm-pools", "batch", "jobsets", "train-jobs")
     secure = {"settings": {"keda": KEDA, "http": {"authorize": True}}, "certificates": {"http": True}}
     assert granted(render(secure)) == applied(".", "http")
 
@@ -164,6 +166,15 @@ def test_jobsets_take_rights_of_their_own_and_the_policy_that_holds_their_pods()
     assert [of_kind(without, kind) for kind in kinds] == [[], []]
     watching = granted(render({"settings": settings, "rbac": {"jobSets": True, "scaling": False}}))
     assert ("jobset.x-k8s.io", "jobsets", "patch", None, None) not in watching
+
+
+def test_trainjobs_take_rights_of_their_own_beside_those_of_jobsets() -> None:
+    settings = {"batch": {"enabled": True}}
+    rights = [{"jobSets": True, "trainJobs": given} for given in (False, True)]
+    without, found = (granted(render({"settings": settings, "rbac": each})) for each in rights)
+    assert found - without == {(one.group, one.resource, one.verb, None, None) for one in trainjob_rights([])}
+    watching = granted(render({"settings": settings, "rbac": {"jobSets": True, "trainJobs": True, "scaling": False}}))
+    assert {row[2] for row in watching if row[0] == "trainer.kubeflow.org"} == {"list", "watch"}
 
 
 def test_jobs_of_the_training_operator_take_rights_of_their_own() -> None:
@@ -241,9 +252,10 @@ def test_without_scaling_no_job_can_be_changed() -> None:
         ("batch", {"jobs"}, {}),
         ("batch", {"jobs"}, {"jobSets": True, "trainingJobs": True}),
         ("jobset.x-k8s.io", {"jobsets"}, {"jobSets": True}),
+        ("trainer.kubeflow.org", {"trainjobs"}, {"jobSets": True, "trainJobs": True}),
         ("kubeflow.org", {"pytorchjobs", "tfjobs"}, {"trainingJobs": True}),
     ],
-    ids=["Jobs", "Jobs beside others", "JobSets", "the training operator's"],
+    ids=["Jobs", "Jobs beside others", "JobSets", "TrainJobs", "the training operator's"],
 )
 def test_where_only_some_namespaces_are_watched_work_is_changed_in_those_alone(
     group: str, resources: set[str], rbac: dict[str, bool]

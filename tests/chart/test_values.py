@@ -239,6 +239,10 @@ CONTRADICTIONS: Final[dict[str, tuple[Form, str]]] = {
     "rights on more kinds of it": (
         {"rbac": {"trainingJobs": True}}, "set settings.batch.enabled to true, or leave rbac.trainingJobs out",
     ),
+    "TrainJobs without JobSets": (
+        {"rbac": {"trainJobs": True}, "settings": {"batch": {"enabled": True}}},
+        "set rbac.jobSets to true, or leave rbac.trainJobs out",
+    ),
     "pods without batch": ({"rbac": {"podNamespaces": ["lab"]}}, "or leave rbac.podNamespaces out"),
     "pods where nothing is watched": (
         {"rbac": {"podNamespaces": ["lab"]}, "settings": {"batch": {"enabled": True}, "watch_namespaces": ["team"]}},

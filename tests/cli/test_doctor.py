@@ -17,7 +17,7 @@ from autoscaler.api.crd import definition
 from autoscaler.cli.checks import of_workload
 from autoscaler.cli.definitions import DEFINITIONS
 from autoscaler.cli.main import app
-from autoscaler.cli.rights import Own, Right, jobset_rights, rights, training_rights
+from autoscaler.cli.rights import Own, Right, jobset_rights, rights, training_rights, trainjob_rights
 from autoscaler.record.hpa import WHERE, HpaPreview
 from autoscaler.record.status import About, Problem, Rejected, WorkloadStatus
 from autoscaler.record.stream import SignalFrame
@@ -279,6 +279,11 @@ def test_the_role_of_the_training_operators_jobs_grants_exactly_what_they_take_b
     assert granted(ROOT / "config" / "rbac" / "training-jobs") == jobs
 
 
+def test_the_role_of_trainjobs_grants_exactly_what_they_take_besides_jobsets() -> None:
+    jobs = {(r.group, r.resource, r.verb, r.namespace, r.name) for r in trainjob_rights([])}
+    assert granted(ROOT / "config" / "rbac" / "train-jobs") == jobs
+
+
 def test_it_says_in_which_namespaces_of_queues_pods_are_let_in(cluster: Plane, tmp_path: Path) -> None:
     cluster.objects[QUEUES] = {"items": [{"spec": {"namespaces": ["lab", "vision"]}}, {"spec": {}}, "odd"]}
     told = looked_at(cluster, tmp_path, "Pod")
@@ -394,6 +399,39 @@ def test_it_says_whether_jobs_of_the_training_operator_are_admitted_and_what_is_
     cluster.objects |= given[0]
     cluster.denied.add(given[1])
     told = looked_at(cluster, tmp_path, "PyTorchJob and TFJob")
+    assert told["state"] == state
+    assert words in told["words"]
+    assert (told["remedy"] is None) == (state == "ok")
+
+
+TRAINER = {"/apis/trainer.kubeflow.org/v1alpha1": resources("trainjobs")}
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "words"),
+    [
+        (({}, ""), "ok", "/apis/trainer.kubeflow.org/v1alpha1 has none: there is nothing of this kind to admit"),
+        (
+            (TRAINER, "list clustertrainingruntimes"),
+            "warn",
+            "list trainer.kubeflow.org/clustertrainingruntimes",
+        ),
+        (
+            (TRAINER | JOBSETS | NEW | MADE, ""),
+            "warn",
+            "as the Trainer makes JobSets of them: not admitted: no",
+        ),
+        ((TRAINER | JOBSETS | NEW | BOUND, "patch jobsets"), "warn", "headroom may not patch jobset.x-k8s.io/jobsets"),
+        ((TRAINER | JOBSETS | NEW | BOUND, ""), "ok", "those in queues are admitted"),
+    ],
+    ids=["not served", "a right is missing", "no policy", "JobSets are not", "admitted"],
+)
+def test_it_says_whether_trainjobs_are_admitted_and_what_is_missing(
+    cluster: Plane, tmp_path: Path, given: tuple[dict[str, Any], str], state: str, words: str
+) -> None:
+    cluster.objects |= given[0]
+    cluster.denied.add(given[1])
+    told = looked_at(cluster, tmp_path, "TrainJob")
     assert told["state"] == state
     assert words in told["words"]
     assert (told["remedy"] is None) == (state == "ok")

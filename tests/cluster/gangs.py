@@ -1,14 +1,18 @@
 """Gangs of several sets of pods in a desk's namespace, objects of one kind, and where the real scheduler bound them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.batch_work import CLASS, MERGE, SLACK_S, Desk, priority_class
+import pytest
+
+from tests.cluster.batch_work import CLASS, MERGE, SETTINGS, SLACK_S, Desk, priority_class
 from tests.cluster.conftest import CONFIG, install
+from tests.cluster.controller import Controller
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.rights_used import judged
 from tests.cluster.scene import apply_file
 
 
@@ -21,6 +25,51 @@ def admitting_plane(folder: Path, *rights: str) -> Iterator[Plane]:
             apply_file(made, CONFIG / "rbac" / each)
         made.apply(priority_class(CLASS, -20))
         yield made
+
+
+def fixtures(
+    rights: Sequence[str],
+    operators: Sequence[Callable[[Plane], AbstractContextManager[Any]]],
+    resources: str,
+    *,
+    prepare: Callable[[Plane], None] = lambda plane: None,
+) -> tuple[Any, Any, Any, Any, Any]:
+    """What a suite about one kind of gangs takes, as fixtures of its module: plane, rights, controller, operator, desk.
+
+    Headroom has the rights of these folders and is judged by the first; it begins before the cluster knows the kind,
+    whose controllers are the operators. The objects of these resources go with each desk.
+    """
+
+    @pytest.fixture(scope="module")
+    def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+        with admitting_plane(tmp_path_factory.mktemp(rights[0]), *rights) as made:
+            prepare(made)
+            yield made
+
+    @pytest.fixture(scope="module", autouse=True)
+    def within_rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
+        yield from judged(request, plane, *rights)
+
+    @pytest.fixture(scope="module")
+    def controller(plane: Plane) -> Iterator[Controller]:
+        with Controller(plane, **SETTINGS) as made:
+            made.wait_leading(SLACK_S)
+            yield made
+
+    @pytest.fixture(scope="module")
+    def operator(plane: Plane, controller: Controller) -> Iterator[None]:
+        with ExitStack() as running:
+            for each in operators:
+                running.enter_context(each(plane))
+            yield
+
+    @pytest.fixture
+    def desk(plane: Plane, controller: Controller, operator: None) -> Iterator[Desk]:
+        with Desk.open(plane, controller) as made:
+            yield made
+            plane.kubectl("delete", resources, "--all", "-n", made.namespace, "--wait=false", check=False)
+
+    return plane, within_rights, controller, operator, desk
 
 
 class Gangs:

@@ -38,7 +38,7 @@ UNUSED: Final[dict[str, dict[Row, str]]] = {
 }
 """Folder of config/rbac -> what its suite need not use, and why it is granted all the same."""
 
-TRIED: Final = ("jobsets", "training-jobs")
+TRIED: Final = ("jobsets", "train-jobs", "training-jobs")
 """Folders by whose rights batch admission tries to read, to learn whether they were granted."""
 
 

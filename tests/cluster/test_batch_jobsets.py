@@ -4,7 +4,6 @@ JobSet's controller with its webhooks, the Job controller, the scheduler and the
 real ones; nodes are KWOK's. Four nodes of eight GPUs each.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -12,14 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
-from tests.cluster.batch_work import MERGE, SETTINGS, SLACK_S, Desk
+from tests.cluster.batch_work import MERGE, SLACK_S, Desk
 from tests.cluster.conftest import CONFIG
 from tests.cluster.controller import ACCOUNT, Controller
-from tests.cluster.gangs import admitting_plane
+from tests.cluster.gangs import fixtures
 from tests.cluster.jobsets import SET, JobSets, Sets
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
-from tests.cluster.rights_used import judged
 from tests.cluster.scene import apply_file
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("jobset"), pytest.mark.timeout(360)]
@@ -28,37 +26,12 @@ WHOLE: Final = {"small": (2, 2, 4), "large": (2, 1, 8)}
 """Four pods of four GPUs and two of eight: four whole nodes, and only if no small pod comes between the large ones."""
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    with admitting_plane(tmp_path_factory.mktemp("jobsets"), "batch", "jobsets") as made:
-        made.kubectl("delete", "mutatingadmissionpolicybinding", "headroom-places")
-        yield made
+def unbind(plane: Plane) -> None:
+    """The policy that holds pods to nodes is not in force."""
+    plane.kubectl("delete", "mutatingadmissionpolicybinding", "headroom-places")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
-    yield from judged(request, plane, "jobsets", "batch")
-
-
-@pytest.fixture(scope="module")
-def controller(plane: Plane) -> Iterator[Controller]:
-    """Begun before the cluster knows JobSets."""
-    with Controller(plane, **SETTINGS) as made:
-        made.wait_leading(SLACK_S)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def jobsets(plane: Plane, controller: Controller) -> Iterator[JobSets]:
-    with JobSets(plane) as made:
-        yield made
-
-
-@pytest.fixture
-def desk(plane: Plane, controller: Controller, jobsets: JobSets) -> Iterator[Desk]:
-    with Desk.open(plane, controller) as made:
-        yield made
-        plane.kubectl("delete", "jobsets", "--all", "-n", made.namespace, "--wait=false", check=False)
+plane, within_rights, controller, operator, desk = fixtures(("jobsets", "batch"), [JobSets], "jobsets", prepare=unbind)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Kubeflow's training operator with its webhooks, the scheduler and the API server
 Four nodes of eight GPUs each.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -12,13 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
-from tests.cluster.batch_work import SETTINGS, SLACK_S, Desk
+from tests.cluster.batch_work import SLACK_S, Desk
 from tests.cluster.conftest import CONFIG
 from tests.cluster.controller import ACCOUNT, Controller
-from tests.cluster.gangs import admitting_plane
-from tests.cluster.plane import Plane
+from tests.cluster.gangs import fixtures
 from tests.cluster.processes import wait_for
-from tests.cluster.rights_used import judged
 from tests.cluster.training import TrainingJobs, TrainingOperator
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("training"), pytest.mark.timeout(360)]
@@ -27,36 +24,9 @@ MIXED: Final = {"Master": (1, 2), "Worker": (3, 8)}
 """Twenty-six GPUs: each worker has a node for itself, the master is on the fourth."""
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    with admitting_plane(tmp_path_factory.mktemp("training"), "batch", "training-jobs") as made:
-        yield made
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _rights(request: pytest.FixtureRequest, plane: Plane) -> Iterator[None]:
-    yield from judged(request, plane, "training-jobs", "batch")
-
-
-@pytest.fixture(scope="module")
-def controller(plane: Plane) -> Iterator[Controller]:
-    """Begun before the cluster knows jobs of the operator."""
-    with Controller(plane, **SETTINGS) as made:
-        made.wait_leading(SLACK_S)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def operator(plane: Plane, controller: Controller) -> Iterator[TrainingOperator]:
-    with TrainingOperator(plane) as made:
-        yield made
-
-
-@pytest.fixture
-def desk(plane: Plane, controller: Controller, operator: TrainingOperator) -> Iterator[Desk]:
-    with Desk.open(plane, controller) as made:
-        yield made
-        plane.kubectl("delete", "pytorchjobs,tfjobs", "--all", "-n", made.namespace, "--wait=false", check=False)
+plane, within_rights, controller, operator, desk = fixtures(
+    ("training-jobs", "batch"), [TrainingOperator], "pytorchjobs,tfjobs"
+)
 
 
 def test_the_sample_starts_whole_and_what_kueue_or_volcano_manage_is_left_alone(

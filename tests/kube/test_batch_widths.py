@@ -54,7 +54,7 @@ def test_one_with_so_many_ends_to_come_is_no_wider_than_those() -> None:
 
 
 def test_an_indexed_one_whose_pods_all_run_at_once_changes_both_and_none_once_a_rank_has_ended() -> None:
-    indexed = {"completionMode": "Indexed", "completions": 6}
+    indexed: Any = {"completionMode": "Indexed", "completions": 6}
     assert job(**indexed).width == WorkWidth(0, TOGETHER, 6, 6, 2, 8)
     assert job(**indexed, over=1).width is None
     assert job(completionMode="Indexed", completions=60).width == WorkWidth(0, (AT,), 6, 6, 2, 8)

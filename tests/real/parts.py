@@ -29,6 +29,7 @@ KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
 LWS_MODULE = "sigs.k8s.io/lws"
 JOBSET_MODULE = "sigs.k8s.io/jobset"
+TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
 TRAINING_MODULE = "github.com/kubeflow/training-operator"
 KARPENTER = "1.14.0"
 KARPENTER_MODULE = "sigs.k8s.io/karpenter"
@@ -71,6 +72,7 @@ PARTS = {
     ),
     "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
     "jobset": Part("jobset", {"jobset-controller": JOBSET_MODULE}),
+    "trainer": Part("trainer", {"trainer-controller": "headroom.dev/tests/real/trainer"}, sources=("main.go",)),
     "training": Part("training", {"training-operator": "headroom.dev/tests/real/training"}, sources=("main.go",)),
 }
 CONTROL_PLANE = ("etcd", "kubernetes", "kwok")

@@ -14,14 +14,19 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_classes import displaces, priority
 from autoscaler.adapters.kube.batch_holds import Holds
+from autoscaler.adapters.kube.batch_jobsets import JOBSET
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
-from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts
+from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts, with_held
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject, QueuedPod, WorkPod
 from autoscaler.adapters.kube.batch_pod_groups import QueuedPods
 from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
+from autoscaler.adapters.kube.batch_runtime_sight import TrainJobs
+from autoscaler.adapters.kube.batch_runtimes import TrainJob
 from autoscaler.adapters.kube.batch_scope import BatchScope, Seen
+from autoscaler.adapters.kube.batch_trainer import TRAINJOB
 from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.pods import Node
@@ -82,7 +87,10 @@ class BatchCluster:
             path: self._follow(path, Workload, partial(self._on_workload, path), SELDOM) for path in PATHS
         }
         self._holds = Holds(api, clock, changed, _believed, SELDOM)
-        self._unheld = ""
+        jobs, jobsets = self._kinds[TRAINJOB], self._kinds[JOBSET]
+        self.trainjobs = TrainJobs(api, clock, SELDOM, jobs=jobs, jobsets=jobsets, pods=self.pods, again=self._reread)
+        self._unsure = ("", "")
+        """Why pods are not held to nodes, and whose they are is not known, as was last asked."""
         self._pods: Informer[WorkPod] = self._follow("/api/v1/pods", WorkPod, self._on_pod)
         self._pods_asked = -1
         """How many lists of pods were complete when one more was asked for: while that is on its way none is."""
@@ -162,18 +170,11 @@ class BatchCluster:
 
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
-        if not name:
-            return next((one.value for one in self._classes.items.values() if one.global_default), 0)
-        found = self._classes.items.get(name)
-        return None if found is None else found.value
+        return priority(self._classes.items, name)
 
     def displaces_slots(self, name: str) -> bool:
         """Whether the scheduler makes room for pods of a PriorityClass by taking warm slots away."""
-        known = self._classes.items
-        mine = next((each for key, each in known.items() if key == name or (not name and each.global_default)), None)
-        slots = known.get(self._scope.slot_class)
-        never = mine is not None and mine.preemption_policy == "Never"
-        return slots is not None and not never and slots.value < (0 if mine is None else mine.value)
+        return displaces(self._classes.items, self._scope.slot_class, name)
 
     @property
     def nodes_version(self) -> object:
@@ -208,8 +209,8 @@ class BatchCluster:
 
     def touched(self) -> tuple[str, ...]:
         """The work that changed or went since this was last asked."""
-        if self._unheld != (why := self.unheld()):
-            self._unheld = why
+        if self._unsure != (why := (self.unheld(), self.trainjobs.unfollowed())):
+            self._unsure = why
             self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
         for name in self._queued.due():
             self._gather(name)
@@ -284,7 +285,9 @@ class BatchCluster:
     def on_work(self, kind: str, change: Change[Any]) -> None:
         """An object of a kind of work came, changed or went."""
         name = gang_name(kind, *change.key.split("/", 1))
-        new = None if change.new is None else KINDS[kind].read(change.new, self._clock.now())
+        if kind in {JOBSET, TRAINJOB} and self.trainjobs.follow_pods(change.key):
+            self._changed()
+        new = None if change.new is None else self._read(kind, change.new)
         held = self._works.get(name)
         if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:
             return  # older than what the server answered to us
@@ -293,6 +296,14 @@ class BatchCluster:
         elif self._works.pop(name, None) is None:
             return
         self._touch(name)
+
+    def _reread(self, key: str, found: TrainJob) -> None:
+        self.on_work(TRAINJOB, Change(key, found, found))
+
+    def _read(self, kind: str, found: Any) -> Work | None:
+        """An object as a piece of work; of a TrainJob the sizes stand in its runtime."""
+        now_s = self._clock.now()
+        return self.trainjobs.read(found, now_s) if isinstance(found, TrainJob) else KINDS[kind].read(found, now_s)
 
     def _on_queued(self, change: Change[QueuedPod]) -> None:
         if self._queued.note(change):
@@ -330,7 +341,8 @@ class BatchCluster:
     def _on_node(self, change: Change[Node]) -> None:
         made: tuple[BatchNode, ...] = ()
         if change.new is not None:
-            made = self._with_held(change.key, node_parts(change.new, self._scope.shapes, self._scope.levels))
+            made = node_parts(change.new, self._scope.shapes, self._scope.levels)
+            made = with_held(made, self._parts.get(change.key, ()), self._held(change.key), self.resource_of)
         if made == self._parts.get(change.key, ()):
             return
         if made:
@@ -340,19 +352,9 @@ class BatchCluster:
         self._nodes_version += 1
         self._changed()
 
-    def _with_held(self, node: str, made: tuple[BatchNode, ...]) -> tuple[BatchNode, ...]:
-        """Units that pods hold are there, though the node offers fewer: its device plugin starts anew, or one of them
-        fails. Nobody else gets a place on them."""
-        parts = {part.shape: part for part in made}
-        others = {self.resource_of(part.shape) for part in made if part.shape not in self.shapes_of(node)}
-        for old in self._parts.get(node, ()):
-            new, resource = parts.get(old.shape), self.resource_of(old.shape)
-            if resource in others:
-                continue  # it is of another shape now, with all that runs on it
-            held = sum(math.ceil(pod.asks.units.get(resource, 0.0)) for pod in self.pods.on_node(node))
-            if (0 if new is None else new.units) < (units := min(held, old.units)):
-                parts[old.shape] = replace(new or old, units=units, cordoned=True)
-        return tuple(parts.values())
+    def _held(self, node: str) -> Callable[[str], int]:
+        """How many units of a resource pods hold on a node."""
+        return lambda resource: sum(math.ceil(pod.asks.units.get(resource, 0.0)) for pod in self.pods.on_node(node))
 
     async def _wait(self, is_done: Callable[[Informer[Any]], bool]) -> None:
         """Wait for all that may be read; for what nothing rests on only as long as it would be believed."""
@@ -370,6 +372,7 @@ class BatchCluster:
     def _welcome(self) -> Iterator[Informer[Any]]:
         """What a cluster need not have, or let be read."""
         yield from (self._holds.policies, self._holds.bindings)
+        yield from self.trainjobs.informers()
         yield from self._kueue.values()
         yield self._queued_pods
         yield from (each for name, each in self._kinds.items() if not KINDS[name].is_needed)

@@ -5,15 +5,14 @@ no queue. Pods that ask for nothing but CPU and memory start with the others and
 wait for each other, or that asks for domains of its own, is read with a finding that stops it: no proof holds for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import pod_asks
-from autoscaler.adapters.kube.batch_objects import JobSet, JobSetSpec
+from autoscaler.adapters.kube.batch_objects import JobSet
 from autoscaler.adapters.kube.batch_widths import fixed
 from autoscaler.adapters.kube.batch_work import Notes, Work, WorkSet, claimed, epoch_s, placed_sets, width
-from autoscaler.adapters.kube.meta import Meta
 from autoscaler.api.batch_work import WorkFinding
 from autoscaler.api.claims import TargetRef
 
@@ -40,10 +39,10 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         return None
     says, manager = known
     created_s = epoch_s(meta.creation_timestamp) or now_s
-    sets = placed_sets(list(_sets(found)))
+    sets = placed_sets(list(jobset_sets(found)))
     if says is not None:
         says = fixed(says, "JobSet lets nobody change how many pods it has")
-        says = replace(says, findings=(*says.findings, *_findings(meta, spec, {each.name for each in sets})))
+        says = replace(says, findings=(*says.findings, *jobset_findings(found, sets)))
     ends = {each.type for each in found.status.conditions if each.status == "True"} & ENDS
     return Work(
         ref=TargetRef(GROUP, VERSION, RESOURCE, JOBSET, meta.namespace, meta.name, meta.uid),
@@ -58,11 +57,11 @@ def of_jobset(found: JobSet, now_s: float) -> Work | None:
         says=says,
         sets=sets,
         annotations=meta.annotations,
-        started_s=_resumed_s(found, created_s),
+        started_s=resumed_s(found, created_s),
     )
 
 
-def _sets(found: JobSet) -> Iterator[tuple[WorkSet, int]]:
+def jobset_sets(found: JobSet) -> Iterator[tuple[WorkSet, int]]:
     """Each set with all of its pods, and those that are left: Jobs that ended well are not made again."""
     over = {each.name: each.succeeded for each in found.status.replicated_jobs_status}
     for at, each in enumerate(found.spec.replicated_jobs):
@@ -73,7 +72,9 @@ def _sets(found: JobSet) -> Iterator[tuple[WorkSet, int]]:
         yield WorkSet(f"{root}/spec", each.replicas * pods, template.spec, asks, each.name, notes), left * pods
 
 
-def _findings(meta: Meta, spec: JobSetSpec, placed: set[str]) -> Iterator[WorkFinding]:
+def jobset_findings(found: JobSet, sets: Sequence[WorkSet]) -> Iterator[WorkFinding]:
+    """Why no proof holds for a JobSet of which these sets are placed."""
+    meta, spec, placed = found.metadata, found.spec, {each.name for each in sets}
     in_order = spec.startup_policy.startup_policy_order == "InOrder"
     for at, each in enumerate(spec.replicated_jobs):
         if each.name in placed and (each.depends_on or (in_order and at)):
@@ -86,7 +87,7 @@ def _findings(meta: Meta, spec: JobSetSpec, placed: set[str]) -> Iterator[WorkFi
         yield WorkFinding(EXCLUSIVE, value, "leave it out", code=EXCLUDES)
 
 
-def _resumed_s(found: JobSet, created_s: float) -> float | None:
+def resumed_s(found: JobSet, created_s: float) -> float | None:
     """Since when it may run, where that is known: one that was never suspended, since it was made."""
     said = next((each for each in found.status.conditions if each.type == "Suspended"), None)
     if said is None:

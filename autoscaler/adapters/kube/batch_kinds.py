@@ -10,6 +10,10 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_jobsets import GROUP, JOBSET, RESOURCE, VERSION, of_jobset
 from autoscaler.adapters.kube.batch_objects import Job, JobSet
+from autoscaler.adapters.kube.batch_runtimes import TrainJob
+from autoscaler.adapters.kube.batch_trainer import RESOURCE as TRAINJOBS
+from autoscaler.adapters.kube.batch_trainer import ROOT as TRAINER
+from autoscaler.adapters.kube.batch_trainer import TRAINJOB, of_trainjob
 from autoscaler.adapters.kube.batch_training import TRAINING, TrainingJob
 from autoscaler.adapters.kube.batch_work import Work, of_job
 
@@ -31,6 +35,7 @@ KINDS: Final = MappingProxyType(
     {
         "Job": WorkKind("/apis/batch/v1/jobs", Job, of_job, is_needed=True),
         JOBSET: WorkKind(f"/apis/{GROUP}/{VERSION}/{RESOURCE}", JobSet, of_jobset, is_needed=False),
+        TRAINJOB: WorkKind(f"{TRAINER}/{TRAINJOBS}", TrainJob, of_trainjob, is_needed=False),
         **{each.kind: WorkKind(each.path, TrainingJob, each.read, is_needed=False) for each in TRAINING},
     }
 )

@@ -6,8 +6,8 @@ ours. One whose taints not every gang of the shape puts up with takes no gang at
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
@@ -118,3 +118,25 @@ def _meets(labels: Mapping[str, str], term: Mapping[str, object]) -> bool:
         if not holds:
             return False
     return True
+
+
+def with_held(
+    made: Sequence[BatchNode],
+    before: Sequence[BatchNode],
+    held: Callable[[str], int],
+    resource_of: Callable[[str], str],
+) -> tuple[BatchNode, ...]:
+    """Units that pods hold are there, though a node offers fewer: its device plugin starts anew, or one of them fails.
+
+    Nobody else gets a place on them. `held` says how many of a resource, `resource_of` which one a shape has.
+    """
+    parts, shapes = {part.shape: part for part in made}, {part.shape for part in before}
+    others = {resource_of(part.shape) for part in made if part.shape not in shapes}
+    for old in before:
+        new, resource = parts.get(old.shape), resource_of(old.shape)
+        if resource in others:
+            continue  # it is of another shape now, with all that runs on it
+        units = min(held(resource), old.units)
+        if (0 if new is None else new.units) < units:
+            parts[old.shape] = replace(new or old, units=units, cordoned=True)
+    return tuple(parts.values())

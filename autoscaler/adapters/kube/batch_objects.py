@@ -22,13 +22,18 @@ class BatchQueueObject(msgspec.Struct, frozen=True, gc=False):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Toleration(msgspec.Struct, frozen=True, gc=False):
+class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
     """A taint that a pod puts up with."""
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
+
+    def covers(self, key: str) -> bool:
+        """Whether it is enough for a taint of a key, whatever that one's value and effect are."""
+        return self.operator == "Exists" and not self.effect and self.key in {key, ""}
 
 
 class Asks(msgspec.Struct, frozen=True, gc=False):

@@ -6,8 +6,8 @@ pod counts from when it is bound until it has ended; one that is told to end cou
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -42,6 +42,8 @@ class WorkPods:
 
     def __init__(self) -> None:
         self.changes = 0
+        self._owner: dict[str, str] = {}
+        """Gangs whose pods count as another's, which controls them."""
         self._all: dict[str, PlacedWork] = {}
         self._of_gang: dict[str, dict[str, PlacedWork]] = defaultdict(dict)
         self._on_node: dict[str, dict[str, PlacedWork]] = defaultdict(dict)
@@ -49,7 +51,7 @@ class WorkPods:
 
     def note(self, change: Change[WorkPod]) -> bool:
         """A pod came, changed or went; whether that is anything to look at."""
-        old, new = self._all.pop(change.key, None), None if change.new is None else _placed(change.key, change.new)
+        old, new = self._all.pop(change.key, None), None if change.new is None else self._placed(change.key, change.new)
         if old is not None:
             self._drop(old)
         if new is not None:
@@ -76,6 +78,37 @@ class WorkPods:
             yield self._over if pod.is_over else self._of_gang, pod.gang
         if pod.node and not pod.is_over:
             yield self._on_node, pod.node
+
+    def owned(self, gang: str, owner: str | None) -> bool:
+        """The pods of a gang are those of another one that controls it, or (None) its own; whether that is news.
+
+        Who makes a gang of another may be heard of after its pods.
+        """
+        was = self._owner.get(gang, gang)
+        if was == (owner or gang):
+            return False
+        pods = [pod for here in (self._of_gang, self._over) for pod in here.get(was, NONE).values()]
+        if owner is None:
+            del self._owner[gang]
+        else:
+            self._owner[gang] = owner
+        for pod in [pod for pod in pods if gang_of(pod.meta) == gang]:
+            self._drop(pod)
+            self._all[pod.key] = moved = replace(pod, gang=owner or gang)
+            self._put(moved)
+        self.changes += 1
+        return True
+
+    def disowned(self, is_there: Callable[[str], bool]) -> None:
+        """Forget who controls gangs that are not there any more, once they have no pods."""
+        gone = [gang for gang, owner in self._owner.items() if not is_there(gang) and not self.of_gang(owner)]
+        for gang in gone:
+            del self._owner[gang]
+
+    def _placed(self, key: str, pod: WorkPod) -> PlacedWork:
+        over, gang = pod.status.phase in OVER, gang_of(pod.metadata)
+        whose = None if gang is None else self._owner.get(gang, gang)
+        return PlacedWork(key, whose, pod.spec.node_name, pod_asks(pod.spec), pod.metadata, over)
 
     def of_gang(self, gang: str) -> Mapping[str, PlacedWork]:
         """A gang's pods that are not over, bound or not."""
@@ -113,11 +146,6 @@ def gang_of(meta: Meta) -> str | None:
     if jobset and owner.name.startswith(f"{jobset}-"):
         return gang_name(JOBSET, meta.namespace, jobset)
     return gang_name("Job", meta.namespace, owner.name)
-
-
-def _placed(key: str, pod: WorkPod) -> PlacedWork:
-    over = pod.status.phase in OVER
-    return PlacedWork(key, gang_of(pod.metadata), pod.spec.node_name, pod_asks(pod.spec), pod.metadata, over)
 
 
 def _facts(pod: PlacedWork | None) -> object:

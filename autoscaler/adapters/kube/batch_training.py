@@ -114,7 +114,7 @@ class TrainingKind:
         sets = placed_sets([self._set(name, each, found, is_over=policy.suspend) for name, each in replicas])
         wide = self._width(found, sets, says)
         if says is not None:
-            says = with_width(says, wide) if wide is not None else fixed(says, f"it has no {WORKERS}s with GPUs")
+            says = fixed(says, f"it has no {WORKERS}s with GPUs") if wide is None else with_width(says, wide)
             says = replace(says, findings=(*says.findings, *self._findings(spec)))
         true = {each.type for each in found.status.conditions if each.status == "True"}
         return Work(

@@ -70,9 +70,9 @@ def read_width(
     return WorkWidth(pod_set, paths, stands, written, least, most)
 
 
-def with_width(says: WorkSays | None, width: WorkWidth | None) -> WorkSays | None:
+def with_width(says: WorkSays, width: WorkWidth | None) -> WorkSays:
     """What the work says, with a finding where the one bound that is given leaves out what is written."""
-    if says is None or width is None or width.least <= width.most:
+    if width is None or width.least <= width.most:
         return says
     return replace(says, findings=(*says.findings, *_contradictions(says, width)))
 

@@ -144,6 +144,8 @@ class Work:
     """Of such pods: where they were put."""
     width: WorkWidth | None = None
     """None for work that starts with as many pods as are written."""
+    overrides: tuple[Mapping[str, Any], ...] | None = None
+    """What its author overrides of pod templates, where pods are held to nodes by a further one; None elsewhere."""
 
     @property
     def can_be_stopped(self) -> bool:
@@ -217,7 +219,7 @@ def of_job(job: Job, now_s: float) -> Work | None:
         or any(each.type in ENDS and each.status == "True" for each in job.status.conditions),
         finished=any(each.type == "Complete" and each.status == "True" for each in job.status.conditions),
         manager=manager,
-        says=with_width(says, wide),
+        says=None if says is None else with_width(says, wide),
         sets=(WorkSet("/spec/template/spec", pods, spec.template.spec, pod_asks(spec.template.spec)),),
         annotations=meta.annotations,
         started_s=epoch_s(job.status.start_time),

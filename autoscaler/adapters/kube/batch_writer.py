@@ -7,7 +7,7 @@ and on the status of batchqueues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,8 @@ import msgspec
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
-from autoscaler.adapters.kube.batch_objects import QueuedPod, Toleration, WorkPodSpec
+from autoscaler.adapters.kube.batch_objects import QueuedPod, WorkPodSpec
+from autoscaler.adapters.kube.batch_trainer import held_overrides
 from autoscaler.adapters.kube.batch_widths import WIDTH, note
 from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, LOAN, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
@@ -26,6 +27,8 @@ from autoscaler.ports import Clock
 CALL_S: Final = 10.0
 CHANGED: Final = frozenset({404, 409, 422})
 """The object is not what it was: gone, or another version than the patch was made for."""
+
+OVERRIDES_AT: Final = "/spec/podTemplateOverrides"
 
 UNTRIED: Final = "does not support dry run"
 """The words of an API server that cannot ask a webhook what it would say (KEP-576)."""
@@ -74,12 +77,30 @@ class BatchWriter:
             *_annotate(work, puts, loan),
             *_widen(work, _pods(work, puts)),
         ]
+        if work.overrides is not None:
+            return await self._admit_by_overrides(work, changes, held_overrides(work, puts, hostnames, tolerated))
         own = work.affinities
         for at in work.placed:
             each = work.sets[at]
             hosts = sorted({hostnames[put.node] for put in puts if put.pod_set == at})
             changes += [_hold(each, own[at], hosts), *tolerate(each.at, each.template, tolerated)]
         return await self._patch(work, changes)
+
+    async def _admit_by_overrides(
+        self, work: Work, changes: Sequence[Mapping[str, Any]], overrides: Sequence[Mapping[str, Any]]
+    ) -> Written:
+        """Let a gang start whose templates may be overridden only while it is suspended: that is written first.
+
+        By itself it does nothing, so that one that was written and was not followed by a start is written over.
+        """
+        held = [each for each in changes if each["op"] == "test" or each["path"] != work.suspend_at]
+        held.append({"op": "add", "path": OVERRIDES_AT, "value": overrides})
+        first = await self._patch(work, held)
+        if first.work is None:
+            return first
+        now = first.work
+        starts = [*self._tests(now, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
+        return await self._patch(replace(work, version=now.version), starts)
 
     async def try_out(self, work: Work) -> Written:
         """Have the server say whether it would let a gang start, wherever that were; nothing is changed."""
@@ -123,6 +144,8 @@ class BatchWriter:
             found = KINDS[kind].read(decoded(_decoders[kind], answer, f"PATCH {path}"), self._clock.now())
         except KubeError as error:
             return refused(error)
+        if found is not None and work.overrides is not None:
+            found = replace(found, sets=work.sets, says=work.says)  # what its runtime makes of it does not come along
         return Written(Became.DONE, found)
 
     async def send(self, path: str, changes: Sequence[Mapping[str, Any]], *, tries: bool = False) -> Answer:
@@ -188,7 +211,7 @@ def tolerate(at: str, pod: WorkPodSpec, keys: Sequence[str]) -> list[dict[str, A
     `at` is where the specification of the pod stands.
     """
     given = pod.tolerations
-    missing = [_tolerates(key) for key in keys if not any(_covers(each, key) for each in given)]
+    missing = [_tolerates(key) for key in keys if not any(each.covers(key) for each in given)]
     if not given:
         return [{"op": "add", "path": f"{at}/tolerations", "value": missing}] if missing else []
     return [{"op": "add", "path": f"{at}/tolerations/-", "value": each} for each in missing]
@@ -196,11 +219,6 @@ def tolerate(at: str, pod: WorkPodSpec, keys: Sequence[str]) -> list[dict[str, A
 
 def _tolerates(key: str) -> dict[str, str]:
     return {"key": key, "operator": "Exists"}
-
-
-def _covers(given: Toleration, key: str) -> bool:
-    """Whether a toleration is enough for a taint of a key, whatever its value and effect are."""
-    return given.operator == "Exists" and not given.effect and given.key in {key, ""}
 
 
 def refused(error: KubeError) -> Written:

@@ -167,6 +167,12 @@
   resources: [pytorchjobs, tfjobs]
   verbs: [patch]
 {{- end }}
+{{- if .rbac.trainJobs }}
+# Sets suspend, and overrides of pod templates. As for Jobs.
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs]
+  verbs: [patch]
+{{- end }}
 {{- end -}}
 
 {{- define "headroom.rights.jobsets" -}}
@@ -181,6 +187,12 @@
 {{- define "headroom.rights.trainingjobs" -}}
 - apiGroups: [kubeflow.org]
   resources: [pytorchjobs, tfjobs]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "headroom.rights.trainjobs" -}}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs, trainingruntimes, clustertrainingruntimes]
   verbs: [list, watch]
 {{- end -}}
 

@@ -26,6 +26,9 @@
 {{- if and $settings.batch.enabled (not .Values.rbac.nodes) -}}
 {{- fail "settings.batch.enabled is true, but rbac.nodes is false: gangs are placed on nodes; set rbac.nodes to true, or leave batch out" -}}
 {{- end -}}
+{{- if and .Values.rbac.trainJobs (not .Values.rbac.jobSets) -}}
+{{- fail "rbac.trainJobs is true, but rbac.jobSets is false: the Trainer makes a JobSet of each, whose pods are held to nodes as those of others are; set rbac.jobSets to true, or leave rbac.trainJobs out" -}}
+{{- end -}}
 {{- range $kinds := list "jobSets" "trainingJobs" -}}
 {{- if and (get $.Values.rbac $kinds) (not $settings.batch.enabled) -}}
 {{- fail (printf "rbac.%s is true, but settings.batch.enabled is false: nothing is admitted; set settings.batch.enabled to true, or leave rbac.%s out" $kinds $kinds) -}}

@@ -1,0 +1,276 @@
+"""What is read of TrainJobs and their runtimes, whose pods are whose, and what is sent to let one start and stop it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.answers import Answer, KubeError
+from autoscaler.adapters.kube.batch_amounts import PodAsks
+from autoscaler.adapters.kube.batch_kinds import KINDS
+from autoscaler.adapters.kube.batch_objects import WorkPod
+from autoscaler.adapters.kube.batch_pods import WorkPods
+from autoscaler.adapters.kube.batch_runtimes import TrainingRuntime, TrainJob
+from autoscaler.adapters.kube.batch_trainer import maker, with_runtime
+from autoscaler.adapters.kube.batch_work import Put, Work
+from autoscaler.adapters.kube.batch_writer import BatchWriter
+from autoscaler.adapters.kube.informer import Change
+from autoscaler.adapters.kube.meta import Meta, Owner
+from autoscaler.adapters.kube.pool_writer import Became
+from autoscaler.ports import Fault
+from autoscaler.runtime.clock import ScaledClock
+
+STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+OVERRIDES: Final = "/spec/podTemplateOverrides"
+
+
+def step(name: str, gpus: int = 8, *, is_a: str = "", pods: int | None = None, **given: Any) -> dict[str, Any]:
+    """A replicated Job of a runtime."""
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {"cpu": "2"}
+    pod = {"containers": [{"name": "node", "resources": {"limits": limits}}], **given.pop("pod", {})}
+    spec = {"template": {"spec": pod}} | ({} if pods is None else {"parallelism": pods})
+    return {"name": name, "template": {"metadata": {"labels": {STEP: is_a} if is_a else {}}, "spec": spec}, **given}
+
+
+def runtime(*steps: dict[str, Any], nodes: int | None = 2, **given: Any) -> TrainingRuntime:
+    policy = {} if nodes is None else {"mlPolicy": {"numNodes": nodes, **given.pop("policy", {})}}
+    template = {"spec": {"replicatedJobs": list(steps)}, **given.pop("template", {})}
+    return msgspec.convert({"spec": {**policy, "template": template, **given}}, TrainingRuntime, strict=False)
+
+
+def found(*, suspend: bool = True, status: Any = None, labels: Any = None, notes: Any = None, **spec: Any) -> TrainJob:
+    meta = {
+        "name": "train", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 1,
+        "creationTimestamp": "2026-11-22T08:00:00Z", "annotations": notes or {"theirs": "kept"},
+        "labels": {"headroom.dev/queue": "team"} | (labels or {}),
+    }  # fmt: skip
+    given = {"suspend": suspend, "runtimeRef": {"name": "torch"}, **spec}
+    return msgspec.convert({"metadata": meta, "spec": given, "status": status or {}}, TrainJob, strict=False)
+
+
+def work(made: TrainingRuntime | str | None = None, **given: Any) -> Work:
+    known = runtime(step("node", is_a="trainer")) if made is None else made
+    read = with_runtime(found(**given), 100.0, known)
+    assert read is not None
+    return read
+
+
+def sizes(one: Work) -> dict[str, tuple[int, float]]:
+    return {each.name: (each.pods, each.asks.units.get("nvidia.com/gpu", 0.0)) for each in one.sets}
+
+
+def stops(one: Work) -> list[tuple[str, str]]:
+    assert one.says is not None
+    return [(each.code, each.words) for each in one.says.findings if each.stops]
+
+
+def test_nodes_and_what_each_asks_for_come_from_the_runtime() -> None:
+    one = work()
+    assert (sizes(one), one.suspended, stops(one)) == ({"node": (2, 8.0)}, True, [])
+    assert one.is_held_by_notes
+    assert (one.name, one.ref.path) == (
+        "trainjob/ns/train", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/train",
+    )  # fmt: skip
+
+
+def test_what_the_job_says_of_nodes_and_resources_goes_before_its_runtime() -> None:
+    asks = {"limits": {"nvidia.com/gpu": "4"}, "requests": {"cpu": "3", "memory": "8Gi"}}
+    one = work(trainer={"numNodes": 5, "resourcesPerNode": asks})
+    assert one.sets[0].pods == 5
+    assert one.sets[0].asks == PodAsks(3.0, 8.0, {"nvidia.com/gpu": 4.0})
+    assert sizes(work(trainer={"resourcesPerNode": {}})) == {"node": (2, 8.0)}, "neither limits nor requests"
+
+
+def test_without_a_policy_a_step_is_as_wide_as_its_template_and_there_is_one_job_of_what_trains() -> None:
+    made = runtime(step("node", is_a="trainer", pods=3, replicas=4), step("beside", 2, pods=2, replicas=3), nodes=None)
+    assert sizes(work(made)) == {"node": (3, 8.0), "beside": (6, 2.0)}
+    assert sizes(work(made, trainer={"numNodes": 1})) == {"node": (1, 8.0), "beside": (6, 2.0)}
+
+
+def test_of_several_steps_that_train_the_first_has_the_nodes_of_the_job() -> None:
+    made = runtime(step("a", is_a="trainer"), step("b", 4, is_a="trainer"))
+    assert sizes(work(made, trainer={"numNodes": 7})) == {"a": (7, 8.0), "b": (2, 4.0)}
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("is not there", "ClusterTrainingRuntime torch is not there, and so how many GPUs it takes is not known"),
+        (runtime(step("node"), policy={"mpi": {}}), "ClusterTrainingRuntime torch trains by MPI, whose launcher"),
+        (runtime({"name": "node"}), "ClusterTrainingRuntime torch cannot be read: KeyError: 'template'"),
+        (runtime(step("node", pods=True)), "ClusterTrainingRuntime torch cannot be read: ValidationError"),
+    ],
+    ids=["no runtime", "MPI", "no template", "no number"],
+)
+def test_a_size_that_is_not_known_is_told_and_is_no_zero(made: TrainingRuntime | str, words: str) -> None:
+    one = work(made, trainer={"numNodes": 5}) if isinstance(made, str) else work(made)
+    ((code, told),) = stops(one)
+    assert (code, one.sets) == ("RUNTIME", ())
+    assert told.startswith(f"spec.runtimeRef: {words}")
+
+
+def test_steps_that_wait_for_each_other_are_no_gang_and_those_without_a_gpu_may() -> None:
+    after = [{"name": "dataset-initializer", "status": "Complete"}]
+    first = step("dataset-initializer", 0, is_a="dataset-initializer")
+    ((code, told),) = stops(work(runtime(first, step("node", is_a="trainer", dependsOn=after))))
+    assert (code, "node starts after others" in told) == ("STAGED", True)
+    assert stops(work(runtime(step("node", is_a="trainer"), {**first, "dependsOn": [{"name": "node"}]}))) == []
+
+
+def test_where_its_pods_may_go_is_the_templates_under_what_the_job_overrides() -> None:
+    made = runtime(
+        step("node", is_a="trainer", pod={"nodeSelector": {"a": "1", "b": "1"}, "tolerations": [{"key": "x"}]})
+    )
+    overrides = [
+        {"targetJobs": [{"name": "node"}], "spec": {"nodeSelector": {"b": "2"}, "tolerations": [{"key": "y"}]}},
+        {"targetJobs": [{"name": "other"}], "spec": {"nodeSelector": {"c": "3"}}},
+    ]
+    template = work(made, podTemplateOverrides=overrides).sets[0].template
+    assert template.node_selector == {"a": "1", "b": "2"}
+    assert [each.key for each in template.tolerations] == ["y"]
+    assert made.spec.template.spec["replicatedJobs"][0].get("replicas") is None, "the runtime is left as it is"
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "manager"),
+    [
+        ({"labels": {"kueue.x-k8s.io/queue-name": "q"}}, None, "Kueue"),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, None, "kueue.x-k8s.io/multikueue"),
+        ({"managedBy": "trainer.kubeflow.org/trainjob-controller"}, None, ""),
+        ({}, runtime(step("node"), podGroupPolicy={"volcano": {}}), "Volcano"),
+        ({}, runtime(step("node", pod={"schedulerName": "kai-scheduler"})), "KAI"),
+        ({}, runtime(step("node"), podGroupPolicy={"coscheduling": {}}), ""),
+    ],
+    ids=["Kueue", "another controller", "its own", "Volcano", "KAI", "coscheduling is no queue"],
+)
+def test_who_else_manages_it_is_seen(given: dict[str, Any], made: TrainingRuntime | None, manager: str) -> None:
+    assert work(made, **given).manager == manager
+
+
+def test_steps_that_ended_well_are_not_made_again() -> None:
+    made = runtime(step("node", is_a="trainer"), step("eval", 4, pods=1))
+    status = {"jobsStatus": [{"name": "eval", "succeeded": 1}]}
+    assert sizes(work(made, status=status)) == {"node": (2, 8.0), "eval": (0, 4.0)}
+    over = work(made, status={"conditions": [{"type": "Complete", "status": "True"}]})
+    assert (over.ended, over.finished) == (True, True)
+
+
+def pod(name: str, jobset: str) -> WorkPod:
+    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": f"{jobset}-node-0", "controller": True}]
+    meta = {
+        "name": name, "namespace": "ns", "uid": name, "ownerReferences": owners,
+        "labels": {"jobset.sigs.k8s.io/jobset-name": jobset},
+    }  # fmt: skip
+    return msgspec.convert({"metadata": meta, "spec": {"nodeName": "n"}}, WorkPod, strict=False)
+
+
+def test_pods_of_a_jobset_that_the_trainer_made_are_the_jobs_whenever_that_is_heard_of() -> None:
+    owner = Owner("trainer.kubeflow.org/v1alpha1", "TrainJob", "train", "u", controller=True)
+    made_by = maker(Meta("train", "ns", owner_references=(owner,)))
+    assert made_by == "trainjob/ns/train"
+    assert maker(Meta("train", "ns", owner_references=(Owner("x.io/v1", "TrainJob", "train", "", True),))) is None
+    pods = WorkPods()
+    pods.note(Change("ns/early", None, pod("early", "train")))
+    pods.note(Change("ns/else", None, pod("else", "other")))
+    assert pods.gangs() == ("jobset/ns/train", "jobset/ns/other")
+    assert pods.owned("jobset/ns/train", made_by)
+    assert not pods.owned("jobset/ns/train", made_by), "no news"
+    pods.note(Change("ns/late", None, pod("late", "train")))
+    assert set(pods.of_gang("trainjob/ns/train")) == {"ns/early", "ns/late"}
+    assert {each.gang for each in pods.on_node("n")} == {"trainjob/ns/train", "jobset/ns/other"}
+    pods.disowned(lambda gang: False)
+    assert len(pods.of_gang("trainjob/ns/train")) == 2, "its pods outlive the JobSet"
+    assert pods.owned("jobset/ns/train", None), "a JobSet of its name that nobody made"
+    assert set(pods.of_gang("jobset/ns/train")) == {"ns/early", "ns/late"}
+    assert len(list(pods.on_node("n"))) == 3
+
+
+class Server:
+    """Takes patches of one TrainJob, of the version that it has."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[dict[str, Any]]] = []
+        self.refuses_from = 99
+        """The patch from which on it takes none."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        admit: Callable[[], bool] = lambda: True,
+        **more: Any,
+    ) -> Answer:
+        assert body is not None
+        self.sent.append(msgspec.json.decode(body))
+        if len(self.sent) >= self.refuses_from:
+            error = KubeError(Fault.DENIED, "a webhook does not want it", status=403)
+            error.sent = True
+            raise error
+        suspend = all(each["path"] != "/spec/suspend" or each["op"] == "test" for each in self.sent[-1])
+        number = 7 + len(self.sent)
+        meta = {"name": "train", "namespace": "ns", "uid": "u", "resourceVersion": str(number), "generation": number}
+        given = {"metadata": meta | {"labels": {"headroom.dev/queue": "team"}}, "spec": {"suspend": suspend}}
+        return Answer(200, msgspec.json.encode(given), {})
+
+
+PLAN: Final = [Put("n", "h100", 0, 1), Put("m", "h100", 0, 1)]
+HOSTS: Final = {"n": "host-n", "m": "host-m"}
+
+
+@pytest.mark.looptime
+async def test_a_start_is_written_in_two_patches_the_first_of_which_starts_nothing() -> None:
+    server = Server()
+    made = runtime(step("node", is_a="trainer", pod={"tolerations": [{"key": "x", "tolerationSeconds": 9}]}))
+    theirs = {"targetJobs": [{"name": "node"}], "metadata": {"labels": {"a": "b"}}}
+    writer = BatchWriter(server, ScaledClock(), lambda: True)
+    done = await writer.admit(work(made, podTemplateOverrides=[theirs]), PLAN, HOSTS, ["nvidia.com/gpu"])
+    assert done.work is not None
+    assert (done.became, done.work.suspended, done.work.version) == (Became.DONE, False, "9")
+    assert sizes(done.work) == {"node": (2, 8.0)}, "what the answer does not say is still known"
+    first, second = server.sent
+    version = {"op": "test", "path": "/metadata/resourceVersion"}
+    assert first[:2] == [{**version, "value": "7"}, {"op": "test", "path": "/spec/suspend", "value": True}]
+    values = {each["path"]: each["value"] for each in first[2:]}
+    tolerations = [{"key": "x", "tolerationSeconds": 9}, {"key": "nvidia.com/gpu", "operator": "Exists"}]
+    ours = {
+        "targetJobs": [{"name": "node"}], "metadata": {"annotations": {"headroom.dev/hosts": "host-m,host-n"}},
+        "spec": {"tolerations": tolerations},
+    }  # fmt: skip
+    assert values[OVERRIDES] == [theirs, ours]
+    assert "headroom.dev/placement" in values["/metadata/annotations"]
+    assert second == [
+        {**version, "value": "8"}, {"op": "test", "path": "/spec/suspend", "value": True},
+        {"op": "replace", "path": "/spec/suspend", "value": False},
+    ]  # fmt: skip
+
+
+@pytest.mark.looptime
+async def test_where_the_second_patch_is_refused_nothing_started_and_the_next_start_writes_over_the_first() -> None:
+    server = Server()
+    server.refuses_from = 2
+    writer = BatchWriter(server, ScaledClock(), lambda: True)
+    done = await writer.admit(work(), PLAN, HOSTS, [])
+    assert (done.became, done.work, done.words) == (Became.REFUSED, None, "a webhook does not want it")
+    left = {each["path"]: each["value"] for each in server.sent[0][2:]}[OVERRIDES]
+    again = work(podTemplateOverrides=left)
+    assert again.overrides == (), "ours is not its author's"
+    server.refuses_from = 99
+    await writer.admit(again, PLAN[:1], HOSTS, [])
+    (ours,) = {each["path"]: each["value"] for each in server.sent[2][2:]}[OVERRIDES]
+    assert ours["metadata"]["annotations"] == {"headroom.dev/hosts": "host-n"}
+
+
+@pytest.mark.looptime
+async def test_a_stop_only_suspends_as_overrides_may_not_be_changed_while_pods_run() -> None:
+    server = Server()
+    await BatchWriter(server, ScaledClock(), lambda: True).stop(work(suspend=False))
+    assert [each["path"] for each in server.sent[0]] == ["/metadata/resourceVersion", "/spec/suspend"]
+
+
+def test_without_its_runtime_it_is_read_as_a_job_whose_size_is_not_known() -> None:
+    read = KINDS["TrainJob"].read(found(), 100.0)
+    assert read is not None
+    assert (read.sets, stops(read)[0][0]) == ((), "RUNTIME")
