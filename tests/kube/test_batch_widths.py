@@ -6,13 +6,15 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from autoscaler.adapters.kube.answers import Answer
+from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_jobsets import of_jobset
 from autoscaler.adapters.kube.batch_objects import Job, JobSet
 from autoscaler.adapters.kube.batch_training import TRAINING, TrainingJob
 from autoscaler.adapters.kube.batch_widths import WIDTH, WorkWidth
 from autoscaler.adapters.kube.batch_work import Put, Work, of_job
 from autoscaler.adapters.kube.batch_writer import BatchWriter
+from autoscaler.adapters.kube.pool_writer import Became
+from autoscaler.ports import Fault
 from autoscaler.runtime.clock import ScaledClock
 
 AT: Final = "/spec/parallelism"
@@ -149,8 +151,9 @@ def test_a_jobset_has_as_many_pods_as_it_has() -> None:
 class Server:
     """Takes patches."""
 
-    def __init__(self) -> None:
+    def __init__(self, forbids: str = "") -> None:
         self.changes: dict[str, Any] = {}
+        self._forbids = forbids
 
     async def request(
         self,
@@ -163,6 +166,10 @@ class Server:
     ) -> Answer:
         assert body is not None
         self.changes = {each["path"]: each.get("value") for each in msgspec.json.decode(body) if each["op"] != "test"}
+        if self._forbids in self.changes:
+            error = KubeError(Fault.DENIED, "a policy does not want it", status=422)
+            error.sent = True
+            raise error
         answer = {"metadata": meta(("2", "8")), "spec": {"suspend": False}}
         return Answer(200, msgspec.json.encode(answer), {})
 
@@ -208,3 +215,12 @@ async def test_a_stop_writes_back_what_was_written() -> None:
     theirs = job(chosen=chosen, parallelism=5, suspend=False)
     assert await stop(theirs) == {"/spec/suspend": True, note: None}, "somebody changed it since"
     assert await stop(job(suspend=False)) == {"/spec/suspend": True}
+
+
+@pytest.mark.looptime
+async def test_whoever_forbids_the_number_does_not_keep_a_gang_from_being_stopped() -> None:
+    server, chosen = Server(forbids=AT), '{"pods":4,"written":6}'
+    done = await BatchWriter(server, ScaledClock(), lambda: True).stop(job(chosen=chosen, parallelism=4, suspend=False))
+    assert (done.became, server.changes) == (Became.DONE, {"/spec/suspend": True})
+    left = job(chosen=chosen, parallelism=4)
+    assert left.width == WorkWidth(0, (AT,), stands=4, written=6, least=2, most=8), "it is known still"

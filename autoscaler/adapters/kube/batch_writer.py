@@ -113,16 +113,19 @@ class BatchWriter:
         return Written(Became.DONE)
 
     async def stop(self, work: Work) -> Written:
-        """Stop a gang: its pods are told to end."""
+        """Stop a gang: its pods are told to end, and it is as wide as it was written."""
         stop: dict[str, Any] = {"op": "add", "path": work.suspend_at, "value": True}  # it need not be there yet
         if work.suspend_in:
             stop = {"op": "add", "path": work.suspend_in, "value": {work.suspend_at.rpartition("/")[2]: True}}
         changes = [*self._tests(work, suspended=False), stop]
-        changes += _widen(work, None if work.width is None else work.width.written)
-        # It holds nothing on loan once its pods are gone, and is as wide as it was written.
-        over = [name for name in (LOAN, *((WIDTH,) if work.width is not None else ())) if name in work.annotations]
-        changes += [{"op": "remove", "path": f"/metadata/annotations/{name.replace('/', '~1')}"} for name in over]
-        return await self._patch(work, changes)
+        changes += _gone(work, LOAN)  # it holds nothing on loan once its pods are gone
+        back = _widen(work, None if work.width is None else work.width.written)
+        kept = _gone(work, WIDTH) if work.width is not None else []
+        done = await self._patch(work, [*changes, *back, *kept])
+        if back and done.became is Became.REFUSED:
+            # Whoever forbids that is not to keep it from being stopped; the note says still what was written.
+            done = await self._patch(work, changes)
+        return done
 
     async def status(self, queue: str, status: Mapping[str, Any]) -> Written:
         """Replace the status of a BatchQueue; ours is the only one there is."""
@@ -191,6 +194,12 @@ def _annotate(work: Work, puts: Sequence[Put], loan: Mapping[str, Any] | None) -
     if any(each is not None for each in work.affinities):
         kept[AFFINITY] = _text.encode(work.affinities).decode()
     return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
+
+
+def _gone(work: Work, name: str) -> list[dict[str, Any]]:
+    """Take an annotation away that is there."""
+    path = f"/metadata/annotations/{name.replace('/', '~1')}"
+    return [{"op": "remove", "path": path}] if name in work.annotations else []
 
 
 def _pods(work: Work, puts: Sequence[Put]) -> int | None:
