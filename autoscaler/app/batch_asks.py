@@ -98,7 +98,7 @@ class Asks:
             if refused is not None:
                 self._refused[name] = refused
                 self._room.keep_no_more(name, now_s)
-        if self._desk.all_known:
+        if self._desk.all_looked:
             self._go_on(now_s)
             makes = {shape: offer.takes_s for offer in self._desk.offers.values() for shape in offer.makes}
             for waiting in wanting(self._cycles, makes, self._may_ask, now_s) if makes else ():

@@ -65,7 +65,7 @@ class LoanDesk:
         self._loans: Mapping[str, tuple[LoanTold, ...]] | None = None
         self._asked_s: float | None = None
         self._asks: Mapping[str, tuple[GangAsk, ...]] | None = None
-        """Gangs that nodes are asked for, by pool; None before anybody who knows has spoken."""
+        """Gangs that nodes are asked for, of every pool that had spoken then; None before anybody who knows did."""
         self.ring_batch: Callable[[], None] = lambda: None
         self.ring_pools: Callable[[], None] = lambda: None
 
@@ -84,15 +84,16 @@ class LoanDesk:
         return None if now_s < self._asked_s + UNKNOWN_S else ()
 
     def asks_of(self, pool: str) -> tuple[GangAsk, ...] | None:
-        """The gangs that a pool is asked for nodes for; None while nobody knows."""
+        """The gangs that a pool is asked for nodes for; None while nobody knows, as before it was heard of."""
         if not self.is_open:
             return ()
-        return None if self._asks is None else self._asks.get(pool, ())
+        return None if self._asks is None else self._asks.get(pool)
 
     def asks(self, asks: Mapping[str, tuple[GangAsk, ...]]) -> None:
         """What gangs want of pools now; before all pools were looked at nobody can say of which."""
-        if self.all_known and asks != self._asks:
-            self._asks = asks
+        told = {pool: asks.get(pool, ()) for pool in self.offers}
+        if self.all_looked and told != self._asks:
+            self._asks = told
             self.ring_pools()
 
     def maker(self, shape: str) -> str | None:

@@ -110,7 +110,8 @@ def asks_for_nodes(pool: str, placed: int, pods: int, since_s: float | None, now
 def refused_nodes(pool: str, why: str, until_s: float | None, now_s: float) -> str:
     """Why no nodes are made for a gang that lacks nothing else."""
     again = "" if until_s is None or until_s <= now_s else f"; asked again in {duration(until_s - now_s)}"
-    return f"WarmPool {pool} has no nodes made for it: {why}{again}"
+    who = f"WarmPool {pool} has no nodes" if pool else "no nodes are"
+    return f"{who} made for it: {why}{again}"
 
 
 def stuck(namespace: str) -> str:

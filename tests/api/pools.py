@@ -38,6 +38,7 @@ SOUND: Final[dict[str, dict[str, Any]]] = {
         minSlots=1, maxSlots=20, maxGpus=160, zoneMinima=[{"zone": "a", "slots": 1}], spotMaxRatio=0.25,
         calendar=event()["calendar"], hitRatio=0.95, idleHotS=60, slotLifeS=1800, nodeLifeS=86_400, maxStarting=4,
         leadPriorS=300, handOver="Choose", loan={"enabled": True, "keepSlots": 2, "reclaimS": 30},
+        gangs={"maxGpus": 64, "timeoutS": 600},
     ),
     "a managed pool": spec(managed=True, tiers=[{**MADE, "weight": 50}]),
     "spot alone": spec(tiers=[SPOT], spotMaxRatio=1),

@@ -10,7 +10,7 @@ from autoscaler.api.calendar import read_schedule, read_zone, windows
 from autoscaler.api.shapes import Shape
 from autoscaler.api.warm_pool import compile_pool, content_of, events_of, read_warm_pool
 from autoscaler.core.params import KnownEvent
-from autoscaler.core.pool.params import CapacityType, PoolParams, Sharing
+from autoscaler.core.pool.params import CapacityType, GangTerms, PoolParams, Sharing
 from autoscaler.errors import InputError
 from tests.api.pools import FAULTY, MADE, MODEL, SHAPES, SOUND, SPOT, TIER, event, spec
 
@@ -48,6 +48,13 @@ def test_tiers_take_sku_and_capacity_type_from_their_shapes() -> None:
         ("spot", "gpu-spot", "h100", CapacityType.SPOT),
     ]
     assert params.spot_ratio == 0.5
+
+
+def test_no_node_is_made_for_a_gang_unless_the_pool_says_for_how_many_gpus() -> None:
+    assert compiled(spec()).gangs is None
+    params = compiled(spec(gangs={"maxGpus": 64}))
+    assert params.gangs == GangTerms(64.0, 900.0)
+    assert [tier.shape for tier in params.tiers] == ["h100"], "batch work names the nodes so"
 
 
 def test_slots_of_a_sliced_shape_hold_a_part_of_a_gpu() -> None:

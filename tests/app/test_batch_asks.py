@@ -238,6 +238,26 @@ async def test_a_node_that_is_lost_takes_only_its_part_of_what_is_held() -> None
     assert scene.plant.start() == ["train"]
 
 
+async def test_a_pool_that_is_first_heard_of_gives_back_nothing_before_it_was_said_who_wants_nodes_of_it() -> None:
+    scene = Scene()
+    scene.asked()
+    assert scene.desk.asks_of("late") is None
+    scene.desk.looked("late", replace(scene.desk.offers["chat"], makes=()))
+    assert scene.desk.asks_of("late") is None
+    scene.plant.look()
+    assert scene.desk.asks_of("late") == ()
+    assert scene.asks() == (TRAIN,)
+
+
+async def test_a_pool_that_makes_nodes_no_more_is_asked_no_more_and_that_is_told() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.desk.looked("chat", None)
+    scene.plant.look()
+    assert scene.plant.books.room.waits_for_nodes() == ()
+    assert "no nodes are made for it: it says nothing of the request; asked again in 30 s" in scene.page()
+
+
 async def test_a_shadow_asks_for_nothing() -> None:
     scene = Scene()
     scene.desk = scene.plant.desk = LoanDesk(is_open=False)
