@@ -32,12 +32,15 @@ MORE: Final = (0, 1, 2, 4, 8)
 JUDGED_BINS: Final = 2 * 1440
 """Two days judge: a schedule that was changed is not held against the pool for longer."""
 
-LEAST_JUDGED_BINS: Final = 60
-"""An hour beyond the first one is the least that judges."""
+LEAST_JUDGED_BINS: Final = 120
+"""Two hours beyond the first one are the least that judge. On days of ServeGen's m-mid and deepseek-r1, which know no
+clock, one hour chose the rule in 14 and 21 of 100 cases, and the hour after missed 30 and 70 % of what came; two hours
+chose it in 2 and none."""
 
 WORTH: Final = 0.5
 """The rule by the minute of the hour is chosen where it would have kept at most this share of the other's idle slots.
-Hours of recorded days that know no clock are alike by chance for a while, and then miss."""
+Hours that know no clock are alike by chance for a while, and then miss: at 0.6 two judged hours of m-mid chose it in 7
+of 100 cases, at 0.8 in 14."""
 
 
 @dataclass(frozen=True, slots=True)

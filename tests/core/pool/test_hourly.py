@@ -50,6 +50,7 @@ def test_slots_are_kept_for_a_refill_ahead_of_the_hour_and_not_else(minute: int,
 
 def test_the_rule_is_judged_by_hours_that_came_after_what_it_speaks_from() -> None:
     assert chosen(history(np.tile(CRON, 2))) is None, "an hour that speaks, and none beyond it that judges"
+    assert chosen(history(np.concatenate((np.tile(CRON, 2), CRON[:50])), 50)) is None, "not two hours that judge"
     assert chosen(history(np.tile(CRON, 4))) == Rhythm(hours=1, more=0)
 
 
