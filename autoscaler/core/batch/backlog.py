@@ -190,7 +190,7 @@ class Backlog:
                 if first is None:
                     heapq.heappop(ready)
                 else:
-                    heapq.heapreplace(ready, (self.waiting[first].rank, brand))
+                    heapq.heapreplace(ready, (first.rank, brand))
             else:
                 self._renew(queue, brand)
             self.touch(waiting.queue)
@@ -251,8 +251,8 @@ class Backlog:
     def _firsts(self, leaf: int) -> list[tuple[Waiting, int]]:
         """The first gang of each brand of a queue, with the brand."""
         queue = self._queues[leaf]
-        names = [(brand, self._first(queue, brand)) for brand in list(queue.buckets)]
-        return [(self.waiting[name], brand) for brand, name in names if name is not None]
+        found = [(self._first(queue, brand), brand) for brand in list(queue.buckets)]
+        return [(each, brand) for each, brand in found if each is not None]
 
     def _find_heads(self, leaf: int) -> tuple[Waiting, ...]:
         tree, firsts = self.tree, self._firsts(leaf)
@@ -343,25 +343,25 @@ class Backlog:
         queue = self._queues[leaf]
         while queue.ready:
             rank, brand = queue.ready[0]
-            name = None if brand in queue.aside else self._first(queue, brand)
-            if name is not None and self.waiting[name].rank == rank:
-                return self.waiting[name]
+            first = None if brand in queue.aside else self._first(queue, brand)
+            if first is not None and first.rank == rank:
+                return first
             heapq.heappop(queue.ready)
         return None
 
     def _renew(self, queue: _Queue, brand: int) -> None:
         """Put the first of a bucket up again, and let go of entries that hold no more."""
-        name = self._first(queue, brand)
-        if name is not None and brand not in queue.aside:
-            heapq.heappush(queue.ready, (self.waiting[name].rank, brand))
+        first = self._first(queue, brand)
+        if first is not None and brand not in queue.aside:
+            heapq.heappush(queue.ready, (first.rank, brand))
 
-    def _first(self, queue: _Queue, brand: int) -> str | None:
+    def _first(self, queue: _Queue, brand: int) -> Waiting | None:
         bucket = queue.buckets.get(brand)
         while bucket:
             rank, name = bucket[0]
             waiting = self.waiting.get(name)
             if waiting is not None and waiting.rank == rank:
-                return name
+                return waiting
             heapq.heappop(bucket)
         queue.buckets.pop(brand, None)
         return None

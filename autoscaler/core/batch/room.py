@@ -206,10 +206,8 @@ class Room:
 
     def serving_uses(self, queue: str, gpus: float, now_s: float) -> None:
         """A tenant's serving uses more (or less) reference GPUs: it counts in what breaks ties, not in quota."""
-        for at in self.tree.paths[self.tree.index[queue]]:
-            used_gpu_s = self.runs.use(at, gpus, now_s)
-            if used_gpu_s is not None:
-                self.backlog.used(at, used_gpu_s, now_s)
+        for at, used_gpu_s in self.runs.use(self.tree.paths[self.tree.index[queue]], gpus, now_s):
+            self.backlog.used(at, used_gpu_s, now_s)
 
     def remember(self, queue: str, past: Past, at_s: float, now_s: float) -> None:
         """What was remembered of a queue before a restart."""
@@ -243,10 +241,8 @@ class Room:
         else:
             self.tree.remove(queue, load)
         gpus = sign * load.amounts[0] / MILLIONTHS
-        for at in self.tree.paths[queue]:
-            used_gpu_s = self.runs.use(at, gpus, now_s)
-            if used_gpu_s is not None:
-                self.backlog.used(at, used_gpu_s, now_s)
+        for at, used_gpu_s in self.runs.use(self.tree.paths[queue], gpus, now_s):
+            self.backlog.used(at, used_gpu_s, now_s)
         self.changes += 1
 
     def started(self, waiting: Waiting, started_s: float, now_s: float, *, on_loan: bool, counts: bool = True) -> None:

@@ -8,7 +8,7 @@ gangs of its queue kept to what they said.
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -164,17 +164,21 @@ class Runs:
             past.quantiles = PRIOR if found is None else (max(found.p50_s, 0.01), max(found.p90_s, 0.01))
         return past.quantiles
 
-    def use(self, queue: int, gpus: float, now_s: float) -> float | None:
-        """Change what a queue uses, serving's use of the tenant included.
+    def use(self, path: Iterable[int], gpus: float, now_s: float) -> list[tuple[int, float]]:
+        """Change what queues use, serving's use of the tenant included.
 
-        Returns its decayed GPU-seconds up to now; None where they were asked for at this very instant before.
+        Returns their decayed GPU-seconds up to now, but for those of which they were asked for at this very instant
+        before: nearly all, which is why the whole path goes in one call.
         """
-        past = self._past[queue]
-        moved = now_s != past.at_s
-        if moved:
-            past.gpu_s, past.at_s = self._used(past, now_s), max(now_s, past.at_s)
-        past.rate = max(0.0, past.rate + gpus)
-        return past.gpu_s if moved else None
+        moved = []
+        for queue in path:
+            past = self._past[queue]
+            if now_s != past.at_s:
+                past.gpu_s, past.at_s = self._used(past, now_s), max(now_s, past.at_s)
+                moved.append((queue, past.gpu_s))
+            rate = past.rate + gpus
+            past.rate = rate if rate > 0.0 else 0.0
+        return moved
 
     def past(self, queue: int, now_s: float) -> Past:
         """What is remembered of a queue now."""
