@@ -104,9 +104,8 @@ def test_one_that_may_have_fewer_workers_starts_with_as_many_as_fit_and_is_whole
     desk.wait_bound("mine", 1)
     assert (jobs.is_suspended("wide"), jobs.workers("wide")) == (True, (3, None))
     desk.end("one")
-    desk.end("mine")
-    assert {each: len(nodes) for each, nodes in jobs.wait_bound("wide", 4).items()} == {"master": 1, "worker": 3}
-    assert jobs.workers("wide") == (3, None)
+    assert {each: len(nodes) for each, nodes in jobs.wait_bound("wide", 3).items()} == {"master": 1, "worker": 2}
+    assert jobs.workers("wide") == (2, '{"pods":2,"written":3}')
     assert len(jobs.writes("wide", ACCOUNT)) == 3
 
 

@@ -193,6 +193,7 @@ class Server:
         self.sent: list[list[dict[str, Any]]] = []
         self.refuses_from = 99
         """The patch from which on it takes none."""
+        self.knows_overrides = True
 
     async def request(
         self,
@@ -212,7 +213,9 @@ class Server:
         suspend = all(each["path"] != "/spec/suspend" or each["op"] == "test" for each in self.sent[-1])
         number = 7 + len(self.sent)
         meta = {"name": "train", "namespace": "ns", "uid": "u", "resourceVersion": str(number), "generation": number}
-        given = {"metadata": meta | {"labels": {"headroom.dev/queue": "team"}}, "spec": {"suspend": suspend}}
+        kept = [each["value"] for each in self.sent[-1] if each["path"] == OVERRIDES and self.knows_overrides]
+        spec = {"suspend": suspend} | ({"podTemplateOverrides": kept[0]} if kept else {})
+        given = {"metadata": meta | {"labels": {"headroom.dev/queue": "team"}}, "spec": spec}
         return Answer(200, msgspec.json.encode(given), {})
 
 
@@ -261,6 +264,15 @@ async def test_where_the_second_patch_is_refused_nothing_started_and_the_next_st
     await writer.admit(again, PLAN[:1], HOSTS, [])
     (ours,) = {each["path"]: each["value"] for each in server.sent[2][2:]}[OVERRIDES]
     assert ours["metadata"]["annotations"] == {"headroom.dev/hosts": "host-n"}
+
+
+@pytest.mark.looptime
+async def test_where_the_server_does_not_know_overrides_nothing_is_started_unheld() -> None:
+    server = Server()
+    server.knows_overrides = False
+    done = await BatchWriter(server, ScaledClock(), lambda: True).admit(work(), PLAN, HOSTS, [])
+    assert (done.became, len(server.sent)) == (Became.REFUSED, 1)
+    assert done.words.startswith("the API server did not keep spec.podTemplateOverrides")
 
 
 @pytest.mark.looptime

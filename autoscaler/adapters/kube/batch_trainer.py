@@ -90,6 +90,7 @@ def with_runtime(found: TrainJob, now_s: float, runtime: TrainingRuntime | str) 
         annotations=meta.annotations,
         started_s=resumed_s(shown, created_s),
         overrides=own,
+        held_to=tuple(_hosts(each) for each in spec.pod_template_overrides or () if _is_ours(each)),
     )
 
 
@@ -130,7 +131,16 @@ def held_overrides(
     return [*(work.overrides or ()), *ours]
 
 
+def is_held(work: Work, overrides: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a job as the server has it holds its pods by these overrides: what it does not know it may drop."""
+    return work.held_to == tuple(_hosts(each) for each in overrides if _is_ours(each))
+
+
 def _is_ours(override: Mapping[str, Any]) -> bool:
     """Whether an override is one that holds pods to nodes."""
+    return bool(_hosts(override))
+
+
+def _hosts(override: Mapping[str, Any]) -> str:
     meta = override.get("metadata")
-    return isinstance(meta, dict) and HOSTS in (meta.get("annotations") or {})
+    return str((meta.get("annotations") or {}).get(HOSTS, "")) if isinstance(meta, dict) else ""

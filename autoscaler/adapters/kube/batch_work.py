@@ -146,6 +146,8 @@ class Work:
     """None for work that starts with as many pods as are written."""
     overrides: tuple[Mapping[str, Any], ...] | None = None
     """What its author overrides of pod templates, where pods are held to nodes by a further one; None elsewhere."""
+    held_to: tuple[str, ...] = ()
+    """The hosts that such further ones name, as they stand in the object."""
 
     @property
     def can_be_stopped(self) -> bool:

@@ -16,7 +16,7 @@ from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod, WorkPodSpec
-from autoscaler.adapters.kube.batch_trainer import held_overrides
+from autoscaler.adapters.kube.batch_trainer import held_overrides, is_held
 from autoscaler.adapters.kube.batch_widths import WIDTH, note
 from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, LOAN, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
@@ -29,6 +29,10 @@ CHANGED: Final = frozenset({404, 409, 422})
 """The object is not what it was: gone, or another version than the patch was made for."""
 
 OVERRIDES_AT: Final = "/spec/podTemplateOverrides"
+DROPPED: Final = (
+    "the API server did not keep spec.podTemplateOverrides, by which its pods are held to nodes; "
+    "use a Trainer of a version that has them, such as 2.1"
+)
 
 UNTRIED: Final = "does not support dry run"
 """The words of an API server that cannot ask a webhook what it would say (KEP-576)."""
@@ -99,6 +103,8 @@ class BatchWriter:
         if first.work is None:
             return first
         now = first.work
+        if not is_held(now, overrides):
+            return Written(Became.REFUSED, None, DROPPED)
         starts = [*self._tests(now, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
         return await self._patch(replace(work, version=now.version), starts)
 
