@@ -4,14 +4,15 @@ Enters: recorded traffic of models that share a pool, turned into replicas by a 
 the first days, which are not counted, and runs at one default. The static pool keeps the same number of slots at all
 times and is sized in hindsight, twice: to hit as often as ours did, and to hit as often as asked. Beside them stands
 what pools would keep idle that know the demand to come: every rise, or what each hour of the day or minute of the hour
-needs.
+needs; what plans would that go by all that demand told a refill before, tuned on the days they are judged on, and on
+the other days; and what our idle slots stood for, by depth and by hour of the day.
 """
 
 import argparse
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,12 +25,15 @@ from autoscaler.sim.traces.reader import read_selection
 from autoscaler.sim.traces.selection import split_trace
 from autoscaler.sim.traces.table import decode, parse_csv, read_bytes
 from autoscaler.sim.traffic import Traffic
+from autoscaler.sim.warm.causes import Watched, by_depth, by_hour
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand, replicas_of, together
+from autoscaler.sim.warm.foresight import foresight
 from autoscaler.sim.warm.headroom import HeadroomPool
-from autoscaler.sim.warm.hindsight import every_rise, pattern
+from autoscaler.sim.warm.hindsight import Tried, every_rise, pattern
 from autoscaler.sim.warm.plant import Stages
 from autoscaler.sim.warm.run import TIER, Outcome, PoolPolicy, Statics, run
 from loadtests.bench.machine import machine
+from loadtests.warm_tables import tables
 
 DAY_S = 86_400.0
 RATES = "inference/servegen_rates_week1.csv.gz"
@@ -46,6 +50,12 @@ WAKING_HOLD_S = 600.0
 """A function that woke from nothing stays for ten minutes, which is customary for keep-alive."""
 
 MOST_SLOTS = 64
+PARTS = (1, 4, 16)
+"""Into how many parts bins are parted by what was known before them."""
+
+REFILLS = (10, 13)
+"""Minutes of a refill that plans reckon with, in the middle and in all but 1 of 100 cases: the better is told."""
+
 TARGET = {"hit_ratio": 0.99, "fewer_idle_ratio": 0.4}
 
 
@@ -56,12 +66,14 @@ class Case:
     label: str
     models: tuple[str, ...]
     counted_from_s: float
+    fold_s: float = DAY_S
+    """What a plan that is tuned on other days has not seen."""
 
 
 CASES = (
     Case("m-small", ("m-small",), 2 * DAY_S),
     Case("m-small+m-large", ("m-small", "m-large"), 2 * DAY_S),
-    Case("functions", (), 2 * 3600.0),
+    Case("functions", (), 2 * 3600.0, fold_s=3600.0),
 )
 
 
@@ -82,7 +94,8 @@ def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, ob
     def tried(pool: PoolPolicy) -> Outcome:
         return run(demand, pool, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
 
-    ours = tried(policy)
+    watched = Watched(policy)
+    ours = tried(watched)
     statics = Statics(demand, stages=stages, seed=seed, step_s=step_s, score_from_s=begin_s)
     found: dict[str, object] = {}
     for name, asked in (("as_often_as_ours", ours.hit_ratio), ("as_often_as_asked", TARGET["hit_ratio"])):
@@ -96,6 +109,7 @@ def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, ob
         "hours_of_the_day": pattern(demand, minutes // 60 % 24, asked, tried, from_bin=from_bin),
         "minutes_of_the_hour": pattern(demand, minutes % 60, asked, tried, from_bin=from_bin),
     }
+    foreseen = list(_foreseen(demand, from_bin, round(case.fold_s / BIN_S), tried, statics))
     total = demand.replicas.sum(axis=0)
     return {
         "case": case.label,
@@ -104,7 +118,25 @@ def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, ob
         "ours": _told(ours),
         "static": found,
         "known_in_hindsight": {name: None if outcome is None else _told(outcome) for name, outcome in known.items()},
+        "foreseen": foreseen,
+        "stood_for": {
+            "by_depth": [_rounded(asdict(row)) for row in by_depth(demand, watched, begin_s)],
+            "by_hour": [_rounded(asdict(row)) for row in by_hour(demand, watched, begin_s)],
+        },
     }
+
+
+def _foreseen(
+    demand: ReplicaDemand, from_bin: int, fold_bins: int, tried: Tried, statics: Statics
+) -> Iterator[dict[str, object]]:
+    """By number of parts the best plan that was tuned on the days it is judged on, and on the others."""
+    told = [foresight(demand, from_bin, refill_bins) for refill_bins in REFILLS]
+    for parts in PARTS:
+        found: dict[str, list[Outcome | None]] = {"tuned_on_these": [], "tuned_on_others": []}
+        for each in told:
+            for name, plan_of in zip(found, (each.tuned(parts), each.untuned(parts, fold_bins)), strict=True):
+                found[name].append(each.cheapest(plan_of, TARGET["hit_ratio"], BIN_S, tried))
+        yield {"parts": parts, **{name: _beside(plans, statics) for name, plans in found.items()}}
 
 
 def main(arguments: list[str]) -> int:
@@ -115,6 +147,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--step", type=float, default=30.0, help="seconds between two looks")
     parser.add_argument("--json", type=Path, help="write all figures here, after every case")
+    parser.add_argument("--tables", action="store_true", help="print tables instead of JSON")
     given = parser.parse_args(arguments)
     command = shlex.join(["python3", "dev.py", "loadtests", "warm", *arguments])
     results: list[dict[str, object]] = []
@@ -123,7 +156,7 @@ def main(arguments: list[str]) -> int:
         check_writable([path for path in (given.json,) if path is not None])
         for case in cases:
             results.append(measure(case, given.data, seed=given.seed, step_s=given.step))
-            print(json.dumps(results[-1]), flush=True)
+            print("\n".join(tables(results[-1])) if given.tables else json.dumps(results[-1]), flush=True)
             if given.json is not None:
                 _write(given.json, command, given.seed, results)
     except HeadroomError as error:
@@ -162,8 +195,21 @@ def _functions(path: Path) -> Iterator[tuple[str, IntArray]]:
         yield name, replicas_of(traffic, replica_rps=1.0, hold_s=WAKING_HOLD_S)
 
 
+def _beside(plans: Sequence[Outcome | None], statics: Statics) -> dict[str, object] | None:
+    """The plan that keeps least idle, and how much less that is than the smallest static pool that hits as often."""
+    outcome = min((each for each in plans if each is not None), key=lambda each: each.idle_warm_h, default=None)
+    if outcome is None:
+        return None
+    static = statics.smallest(outcome.hit_ratio, MOST_SLOTS)[1]
+    fewer = 1.0 - outcome.idle_warm_h / static.idle_warm_h if static.idle_warm_h else None
+    return {**_told(outcome), "fewer_idle_ratio": _short(fewer)}
+
+
 def _told(outcome: Outcome) -> dict[str, object]:
-    figures = {"hit_ratio": outcome.hit_ratio, **asdict(outcome)}
+    return _rounded({"hit_ratio": outcome.hit_ratio, **asdict(outcome)})
+
+
+def _rounded(figures: dict[str, object]) -> dict[str, object]:
     return {name: _short(value) if isinstance(value, float) else value for name, value in figures.items()}
 
 

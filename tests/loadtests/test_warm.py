@@ -38,7 +38,21 @@ def test_a_run_prints_and_writes_what_it_measured(
     assert result["static"]["as_often_as_asked"]["size"] == 2
     known = result["known_in_hindsight"]
     assert known["every_rise"]["hit_ratio"] == 1.0
+    assert [row["parts"] for row in result["foreseen"]] == list(warm.PARTS)
+    assert result["foreseen"][0]["tuned_on_these"]["hit_ratio"] == 1.0
+    depths = result["stood_for"]["by_depth"]
+    assert [(row["slot"], row["rises"]) for row in depths][:2] == [(1, 1), (2, 1)]
+    assert sum(row["idle_warm_h"] for row in depths) == pytest.approx(result["ours"]["idle_warm_h"], rel=0.1)
     assert known["every_rise"]["idle_warm_h"] < 0.25 * result["static"]["as_often_as_asked"]["idle_warm_h"]
+
+
+def test_the_same_is_printed_as_tables_for_people(short: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert warm.main(["--step", "60", "--tables"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "### short, 1.2 h"
+    assert any(line.startswith("| static as often as asked: 2 slots | 100.0% |") for line in told)
+    assert any(line.startswith("| 1 | ") and line.count("|") == 6 for line in told)
+    assert any(line.startswith("| 0 | ") and line.endswith("| 1 | 2 | 1 |") for line in told), "the rise, in hour 0"
 
 
 def test_a_case_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autoscaler.sim.warm.demand import ReplicaDemand
-from autoscaler.sim.warm.hindsight import PlannedPool, every_rise, pattern
+from autoscaler.sim.warm.hindsight import PlannedPool, every_rise, pattern, shortfall
 from autoscaler.sim.warm.plant import Stages
 from autoscaler.sim.warm.run import Outcome, PoolPolicy, Statics, run
 
@@ -52,3 +52,11 @@ def test_a_share_that_no_plan_reaches_is_none() -> None:
         return run(sudden, pool, stages=FIXED, seed=0, step_s=60.0)
 
     assert every_rise(sudden, 1.0, at_once) is None
+
+
+def test_what_ran_at_the_start_is_there_for_the_first_refill_and_what_was_given_back_a_while_ago_is_not() -> None:
+    total = np.concatenate((np.full(30, 5), np.full(30, 2), np.full(10, 6)))
+    short = shortfall(total)
+    assert short[:30].tolist() == [0] * 30
+    assert short[30:44].tolist() == [-3] * 14, "nodes that became free stay for a quarter of an hour"
+    assert short[60:70].tolist() == [4] * 10

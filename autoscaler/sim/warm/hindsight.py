@@ -7,15 +7,18 @@ the best that a search found, not a bound that was proven.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand
 from autoscaler.sim.warm.plant import Plant
 from autoscaler.sim.warm.run import TIER, Outcome
+
+Counts = npt.NDArray[Any]
 
 REACHES: Final = range(8, 25)
 """Bins that are looked ahead, shortest first."""
@@ -87,12 +90,9 @@ def pattern(
 
 def _plans(demand: ReplicaDemand, groups: IntArray, from_bin: int) -> Iterator[IntArray]:
     """For each price of a miss, rising, the slots of each group that cost least, ordered a refill ahead."""
-    total, size = demand.replicas.sum(axis=0), demand.replicas.shape[1]
+    size = demand.replicas.shape[1]
     new = np.maximum(np.diff(demand.replicas, axis=1, prepend=demand.replicas[:, :1]), 0).sum(axis=0)
-    there = np.zeros_like(total)  # nodes that were needed a refill ago, or a while before that, are there
-    for back in range(REFILL_BINS, STAY_BINS + 1):
-        there[back:] = np.maximum(there[back:], total[: size - back])
-    short = total - there
+    short = shortfall(demand.replicas.sum(axis=0))
     counted = np.arange(size) >= from_bin
     kinds = int(groups.max()) + 1
     kept = np.arange(max(0, int(short.max())) + 1)
@@ -104,7 +104,20 @@ def _plans(demand: ReplicaDemand, groups: IntArray, from_bin: int) -> Iterator[I
         idle[:, slots] = np.bincount(groups, unused, kinds)
     for price in PRICES:
         plan = np.argmin(idle + price * missed, axis=1).astype(np.int64)[groups]
-        ahead = plan.copy()
-        for early in range(1, REFILL_BINS + 1):
-            ahead[:-early] = np.maximum(ahead[:-early], plan[early:])
-        yield ahead
+        yield ordered_ahead(plan)
+
+
+def shortfall(total: Counts, refill_bins: int = REFILL_BINS) -> Counts:
+    """Demand over what is there of itself: nodes that were needed a refill ago, or a while before that."""
+    there = np.where(np.arange(total.size) < refill_bins, total[0], 0)
+    for back in range(refill_bins, STAY_BINS + 1):
+        there[back:] = np.maximum(there[back:], total[: total.size - back])
+    return np.asarray(total - there)
+
+
+def ordered_ahead(plan: IntArray, refill_bins: int = REFILL_BINS) -> IntArray:
+    """What has to stand or be on its way in each bin for the plan to be met: the highest of the refill to come."""
+    ahead = plan.copy()
+    for early in range(1, refill_bins + 1):
+        ahead[:-early] = np.maximum(ahead[:-early], plan[early:])
+    return ahead
