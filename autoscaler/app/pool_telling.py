@@ -33,7 +33,6 @@ from autoscaler.core.pool.intents import (
     Intent,
     MarkSlot,
 )
-from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled
 from autoscaler.ports import Clock
 from autoscaler.record.loans import LoanState, LoanTold
@@ -48,9 +47,6 @@ ACTING: Final = "Acting"
 
 FOLLOWED: Final = "Followed"
 """Whether all that pools rest on can be read."""
-
-OF_GANGS: Final = frozenset({PoolReason.GANG_OVER, PoolReason.GANG_LATE, PoolReason.GANG_LIMIT, PoolReason.NO_CAPACITY})
-"""Why places that were held for a gang are given back; no slot is deleted for these."""
 
 _BREAKERS: Final = {"open": BreakerState.OPEN, "half-open": BreakerState.HALF_OPEN}
 _TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
@@ -282,7 +278,7 @@ def _words(done: Done) -> tuple[str, str]:
             return "SlotsOrdered", f"ordered in tier {intent.tier}: {why}"
         case CreateHolder():
             return "GangNodesAsked", f"pods that hold places in tier {intent.tier} for {intent.gang}"
-        case DeleteSlot() if intent.reason in OF_GANGS:
+        case DeleteSlot(of_gang=True):
             return "GangNodesGivenBack", f"pods that held places for a gang: {why}"
         case DeleteSlot():
             return "SlotsDeleted", f"deleted: {why}"

@@ -255,7 +255,8 @@ class Pools:
 def _counted(counts: PoolCounts, done: Sequence[Done]) -> PoolCounts:
     refused = sum(each.outcome.became is Became.REFUSED for each in done)
     ordered = sum(isinstance(each.intent, CreateSlot) and each.outcome.became is Became.DONE for each in done)
-    deleted = sum(isinstance(each.intent, DeleteSlot) and each.outcome.became is Became.DONE for each in done)
+    slots = [each for each in done if isinstance(each.intent, DeleteSlot) and not each.intent.of_gang]
+    deleted = sum(each.outcome.became is Became.DONE for each in slots)
     return replace(
         counts,
         ordered=counts.ordered + ordered,

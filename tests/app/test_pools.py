@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pods import Taint
 from autoscaler.adapters.kube.pool_cluster import PoolCluster
 from autoscaler.adapters.kube.pool_objects import WarmPoolObject
 from autoscaler.adapters.kube.pool_slot_pod import Errand
@@ -25,9 +26,10 @@ from autoscaler.app.pool_specs import PoolSpecs
 from autoscaler.app.pool_telling import PoolTelling
 from autoscaler.app.pools import GATHER_S, Pools
 from autoscaler.core.pool.ahead import Started
-from autoscaler.core.pool.intents import CreateSlot, Intent
+from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.params import PoolParams
-from autoscaler.core.pool.world import LentSeen, ModelDemand, World
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.world import GangAsk, HolderSeen, LentSeen, ModelDemand, PodsAsked, World
 from autoscaler.record.loans import LoanState, LoanTold
 from autoscaler.record.pool_status import PoolLine
 from autoscaler.runtime.clock import ScaledClock
@@ -65,6 +67,7 @@ class Seen:
         self.answered = True
         self.unread: tuple[str, ...] = ()
         self.breaks: set[str] = set()
+        self.holders: tuple[HolderSeen, ...] = ()
 
     @property
     def feeds(self) -> "Seen":
@@ -84,7 +87,10 @@ class Seen:
         if params.name in self.breaks:
             raise ZeroDivisionError("a bug of ours")
         self.plant.advance(self.clock.now(), NOTHING)
-        return self.plant.world()
+        return replace(self.plant.world(), holders=self.holders)
+
+    def lasting_taints_of(self, _: str) -> tuple[Taint, ...]:
+        return ()
 
     def reread(self) -> str:
         self.rereads += 1
@@ -425,3 +431,41 @@ async def test_until_it_is_known_who_has_loans_the_status_keeps_what_it_said_and
     unknown = [status["loans"] for status in scene.told.statuses if "lentSlots" not in status]
     assert unknown
     assert all(loans == before for loans in unknown)
+
+
+async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_asked_how_that_stands() -> None:
+    async with keeping(warm_pool(gangs={"maxGpus": 32})) as scene:
+        await scene.wait(180.0)
+        before = scene.telling.pool("chat")
+        assert before is not None
+        assert scene.desk.maker("h100") == "chat"
+        assert scene.desk.asks_of("chat") is None
+        ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
+        scene.desk.asks({"chat": (ask,)})
+        await scene.wait(10.0)
+        made = [intent for intent in scene.written.intents if isinstance(intent, CreateHolder)]
+        assert {(each.gang_uid, each.units, each.node_pool) for each in made} == {("u1", 8, "gpu")}
+        assert len({each.name for each in made}) == 2
+        assert ("Normal", "GangNodesAsked", "2 pods that hold places in tier gpu for job/ns/train") in scene.told.events
+        (standing,) = scene.desk.offers["chat"].standings
+        assert (standing.gang, standing.pods, standing.refused) == ("job/ns/train", 2, None)
+        place = HolderSeen(made[0].name, "u-0", "u1", "gpu", 8, scene.clock.now())
+        scene.seen.holders = (place,)
+        scene.desk.asks({})
+        await scene.wait(7.0)
+        assert DeleteSlot(place.name, "u-0", PoolReason.GANG_OVER, of_gang=True) in scene.written.intents
+        assert [word for _, word, _ in scene.told.events].count("GangNodesGivenBack") >= 1
+        after = scene.telling.pool("chat")
+        assert after is not None
+        assert after.counts.deleted == before.counts.deleted, "it was no slot"
+
+
+async def test_a_pool_that_only_observes_or_is_frozen_makes_no_node_for_a_gang() -> None:
+    ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
+    for backend, frozen in (("observe", None), ("slots", "an incident")):
+        async with keeping(warm_pool(gangs={"maxGpus": 32}, backend=backend)) as scene:
+            scene.frozen = frozen
+            await scene.wait(2.0)
+            scene.desk.asks({"chat": (ask,)})
+            await scene.wait(10.0)
+            assert not [intent for intent in scene.written.intents if isinstance(intent, CreateHolder)]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind
-from autoscaler.core.batch.nodes import MOST_ASKING, wanting
+from autoscaler.core.batch.nodes import MOST_ASKING, MOST_LOOKED_AT, wanting
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
@@ -180,6 +180,14 @@ def test_others_may_use_what_is_there_while_one_waits_for_nodes_of_its_own() -> 
 def test_a_gang_that_quota_blocks_keeps_none_behind_it_from_asking() -> None:
     story = Story(params(queue("a", 16, quota={"limit": 16}), queue("b", 8)), ())
     story.submit(gang("large", "a", pods=5, units=8), gang("small", "a", pods=2, units=8, created_s=1.0))
+    story.settle()
+    assert asked(story) == ["small"]
+
+
+def test_however_many_that_quota_blocks_have_waited_for_longer_the_one_that_it_admits_asks() -> None:
+    blocked = [queue(f"q{at}", quota={"limit": 1}) for at in range(2 * MOST_LOOKED_AT)]
+    story = Story(params(queue("a", 8), *blocked), ())
+    story.submit(*(gang(f"b{at}", f"q{at}", units=8) for at in range(len(blocked))), gang("small", created_s=9.0))
     story.settle()
     assert asked(story) == ["small"]
 

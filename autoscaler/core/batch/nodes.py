@@ -13,6 +13,7 @@ from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.room import Room
 
 WANTING: Final = frozenset(
     {BatchReason.QUOTA, BatchReason.UNLENT, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOO_LARGE}
@@ -23,7 +24,7 @@ MOST_ASKING: Final = 8
 """Gangs that nodes are asked for at once, each for its whole width: who is first gets its nodes first (a guess)."""
 
 MOST_LOOKED_AT: Final = 32
-"""Gangs that one look asks about, the first of each form and queue: of each the expected start is found."""
+"""Gangs of which one look finds the expected start, the first of each form and queue that quota admits."""
 
 
 def wanting(
@@ -35,17 +36,22 @@ def wanting(
     """
     room = cycles.room
     chosen: list[Waiting] = []
-    free = MOST_ASKING - len(room.waits_for_nodes())
+    asking = room.waits_for_nodes()
+    free, looked_at = MOST_ASKING - len(asking), 0
     if free <= 0 or not takes_s:
         return chosen
-    asking = {room.kept_for[name].queue for name in room.waits_for_nodes()}
-    blocked = {at for at in asking if room.tree.spec(at).order is Order.STRICT}
-    firsts = [
-        each for leaf in room.tree.leaves.values() if leaf not in blocked for each in room.backlog.firsts_of(leaf)
-    ]
-    firsts.sort(key=lambda each: (each.gang.created_s, each.rank))
-    for waiting in firsts[:MOST_LOOKED_AT]:
-        if len(chosen) < free and _wants(cycles, waiting, takes_s, now_s) and may(waiting):
+    queues = {room.kept_for[name].queue for name in asking}
+    blocked = {at for at in queues if room.tree.spec(at).order is Order.STRICT}
+    leaves = (leaf for leaf in room.tree.leaves.values() if leaf not in blocked)
+    firsts = [each for leaf in leaves for each in room.backlog.firsts_of(leaf)]
+    for waiting in sorted(firsts, key=lambda each: (each.gang.created_s, each.rank)):
+        if len(chosen) == free or looked_at == MOST_LOOKED_AT:
+            break
+        within_s = _takes_s(room, waiting, takes_s)
+        if within_s is None or not may(waiting):
+            continue
+        looked_at += 1
+        if _lacks_room(cycles, waiting, within_s, now_s):
             room.tree.add(waiting.queue, room.backlog.loads[waiting.brand])
             chosen.append(waiting)
     for waiting in chosen:
@@ -53,16 +59,18 @@ def wanting(
     return chosen
 
 
-def _wants(cycles: Cycles, waiting: Waiting, takes_s: Mapping[str, float], now_s: float) -> bool:
-    """Whether a gang of one shape, of which nodes can be had, lacks room alone, and for longer than nodes take."""
-    room = cycles.room
+def _takes_s(room: Room, waiting: Waiting, takes_s: Mapping[str, float]) -> float | None:
+    """How long nodes of a gang's one shape take; None where none are made, or quota does not admit it."""
     load = room.backlog.loads[waiting.brand]
     if len(load.units) != 1 or waiting.gang.form.topology.required is not None:
-        return False
+        return None
     within_s = takes_s.get(room.params.shapes[load.units[0][0]].name)
-    if within_s is None or not room.tree.promised(waiting.queue, load):
-        return False
+    return within_s if within_s is not None and room.tree.promised(waiting.queue, load) else None
+
+
+def _lacks_room(cycles: Cycles, waiting: Waiting, within_s: float, now_s: float) -> bool:
+    """Whether a gang lacks room, and for longer than nodes take."""
     if cycles.why(waiting).reason not in WANTING:
         return False
-    start = kept.expected_start(room, waiting, now_s, level=1)
+    start = kept.expected_start(cycles.room, waiting, now_s, level=1)
     return start is None or start.at_s > now_s + within_s

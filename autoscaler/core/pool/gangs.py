@@ -129,7 +129,7 @@ class _Round:
     def delete(self, holder: HolderSeen, reason: PoolReason) -> None:
         """Delete a pod that holds a place, unless it goes already."""
         if not holder.deleting:
-            self.deletes.append(DeleteSlot(holder.name, holder.uid, reason))
+            self.deletes.append(DeleteSlot(holder.name, holder.uid, reason, of_gang=True))
 
     def steps(self) -> Iterator[PoolStep]:
         """One step for each gang that waits, and one for what goes because its gang has gone."""

@@ -45,11 +45,13 @@ class CreateHolder:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSlot:
-    """Delete one slot pod, or one that holds the place of a gang's pod, that carries our labels."""
+    """Delete one pod that carries our labels: a slot, or one that holds the place of a gang's pod."""
 
     name: str
     uid: str
     reason: PoolReason
+    of_gang: bool = False
+    """Whether it holds a gang's place, and is no slot."""
 
 
 @dataclass(frozen=True, slots=True)

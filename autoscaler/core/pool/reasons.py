@@ -41,7 +41,7 @@ class PoolReason(Enum):
     # nodes for gangs of batch work
     GANG = "nodes for a gang that lacks nothing else"
     GANG_OVER = "its gang has started, or wants no nodes any more"
-    GANG_LATE = "nodes for the gang did not come in time"
+    GANG_LATE = "the gang could not start on nodes made for it in time"
     GANG_LIMIT = "the pool's GPUs for gangs are in use"
     # why a slot is made
     REFILL = "refill"
