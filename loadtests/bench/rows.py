@@ -77,6 +77,15 @@ def _recovery(told: Any) -> float:
     )
 
 
+def _over_foretold(slots: int) -> Callable[[Any], float]:
+    """The longest recovery with so many warm slots, over what the stage clock foretold."""
+
+    def read(told: Any) -> float:
+        return max(float(result["ratio"]) for result in told["results"] if result["slots"] == slots)
+
+    return read
+
+
 ROWS: Final = (
     Row(
         "days", "whole recorded days at one default, 12 of them, the worst", (
@@ -98,6 +107,12 @@ ROWS: Final = (
             Figure("recovery", "warm-ups", 1.6, _recovery),
         ), name="ratios", loadtest=True, arguments=("--only", "step-x3,step-x10,idle-then-burst"), alone=False,
         minutes=60.0,
+    ),
+    Row(
+        "recovery", "a step of three times nobody foresaw, starts on nodes of published stages; the worst of 5 seeds", (
+            Figure("no slot warm: recovery over nine of ten starts", "times", 1.6, _over_foretold(0)),
+            Figure("32 slots warm, twice the step: over what is left of one", "times", 1.6, _over_foretold(32)),
+        ), name="recovery", loadtest=True, arguments=("--slots", "0,32"), alone=False, minutes=8.0,
     ),
     Row(
         "reaction", "a pod's page changes → `/scale` patched; 1,000 pods of 100 workloads, one core", (
