@@ -20,7 +20,7 @@ CHANGES: Final = MappingProxyType(
         "ROOM": "{units} more free units of {where}",
         "FRAGMENTED": "{units} free units of {where} on one node: there are enough, in pieces too small",
         "TOPOLOGY": "one {where} with {units} free units",
-        "LEAVING": "{units} more units of {where} than others give way for: nobody does for more than the least",
+        "LEAVING": "{units} more units of {where} than were kept for it, which is as much as the least takes",
         "TOO_LARGE": "nodes that could ever hold {units} units of {where} in this form",
     }
 )
@@ -112,6 +112,11 @@ def refused_nodes(pool: str, why: str, until_s: float | None, now_s: float) -> s
     again = "" if until_s is None or until_s <= now_s else f"; asked again in {duration(until_s - now_s)}"
     who = f"WarmPool {pool} has no nodes" if pool else "no nodes are"
     return f"{who} made for it: {why}{again}"
+
+
+def asks_later(until_s: float, now_s: float) -> str:
+    """Why no nodes are asked for a gang yet."""
+    return f"nodes are asked for again no sooner than in {duration(until_s - now_s)}: an earlier request has ended"
 
 
 def stuck(namespace: str) -> str:

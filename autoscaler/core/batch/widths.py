@@ -35,7 +35,7 @@ def take(room: Room, wanted: Ask, may: Callable[[tuple[Spot, ...]], bool] | None
 
 
 def narrowest(waiting: Waiting, spots: tuple[Spot, ...]) -> Taken:
-    """Room that others made for a gang: nobody gives way for more than the least."""
+    """Room that was kept for a gang: nobody gives way, and no node is made, for more than the least."""
     elastic = waiting.gang.elastic
     if elastic is None or waiting.gang.width >= elastic.most:
         return Taken(waiting, spots)
