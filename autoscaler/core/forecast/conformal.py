@@ -6,6 +6,7 @@ was covered (adaptive conformal inference: Gibbs and Candes, "Adaptive conformal
 NeurIPS 2021).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,8 +122,18 @@ def adapted(columns: ConformalColumns, rows: I64, level: F64) -> F64:
 
 def quantile(columns: ConformalColumns, rows: I64, level: F64) -> F64:
     """Return the score at `level` (shape (B,)) for every model, shape (B, MODELS), linear inside a cell."""
+    return next(quantiles(columns, rows, level))
+
+
+def quantiles(columns: ConformalColumns, rows: I64, *levels: F64) -> Iterator[F64]:
+    """Yield the same at each of some levels of one histogram."""
     weight = columns.weight[rows].astype(np.float64)
     total = np.cumsum(weight, axis=2)
+    for level in levels:
+        yield _at(level, weight, total)
+
+
+def _at(level: F64, weight: F64, total: F64) -> F64:
     want = level[:, None] * total[:, :, -1]
     cell = np.minimum((total < want[:, :, None]).sum(axis=2), CELLS - 1)
     taken = np.take_along_axis(total, cell[:, :, None], axis=2)[:, :, 0]

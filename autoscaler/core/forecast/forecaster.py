@@ -111,8 +111,9 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     base[habit.over, Model.PEAK] = np.nan
     common = _scale(stage, rows, base, reference, inputs.horizon_bins)
     level = conformal.adapted(stage.conformal, rows, inputs.level)
-    bounds = base + conformal.quantile(stage.conformal, rows, level) * common[:, None]
-    middle = base + conformal.quantile(stage.conformal, rows, np.full(len(rows), 0.5)) * common[:, None]
+    upper_score, middle_score = conformal.quantiles(stage.conformal, rows, level, np.full(len(rows), 0.5))
+    bounds = base + upper_score * common[:, None]
+    middle = base + middle_score * common[:, None]
     weight = scoring.weights(stage.scores, rows, np.isfinite(bounds))
     upper = np.maximum(np.nansum(np.where(weight > 0, weight * bounds, 0.0), axis=1), 0.0)
     recurs = np.isfinite(habit.need_rps)

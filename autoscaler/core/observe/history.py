@@ -49,16 +49,20 @@ def absorb(history: HistoryColumns, rows: I64, now_s: F64, *, arrivals: F64, spa
 
 def recent(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> tuple[F64, F64]:
     """Return counts and measured seconds of the last `bins` closed bins, newest first, each of shape (B, bins)."""
-    index = (history.head[rows, None] - 1 - back - np.arange(bins)) % HISTORY_BINS
-    picked = rows[:, None]
+    index, picked = _newest(history, rows, bins, back), rows[:, None]
     return history.count[picked, index].astype(np.float64), history.cover_s[picked, index].astype(np.float64)
 
 
 def recent_needs(history: HistoryColumns, rows: I64, bins: int) -> F64:
     """Return the needs of the last `bins` closed bins, newest first, NaN where not measured; shape (B, bins)."""
-    index = (history.head[rows, None] - 1 - np.arange(bins)) % HISTORY_BINS
-    needs: F64 = history.need_rps[rows[:, None], index].astype(np.float64)
+    needs: F64 = history.need_rps[rows[:, None], _newest(history, rows, bins)].astype(np.float64)
     return needs
+
+
+def _newest(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> I64:
+    """Where the last closed bins lie in the ring, newest first: below 0 as numpy counts from its end."""
+    newest: I64 = (history.head[rows] - 1 - back) % HISTORY_BINS
+    return newest[:, None] - np.arange(bins)
 
 
 def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:
