@@ -33,6 +33,9 @@ def replay(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting to try instead, such as slo.wait_s=5; repeatable."),
     ] = None,
     workload: Annotated[str | None, typer.Option("--workload", metavar="NS/NAME", help="Only this workload.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Decide under --set on all looks in their order; several times as slow.")
+    ] = False,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all figures as JSON.")] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a page with plots of what --set changes.")
@@ -54,6 +57,10 @@ def replay(
     of a policy: min_replicas, max_replicas, slo.wait_s, slo.ttft_s, slo.tpot_s, tick_s, warmup_prior_s, target_ratio,
     idle_after_s, and events as JSON: events='[{"from_s": 0, "to_s": 3600, "floor": 3}]', in the record's time.
 
+    Where the record holds memories, stretches of it are decided on side by side under the other settings, each begun an
+    hour or two early from what was remembered as recorded: an approximation, told with how far two stretches agree on
+    the looks that they share. --exact decides on all looks in their order.
+
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
     decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.
     """
@@ -65,6 +72,8 @@ def replay(
         refuse_typed(ctx, OF_PROMETHEUS, "only with --prometheus; audit files are read as a whole")
     changes = tuple(set_ or ())
     overlay = Overlay.of(changes)
+    if exact and (prometheus is not None or not changes):
+        raise InputError("--exact: only with audit files and --set KEY=VALUE; all else is exact as it is")
     check_writable([path for path in (json, report) if path is not None])
     if prometheus is not None:
         if audit or workload is None:
@@ -78,7 +87,7 @@ def replay(
     else:
         if report is not None and not overlay.changes:
             raise InputError("--report: there is nothing to plot without --set KEY=VALUE; give a setting to compare")
-        done = _of_files(audit, workload, overlay)
+        done = _of_files(audit, workload, overlay, exact=exact)
     told = Shown(done, comparisons(done), changes)
     files: dict[Path, str] = {}
     if json is not None:
@@ -91,7 +100,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay") -> "Replayed":
+def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay", *, exact: bool) -> "Replayed":
     from autoscaler.fitting.fit import fit
     from autoscaler.hindsight.recording import Recording
     from autoscaler.hindsight.replay import replay
@@ -99,7 +108,8 @@ def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay"
     if not audit:
         raise InputError("replay: nothing to read; give audit files, or --prometheus URL with --workload NS/NAME")
     processes = min(MOST_PROCESSES, os.cpu_count() or 1)
-    return replay(Recording.of(audit), fit, overlay=overlay, workload=workload, processes=processes)
+    recording = Recording.of(audit)
+    return replay(recording, fit, overlay=overlay, workload=workload, processes=processes, exact=exact)
 
 
 def _of_prometheus(options: live.PrometheusOptions, workload: str, overlay: "Overlay") -> "Replayed":

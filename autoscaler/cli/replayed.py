@@ -8,6 +8,7 @@ import msgspec
 
 from autoscaler.core.reasons import Reason
 from autoscaler.hindsight.comparison import Comparison, Setting, compare, in_time_ratio
+from autoscaler.hindsight.joined import Agreement
 from autoscaler.hindsight.page import Curve, Plot, Section, past_page
 from autoscaler.hindsight.recording import MOST_TOLD
 from autoscaler.hindsight.replay import Replayed
@@ -62,6 +63,7 @@ def as_json(told: Shown) -> str:
         "memories": rerun.memories,
         "memories_unlike": rerun.unlike,
         "decisions_before_any_memory": rerun.unknown,
+        "agreements": {name: _figures(agreement) for name, agreement in done.agreements.items()},
         "comparisons": told.compared,
     }
     return msgspec.json.format(msgspec.json.encode(fields)).decode() + "\n"
@@ -123,6 +125,8 @@ def _difference(d: Difference) -> str:
 def _told(c: Comparison, told: Shown) -> Iterator[str]:
     yield ""
     yield f"{c.workload} with {', '.join(told.changes) or 'the defaults'}:"
+    if c.workload in told.done.agreements:
+        yield from _approximation(told.done.agreements[c.workload], c)
     if c.decisions:
         yield f"  on the same readings {c.differ:,} of {c.decisions:,} decisions differ"
     if c.first is not None:
@@ -151,6 +155,38 @@ def _told(c: Comparison, told: Shown) -> Iterator[str]:
     for s in c.stretches:
         what = f"{number(round(s.as_is, 1))} → {number(round(s.other, 1))} replicas"
         yield f"  {clock(s.from_s)} – {clock(s.to_s)}: {what}, {s.replica_hours:+.2f} replica-hours"
+
+
+def _approximation(a: Agreement, c: Comparison) -> Iterator[str]:
+    yield (
+        f"  an approximation, --exact is none: {a.laps:,} stretches side by side, each begun from what was remembered "
+        "as recorded"
+    )
+    yield f"  an hour or two before it counts; where two of them decide on the same half hour, {a.meetings:,} times,"
+    for name, m in (("as recorded", a.as_is), ("otherwise", a.other)):
+        differ = f"{100 * m.differ / m.looks:.1f} %" if m.looks else "–"
+        yield (
+            f"    {name} they always agree {m.agreed:,} times: counts differ after {differ} of the looks, "
+            f"replica-hours by {100 * m.held_ratio:+.2f} %, late requests by {100 * m.late_ratio:+.3f} % of all"
+        )
+    if c.as_is is not None and c.other is not None and c.as_is.account.held_hours > 0:
+        apart = abs(c.other.account.held_hours / c.as_is.account.held_hours - 1.0)
+        if apart < abs(a.as_is.held_ratio) + abs(a.other.held_ratio):
+            yield "  the settings differ by fewer replica-hours than stretches do: only --exact tells which holds less"
+
+
+def _figures(a: Agreement) -> dict[str, Any]:
+    worlds = {
+        name: {
+            "looks": m.looks,
+            "differ": m.differ,
+            "agreed": m.agreed,
+            "held_ratio": m.held_ratio,
+            "late_ratio": m.late_ratio,
+        }
+        for name, m in (("as_is", a.as_is), ("other", a.other))
+    }
+    return {"stretches": a.laps, "meetings": a.meetings, **worlds}
 
 
 def _names(told: Shown) -> tuple[str, str]:

@@ -7,16 +7,16 @@ strand goes to a child if it needs nothing from before it: no row, no model to b
 
 import gc
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from autoscaler.core.types import Readings
 from autoscaler.errors import HeadroomError
-from autoscaler.hindsight.recording import Fitted, Looked, Marked, Written
-from autoscaler.hindsight.rerun import Counted, Rerun
+from autoscaler.hindsight.recording import Fitted, Looked, Written
+from autoscaler.hindsight.rerun import Counted, Fit, Rerun
 from autoscaler.hindsight.strands import Strand
 
 LEAST_LOOKS: Final = 5_000
@@ -25,15 +25,31 @@ LEAST_LOOKS: Final = 5_000
 Look = tuple[str, Looked, Readings]
 
 
-def shared_out(strands: Sequence[Strand], processes: int) -> tuple[list[Strand], list[list[Strand]]]:
+class Apart(Protocol):
+    """A stretch, of strands or of laps."""
+
+    @property
+    def entries(self) -> Sequence[object]:
+        """What is done in it."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether it rests on nothing before it and nothing after it rests on it."""
+
+
+S = TypeVar("S", bound=Apart)
+A = TypeVar("A")
+
+
+def shared_out(strands: Sequence[S], processes: int) -> tuple[list[S], list[list[S]]]:
     """What the caller is to do, and what each child is, no more than its even part; no child for little work."""
-    whole = [strand for strand in strands if isinstance(strand.begins, Marked) and strand.over]
+    whole = [strand for strand in strands if strand.apart]
     if processes < 2 or _looks(whole) < LEAST_LOOKS or "fork" not in get_all_start_methods():
         return list(strands), []
     even = _looks(strands) / processes
     # What has to stay counts for the caller: an audit of many workloads has two such stretches of each.
-    ours = [strand for strand in strands if not (isinstance(strand.begins, Marked) and strand.over)]
-    parts: list[list[Strand]] = [[]]
+    ours = [strand for strand in strands if not strand.apart]
+    parts: list[list[S]] = [[]]
     looks = 0
     for strand in whole:
         looks += len(strand.entries)
@@ -44,28 +60,32 @@ def shared_out(strands: Sequence[Strand], processes: int) -> tuple[list[Strand],
     return ours, [part for part in parts[: processes - 1] if part]
 
 
-def _looks(strands: Iterable[Strand]) -> int:
+def _looks(strands: Iterable[Apart]) -> int:
     return sum(len(strand.entries) for strand in strands)
 
 
-class Crew:
+class Crew(Generic[S, A]):
     """Children at work on their parts, of which there may be none; leaving the block ends those not through."""
 
-    def __init__(self, rerun: Rerun, parts: Iterable[Sequence[Strand]]) -> None:
-        self._rerun = rerun
+    def __init__(self, work: Callable[[Sequence[S]], A], parts: Iterable[Sequence[S]]) -> None:
+        """`work` is done by a child on its part; what it returns is sent."""
+        self._does = work
         self._parts = tuple(parts)
         self._working: list[tuple[BaseProcess, Connection]] = []
-        self.left: list[Strand] = []
+        self._collects = False
+        self.left: list[S] = []
         """Parts for which the system gave no process: the caller's own."""
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> Self:
         # What was read is not freed before all of it is stepped: looking through it again and again is for nothing, and
-        # in a child would copy all of its pages.
+        # in a child would copy all of its pages. Nor do steps leave anything that holds itself.
         gc.freeze()
+        self._collects = gc.isenabled()
+        gc.disable()
         for part in self._parts:
             context = get_context("fork")
             ours, theirs = context.Pipe(duplex=False)
-            child = context.Process(target=_work, args=(theirs, self._rerun, part), daemon=True)
+            child = context.Process(target=_work, args=(theirs, self._does, part), daemon=True)
             try:
                 child.start()
             except OSError:
@@ -78,37 +98,44 @@ class Crew:
 
     def __exit__(self, *_: object) -> None:
         gc.unfreeze()
+        if self._collects:
+            gc.enable()
         for child, answers in self._working:
             child.terminate()
             child.join()
             answers.close()
 
-    def collect(self) -> None:
-        """Add what the children counted. Raises HeadroomError where one was ended."""
+    def collect(self) -> Iterator[A]:
+        """What the children came to. Raises HeadroomError where one was ended."""
         for _, answers in self._working:
             try:
-                counted: Counted = answers.recv()
+                answer: A = answers.recv()
             except EOFError as error:
                 raise HeadroomError("a process of the replay was ended from outside; start it again") from error
-            self._rerun.add(counted)
+            yield answer
 
 
-def _work(answers: Connection, parent: Rerun, part: Sequence[Strand]) -> None:
+def _work(answers: Connection, work: Callable[[Sequence[S]], object], part: Sequence[S]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at the terminal is the parent's to answer
     gc.disable()
-    rerun = Rerun(parent.fit)
-    abreast(rerun, (stepped(rerun, strand) for strand in part))
-    answers.send(rerun.counted())
+    answers.send(work(part))
 
 
-def abreast(rerun: Rerun, strands: Iterable[Iterable[Look]]) -> None:
+def again(fit: Fit, part: Sequence[Strand]) -> Counted:
+    """Step strands in a table of their own."""
+    rerun = Rerun(fit)
+    abreast(rerun.step_rows, (stepped(rerun, strand) for strand in part))
+    return rerun.counted()
+
+
+def abreast(step: Callable[[Sequence[Look]], None], strands: Iterable[Iterable[Look]]) -> None:
     """Step strands together, one look of each at a time, until all are through."""
     steps = [iter(each) for each in strands]
     while steps:
         drawn = [(each, next(each, None)) for each in steps]
         turn = [look for _, look in drawn if look is not None]
         if turn:
-            rerun.step_rows(turn)
+            step(turn)
         steps = [each for each, look in drawn if look is not None]
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoscaler.core import state
+from autoscaler.core import recall, state
+from autoscaler.core.capacity.leadtime import LeadTrack
 from autoscaler.core.capacity.throughput import SATURATED_MIN_POD_S
+from autoscaler.core.observe.pods import WorkloadTrack
 from autoscaler.core.params import Feature, Params
 from autoscaler.core.state import Table
 
@@ -64,12 +66,24 @@ def know(table: Table, workload: str) -> Knowledge | None:
 
 def begin_like(twins: Table, twin: str, table: Table, workload: str, params: Params | None = None) -> None:
     """Give `twin` a row that remembers what `workload` remembers; `params` in the place of its own."""
-    given = table.track(table.rows[workload]).params if params is None else params
+    _put(twins, twin, table.track(table.rows[workload]).params if params is None else params)
+    state.restore(twins, twin, state.checkpoint(table, workload))
+
+
+def begin_whole(twins: Table, twin: str, table: Table, workload: str, params: Params) -> None:
+    """The same to the last bit, but for pods, starts and signals, of which the twin will have others."""
+    _put(twins, twin, params)
+    memory = recall.remember(table, workload)
+    lead = LeadTrack(samples_s=list(memory.lead.samples_s))
+    own = replace(memory, pods=WorkloadTrack(), lead=lead, seen_s=(), sources=frozenset())
+    recall.recall(twins, twin, own)
+
+
+def _put(twins: Table, twin: str, params: Params) -> None:
     if twin in twins.rows:
         twins.remove(twin)
     # Models are fitted for the real row and shared, so the twin asks for none.
-    twins.put(twin, replace(given, without=given.without | {Feature.LEARNED}))
-    state.restore(twins, twin, state.checkpoint(table, workload))
+    twins.put(twin, replace(params, without=params.without | {Feature.LEARNED}))
 
 
 def lend(twins: Table, twin: str, table: Table, workload: str) -> None:

@@ -53,6 +53,13 @@ class _Error:
     late: float = 0.0
     waited_s: float = 0.0
 
+    def add(self, other: "_Error") -> None:
+        """Add what was missed over other spans."""
+        self.scored_s += other.scored_s
+        self.requests += other.requests
+        self.late += other.late
+        self.waited_s += other.waited_s
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -67,9 +74,9 @@ class Ledger:
     """The objective that late requests were counted by."""
     least: bool = False
     """The sums rest on a capacity that is a lower bound."""
-    _error: _Error = field(default_factory=_Error)
-    _block: Three = field(default_factory=Three)
-    _hour: Three = field(default_factory=Three)
+    error: _Error = field(default_factory=_Error)
+    block: Three = field(default_factory=Three)
+    hour: Three = field(default_factory=Three)
     hours: deque[HourRow] = field(default_factory=lambda: deque(maxlen=HOURS))
 
     @property
@@ -82,8 +89,8 @@ class Ledger:
         self._move(at_s)
         self.least = least
         self.total.add(span)
-        self._block.add(span)
-        self._hour.add(span)
+        self.block.add(span)
+        self.hour.add(span)
         if at_s % BLOCK_S == 0.0:
             self._compare()
 
@@ -91,6 +98,27 @@ class Ledger:
         """Note a span that ends at `at_s` of which something was not known."""
         self._move(at_s)
         self.missing_s += span_s
+
+    def followed_by(self, later: "Ledger") -> "Ledger":
+        """These sums with those of the time right after, which were kept apart and are used up; or only one of them.
+
+        As in one count: sums under another objective, or that rest on a lower bound of a capacity that was measured
+        after all, are dropped, and sums that rest on a measured one take no others.
+        """
+        if math.isnan(later.from_s) or (self.measured and later.least):
+            self.starts += later.starts
+            return self
+        if math.isnan(self.from_s) or self.slack_s != later.slack_s or (self.least and not later.least):
+            later.starts += self.starts if math.isnan(self.from_s) else 0
+            return later
+        self._move(later.from_s)
+        self.total.add(later.total)
+        self.missing_s += later.missing_s
+        self.to_s, self.starts, self.least = later.to_s, self.starts + later.starts, later.least
+        self.error.add(later.error)
+        self.block, self.hour = later.block, later.hour
+        self.hours.extend(later.hours)
+        return self
 
     def _move(self, at_s: float) -> None:
         if math.isnan(self.from_s):
@@ -102,17 +130,17 @@ class Ledger:
         self.to_s = max(self.to_s, at_s)
 
     def _compare(self) -> None:
-        block, self._block = self._block, Three()
+        block, self.block = self.block, Three()
         if block.counted_s < WHOLE_RATIO * BLOCK_S:
             return
-        error = self._error
+        error = self.error
         error.scored_s += BLOCK_S
         error.requests += block.requests
         error.late += abs(block.modelled.late - block.observed.late)
         error.waited_s += abs(block.modelled.waited_s - block.observed.waited_s)
 
     def _close_hour(self, end_s: float) -> None:
-        hour, self._hour = self._hour, Three()
+        hour, self.hour = self.hour, Three()
         if hour.counted_s > 0:
             self.hours.append(_row(hour, end_s))
 
@@ -121,7 +149,7 @@ class Ledger:
         gpus_per_replica: int | None,
     ) -> Estimate:  # fmt: skip
         """What can be said so far."""
-        total, error = self.total, self._error
+        total, error = self.total, self.error
         known = error.scored_s > 0
         # Without any request nothing can be misplaced, and nothing waits.
         late_error = error.late / max(error.requests, 1.0) if known else None
@@ -132,7 +160,7 @@ class Ledger:
             floor_only=least and total.ours.held_s >= total.observed.held_s,
         )  # fmt: skip
         told = doubt is None
-        running = _row(self._hour, self.to_s) if self._hour.counted_s > 0 else None
+        running = _row(self.hour, self.to_s) if self.hour.counted_s > 0 else None
         unsaid = Estimate(
             workload=workload, from_s=_begun(self.from_s), to_s=_begun(self.to_s), counted_s=total.counted_s,
             missing_s=self.missing_s, requests=total.requests, slack_s=slack_s,
@@ -157,7 +185,7 @@ class Ledger:
             "least": self.least,
             "slack_s": None if math.isnan(self.slack_s) else self.slack_s,
             "total": _flat(self.total),
-            "error": list(astuple(self._error)),
+            "error": list(astuple(self.error)),
             "hours": [[_short(value) for value in astuple(row)] for row in self.hours],
         }
 
@@ -177,7 +205,7 @@ class Ledger:
                 least=bool(saved["least"]),
                 slack_s=math.nan if saved["slack_s"] is None else float(saved["slack_s"]),
             )
-            ledger._error = _Error(*(float(value) for value in saved["error"]))
+            ledger.error = _Error(*(float(value) for value in saved["error"]))
             ledger.hours.extend(HourRow(*(float(value) for value in row)) for row in saved["hours"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error

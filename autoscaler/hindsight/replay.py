@@ -6,12 +6,15 @@ there are other settings, and every gap and bad line in words. It prints nothing
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from autoscaler.core.types import Readings
 from autoscaler.errors import InputError
-from autoscaler.hindsight.crew import Crew, Look, abreast, shared_out, stepped
+from autoscaler.hindsight.crew import Crew, Look, abreast, again, shared_out, stepped
 from autoscaler.hindsight.history import Series, looks
+from autoscaler.hindsight.joined import Agreement, Lapped, Laps, join, under
+from autoscaler.hindsight.overlaps import Lap, overlapped
 from autoscaler.hindsight.overlay import Overlay, SettingError
 from autoscaler.hindsight.recording import MOST_TOLD, Begun, Entry, Fitted, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
@@ -38,6 +41,8 @@ class Replayed:
     from_s: dict[str, float] = field(default_factory=dict)
     to_s: dict[str, float] = field(default_factory=dict)
     """The first and the last look at each workload."""
+    agreements: dict[str, Agreement] = field(default_factory=dict)
+    """How far overlapping stretches of a workload agree; of one that is not here nothing is approximated."""
 
     @property
     def workloads(self) -> list[str]:
@@ -52,9 +57,11 @@ def replay(
     overlay: Overlay | None = None,
     workload: str | None = None,
     processes: int = 1,
+    exact: bool = False,
 ) -> Replayed:
     """Replay all entries, or those of one workload; stretches that do not depend on each other in several processes.
 
+    Other settings are tried on overlapping stretches, which `agreements` tell the error of; `exact`: on all in order.
     Raises InputError where nothing in the files can be replayed, naming what was wrong with them.
     """
     rerun = Rerun(fit)
@@ -62,8 +69,10 @@ def replay(
     done = Replayed(recording, rerun, whatif, [])
     if whatif is None:
         _side_by_side(done, workload, processes)
-    else:
+    elif exact:
         _one_after_another(done, whatif, workload)
+    else:
+        _overlapping(done, whatif, workload, processes)
     done.gaps[:0] = recording.gaps
     if not (rerun.steps or rerun.unknown):
         raise InputError(_nothing(recording, workload))
@@ -74,9 +83,10 @@ def _side_by_side(done: Replayed, workload: str | None, processes: int) -> None:
     """Every stretch as it was: they do not depend on each other."""
     for strands in plait(_in_time(done), workload):
         ours, parts = shared_out(strands, processes)
-        with Crew(done.rerun, parts) as crew:
-            abreast(done.rerun, (_stepped(done, strand) for strand in (*ours, *crew.left)))
-            crew.collect()
+        with Crew(partial(again, done.rerun.fit), parts) as crew:
+            abreast(done.rerun.step_rows, (_stepped(done, strand) for strand in (*ours, *crew.left)))
+            for counted in crew.collect():
+                done.rerun.add(counted)
 
 
 def _stepped(done: Replayed, strand: Strand) -> Iterator[Look]:
@@ -102,8 +112,37 @@ def _in_time(done: Replayed) -> Iterator[Entry]:
         yield entry
 
 
+def _overlapping(done: Replayed, whatif: WhatIf, workload: str | None, processes: int) -> None:
+    """Other settings on stretches that begin with what was remembered as recorded, before the time they count for."""
+    ended: list[Lapped] = []
+    mine = Laps(whatif, bad_line=done.recording.bad_line)
+    open_: list[Lap] = []
+    for laps in overlapped(_possible(done, whatif), workload):
+        ours, parts = shared_out(laps, processes)
+        with Crew(partial(under, done.rerun.fit, whatif.overlay), parts) as crew:
+            ours += crew.left
+            abreast(whatif.step_rows, (mine.looks(lap) for lap in ours))
+            for counted, lapped in crew.collect():
+                done.rerun.add(counted)
+                ended += lapped
+        open_ = [lap for lap in ours if not lap.over]
+    for lap in open_:
+        mine.end(lap)
+    for row in tuple(whatif.uncounted):  # the record ended before it counted
+        whatif.forget(row)
+    done.agreements = join(whatif, [*ended, *mine.ended])
+
+
+def _possible(done: Replayed, whatif: WhatIf) -> Iterator[Entry]:
+    """The same entries. Raises SettingError where the other settings cannot be with what is recorded."""
+    for entry in _in_time(done):
+        if isinstance(entry, Looked):
+            whatif.params(entry)
+        yield entry
+
+
 def _one_after_another(done: Replayed, whatif: WhatIf, workload: str | None) -> None:
-    """Under other settings what was remembered is not what would have been: nothing can be taken from the middle."""
+    """What was remembered is not what would have been under other settings: nothing is taken from the middle."""
     for entry in turns(done.recording.entries(), workload):
         if isinstance(entry, tuple):
             _step(done, entry)

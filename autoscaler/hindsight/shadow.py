@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.core.observe import pods
-from autoscaler.core.observe.pods import WorkloadTrack
+from autoscaler.core.observe.pods import Interval, WorkloadTrack
 from autoscaler.core.params import Params
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings, ReplicaReading
-from autoscaler.hindsight.knowledge import Knowledge, begin_like, know, lend
+from autoscaler.hindsight.knowledge import Knowledge, begin_like, begin_whole, know, lend
 from autoscaler.hindsight.ledger import Ledger, Three
 from autoscaler.hindsight.served import Measured, Modelled
 from autoscaler.hindsight.timeline import Span
@@ -56,13 +56,21 @@ class _Followed:
     known: Knowledge | None = None
     last: Span | None = None
     """What was counted by the last look; None where it counted nothing."""
+    read: tuple[Readings, Interval, Knowledge | None] | None = None
+    """What was read off the last look that was not passed over."""
 
 
 class Shadow:
     """All such workloads. `twins` holds the rows of the worlds that would be; it may be the core's own table."""
 
-    def __init__(self, twins: Table, suffix: str = "") -> None:
+    def __init__(self, twins: Table, suffix: str = "", *, whole: bool = False, beside: "Shadow | None" = None) -> None:
+        """`whole`: a twin begins with all that is remembered and not with what a checkpoint keeps of it.
+
+        `beside` is asked before each time, about the same looks: what it read off one is not read again.
+        """
         self.twins = twins
+        self._whole = whole
+        self._beside = beside
         self._suffix = suffix
         self._followed: dict[str, _Followed] = {}
         self._ledgers: dict[str, Ledger] = {}
@@ -136,6 +144,26 @@ class Shadow:
         """Go on from sums that were kept; those of a workload that is counted already are added to no others."""
         self._ledgers.setdefault(workload, ledger)
 
+    def sums(self, workload: str) -> Three:
+        """The sums of a workload so far; they do not move with it."""
+        ledger = self._ledgers.get(workload)
+        total = Three()
+        if ledger is not None:
+            total.add(ledger.total)
+        return total
+
+    def take(self, workload: str) -> Ledger:
+        """The sums of a workload so far; counting begins anew, with the queue and the replicas that there are."""
+        taken = self._ledgers.get(workload)
+        if taken is None:
+            return Ledger()
+        self._ledgers[workload] = Ledger(slack_s=taken.slack_s)
+        return taken
+
+    def give(self, workload: str, ledger: Ledger) -> None:
+        """Let `ledger` be the sums of a workload."""
+        self._ledgers[workload] = ledger
+
     def ledgers(self) -> dict[str, Ledger]:
         """The sums of every workload, those at rest included."""
         return self._ledgers
@@ -145,8 +173,7 @@ class Shadow:
         followed.last = None
         if followed.world is not None and now_s - followed.at_s < LEAST_SPAN_S:
             return None
-        interval = pods.difference(followed.track, look.readings)
-        known = know(table, look.workload)
+        interval, known = self._read(table, followed)
         if not math.isfinite(interval.queue) or known is None:
             return None
         ledger = self._ledgers[look.workload]
@@ -170,17 +197,36 @@ class Shadow:
         lend(self.twins, look.workload + self._suffix, table, look.workload)
         return followed.world.readings(look.readings, known.residence_s, known.kv_per_request)
 
+    def _read(self, table: Table, followed: _Followed) -> tuple[Interval, Knowledge | None]:
+        look, other = followed.look, None
+        if self._beside is not None:
+            other = self._beside.at(look.workload)
+        if other is not None and other.track is followed.track and other.read and other.read[0] is look.readings:
+            followed.read = other.read
+        else:
+            interval = pods.difference(followed.track, look.readings)
+            followed.read = look.readings, interval, know(table, look.workload)
+        return followed.read[1:]
+
+    def at(self, workload: str) -> _Followed | None:
+        """Where a workload stands; None for one that is not followed."""
+        return self._followed.get(workload)
+
     def _follow(self, look: Look) -> _Followed:
         followed = self._followed.get(look.workload)
         slack_s = look.params.slo.queue_slack_s()
         if followed is None or followed.slack_s != slack_s:
             self.rest(look.workload)
             followed = _Followed(look, slack_s, Measured(slack_s), Modelled(slack_s))
+            other = None if self._beside is None else self._beside.at(look.workload)
+            if other is not None:
+                followed.track = other.track
             self._followed[look.workload] = followed
             kept = self._ledgers.get(look.workload)
             if kept is None or kept.slack_s != slack_s:
                 self._ledgers[look.workload] = Ledger(slack_s=slack_s)
-        if followed.look.params != look.params and followed.world is not None:
+        before = followed.look.params
+        if before is not look.params and before != look.params and followed.world is not None:
             given = self.twins.track(self.twins.rows[look.workload + self._suffix]).params
             self.twins.put(look.workload + self._suffix, replace(look.params, without=given.without))
         followed.look = look
@@ -189,7 +235,8 @@ class Shadow:
     def _begin(self, followed: _Followed, table: Table, queue: float, known: Knowledge) -> None:
         """Start all three accounts from what is there."""
         look, readings = followed.look, followed.look.readings
-        begin_like(self.twins, look.workload + self._suffix, table, look.workload, look.params)
+        begin = begin_whole if self._whole else begin_like
+        begin(self.twins, look.workload + self._suffix, table, look.workload, look.params)
         followed.world = World.like(readings, queue, followed.slack_s, known.warmup_s)
         followed.measured.begin(readings.now_s, queue)
         followed.modelled.begin(readings.now_s, queue)

@@ -31,6 +31,11 @@ class Strand:
     over: bool = False
     """Nothing follows it in its row."""
 
+    @property
+    def apart(self) -> bool:
+        """Whether it rests on nothing before it and nothing after it rests on it."""
+        return isinstance(self.begins, Marked) and self.over
+
 
 def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Strand]]:
     """The strands of all workloads, or of one, so many at a time as may be held; those of one time in their order."""

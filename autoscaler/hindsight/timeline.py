@@ -3,7 +3,7 @@
 Enters: one note per span. Leaves: arrays, and the stretches in which two worlds held different counts.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
@@ -64,6 +64,11 @@ class Timeline:
         self.capacity_rps.append(span.capacity_rps)
         for counts, seen in ((self.observed, observed), (self.as_is, as_is), (self.other, other)):
             counts.append(seen.ready + len(seen.starting))
+
+    def follow(self, later: "Timeline") -> None:
+        """Add the spans right after."""
+        for spec in fields(self):
+            getattr(self, spec.name).extend(getattr(later, spec.name))
 
     def per_bin(self, bin_s: float) -> F64:
         """Arrivals per bin from the first span on, shape (bins,); a span's are spread evenly over it."""

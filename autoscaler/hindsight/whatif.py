@@ -8,13 +8,14 @@ believed is the model's error on what happened, which stands first.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.core import engine
 from autoscaler.core.params import Params
 from autoscaler.core.types import Decision, Readings
 from autoscaler.hindsight.knowledge import lend
+from autoscaler.hindsight.ledger import Ledger, Three
 from autoscaler.hindsight.overlay import Compiled, Overlay
 from autoscaler.hindsight.recording import Begun, Looked, Marked
 from autoscaler.hindsight.rerun import Rerun, unfitted
@@ -50,6 +51,32 @@ class Told:
     """How often one reason took the place of another where the counts differ."""
     timeline: Timeline = field(default_factory=Timeline)
 
+    def follow(self, later: "Told") -> None:
+        """Add what is told of the time right after."""
+        self.decisions += later.decisions
+        self.differ += later.differ
+        self.first = self.first or later.first
+        self.reasons += later.reasons
+        self.timeline.follow(later.timeline)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was told and counted of one workload over some time."""
+
+    told: Told = field(default_factory=Told)
+    as_is: Ledger = field(default_factory=Ledger)
+    other: Ledger = field(default_factory=Ledger)
+
+    def follow(self, later: "Tally") -> None:
+        """Add the time right after, by the rules by which it would have been counted in one."""
+        if self.as_is.measured and later.as_is.least:
+            later.told.timeline = Timeline()
+        self.as_is, self.other = self.as_is.followed_by(later.as_is), self.other.followed_by(later.other)
+        if self.as_is is later.as_is:
+            self.told.timeline = Timeline()
+        self.told.follow(later.told)
+
 
 class WhatIf:
     """A replay with other settings beside one with the recorded ones, all in the rows of one table."""
@@ -57,41 +84,56 @@ class WhatIf:
     def __init__(self, rerun: Rerun, overlay: Overlay, *, recorded: bool = True) -> None:
         """`recorded` says that there are decisions to compare with on the same readings."""
         self.told: dict[str, Told] = {}
-        self._rerun = rerun
+        self.rerun = rerun
         self._recorded = recorded
+        self.overlay = overlay
         self._compiled = Compiled(overlay)
-        self._as_is = Shadow(rerun.table, AS_IS)
-        self._other = Shadow(rerun.table, OTHER)
+        self._as_is = Shadow(rerun.table, AS_IS, whole=True)
+        self._other = Shadow(rerun.table, OTHER, whole=True, beside=self._as_is)
+        self._rows: dict[str, str] = {}
+        """The row that was last stepped of a workload with several."""
+        self._given: dict[str, Params] = {}
+        """The other settings that each row's decisions on the same readings were made with last."""
+        self.uncounted: set[str] = set()
+        """Rows whose decisions are not laid beside the recorded ones: another row's are."""
 
-    def begin(self, begun: Begun | Marked) -> None:
+    def begin(self, begun: Begun | Marked, row: str | None = None) -> None:
         """Give the row of the other settings the memory that the record says the workload had."""
-        self._rerun.begin(begun)
-        self._rerun.begin(begun, begun.workload + _OPEN)
-        table = self._rerun.table
-        table.put(begun.workload + _OPEN, unfitted(Params()))
+        name = row or begun.workload
+        self.rerun.begin(begun, name)
+        self.rerun.begin(begun, name + _OPEN)
+        self.rerun.table.put(name + _OPEN, unfitted(Params()))
+        self._given.pop(name, None)
+
+    def params(self, looked: Looked) -> Params:
+        """The other settings at a look. Raises SettingError where they cannot be."""
+        assert looked.line.policy_json is not None
+        return self._compiled.params(looked.line.policy_json)
 
     def step(self, turn: Sequence[tuple[Looked, Readings]]) -> None:
         """Decide on one look at each of some workloads: as recorded, otherwise, and in both worlds."""
-        table = self._rerun.table
+        self.step_rows([(looked.workload, looked, readings) for looked, readings in turn])
+
+    def step_rows(self, turn: Sequence[tuple[str, Looked, Readings]]) -> None:
+        """The same in rows by name, of which a workload may have several."""
+        table = self.rerun.table
         first: list[Look] = []
         second: list[Look] = []
-        for looked, readings in turn:
-            name = looked.workload
-            assert looked.line.policy_json is not None
-            first.append(Look(name, readings, self._rerun.params(name)))
-            second.append(Look(name, readings, self._compiled.params(looked.line.policy_json)))
-        worlds = (*self._as_is.before(table, first), *self._other.before(table, second))
+        for name, looked, readings in turn:
+            first.append(Look(name, readings, self.rerun.params(name)))
+            second.append(Look(name, readings, self.params(looked)))
+        as_is, other = self._as_is.before(table, first), self._other.before(table, second)
         beside = [pair for look in second for pair in self._beside(look)]
         recorded = [(look.workload, look.readings) for look in first]
-        result = engine.step(table, [*recorded, *beside, *worlds], self._rerun.supplied)
-        self._rerun.made(result.fits)
-        ours = result.decisions[len(recorded) + len(beside) :]
-        self._as_is.after([d for d in ours if d.workload.endswith(AS_IS)])
-        self._other.after([d for d in ours if d.workload.endswith(OTHER)])
-        decided = {d.workload: d for d in result.decisions}
-        for looked, readings in turn:
-            name = looked.workload
-            self._rerun.conclude(looked, decided[name])
+        result = engine.step(table, [*recorded, *beside, *as_is, *other], self.rerun.supplied)
+        self.rerun.made(result.fits)
+        worlds = result.decisions[len(recorded) + len(beside) :]
+        self._as_is.after(worlds[: len(as_is)])
+        self._other.after(worlds[len(as_is) :])
+        decided = {d.workload: d for d in result.decisions[: len(recorded) + len(beside)]}
+        for name, looked, readings in turn:
+            if name not in self.uncounted:
+                self.rerun.conclude(looked, decided[name])
             told = self.told.setdefault(name, Told())
             if name + _OPEN in decided:
                 _compare(told, decided[name], decided[name + _OPEN])
@@ -101,26 +143,60 @@ class WhatIf:
         """The other settings on the same readings, where there are decisions to compare with."""
         if not self._recorded:
             return []
-        name, table = look.workload, self._rerun.table
-        table.put(name + _OPEN, unfitted(look.params))
+        name, table = look.workload, self.rerun.table
+        if self._given.get(name) is not look.params:
+            self._given[name] = look.params
+            table.put(name + _OPEN, unfitted(look.params))
         if table.track(table.rows[name]).seen is not None:
             lend(table, name + _OPEN, table, name)
         return [(name + _OPEN, look.readings)]
 
     def estimates(self, workload: str) -> tuple[Estimate, Estimate] | None:
         """The accounts of both worlds, as recorded and otherwise; None where no world could run."""
-        first, second = self._as_is.estimate(workload), self._other.estimate(workload)
-        return None if first is None or second is None else (first, second)
+        row = self._rows.get(workload, workload)
+        first, second = self._as_is.estimate(row), self._other.estimate(row)
+        if first is None or second is None:
+            return None
+        return replace(first, workload=workload), replace(second, workload=workload)
 
     def warmup_s(self, workload: str) -> float | None:
         """The warm-up in both worlds at the end; None where it was never known."""
-        return self._other.warmup_s(workload)
+        return self._other.warmup_s(self._rows.get(workload, workload))
 
     def max_replicas(self, workload: str) -> int:
         """The higher of the two maxima that were last in force."""
-        table = self._rerun.table
-        rows = (table.rows.get(workload + suffix) for suffix in ("", _OPEN, AS_IS, OTHER))
+        table, name = self.rerun.table, self._rows.get(workload, workload)
+        rows = (table.rows.get(name + suffix) for suffix in ("", _OPEN, AS_IS, OTHER))
         return max(table.track(row).params.max_replicas for row in rows if row is not None)
+
+    def take(self, row: str) -> Tally:
+        """What was told and counted of a row so far; both begin anew."""
+        told = self.told.pop(row) if row in self.told else Told()
+        return Tally(told, self._as_is.take(row), self._other.take(row))
+
+    def sums(self, row: str) -> tuple[Three, Three]:
+        """The sums of a row so far, as recorded and otherwise."""
+        return self._as_is.sums(row), self._other.sums(row)
+
+    def give(self, workload: str, row: str, tally: Tally) -> None:
+        """Let `tally` be what was told and counted of a workload; how it stands, its last row tells."""
+        self.told.pop(row, None)
+        self.told[workload] = tally.told
+        self._rows[workload] = row
+        self._as_is.give(row, tally.as_is)
+        self._other.give(row, tally.other)
+
+    def forget(self, row: str) -> None:
+        """Let a row go, with the worlds beside it."""
+        table = self.rerun.table
+        for name in (row, row + _OPEN):
+            if name in table.rows:
+                table.remove(name)
+        for shadow in (self._as_is, self._other):
+            shadow.forget(row)
+        self.told.pop(row, None)
+        self._given.pop(row, None)
+        self.uncounted.discard(row)
 
     def _note(self, told: Told, name: str, readings: Readings) -> None:
         as_is, other = self._as_is.ours(name), self._other.ours(name)

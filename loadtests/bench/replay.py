@@ -3,8 +3,10 @@
 The week is one workload with a daily wave, bursts and noise, scaled by a rule as HPA's: replicas for 70 % of what they
 carry, every 15 s, five minutes of memory on the way down. It is kept every 30 s, as preflight reads it. The audit is as
 the live controller's: a decision every five seconds, its inputs, its models, and every two hours all that is
-remembered. `--hours 168` records a week of it, which takes three minutes. An hour of it is also replayed without
-memories and under other settings, and half an hour of sixteen such workloads in one audit.
+remembered. `--hours 168` records a week of it, which takes three minutes. All of it is replayed under another objective
+too, in stretches side by side, and with `--exact` also in order, which takes as long as the recording did and tells the
+error of the stretches. An hour of it is replayed without memories, and half an hour of sixteen such workloads in one
+audit.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import os
 import tempfile
 import time
 from collections import deque
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -162,14 +165,44 @@ def timed_history(series: Series) -> dict[str, object]:
     }
 
 
-def timed(path: Path, changes: tuple[str, ...] = (), processes: int = 1) -> tuple[Replayed, float, float]:
+def timed(
+    path: Path, changes: tuple[str, ...] = (), processes: int = 1, *, exact: bool = False
+) -> tuple[Replayed, float, float]:
     """A replay, and its seconds by the clock and of the processor."""
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-    done = replay(Recording.of([path]), fit, overlay=Overlay.of(changes), processes=processes)
+    done = replay(Recording.of([path]), fit, overlay=Overlay.of(changes), processes=processes, exact=exact)
     return done, time.perf_counter() - begun_s, time.process_time() - begun_cpu_s
 
 
-def timed_audit(hours: float, seed: int) -> dict[str, object]:
+def timed_otherwise(path: Path, changes: tuple[str, ...], processes: int, *, exact: bool) -> dict[str, object]:
+    """The audit under other settings."""
+    done, took_s, cpu_s = timed(path, changes, processes, exact=exact)
+    assert done.whatif is not None
+    told, worlds = done.whatif.told[NAME], done.whatif.estimates(NAME)
+    assert worlds is not None
+    return {
+        "settings": changes,
+        "in_order": exact,
+        "seconds": round(took_s, 2),
+        "processes": 1 if exact else processes,
+        "own_cpu_s": round(cpu_s, 2),
+        "decisions_compared": done.rerun.compared,
+        "different": done.rerun.different,
+        "differ_on_the_same_readings": told.differ,
+        "worlds": {
+            name: {
+                "held_hours": round(world.ours.held_hours, 2),
+                "late": round(world.ours.late, 1),
+                "starts": world.starts,
+            }
+            for name, world in zip(("as_is", "other"), worlds, strict=True)
+        },
+        "requests": worlds[0].requests,
+        "agreement": {name: asdict(agreement) for name, agreement in done.agreements.items()},
+    }
+
+
+def timed_audit(hours: float, seed: int, changes: tuple[str, ...], *, exact: bool) -> dict[str, object]:
     """An audit compared byte for byte, with its memories and without; a part of it otherwise; and many workloads."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -186,7 +219,9 @@ def timed_audit(hours: float, seed: int) -> dict[str, object]:
         part = folder / "audit-part.jsonl"
         part.write_bytes(b"".join(line for line in lines[:1441] if not line.startswith(memories.PREFIX)))
         alone, _, alone_cpu_s = timed(part)
-        other, _, other_cpu_s = timed(part, OTHER)
+        other, _, other_cpu_s = timed(part, changes, exact=True)
+        orders = (False, True) if exact else (False,)
+        otherwise = [timed_otherwise(path, changes, processes, exact=order) for order in orders]
         many = timed_crowd(crowd(folder, part, WORKLOADS, 2 * 360))
         return {
             "hours": hours,
@@ -201,7 +236,8 @@ def timed_audit(hours: float, seed: int) -> dict[str, object]:
             "one_process_cpu_s": round(cpu_s, 2),
             "cpu_ms_per_decision": round(1000 * cpu_s / done.rerun.compared, 3),
             "without_memories_cpu_ms_per_decision": round(1000 * alone_cpu_s / alone.rerun.compared, 3),
-            "other_settings_cpu_ms_per_decision": round(1000 * other_cpu_s / other.rerun.steps, 3),
+            "otherwise": otherwise,
+            "other_settings_in_order_cpu_ms_per_decision": round(1000 * other_cpu_s / other.rerun.steps, 3),
             "bytes": sum(len(line) for line in lines),
             "bytes_of_memories": sizes["memories"],
             "bytes_of_models": sizes["models"],
@@ -214,6 +250,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench replay", description=__doc__)
     parser.add_argument("--days", type=float, default=7.0, help="of the metrics store (default 7)")
     parser.add_argument("--hours", type=float, default=4.0, help="of the audit (default 4)")
+    parser.add_argument(
+        "--set", action="append", metavar="KEY=VALUE", help="to try on the audit (default slo.wait_s=5)"
+    )
+    parser.add_argument("--exact", action="store_true", help="try it in order too, which takes minutes")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     series = kept(int(given.days * DAY_S) // STEP_S * STEP_S, given.seed)
@@ -223,7 +263,7 @@ def main(arguments: list[str]) -> int:
         "seed": given.seed,
         "machine": machine(),
         "history": timed_history(series),
-        "audit": timed_audit(given.hours, given.seed),
+        "audit": timed_audit(given.hours, given.seed, tuple(given.set or OTHER), exact=given.exact),
         "peak_rss_mib": peak_rss_mib(),
     }
     print(json.dumps(result, indent=2))

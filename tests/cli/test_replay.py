@@ -74,6 +74,7 @@ def test_other_settings_are_compared_in_words_in_json_and_on_a_page(audit: Path,
     ("arguments", "words"),
     [
         (["--report", "x.html"], "nothing to plot without --set"),
+        (["--exact"], "--exact: only with audit files and --set KEY=VALUE"),
         (["--set", "nonsense=1"], "nonsense"),
         (["--set", "max_replicas=3", "--set", "max_replicas=4"], "--set max_replicas: given twice"),
         (["--set", "min_replicas=50", "--set", "max_replicas=2"], "--set min_replicas: 50 is above max_replicas: 2"),

@@ -1,0 +1,149 @@
+"""A recording's stretches for other settings: each begins before the one before it has ended.
+
+Enters: entries in their order. Leaves: laps, so many at a time as may be held. What would have been remembered under
+other settings is not in the record, so a lap begins with what was remembered as recorded and is not counted for an hour
+or two, until its decisions rest on what it saw itself: the features of a forecast look an hour back, and replicas are
+held for at most half of one. The time that two laps share tells how much is left of where they began.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from autoscaler.hindsight import strands
+from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked, Written
+
+MEMORIES: Final = 2
+"""A lap begins at every second memory, four hours after the one before it: shorter ones spend more looks on what two of
+them share, longer ones have fewer rows in a step."""
+
+UNCOUNTED_S: Final = 3600.0
+WHOLE_S: Final = 3600.0
+"""A lap counts from the first whole hour on that is so long after its beginning: an account's hours stay whole."""
+
+SHARED_S: Final = 1800.0
+"""Two laps are compared over the last of the time that they share."""
+
+
+class Cut(Enum):
+    """An instant of a lap, between two looks."""
+
+    COMPARE = "the lap before it is compared with it from here on"
+    COUNT = "it counts from here on"
+    COMPARED = "it is compared with the lap after it from here on"
+    END = "the lap after it counts from here on"
+
+
+@dataclass(slots=True)
+class Lap:
+    """A stretch of one workload, or a part of one."""
+
+    workload: str
+    number: int
+    row: str
+    """Its row in the table: the workload's name, and a number for laps beyond the first."""
+    begins: Marked | None = None
+    """What its row begins with; None where it goes on, or where its entries say."""
+    entries: list[Written | Fitted | Begun | Marked | Cut] = field(default_factory=list)
+    """A memory among them is to be compared with."""
+    over: bool = False
+    """Nothing follows it in its row."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether it rests on nothing before it and nothing after it rests on it."""
+        return self.begins is not None and self.over and not any(isinstance(entry, Begun) for entry in self.entries)
+
+
+def overlapped(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Lap]]:
+    """The laps of all workloads, or of one, so many at a time as may be held."""
+    held, size_bytes = _Held(), 0
+    for entry in entries:
+        if workload not in {None, entry.workload}:
+            continue
+        held.add(entry)
+        if isinstance(entry, Looked):
+            size_bytes += len(entry.text) + len(entry.decision)
+        if size_bytes >= strands.MOST_BYTES:
+            yield held.take()
+            size_bytes = 0
+    yield held.last()
+
+
+@dataclass(slots=True)
+class _Open:
+    """Laps of one workload that are not over: one, or two while they share their looks."""
+
+    laps: list[Lap] = field(default_factory=list)
+    begun: int = 0
+    memories: int = 0
+    """Since the youngest began."""
+    counts_s: float = math.inf
+    """From when on the younger of two counts."""
+    compared: bool = False
+
+
+@dataclass(slots=True)
+class _Held:
+    laps: list[Lap] = field(default_factory=list)
+    open: dict[str, _Open] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        name = entry.workload
+        ours = self.open.setdefault(name, _Open())
+        if not ours.laps:
+            self._begin(name, ours, entry if isinstance(entry, Marked) else None)
+            if isinstance(entry, Marked):
+                return
+        if isinstance(entry, Looked):
+            _pass(ours, float(entry.line.now_s))
+            written = Written.of(entry)
+            for lap in ours.laps:
+                lap.entries.append(written)
+        elif isinstance(entry, Marked):
+            ours.laps[0].entries.append(entry)
+            ours.memories += 1
+            if len(ours.laps) == 1 and ours.memories >= MEMORIES:
+                self._begin(name, ours, entry)
+                ours.counts_s = WHOLE_S * math.ceil((entry.now_s + UNCOUNTED_S) / WHOLE_S)
+        else:
+            for lap in ours.laps:
+                lap.entries.append(entry)
+
+    def take(self) -> list[Lap]:
+        """Those held so far; those that are not over go on."""
+        taken, self.laps = self.laps, []
+        for ours in self.open.values():
+            ours.laps = [Lap(lap.workload, lap.number, lap.row) for lap in ours.laps]
+            self.laps += ours.laps
+        return taken
+
+    def last(self) -> list[Lap]:
+        """The rest; one that had not begun to count is let go."""
+        young = {id(ours.laps[1]) for ours in self.open.values() if len(ours.laps) > 1}
+        return [lap for lap in self.laps if id(lap) not in young]
+
+    def _begin(self, name: str, ours: _Open, begins: Marked | None) -> None:
+        ours.begun += 1
+        ours.memories, ours.compared = 0, False
+        lap = Lap(name, ours.begun, name if ours.begun == 1 else f"{name} #{ours.begun}", begins)
+        ours.laps.append(lap)
+        self.laps.append(lap)
+
+
+def _pass(ours: _Open, now_s: float) -> None:
+    """Mark what falls between the look before and the one at `now_s`."""
+    if len(ours.laps) < 2:
+        return
+    old, young = ours.laps
+    if not ours.compared and now_s > ours.counts_s - SHARED_S:
+        old.entries.append(Cut.COMPARED)
+        young.entries.append(Cut.COMPARE)
+        ours.compared = True
+    if now_s > ours.counts_s:
+        old.entries.append(Cut.END)
+        old.over = True
+        young.entries.append(Cut.COUNT)
+        ours.laps.remove(old)
