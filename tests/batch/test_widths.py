@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from autoscaler.core.batch.gangs import Elastic, Gang
 from autoscaler.core.batch.loans import LoanBound
+from autoscaler.core.batch.nodes import wanting
 from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.reasons import BatchReason, Change
 from tests.batch.builders import H100, form, gang, node, params, queue, racks
@@ -114,6 +115,21 @@ def test_nobody_is_made_to_leave_for_more_than_the_least() -> None:
     story.to(100.0)
     assert (len(story.victims()), width(story, "g")) == (1, 1)
     assert narrow(story, "g") == Change(BatchReason.LEAVING, H100, 8)
+    assert story.room.contradictions() == []
+
+
+def test_nodes_are_made_for_the_least_and_it_starts_so_on_what_is_held_for_it() -> None:
+    story = Story(params(queue("a", 32)), [], takes_s=lambda each: 1e9)
+    story.submit(wide("g", 2, 4))
+    story.settle()
+    (waiting,) = wanting(story.cycles, {H100: 300.0}, lambda _: True, story.now_s)
+    assert waiting.gang.width == 2
+    story.room.ask_for_nodes(waiting, story.now_s, story.now_s + 300.0)
+    story.look([node("n0"), node("n1"), node("n2")])
+    index = story.room.ledger.estate.index
+    story.room.hold_nodes("g", {index[at, H100]: 8 for at in ("n0", "n1")})
+    story.settle()
+    assert (width(story, "g"), narrow(story, "g")) == (2, Change(BatchReason.LEAVING, H100, 8))
     assert story.room.contradictions() == []
 
 
