@@ -6,8 +6,9 @@ That a request was made is read off those pods, so that a restart goes on with i
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
@@ -17,9 +18,9 @@ from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.nodes import wanting
 from autoscaler.core.batch.owners import Owner, PodSeen
-from autoscaler.core.pool.gangs import Standing
+from autoscaler.core.pool.gangs import FORGET_S, Standing, pause_s
 from autoscaler.core.pool.world import GangAsk, PodsAsked
-from autoscaler.record.batch_words import asks_for_nodes, refused_nodes
+from autoscaler.record.batch_words import asks_for_nodes, asks_later, refused_nodes
 
 Place = tuple[str, str]
 """A node and a shape of it."""
@@ -43,7 +44,12 @@ class Asks:
         """By gang, what pods of ours hold for it."""
         self._theirs = frozenset[str]()
         """Gangs whose own that was at the last look."""
-        self._asked_s: dict[str, float] = {}
+        self._asked: dict[str, str] = {}
+        """Gangs that nodes are asked for, each with the uid of its object."""
+        self._silent_s: dict[str, float] = {}
+        """Of these, since when no pool was seen to say anything of the request."""
+        self._ended: dict[str, tuple[int, float]] = {}
+        """By uid, how many requests of a gang ended unrefused, and before when no other one is made."""
         self._refused: dict[str, tuple[str, Standing]] = {}
         """Gangs that were refused nodes, by which pool: they ask again when that is over."""
 
@@ -92,16 +98,19 @@ class Asks:
             name: refused for name, refused in self._refused.items() if now_s < (refused[1].until_s or 0.0)
         }
         waits = self._room.waits_for_nodes()
-        self._asked_s = {name: self._asked_s.get(name, now_s) for name in waits}
+        self._note_ends(waits, now_s)
+        self._silent_s = {name: self._silent_s.get(name, now_s) for name in waits if self._standing(name) is None}
         for name in waits:
             refused = self._refusal(name, now_s)
             if refused is not None:
                 self._refused[name] = refused
+                self._asked.pop(name, None)
                 self._room.keep_no_more(name, now_s)
         if self._desk.all_looked:
             self._go_on(now_s)
             makes = {shape: offer.takes_s for offer in self._desk.offers.values() for shape in offer.makes}
-            for waiting in wanting(self._cycles, makes, self._may_ask, now_s) if makes else ():
+            may = partial(self._may_ask, now_s=now_s)
+            for waiting in wanting(self._cycles, makes, may, now_s) if makes else ():
                 self._ask(waiting, now_s)
             self._desk.asks(self._by_pool())
 
@@ -110,7 +119,10 @@ class Asks:
         refusal = self.refusal(name, now_s)
         if refusal is not None:
             return refusal[1]
-        standing = self._standing(name) if name in self._asked_s else None
+        if name not in self._asked:
+            until_s = self._not_before_s(name)
+            return asks_later(until_s, now_s) if now_s < until_s else None
+        standing = self._standing(name)
         if standing is None:
             return None
         return asks_for_nodes(self._pool(name) or "", standing.placed, standing.pods, standing.since_s, now_s)
@@ -125,7 +137,21 @@ class Asks:
 
     def is_open(self, name: str) -> bool:
         """Whether nodes were asked for a gang and nobody has answered yet."""
-        return name in self._asked_s and self._standing(name) is None
+        return name in self._asked and self._standing(name) is None
+
+    def _note_ends(self, waits: Collection[str], now_s: float) -> None:
+        """A request that ended otherwise than by a pool's refusal may have had nodes made for nothing: the gang's start
+        was refused, it was edited, the new nodes are none that it may go to. The next one waits, ever longer."""
+        for name in [name for name in self._asked if name not in waits]:
+            uid = self._asked.pop(name)
+            times = self._ended.get(uid, (0, 0.0))[0] + 1
+            self._ended[uid] = times, now_s + pause_s(times)
+        self._ended = {uid: each for uid, each in self._ended.items() if now_s < each[1] + FORGET_S}
+
+    def _not_before_s(self, name: str) -> float:
+        """Before when no other request is made for a gang."""
+        work = self._cluster.works.get(name)
+        return 0.0 if work is None else self._ended.get(work.ref.uid, (0, 0.0))[1]
 
     def _owners(self) -> frozenset[str]:
         return frozenset(self._held) & {*self._room.waits_for_nodes(), *self._room.runs.all}
@@ -134,7 +160,7 @@ class Asks:
         """Gangs that wait and for which something is held were asked for before a restart."""
         for name in self._held:
             waiting = self._room.backlog.waiting.get(name)
-            if waiting is None or not self._may_ask(waiting):
+            if waiting is None or not self._may_ask(waiting, now_s):
                 continue
             load = self._room.backlog.loads[waiting.brand]
             if self._pool(name) is not None and self._room.tree.promised(waiting.queue, load):
@@ -142,16 +168,18 @@ class Asks:
 
     def _ask(self, waiting: Waiting, now_s: float) -> None:
         name = waiting.gang.name
-        self._asked_s[name] = now_s
+        self._asked[name], self._silent_s[name] = self._cluster.works[name].ref.uid, now_s
         pool = self._desk.maker(waiting.gang.form.pod_sets[0].shape)
         takes_s = 0.0 if pool is None else self._desk.offers[pool].takes_s
         self._room.ask_for_nodes(waiting, now_s, now_s + takes_s)
         self.settle()
 
-    def _may_ask(self, waiting: Waiting) -> bool:
+    def _may_ask(self, waiting: Waiting, now_s: float) -> bool:
         """Whether a gang's pods take the places that are held for them, and may be held to nodes at all."""
         work = self._cluster.works.get(waiting.gang.name)
         if work is None or work.members or not work.ref.uid or waiting.gang.name in self._refused:
+            return False
+        if now_s < self._not_before_s(work.name):
             return False
         return self._cluster.displaces_slots(work.priority_class)
 
@@ -160,7 +188,7 @@ class Asks:
         standing, pool = self._standing(name), self._pool(name)
         if standing is not None:
             return None if standing.refused is None else (pool or "", standing)
-        if pool is None or now_s >= self._asked_s[name] + ANSWER_S:
+        if pool is None or now_s >= self._silent_s[name] + ANSWER_S:
             return pool or "", Standing(name, "", 0, until_s=now_s + ANSWER_S)
         return None
 

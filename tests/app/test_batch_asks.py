@@ -258,6 +258,43 @@ async def test_a_pool_that_makes_nodes_no_more_is_asked_no_more_and_that_is_told
     assert "no nodes are made for it: it says nothing of the request; asked again in 30 s" in scene.page()
 
 
+async def test_a_pool_is_not_taken_for_silent_while_nobody_decided() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.says()  # a look during a freeze says nothing of requests, and batch admission decides nothing
+    scene.plant.look(300.0)
+    assert scene.asks() == (TRAIN,), "nodes that were made are not given back for it"
+    scene.plant.look(ANSWER_S)
+    assert scene.asks() == ()
+
+
+async def test_a_gang_whose_start_is_refused_has_no_nodes_made_again_and_again() -> None:
+    scene = Scene()
+    scene.plant.job("train", pods=2)
+    scene.plant.look()
+    pauses_s = []
+    for _ in range(2):
+        scene.says(Standing("job/ns/train", "train", 2, 0, scene.plant.now_s))
+        scene.arrives(0)
+        scene.arrives(1)
+        assert scene.plant.due() == ["train"]
+        scene.plant.books.was_refused(scene.plant.work("train"), "a webhook says no", scene.plant.now_s)
+        for at in (0, 1):
+            scene.plant.lose(f"n{at}")
+            scene.plant.gone(f"held-train-{at}", namespace="slots")
+        ended_s = scene.plant.now_s
+        scene.says()
+        scene.plant.look(15.0)
+        scene.plant.books.was_taken(scene.plant.work("train"), scene.plant.now_s)
+        scene.plant.look()
+        while not scene.asks():
+            assert "an earlier request has ended" in scene.page()
+            scene.plant.look()
+        pauses_s.append(scene.plant.now_s - ended_s)
+    assert pauses_s == [60.0, 120.0]
+
+
 async def test_a_shadow_asks_for_nothing() -> None:
     scene = Scene()
     scene.desk = scene.plant.desk = LoanDesk(is_open=False)

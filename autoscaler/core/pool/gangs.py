@@ -27,6 +27,9 @@ AGAIN_S: Final = 30.0
 LONGEST_S: Final = 3600.0
 """After requests in vain the next one waits twice as long each time, up to this (a guess)."""
 
+MANY: Final = 16
+"""After so many the pause is the longest; a gang may wait for months."""
+
 OUTLIVES_S: Final = 600.0
 """A pod that holds a place ends by itself so long after its request is to be given back: nobody else may live then."""
 
@@ -60,6 +63,11 @@ class Gangs:
     standings: tuple[Standing, ...] = ()
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
     steps: tuple[PoolStep, ...] = ()
+
+
+def pause_s(times: int) -> float:
+    """For how long no request is made after so many in vain."""
+    return min(LONGEST_S, AGAIN_S * 2.0 ** min(times, MANY))
 
 
 def hold(view: View, state: PoolState, blocked: tuple[PoolReason, ...], standing: int) -> Gangs:
@@ -206,8 +214,7 @@ class _Round:
         before = self.kept.get(uid)
         if before is None or self.view.now_s >= before.until_s:
             times = 1 if before is None else before.times + 1
-            until_s = self.view.now_s + min(LONGEST_S, AGAIN_S * 2.0**times)
-            self.kept[uid] = GaveBack(reason, until_s, times)
+            self.kept[uid] = GaveBack(reason, self.view.now_s + pause_s(times), times)
 
 
 def _holders(pool: str, ask: GangAsk, tier: PoolTier, terms: GangTerms) -> list[CreateHolder]:

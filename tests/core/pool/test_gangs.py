@@ -12,7 +12,7 @@ from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import GangTerms, PoolTier, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
-from autoscaler.core.pool.state import Circuits, PoolState
+from autoscaler.core.pool.state import Circuits, GaveBack, PoolState
 from autoscaler.core.pool.world import GangAsk, HolderSeen, PodsAsked, World
 from tests.core.pool.builders import FIRST, NOW_S, SECOND, domain, known, node, node_pools, of, pool, world
 
@@ -166,6 +166,12 @@ def test_where_capacity_turns_out_to_be_missing_all_is_given_back_and_not_asked_
     late = looked(empty(asks=(ASK,), holders=held), again.state, now_s=NOW_S + 900.0)
     assert late.gangs.gave_back["u1"].times == 2
     assert late.gangs.gave_back["u1"].until_s == NOW_S + 900.0 + 120.0
+
+
+def test_a_gang_that_gets_no_nodes_for_two_months_is_asked_for_every_hour_still() -> None:
+    before = replace(known(), gave_back={"u1": GaveBack(PoolReason.GANG_LATE, NOW_S - 1.0, 1500)})
+    late = looked(empty(asks=(ASK,), holders=(holder(0, age_s=900.0),)), before)
+    assert late.gangs.gave_back["u1"] == GaveBack(PoolReason.GANG_LATE, NOW_S + 3600.0, 1501)
 
 
 def test_one_that_holds_all_of_its_nodes_keeps_them_though_there_are_no_more_to_be_had() -> None:
