@@ -173,7 +173,10 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
     on_spot = int((np.isin(slots.tier, spot) & slots.counts & staying).sum())
     on_spot += sum(order.tier in {params.tiers[at].name for at in spot} for order in state.ordered.values())
     placing = Placing(view, state, int(params.spot_ratio * need.target + 1e-9) - on_spot)
+    held = {holder.node for holder in view.world.holders if not holder.over}
     for at in np.flatnonzero((nodes.tier != NOWHERE) & (nodes.room > 0)).tolist():
+        if nodes.seen[at].name in held:
+            continue  # what holds a place for a gang lets no slot onto its node
         key = int(nodes.tier[at]), nodes.seen[at].zone
         placing.rooms[key] = placing.rooms.get(key, 0) + int(nodes.room[at])
     place_of = {tier.name: at for at, tier in enumerate(params.tiers)}

@@ -203,3 +203,18 @@ def test_what_holds_places_is_no_slot_and_nodes_full_of_it_take_none() -> None:
     done = looked(empty(asks=(ASK,), holders=(holder(0, node="n0"), holder(1, node="n1")), nodes=full), params=keeps)
     assert (done.decision.supply, done.decision.warm) == (0, 0)
     assert len(of(CreateSlot, done)) == 1
+
+
+def test_a_node_of_which_a_gang_holds_half_has_no_free_half_for_a_slot() -> None:
+    params = pool(SHAPED, slot=SlotForm(count=4), gangs=GangTerms(32.0, 900.0), min_slots=1)
+    half = replace(ASK, pods=(PodsAsked(1, 4),))
+    first = looked(replace(empty(asks=(half,)), node_pools=node_pools(SHAPED)), params=params)
+    made = of(CreateHolder, first)[0]
+    held = HolderSeen(made.name, "u-0", "u1", "first", 4, NOW_S - 60.0, node="n0")
+    there = node("n0", units=8, free_units=4)
+    full = node_pools(SHAPED, limit_nodes=1, used_nodes=1)
+    seen = replace(empty(asks=(half,), nodes=(there,), holders=(held,)), node_pools=full)
+    done = looked(seen, params=params)
+    assert of(CreateSlot, done) == [], "Karpenter would make a node for it, beyond the limit"
+    assert PoolReason.NO_ROOM in {step.reason for step in done.decision.trace}
+    assert len(of(CreateSlot, looked(replace(seen, holders=()), params=params))) == 1
