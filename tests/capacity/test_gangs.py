@@ -50,10 +50,13 @@ def controller(plane: Plane) -> Iterator[Controller]:
 
 
 @pytest.fixture
-def scene(plane: Plane, provider: Karpenter, controller: Controller) -> Iterator["Scene"]:
+def scene(
+    request: pytest.FixtureRequest, plane: Plane, provider: Karpenter, controller: Controller
+) -> Iterator["Scene"]:
+    """Nodes have their GPUs at once, or by the stages that a test names."""
     provider.fail()
     with Desk.open(plane, controller) as desk:
-        scene = Scene(desk, provider, controller)
+        scene = Scene(desk, provider, controller, getattr(request, "param", {}))
         yield scene
         scene.leave()
 
@@ -61,10 +64,10 @@ def scene(plane: Plane, provider: Karpenter, controller: Controller) -> Iterator
 class Scene:
     """A NodePool of nodes of eight GPUs, a WarmPool without slots that has it make nodes for gangs, and a queue."""
 
-    def __init__(self, desk: Desk, karpenter: Karpenter, controller: Controller) -> None:
+    def __init__(self, desk: Desk, karpenter: Karpenter, controller: Controller, stages: dict[str, str]) -> None:
         self.desk, self.karpenter, self.controller, self.plane = desk, karpenter, controller, desk.plane
         self.name = desk.namespace
-        held = node_pool(self.name)
+        held = node_pool(self.name, stages=stages)
         held["spec"]["template"]["metadata"]["labels"] = PRODUCT
         self.plane.apply(held)
         self.plane.apply({
@@ -103,7 +106,8 @@ class Scene:
         try:
             wait_for(is_so, SLACK_S, what, every_s=0.2)
         except AssertionError as error:
-            pool = self.controller.get(f"/api/pools/{self.name}")
+            alive = self.controller.returncode is None
+            pool = self.controller.get(f"/api/pools/{self.name}") if alive else "no controller"
             raise AssertionError(f"{error}; the pool: {pool}; held: {self.held()}") from None
 
 
@@ -130,6 +134,22 @@ def test_a_gang_gets_all_of_its_nodes_made_at_once_and_its_pods_take_over_the_pl
     assert len(scene.karpenter.created(scene.name)) == 2, "the hand-over asks for no node"
     ours = scene.plane.audited(verb="delete", resource="pods", user=ACCOUNT)
     assert {entry["objectRef"]["namespace"] for entry in ours} <= {"headroom-slots"}
+
+
+@pytest.mark.parametrize("scene", [{"gpus-after": "20s"}], indirect=True, ids=["GPUs come after 20 s"])
+def test_a_controller_that_dies_while_nodes_come_finds_what_was_held_and_starts_the_gang_there(scene: Scene) -> None:
+    scene.job("train")
+    scene.wait(lambda: len(scene.held()) == 2, "two places to be asked for")
+    before = {pod["metadata"]["uid"] for pod in scene.held()}
+    scene.controller.kill()
+    scene.wait(lambda: all(pod["spec"].get("nodeName") for pod in scene.held()), "the places to be held on nodes")
+    assert scene.desk.is_suspended("train")
+    scene.controller.start()
+    scene.controller.wait_leading(SLACK_S)
+    assert {pod["metadata"]["uid"] for pod in scene.held()} <= before, "none was asked for twice"
+    nodes = scene.desk.wait_bound("train", 2, SLACK_S)
+    assert nodes.keys() == {node["metadata"]["name"] for node in scene.karpenter.nodes(scene.name)}
+    assert len(scene.karpenter.created(scene.name)) == 2
 
 
 def test_quota_blocked_work_creates_no_node_and_one_that_goes_while_nodes_come_leaves_none(scene: Scene) -> None:
