@@ -10,6 +10,7 @@ from autoscaler.core.batch.nodes import MOST_ASKING, MOST_LOOKED_AT, wanting
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.tree import ROOT
 from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
 
@@ -59,6 +60,24 @@ def test_case_45_a_gang_without_room_asks_for_its_whole_form_and_starts_once_all
     assert [(each.gang, each.reason) for _, each in story.admitted] == [("g", BatchReason.RESERVED)]
     assert {spot.node for spot in story.admitted[0][1].spots} == {"n0", "n1"}
     assert story.room.ledger.reservations == {}
+
+
+@pytest.mark.parametrize("how", ["refused", "deleted", "started on other nodes"])
+def test_nodes_that_were_to_come_for_a_gang_are_nobodys_quota_once_they_are_not(how: str) -> None:
+    story = scene(nodes=0)
+    story.submit(gang("g", pods=2, units=8))
+    story.settle()
+    asked(story)
+    assert story.room.tree.quotas[ROOT].total == [16]
+    if how == "refused":
+        story.room.keep_no_more("g", story.now_s)
+    elif how == "deleted":
+        story.room.cancel("g", story.now_s)
+    else:
+        story.look([node("n0"), node("n1")])
+        story.settle()
+        assert story.order() == ["g"]
+    assert story.room.tree.quotas[ROOT].total == [16 if how == "started on other nodes" else 0]
 
 
 def test_what_is_held_for_one_gang_is_nobody_elses_however_long_the_others_have_waited() -> None:

@@ -148,9 +148,9 @@ class Attempts:
         waiting, spots = taken.waiting, taken.spots
         name = waiting.gang.name
         room.ledger.book(name, spots, lent)
-        if name in room.ledger.reservations:
-            room.ledger.unreserve(name)
         counts = room.kept_for.pop(name, None) is None
+        if name in room.ledger.reservations:
+            room.unreserve(name)
         room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
         self.memory.searched.pop(name, None)
         nodes = room.ledger.estate.nodes

@@ -102,7 +102,7 @@ class Room:
         self.backlog.drop(name)
         if name in self.runs.all:
             self._ended(name, now_s)
-        self.ledger.unreserve(name)
+        self.unreserve(name)
         self.changes += 1
         self.news += 1
 
@@ -281,11 +281,19 @@ class Room:
         kept = self.ledger.reservations
         return tuple(name for name in self.kept_for if kept[name].kind is Kind.NODES)
 
+    def unreserve(self, name: str) -> None:
+        """What is kept for a gang that is not kept for any more, or has started, passes on; nodes that were to come for
+        it are nobody's quota."""
+        kept = self.ledger.reservations.get(name)
+        self.ledger.unreserve(name)
+        if kept is not None and kept.kind is Kind.NODES:
+            self._capacity()
+
     def keep_no_more(self, name: str, now_s: float) -> None:
         """What was to be freed for a gang is not to be had: it waits again, at its old rank."""
         waiting = self.kept_for.pop(name)
         self.count(waiting.queue, self.backlog.loads[waiting.brand], -1, now_s)
-        self.ledger.unreserve(name)
+        self.unreserve(name)
         self.backlog.put(waiting)
 
     def evict(self, run: Running, reason: BatchReason, beneficiary: str, now_s: float) -> Evicted:
