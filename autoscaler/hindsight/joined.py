@@ -89,6 +89,8 @@ class Agreement:
             meeting.differ += differ
             meeting.agreed += not differ
             old, young = sums
+            if old.counted_s < before.counted_s:
+                continue  # its sums began anew meanwhile
             meeting.held_s += young.ours.held_s
             meeting.more_s += young.ours.held_s - (old.ours.held_s - before.ours.held_s)
             meeting.requests += young.requests

@@ -1,6 +1,7 @@
 """Other settings are tried on stretches that overlap: every look is counted once, and the overlaps tell the error."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -132,6 +133,14 @@ def test_what_two_laps_make_of_the_same_looks_is_their_agreement() -> None:
     assert (other.looks, other.differ, other.agreed) == (180, 180, 0)
     assert other.held_ratio == pytest.approx((5 - 4) / 5)
     assert other.late_ratio == pytest.approx(-9 / 3600)
+
+
+def test_sums_that_began_anew_in_the_shared_time_are_not_compared() -> None:
+    """The elder's capacity was measured in it: what it had counted by then, 7,200 s, is dropped."""
+    agreement, shared = Agreement(), range(10, 1801, 10)
+    noted = Three(counted_s=7200.0), Three(counted_s=7200.0)
+    agreement.note(replace(lapped(1, shared, 4, 0.0), noted=noted), lapped(2, shared, 5, 0.0))
+    assert (agreement.other.differ, agreement.other.held_s, agreement.other.more_s) == (180, 0.0, 0.0)
 
 
 def test_a_record_without_memories_is_one_lap_and_no_approximation(tmp_path: Path) -> None:
