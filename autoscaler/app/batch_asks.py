@@ -13,6 +13,7 @@ from typing import Final
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_scope import Seen
+from autoscaler.app.batch_gangs import node_terms
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
@@ -175,11 +176,14 @@ class Asks:
         self.settle()
 
     def _may_ask(self, waiting: Waiting, now_s: float) -> bool:
-        """Whether a gang's pods take the places that are held for them, and may be held to nodes at all."""
+        """Whether a gang's pods take the places that are held for them, and may be held to nodes at all.
+
+        What holds a place has their selector, and no affinity of theirs: nodes are made that such pods may not go to.
+        """
         work = self._cluster.works.get(waiting.gang.name)
         if work is None or work.members or not work.ref.uid or waiting.gang.name in self._refused:
             return False
-        if now_s < self._not_before_s(work.name):
+        if now_s < self._not_before_s(work.name) or any(map(node_terms, work.affinities)):
             return False
         return self._cluster.displaces_slots(work.priority_class)
 
@@ -212,9 +216,10 @@ class Asks:
     def _request(self, name: str, uid: str) -> GangAsk:
         waiting, run = self._room.kept_for.get(name), self._room.runs.all.get(name)
         gang = waiting.gang if waiting is not None else self._room.runs.all[name].gang
-        pods = Counter[PodsAsked]()
-        for each in gang.form.pod_sets:
-            pods[PodsAsked(1, each.units, each.cpu, each.memory_gib)] += each.pods
+        pods, work = Counter[PodsAsked](), self._cluster.works[name]
+        for at, each in zip(work.placed, gang.form.pod_sets, strict=False):  # it may have been edited since it began
+            selector = tuple(sorted(work.sets[at].template.node_selector.items()))
+            pods[PodsAsked(1, each.units, each.cpu, each.memory_gib, selector)] += each.pods
         alike = tuple(replace(one, pods=number) for one, number in pods.items())
         return GangAsk(name, uid, gang.form.pod_sets[0].shape, alike, starts=run is not None)
 

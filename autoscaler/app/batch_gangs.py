@@ -100,7 +100,7 @@ def gang_of(
         if wide is not None and wide.pod_set == at:
             elastic = Elastic(len(sets), wide.least, wide.most, wide.written) if wide.least < wide.most else None
             each = replace(each, pods=wide.least) if work.suspended else each
-        found = _pod_set(f"the pods of {each.name or f'set {at}'}", each, _terms(affinities[at]), spec, around)
+        found = _pod_set(f"the pods of {each.name or f'set {at}'}", each, node_terms(affinities[at]), spec, around)
         if isinstance(found, Unfit):
             return found
         sets.append(found)
@@ -151,7 +151,8 @@ def _pod_set(
     return PodSet(each.pods, int(units), shape, each.asks.cpu, each.asks.memory_gib)
 
 
-def _terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+def node_terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+    """What an affinity requires of nodes: alternatives; nothing where it requires none."""
     node = (affinity or {}).get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     terms: Sequence[Mapping[str, Any]] = required.get("nodeSelectorTerms") or ()

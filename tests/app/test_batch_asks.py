@@ -295,6 +295,25 @@ async def test_a_gang_whose_start_is_refused_has_no_nodes_made_again_and_again()
     assert pauses_s == [60.0, 120.0]
 
 
+async def test_nodes_are_asked_for_as_the_gangs_pods_select_them_and_not_where_they_require_more() -> None:
+    scene = Scene()
+    scene.plant.node("n0", 8)
+    scene.plant.pod("other", "n0")
+    scene.plant.look()
+    scene.plant.job("train")
+    pods = scene.plant.template("train")["spec"]
+    product = {"nvidia.com/gpu.product": "H100"}
+    scene.plant.edit("train", template={"spec": {**pods, "nodeSelector": product}})
+    scene.plant.look()
+    assert [each.pods for each in scene.asks() or ()] == [(PodsAsked(1, 8, selector=tuple(product.items())),)]
+    term = {"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": ["H100"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    scene.plant.edit("train", template={"spec": {**pods, "affinity": {"nodeAffinity": required}}})
+    for _ in range(3):
+        scene.plant.look(100.0)
+        assert scene.asks() == ()
+
+
 async def test_a_shadow_asks_for_nothing() -> None:
     scene = Scene()
     scene.desk = scene.plant.desk = LoanDesk(is_open=False)

@@ -1,5 +1,6 @@
 """The pod that holds the place of a gang's pod: as large as that, alone, no slot, and told from pods that only pose."""
 
+from dataclasses import replace
 from typing import Any
 
 from autoscaler.adapters.kube.informer import Change
@@ -60,6 +61,13 @@ def test_a_pod_that_asks_for_little_is_held_a_place_with_little() -> None:
     little = CreateHolder("x", "first", "gpu", "job/ns/train", "u1", 1, 0.0, 0.0, 60.0, PoolReason.GANG)
     (box,) = holder_pod(little, errand(), MAKING, ())["spec"]["containers"]
     assert box["resources"]["requests"] == {"cpu": "10m", "memory": "32Mi", "nvidia.com/gpu": "1"}
+
+
+def test_it_goes_where_the_gangs_pods_may_go_and_to_no_other_node_pool() -> None:
+    zoned = replace(ORDER, selector=(("karpenter.sh/nodepool", "other"), ("zone", "a")))
+    assert holder_pod(zoned, errand(), MAKING, ())["spec"]["nodeSelector"] == {
+        "karpenter.sh/nodepool": "gpu", "zone": "a",
+    }  # fmt: skip
 
 
 def test_what_it_says_of_itself_is_whose_place_it_holds_and_where() -> None:

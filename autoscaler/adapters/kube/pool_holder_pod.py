@@ -36,7 +36,7 @@ def holder_pod(order: CreateHolder, errand: Errand, making: Making, taints: Iter
         },
         "topologyKey": HOSTNAME,
     }
-    pod = bare(order.life_s, making, {making.node_pool_label: order.node_pool}) | {
+    pod = bare(order.life_s, making, {**dict(order.selector), making.node_pool_label: order.node_pool}) | {
         "tolerations": list(tolerations(form, taints)),
         "containers": [
             container("hold", making.pause_image, requests=requests, limits={form.resource: str(order.units)})

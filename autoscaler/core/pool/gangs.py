@@ -31,7 +31,8 @@ MANY: Final = 16
 """After so many the pause is the longest; a gang may wait for months."""
 
 OUTLIVES_S: Final = 600.0
-"""A pod that holds a place ends by itself so long after its request is to be given back: nobody else may live then."""
+"""A pod that holds a place ends by itself once it was on a node for a request's whole time and so long besides: nobody
+else may live then. The deadline of a pod runs from its start: one that waits for a node has none."""
 
 FORGET_S: Final = 6 * 3600.0
 """What was given back is forgotten this long after it might have been asked for again."""
@@ -223,7 +224,7 @@ def _holders(pool: str, ask: GangAsk, tier: PoolTier, terms: GangTerms) -> list[
     return [
         CreateHolder(
             name, tier.name, tier.node_pool, ask.gang, ask.uid, one.units, one.cpu, one.memory_gib,
-            terms.timeout_s + OUTLIVES_S, PoolReason.GANG,
+            terms.timeout_s + OUTLIVES_S, PoolReason.GANG, one.selector,
         )
         for name, one in zip(_names(pool, ask), each, strict=True)
     ]  # fmt: skip

@@ -41,6 +41,8 @@ class CreateHolder:
     life_s: float
     """Its active deadline."""
     reason: PoolReason
+    selector: tuple[tuple[str, str], ...] = ()
+    """Labels that its node must have besides."""
 
 
 @dataclass(frozen=True, slots=True)

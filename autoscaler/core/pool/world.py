@@ -167,6 +167,8 @@ class PodsAsked:
     """Of the pool's resource, each."""
     cpu: float = 0.0
     memory_gib: float = 0.0
+    selector: tuple[tuple[str, str], ...] = ()
+    """Labels that their nodes must have, sorted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,11 @@ def test_a_place_is_made_for_every_pod_of_a_gang_at_once_as_large_as_the_pod_and
     assert [(each.placed, each.pods) for each in again.gangs.standings] == [(0, 2)]
 
 
+def test_a_place_is_held_where_the_gangs_pods_may_go() -> None:
+    zoned = replace(ASK, pods=(PodsAsked(1, 8, selector=(("zone", "a"),)),))
+    assert [each.selector for each in made_for(zoned)] == [(("zone", "a"),)]
+
+
 def test_a_place_that_was_lost_is_made_again_under_its_name_and_one_that_ended_goes_first() -> None:
     lacks = looked(empty(asks=(ASK,), holders=(holder(1),)))
     assert [each.name for each in of(CreateHolder, lacks)] == [holder(0).name]
