@@ -166,7 +166,7 @@ def _approximation(a: Agreement, c: Comparison) -> Iterator[str]:
     for name, m in (("as recorded", a.as_is), ("otherwise", a.other)):
         differ = f"{100 * m.differ / m.looks:.1f} %" if m.looks else "–"
         yield (
-            f"    {name} they always agree {m.agreed:,} times: counts differ after {differ} of the looks, "
+            f"    {name}: the same throughout {m.agreed:,} times; counts differ after {differ} of the looks, "
             f"replica-hours by {100 * m.held_ratio:+.2f} %, late requests by {100 * m.late_ratio:+.3f} % of all"
         )
     if c.as_is is not None and c.other is not None and c.as_is.account.held_hours > 0:
