@@ -123,11 +123,16 @@ class Books:
     def take_in(self, names: Sequence[str], now_s: float) -> None:
         """Take in what changed: the work of these names, nodes, pods."""
         self.places.now_s = now_s
-        again = tuple(self.unfit) if self._looked[1] != self.cluster.nodes_version else ()
-        for name in dict.fromkeys((*names, *again)):
+        nodes_changed = self._looked[1] != self.cluster.nodes_version
+        for name in dict.fromkeys(names):
             self._sync(name, now_s)
         if self._stale or self.asks.is_stale or self._looked != self._now():
             self._see(now_s)
+        if nodes_changed:  # what no node could take before it was seen may go somewhere
+            for name in tuple(self.unfit):
+                self._sync(name, now_s)
+            if self._stale:
+                self._see(now_s)
         for name in self.rests.over(now_s):
             if name not in self.room.runs.all and name not in self.room.backlog.waiting:
                 self._sync(name, now_s)

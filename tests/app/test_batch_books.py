@@ -513,3 +513,15 @@ async def test_a_job_for_which_kueue_makes_a_workload_of_its_own_gives_back_its_
     plant.edit("theirs", suspend=False)
     plant.look()
     assert plant.stop() == []
+
+
+async def test_a_gang_that_no_node_could_take_goes_to_the_first_one_that_can_without_another_change() -> None:
+    plant = BatchPlant({})
+    plant.job("train")
+    pods = plant.template("train")["spec"]
+    plant.edit("train", template={"spec": {**pods, "nodeSelector": {"nvidia.com/gpu.product": "H100"}}})
+    plant.look()
+    assert plant.books.unfit["job/ns/train"].reason == "UNKNOWN_SHAPE"
+    plant.node("n0", 8)
+    plant.look()
+    assert plant.start() == ["train"]
