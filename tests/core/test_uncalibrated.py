@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autoscaler.core.params import Params, Slo
@@ -253,8 +253,15 @@ RESTS = st.fixed_dictionaries({
     "lead_s": st.floats(1.0, 900.0), "serving": st.integers(1, 50).map(float),
 })  # fmt: skip
 
+NEXT_TO_NOTHING = {
+    "before": np.nan, "running": 2e-309, "completed": 1e-308, "dt_s": 1.0, "lead_s": 1.0, "serving": 1.0
+}  # fmt: skip
+"""Figures so small that a queue divided by them has no number."""
+
 
 @given(queues=st.tuples(st.floats(0.0, 1e4), st.floats(0.0, 1e4)), rest=RESTS, more=st.integers(0, 50))
+@example(queues=(0.0, 1.0), rest=NEXT_TO_NOTHING | {"completed": np.nan}, more=0)
+@example(queues=(0.0, 1.0), rest=NEXT_TO_NOTHING | {"running": np.nan}, more=0)
 def test_a_longer_queue_asks_for_no_fewer_and_none_for_more_than_would_hold_it(
     queues: tuple[float, float], rest: dict[str, float], more: int
 ) -> None:

@@ -32,6 +32,9 @@ SETTLE_S = 30.0
 that start in a second would be asked for tenfold within six."""
 
 
+LEAST = 1e-6
+"""Fewer requests than this, or fewer a second, are none: nothing is divided by them."""
+
 LOOK_S = 1.0
 """Looks closer together count as one: pages come about once a second each, and between two looks of which only a
 gateway's came nothing was completed, as far as anybody can see. A queue that was not there and is clear by itself
@@ -112,7 +115,7 @@ def asked(line: Line) -> F64:
     """Return replicas: what a queue that stands needs, what was ordered where another waits, 0 where none does."""
     full = np.maximum(np.minimum(line.serving, line.settled), 1.0)
     rate_rps = np.where(line.dt_s > 0, line.completed / np.maximum(line.dt_s, 1e-9), np.nan)
-    rate_rps = np.where(rate_rps > 0, rate_rps, np.nan)
+    rate_rps = np.where(rate_rps > LEAST, rate_rps, np.nan)
     more = np.fmin(_held(line, full), _cleared(line, full, rate_rps))
     most = np.floor(line.desired * (1.0 + GROWTH)) + 1.0
     count = np.where(_stands(line, rate_rps), np.minimum(full + filled(more), most), line.desired)
@@ -137,7 +140,7 @@ def _clear(line: Line) -> Bools:
 
 def _held(line: Line, full: F64) -> F64:
     """Replicas that would hold at once all that waits, as many each as those that are full (Little's law)."""
-    return line.waiting * full / np.where(line.running > 0, line.running, np.nan)
+    return line.waiting * full / np.where(line.running > LEAST, line.running, np.nan)
 
 
 def _cleared(line: Line, full: F64, rate_rps: F64) -> F64:
