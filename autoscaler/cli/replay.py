@@ -11,6 +11,7 @@ from autoscaler.cli.heeded import refuse_typed
 from autoscaler.errors import InputError
 
 if TYPE_CHECKING:
+    from autoscaler.cli.replayed import Shown
     from autoscaler.hindsight.overlay import Overlay
     from autoscaler.hindsight.replay import Replayed
 
@@ -64,8 +65,8 @@ def replay(
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
     decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.
     """
-    from autoscaler.cli.output import check_writable, write_together
-    from autoscaler.cli.replayed import Shown, as_json, comparisons, page, text
+    from autoscaler.cli.output import check_writable
+    from autoscaler.cli.replayed import Shown, comparisons
     from autoscaler.hindsight.overlay import Overlay
 
     if prometheus is None:
@@ -88,7 +89,15 @@ def replay(
         if report is not None and not overlay.changes:
             raise InputError("--report: there is nothing to plot without --set KEY=VALUE; give a setting to compare")
         done = _of_files(audit, workload, overlay, exact=exact)
-    told = Shown(done, comparisons(done), changes)
+    _tell(Shown(done, comparisons(done), changes), json, report)
+    if not overlay.changes and (done.rerun.different or done.rerun.unlike):
+        raise typer.Exit(1)
+
+
+def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
+    from autoscaler.cli.output import write_together
+    from autoscaler.cli.replayed import as_json, page, text
+
     files: dict[Path, str] = {}
     if json is not None:
         files[json] = as_json(told)
@@ -96,8 +105,6 @@ def replay(
         files[report] = page(told)
     write_together(files)
     typer.echo(text(told))
-    if not overlay.changes and (done.rerun.different or done.rerun.unlike):
-        raise typer.Exit(1)
 
 
 def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay", *, exact: bool) -> "Replayed":
