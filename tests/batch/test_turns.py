@@ -55,7 +55,7 @@ def test_gangs_whose_room_is_whole_at_once_start_within_the_bound_of_a_cycle_all
     story.now_s = 5.0
     for name in story.victims():
         story.room.left(name, 5.0)
-    sizes = []
+    sizes: list[int] = []
     while story.step():
         sizes.append(len(story.admitted) - 8 - sum(sizes))
     assert sizes == [3, 3, 2]

@@ -176,8 +176,7 @@ class Runs:
             if now_s != past.at_s:
                 past.gpu_s, past.at_s = self._used(past, now_s), max(now_s, past.at_s)
                 moved.append((queue, past.gpu_s))
-            rate = past.rate + gpus
-            past.rate = rate if rate > 0.0 else 0.0
+            past.rate = max(0.0, past.rate + gpus)
         return moved
 
     def past(self, queue: int, now_s: float) -> Past:
