@@ -3,7 +3,7 @@
 from bisect import bisect_left
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autoscaler.hindsight.fluid import POINTS, FluidQueue, Lateness
@@ -92,11 +92,18 @@ def one_by_one(spans: list[tuple[int, float]], slack_s: float) -> int:
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.floats(5.0, 30.0)), min_size=1, max_size=12))
+@example([(312, 7.0), (97, 30.0), (0, 10.0)])
 def test_late_requests_are_those_of_a_line_served_one_by_one(spans: list[tuple[int, float]]) -> None:
-    """Rates of 5 to 30 a second that change every ten seconds; one request more or less at each change."""
+    """Rates of 5 to 30 a second that change every ten seconds; one request more or less at each change.
+
+    A deadline is found to within a 32nd of the objective of 4 s: of 312, 97 and 0 requests served at 7, 30 and 10 a
+    second, 39 wait for 3.93 to 4.00 s, and are late all or none.
+    """
     account = Modelled(4.0)
     account.begin(0.0, 0.0)
     for index, (count, rate) in enumerate(spans):
         for half in (1, 2):
             account.serve(10.0 * index + 5.0 * half, 5.0, count / 2.0, rate)
-    assert account.sums.late == pytest.approx(one_by_one(spans, 4.0), abs=3.0 + 2.0 * len(spans))
+    most, least = (one_by_one(spans, 4.0 + error_s) for error_s in (-4.0 / POINTS, 4.0 / POINTS))
+    within = 3.0 + 2.0 * len(spans)
+    assert least - within <= account.sums.late <= most + within
