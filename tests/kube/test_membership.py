@@ -25,13 +25,14 @@ def pod(
     labels: dict[str, str] | None = None,
     going: bool = False,
     phase: str = "Running",
+    nominated: str = "",
 ) -> Pod:
     meta = Meta(
         name, "prod", f"uid-{name}", creation_timestamp=NOON, deletion_timestamp=NOON if going else None,
         labels={"pod-template-hash": "7d9"} if labels is None else labels,
         owner_references=() if owner is None else (owner,),
     )  # fmt: skip
-    return Pod(meta, status=PodStatus(phase, "127.0.0.9", conditions))
+    return Pod(meta, status=PodStatus(phase, "127.0.0.9", conditions, nominated_node_name=nominated))
 
 
 def members(*pods: Pod) -> Membership:
@@ -95,6 +96,12 @@ def test_ready_starting_and_unschedulable_pods_are_told_apart() -> None:
     assert (reading.desired, reading.ready) == (5, 1)
     assert [(s.name, s.unschedulable) for s in reading.starting] == [("b", False), ("c", True)]
     assert reading.starting[0].since_s == NOON.timestamp()
+
+
+def test_a_pod_for_which_others_give_way_on_a_node_has_its_room() -> None:
+    """Counted as waiting until it is bound it had a second gang recalled, for a slot that was its own already."""
+    known = members(pod("a", STUCK), pod("b", STUCK, nominated="gpu-1"))
+    assert [(s.name, s.unschedulable) for s in known.reading(CHAT, 2).starting] == [("a", True), ("b", False)]
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])

@@ -140,6 +140,7 @@ class Membership:
                 ready += 1
             elif meta.uid not in self._served and not cut_off(pod) and meta.creation_timestamp is not None:
                 placed, reason, _ = condition(pod, "PodScheduled")
-                stuck = not placed and reason == "Unschedulable"
+                # The scheduler says both at once: there is no room, and on which node it makes some.
+                stuck = not placed and reason == "Unschedulable" and not pod.status.nominated_node_name
                 starting.append(StartingReplica(meta.creation_timestamp.timestamp(), meta.name, stuck))
         return ReplicaReading(desired, ready, tuple(sorted(starting, key=lambda s: (s.since_s, s.name or ""))))

@@ -89,6 +89,8 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    nominated_node_name: str = ""
+    """The node on which the scheduler has others give way to it."""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
