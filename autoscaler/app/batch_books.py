@@ -17,7 +17,7 @@ from autoscaler.app.batch_asks import Asks
 from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_loans import Loans
-from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND, Note
+from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND, UNSTOPPABLE, Note
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_reader import Reader
@@ -179,7 +179,7 @@ class Books:
             if run.leaving_s is None or work is None or work.suspended or work.ended:
                 continue
             if not work.can_be_stopped:
-                words = "it lost GPUs that it held, and pods cannot be stopped but by whoever may delete them"
+                words = f"it lost GPUs that it held, and {UNSTOPPABLE}"
                 self.notes[name] = Note(STAYS, f"{words}; delete those that are left, and make the gang anew")
             elif self.rests.may_stop(work, self.places.now_s):
                 yield work, run.leaves_for or ""
@@ -281,8 +281,7 @@ class Books:
             self.room.checkpointed(name, gang.checkpoint_s)
 
     def _waits(self, work: Work, gang: Gang, now_s: float) -> None:
-        name = work.name
-        run = self.room.runs.all.get(name)
+        name, run = work.name, self.room.runs.all.get(work.name)
         if run is not None:
             # Let in and not started: what was edited meanwhile has to be decided anew. Or stopped by somebody else.
             let_in = run.gang.narrowest()
@@ -377,10 +376,7 @@ class Books:
                 self._adopt(name, now_s)
             run, work = self.room.runs.all.get(name), self.cluster.works.get(name)
             if run is not None and work is not None and not work.can_be_stopped:
-                words = (
-                    f"not all of its pods were bound, and {why}; pods cannot be stopped but by whoever may delete them"
-                )
-                self.notes[name] = Note(UNBOUND, words)
+                self.notes[name] = Note(UNBOUND, f"not all of its pods were bound, and {why}; {UNSTOPPABLE}")
             elif run is not None and run.leaving_s is None:
                 self.notes[name] = Note(UNBOUND, f"not all of its pods were bound, and {why}; it was stopped whole")
                 self.rests.begin(name, now_s, 2.0 * START_WITHIN_S)

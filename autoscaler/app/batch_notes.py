@@ -6,6 +6,7 @@ from typing import Final
 UNBOUND: Final = "UNBOUND"
 REFUSED_WRITE: Final = "WRITE_REFUSED"
 STAYS: Final = "CANNOT_STOP"
+UNSTOPPABLE: Final = "pods cannot be stopped but by whoever may delete them"
 
 
 @dataclass(frozen=True, slots=True)
