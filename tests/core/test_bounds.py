@@ -234,15 +234,17 @@ def test_what_stands_at_first_sight_counts_as_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("past_s", "begun", "after"),
-    [(None, 60, 64), (300.0, 60, 64), (300.0, 0, 1024), (20.0, 60, 1024)],
-    ids=["never met", "met five minutes ago", "nothing began since", "seen all the time"],
+    ("past_s", "known", "begun", "after"),
+    [(None, 64, 60, 64), (300.0, 4, 60, 64), (300.0, 64, 60, 1024), (300.0, 4, 0, 1024), (20.0, 64, 60, 1024)],
+    ids=["never met", "four stood five minutes ago", "as many stood: a rollout", "nothing began", "seen all the time"],
 )
-def test_what_began_before_anybody_looked_is_the_minutes_growth(past_s: float | None, begun: int, after: int) -> None:
+def test_what_began_before_anybody_looked_is_the_minutes_growth(
+    past_s: float | None, known: int, begun: int, after: int
+) -> None:
     """64 stand, of which 60 started within the last minute; a thousand times as many are wished for."""
     columns, wish = BoundColumns.allocate(1), np.array([64_000])
     if past_s is not None:
-        bounds.note(columns, ROW, np.array([NOW_S - past_s]), np.array([64]), np.array([64]))
+        bounds.note(columns, ROW, np.array([NOW_S - past_s]), np.array([known]), np.array([known]))
     bounds.note(columns, ROW, np.array([NOW_S]), wish, np.array([64]), begun=np.array([begun]))
     soft = bounds.soft(columns, ROW, wish, settings(Case(64_000, 64, 0), 64_000))
     assert int(soft[-1].after[0]) == after

@@ -101,7 +101,8 @@ def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64
 
     What stands at the first sight of a workload counts as wanted, as HPA has it: nobody shrinks what they just met.
     Where nothing is remembered of the last minute, `begun` starts of that minute are taken for growth: a controller
-    that crashes after each order would else have the whole minute's growth again at every restart.
+    that crashes after each order would else have the whole minute's growth again at every restart. As many as stood
+    when it was last looked are none: a rollout or a lost node has them start anew.
     """
     met = (columns.bin[rows] < 0).all(axis=1)
     wanted = np.where(met, np.maximum(wanted, ordered), wanted)
@@ -111,7 +112,9 @@ def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64
     if begun is not None and begun.any():
         old = (number[:, None] - columns.bin[rows]) * BIN_S >= RATE_UP_S
         blank = ((columns.bin[rows] < 0) | old).all(axis=1)
-        stood = np.where(blank, np.maximum(ordered - begun, 0), ordered)
+        newest = columns.bin[rows].argmax(axis=1)
+        known = np.where(columns.bin[rows, newest] < 0, 0, columns.ordered_high[rows, newest])
+        stood = np.where(blank, np.maximum(ordered - begun, np.minimum(ordered, known)), ordered)
     same = columns.bin[rows, slot] == number
     columns.wanted[rows, slot] = np.where(same, np.maximum(columns.wanted[rows, slot], wanted), wanted)
     columns.ordered_high[rows, slot] = np.where(same, np.maximum(columns.ordered_high[rows, slot], ordered), ordered)
