@@ -13,7 +13,8 @@ from typing import Final
 
 from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position
-from autoscaler.core.pool.intents import CreateHolder, DeleteSlot, PoolStep
+from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
+from autoscaler.core.pool.limits import held, left, ordered
 from autoscaler.core.pool.params import GangTerms, PoolTier
 from autoscaler.core.pool.placement import usable
 from autoscaler.core.pool.reasons import PoolReason
@@ -71,13 +72,16 @@ def pause_s(times: int) -> float:
     return min(LONGEST_S, AGAIN_S * 2.0 ** min(times, MANY))
 
 
-def hold(view: View, state: PoolState, blocked: tuple[PoolReason, ...], standing: int) -> Gangs:
-    """What is made, given back and told. `blocked` is why nothing may be made; `standing` are slots that hold GPUs."""
+def hold(
+    view: View, state: PoolState, blocked: tuple[PoolReason, ...], standing: int, orders: tuple[CreateSlot, ...] = ()
+) -> Gangs:
+    """What is made, given back and told. `blocked` is why nothing may be made; `standing` are slots that hold GPUs, and
+    `orders` those that this look orders besides."""
     now_s, world, terms = view.now_s, view.world, view.params.gangs
     kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
     if world.asks is None or view.params.observe:
         return Gangs(gave_back=kept)
-    round_ = _Round(view, state, blocked, standing, kept)
+    round_ = _Round(view, state, blocked, standing, orders, kept)
     wanted = {ask.uid for ask in world.asks}
     for holder in world.holders:
         if holder.gang_uid not in wanted:
@@ -95,12 +99,11 @@ class _Round:
     state: PoolState
     blocked: tuple[PoolReason, ...]
     standing: int
+    orders: tuple[CreateSlot, ...]
     kept: dict[str, GaveBack]
     makes: list[CreateHolder] = field(default_factory=list)
     deletes: list[DeleteSlot] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
-    begun: dict[str, int] = field(default_factory=dict)
-    """Tier -> units of requests that were made in this look."""
 
     def take(self, ask: GangAsk, terms: GangTerms | None) -> None:
         """Decide about one gang."""
@@ -131,7 +134,10 @@ class _Round:
                 self.delete(each, PoolReason.FAILED)
         tier = next(tier for tier in self.view.params.tiers if tier.name == mine[0].tier)
         there = {each.name for each in mine}
-        self.makes += [each for each in _holders(self.view.params.name, ask, tier, terms) if each.name not in there]
+        lost = [each for each in _holders(self.view.params.name, ask, tier, terms) if each.name not in there]
+        units = sum(each.units for each in lost)
+        if lost and self._may_hold(units, terms) and self._fits(tier, units, len(lost)):
+            self.makes += lost  # somebody may have taken what they left: then the rest waits until its time is up
         placed = sum(each.node is not None and not each.deleting and not each.over for each in mine)
         self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), placed, since_s))
 
@@ -159,7 +165,6 @@ class _Round:
             self._refuse(ask, refused, self.view.now_s + AGAIN_S)
             return
         self.makes += _holders(self.view.params.name, ask, tier, terms)
-        self.begun[tier.name] = self.begun.get(tier.name, 0) + _units(ask)
         self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), 0, self.view.now_s))
 
     def _refuse(self, ask: GangAsk, reason: PoolReason, until_s: float) -> None:
@@ -168,12 +173,7 @@ class _Round:
     def _tier(self, ask: GangAsk, terms: GangTerms) -> tuple[PoolTier | None, PoolReason]:
         """The first tier that takes the whole gang; why none does, where none does."""
         params = self.view.params
-        parts = params.slot.parts
-        held = (sum(each.units for each in self.view.world.holders) + sum(self.begun.values())) / parts
-        wants = _units(ask) / parts
-        if held + wants > terms.max_gpus:
-            return None, PoolReason.GANG_LIMIT
-        if params.max_gpus is not None and self.standing * params.slot.gpus + held + wants > params.max_gpus:
+        if not self._may_hold(_units(ask), terms):
             return None, PoolReason.GANG_LIMIT
         why = PoolReason.NO_ROOM
         for tier in params.tiers:
@@ -181,22 +181,30 @@ class _Round:
                 continue
             if breaker.position(self.state.circuits, tier, None, self.view.now_s) is Position.OPEN:
                 why = PoolReason.NO_CAPACITY
-            elif wants <= self._left(tier):
+            elif self._fits(tier, _units(ask), _pods(ask)):
                 return tier, PoolReason.GANG
         return None, why
 
-    def _left(self, tier: PoolTier) -> float:
-        """Physical GPUs that the limits of a tier leave, less those that are asked for and have no node yet."""
-        pool = next((each for each in self.view.world.node_pools or () if each.name == tier.node_pool), None)
+    def _may_hold(self, units: int, terms: GangTerms) -> bool:
+        """Whether so much more may be held for gangs, by what they may have and by what the whole pool may."""
+        params = self.view.params
+        there = sum(each.units for each in self.view.world.holders) + sum(each.units for each in self.makes)
+        gpus = (there + units) / params.slot.parts
+        slots = (self.standing + len(self.orders)) * params.slot.gpus
+        return gpus <= terms.max_gpus and (params.max_gpus is None or slots + gpus <= params.max_gpus)
+
+    def _fits(self, tier: PoolTier, units: int, pods: int) -> bool:
+        """Whether the limits of a tier leave so much, beside what is asked for there and has no node yet."""
+        world = self.view.world
+        pool = next((each for each in world.node_pools or () if each.name == tier.node_pool), None)
         if pool is None:
-            return float("inf") if self.view.world.node_pools is None and tier.max_gpus is None else 0.0
-        nodes = [limit for limit in (pool.limit_nodes, tier.max_nodes) if limit is not None]
-        if pool.static_nodes is not None or any(limit <= pool.used_nodes for limit in nodes):
-            return 0.0
-        gpus = [limit for limit in (pool.limit_gpus, tier.max_gpus) if limit is not None]
-        coming = sum(each.units for each in self.view.world.holders if each.tier == tier.name and each.node is None)
-        asked = (coming + self.begun.get(tier.name, 0)) / self.view.params.slot.parts
-        return min((limit - pool.used_gpus for limit in gpus), default=float("inf")) - asked
+            return world.node_pools is None and tier.max_gpus is None
+        beside = left(pool, tier)
+        room = beside.less(held(self.view, tier, self.makes)).less(ordered(self.view, self.state, tier, self.orders))
+        # Karpenter keeps the limit of a NodePool, however many pods share a node; another one nobody else keeps.
+        is_kept = tier.max_nodes is None or (pool.limit_nodes is not None and pool.limit_nodes <= tier.max_nodes)
+        nodes = beside.nodes > 0 if is_kept else pods <= room.nodes
+        return nodes and units / self.view.params.slot.parts <= room.gpus
 
     def _wrong(self, mine: list[HolderSeen], since_s: float, terms: GangTerms | None) -> PoolReason | None:
         """Why a request is given back now; None while it stands."""

@@ -5,6 +5,7 @@ While something is wrong in a pool, a tier that has not launched anything lately
 every tier is out, the whole pool asks once in `PROBE_EVERY_S`. A slot without a zone is left to the scheduler's spread.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position, fraction
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import CreateSlot
+from autoscaler.core.pool.limits import held, left
 from autoscaler.core.pool.params import CapacityType, PoolTier
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
@@ -173,9 +175,9 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
     on_spot = int((np.isin(slots.tier, spot) & slots.counts & staying).sum())
     on_spot += sum(order.tier in {params.tiers[at].name for at in spot} for order in state.ordered.values())
     placing = Placing(view, state, int(params.spot_ratio * need.target + 1e-9) - on_spot)
-    held = {holder.node for holder in view.world.holders if not holder.over}
+    taken = {holder.node for holder in view.world.holders if not holder.over}
     for at in np.flatnonzero((nodes.tier != NOWHERE) & (nodes.room > 0)).tolist():
-        if nodes.seen[at].name in held:
+        if nodes.seen[at].name in taken:
             continue  # what holds a place for a gang lets no slot onto its node
         key = int(nodes.tier[at]), nodes.seen[at].zone
         placing.rooms[key] = placing.rooms.get(key, 0) + int(nodes.room[at])
@@ -209,30 +211,19 @@ def _take_room(placing: Placing, at: int, zone: str | None) -> bool:
 
 
 def _limit(placing: Placing) -> None:
-    """What limits of NodePools and tiers leave, in slots, less what is ordered there already; of a static NodePool
-    there is no more than its free nodes."""
+    """What limits of NodePools and tiers leave, in slots, less what is ordered there already or held for gangs; of a
+    static NodePool there is no more than its free nodes."""
     pools = {pool.name: pool for pool in placing.view.world.node_pools or ()}
     gpus = placing.view.params.slot.gpus
     for at, tier in enumerate(placing.view.params.tiers):
         pool = pools.get(tier.node_pool)
         if pool is None:
             continue
-        if pool.static_nodes is not None:
-            placing.limits[at] = 0
-            continue
-        lefts = [
-            (limit - used) / each
-            for limit, used, each in (
-                (pool.limit_gpus, pool.used_gpus, gpus),
-                (tier.max_gpus, pool.used_gpus, gpus),
-                (pool.limit_nodes, pool.used_nodes, 1.0),
-                (tier.max_nodes, pool.used_nodes, 1.0),
-            )
-            if limit is not None
-        ]
-        if lefts:
+        room = left(pool, tier).less(held(placing.view, tier))
+        slots = min(room.gpus / gpus, room.nodes)
+        if math.isfinite(slots):
             waiting = sum(count for (tier_at, _), count in placing.unlaunched.items() if tier_at == at)
-            placing.limits[at] = max(0, int(min(lefts) + 1e-9) - waiting)
+            placing.limits[at] = max(0, int(slots + 1e-9) - waiting)
 
 
 def usable(view: View, tier: PoolTier) -> bool:

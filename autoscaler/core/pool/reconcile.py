@@ -109,7 +109,8 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         missing=max(0, sizing.target - there(view, stays) - stock.lent.slots), keep=sizing.keep,
     )  # fmt: skip
     # What a slot warms is nothing to a gang.
-    held = hold(view, state, tuple(r for r in stopped if r in HINDER_GANGS), stock.standing)
+    hinders = tuple(r for r in stopped if r in HINDER_GANGS)
+    held = hold(view, state, hinders, stock.standing, placed.orders)
     trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps, *held.steps)
     decision = PoolDecision(
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
