@@ -189,7 +189,7 @@ class Batch:
         books = self._books
         if books is None:
             self._desk.holds(marked(self._cluster, self._desk))
-            self._desk.asks({})
+            self._desk.asks({}, now_s)
             return False
         if blind_since_s is not None and books is before:
             books.unseen(blind_since_s, now_s)

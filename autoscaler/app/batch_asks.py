@@ -113,7 +113,7 @@ class Asks:
             may = partial(self._may_ask, now_s=now_s)
             for waiting in wanting(self._cycles, makes, may, now_s) if makes else ():
                 self._ask(waiting, now_s)
-            self._desk.asks(self._by_pool())
+            self._desk.asks(self._by_pool(), now_s)
 
     def words(self, name: str, now_s: float) -> str | None:
         """How the request of a gang stands, in a sentence; None for one without."""

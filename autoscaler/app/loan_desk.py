@@ -5,6 +5,7 @@ where something changed. It decides nothing. A node belongs to one lender, the f
 by name. Before all pools were looked at, and where batch admission is not carried out, nothing is lent.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -66,6 +67,8 @@ class LoanDesk:
         self._asked_s: float | None = None
         self._asks: Mapping[str, tuple[GangAsk, ...]] | None = None
         """Gangs that nodes are asked for, of every pool that had spoken then; None before anybody who knows did."""
+        self._asks_s = -math.inf
+        """When that was last said."""
         self.ring_batch: Callable[[], None] = lambda: None
         self.ring_pools: Callable[[], None] = lambda: None
 
@@ -89,9 +92,14 @@ class LoanDesk:
             return ()
         return None if self._asks is None else self._asks.get(pool)
 
-    def asks(self, asks: Mapping[str, tuple[GangAsk, ...]]) -> None:
+    def asks_age_s(self, now_s: float) -> float:
+        """How long ago it was last said what pools are asked for; it may be as it was then."""
+        return now_s - self._asks_s if self.is_open and self._asks is not None else 0.0
+
+    def asks(self, asks: Mapping[str, tuple[GangAsk, ...]], now_s: float) -> None:
         """What gangs want of pools now; before all pools were looked at nobody can say of which."""
         told = {pool: asks.get(pool, ()) for pool in self.offers}
+        self._asks_s = now_s
         if self.all_looked and told != self._asks:
             self._asks = told
             self.ring_pools()

@@ -184,7 +184,8 @@ class Pools:
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )
-        world = replace(world, lent=self._desk.lent_of(params.name, now_s), asks=self._desk.asks_of(params.name))
+        asks, age_s = self._desk.asks_of(params.name), self._desk.asks_age_s(now_s)
+        world = replace(world, lent=self._desk.lent_of(params.name, now_s), asks=asks, asks_age_s=age_s)
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
         if self._desk.is_open:

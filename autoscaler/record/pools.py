@@ -112,6 +112,9 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.GANG: ("{after} of {before} pods have places on nodes", " for {gang}"),
         PoolReason.GANG_OVER: ("{before} places given back: their gangs have started, or want no nodes any more",),
         PoolReason.GANG_LATE: ("{before} places given back: it could not start in time", ", {gang}"),
+        PoolReason.GANG_UNSURE: (
+            "none of {before} places made: batch admission has not said for a minute who wants nodes", ", for {gang}"
+        ),
         PoolReason.GANG_LIMIT: ("none of {before} places made: the pool's GPUs for gangs are in use", ", for {gang}"),
         PoolReason.REFILL: ("{ordered_slots} of {before} ordered",),
         PoolReason.PROBE: ("one ordered to ask whether capacity is back",),

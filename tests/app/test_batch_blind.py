@@ -209,3 +209,13 @@ async def test_a_fault_of_ours_in_a_recall_while_blind_has_the_books_written_ane
     assert scene.batch._books is None
     await scene.look(1.0)
     assert scene.jobs() == ["start own", "start train", "stop train"], "by books that are whole"
+
+
+async def test_how_long_ago_it_was_said_who_wants_nodes_grows_while_that_cannot_be_read_and_is_nothing_after() -> None:
+    scene, desk = await lent()
+    assert desk.asks_age_s(scene.clock.now()) == pytest.approx(0.0, abs=0.1)
+    assert desk.asks_of("chat") == ()
+    await blind(scene, 24)
+    assert desk.asks_age_s(scene.clock.now()) == pytest.approx(24 * EVERY_S, abs=1.0)
+    await scene.look(EVERY_S)
+    assert desk.asks_age_s(scene.clock.now()) == pytest.approx(0.0, abs=0.1)

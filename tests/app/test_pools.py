@@ -26,6 +26,7 @@ from autoscaler.app.pool_specs import PoolSpecs
 from autoscaler.app.pool_telling import PoolTelling
 from autoscaler.app.pools import GATHER_S, Pools
 from autoscaler.core.pool.ahead import Started
+from autoscaler.core.pool.gangs import FRESH_S
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.reasons import PoolReason
@@ -441,7 +442,7 @@ async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_
         assert scene.desk.maker("h100") == "chat"
         assert scene.desk.asks_of("chat") is None
         ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
-        scene.desk.asks({"chat": (ask,)})
+        scene.desk.asks({"chat": (ask,)}, scene.clock.now())
         await scene.wait(10.0)
         made = [intent for intent in scene.written.intents if isinstance(intent, CreateHolder)]
         assert {(each.gang_uid, each.units, each.node_pool) for each in made} == {("u1", 8, "gpu")}
@@ -451,7 +452,7 @@ async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_
         assert (standing.gang, standing.pods, standing.refused) == ("job/ns/train", 2, None)
         place = HolderSeen(made[0].name, "u-0", "u1", "gpu", 8, scene.clock.now())
         scene.seen.holders = (place,)
-        scene.desk.asks({})
+        scene.desk.asks({}, scene.clock.now())
         await scene.wait(7.0)
         assert DeleteSlot(place.name, "u-0", PoolReason.GANG_OVER, of_gang=True) in scene.written.intents
         assert [word for _, word, _ in scene.told.events].count("GangNodesGivenBack") >= 1
@@ -460,12 +461,25 @@ async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_
         assert after.counts.deleted == before.counts.deleted, "it was no slot"
 
 
+async def test_a_pool_begins_nothing_for_gangs_of_which_batch_admission_has_not_spoken_for_a_minute() -> None:
+    async with keeping(warm_pool(gangs={"maxGpus": 32})) as scene:
+        ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
+        await scene.wait(180.0)
+        scene.desk.asks({"chat": (ask,)}, scene.clock.now() - FRESH_S)
+        await scene.wait(60.0)
+        assert not [intent for intent in scene.written.intents if isinstance(intent, CreateHolder)]
+        assert scene.desk.offers["chat"].standings[0].refused is PoolReason.GANG_UNSURE
+        scene.desk.asks({"chat": (ask,)}, scene.clock.now())
+        await scene.wait(10.0)
+        assert len({i.name for i in scene.written.intents if isinstance(i, CreateHolder)}) == 2
+
+
 async def test_a_pool_that_only_observes_or_is_frozen_makes_no_node_for_a_gang() -> None:
     ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
     for backend, frozen in (("observe", None), ("slots", "an incident")):
         async with keeping(warm_pool(gangs={"maxGpus": 32}, backend=backend)) as scene:
             scene.frozen = frozen
             await scene.wait(2.0)
-            scene.desk.asks({"chat": (ask,)})
+            scene.desk.asks({"chat": (ask,)}, scene.clock.now())
             await scene.wait(10.0)
             assert not [intent for intent in scene.written.intents if isinstance(intent, CreateHolder)]

@@ -3,7 +3,8 @@
 Enters: the view, gangs that lack nothing but nodes, what holds places for them. Leaves: pods to make and to delete, how
 each request stands, and requests that were given back. A request is made whole, within the pool's limits, in one tier
 that has capacity; it is given back whole where capacity is missing or time is up, and not made again for a while, ever
-longer. While it is not known who wants nodes nothing is made and nothing deleted.
+longer. While it is not known who wants nodes nothing is made and nothing deleted; where it was known a while ago
+nothing is begun, and what was begun stays up to its time.
 """
 
 import hashlib
@@ -34,6 +35,10 @@ MANY: Final = 16
 OUTLIVES_S: Final = 600.0
 """A pod that holds a place ends by itself once it was on a node for a request's whole time and so long besides: nobody
 else may live then. The deadline of a pod runs from its start: one that waits for a node has none."""
+
+FRESH_S: Final = 60.0
+"""Nothing is begun on requests that were last said to stand longer ago. Whoever knows says so every five seconds; who
+has been blind for a dozen looks cannot say whose gang was deleted meanwhile, and nodes would be made for nobody."""
 
 FORGET_S: Final = 6 * 3600.0
 """What was given back is forgotten this long after it might have been asked for again."""
@@ -81,10 +86,12 @@ def hold(
     kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
     if world.asks is None or view.params.observe:
         return Gangs(gave_back=kept)
-    round_ = _Round(view, state, blocked, standing, orders, kept)
+    is_sure = world.asks_age_s <= FRESH_S
+    why_not = blocked if is_sure else (PoolReason.GANG_UNSURE, *blocked)
+    round_ = _Round(view, state, why_not, standing, orders, is_sure, kept)
     wanted = {ask.uid for ask in world.asks}
     for holder in world.holders:
-        if holder.gang_uid not in wanted:
+        if is_sure and holder.gang_uid not in wanted:
             round_.delete(holder, PoolReason.GANG_OVER)
     for ask in world.asks:
         round_.take(ask, terms)
@@ -100,6 +107,8 @@ class _Round:
     blocked: tuple[PoolReason, ...]
     standing: int
     orders: tuple[CreateSlot, ...]
+    is_sure: bool
+    """Whether the requests were said to stand a moment ago."""
     kept: dict[str, GaveBack]
     makes: list[CreateHolder] = field(default_factory=list)
     deletes: list[DeleteSlot] = field(default_factory=list)
@@ -112,7 +121,7 @@ class _Round:
             return
         names = set(_names(self.view.params.name, ask))
         for each in mine:
-            if each.name not in names:
+            if self.is_sure and each.name not in names:
                 self.delete(each, PoolReason.GANG_OVER)  # made for another form of it
         mine = [each for each in mine if each.name in names]
         since_s = min((each.created_s for each in mine), default=self.view.now_s)
@@ -136,7 +145,7 @@ class _Round:
         there = {each.name for each in mine}
         lost = [each for each in _holders(self.view.params.name, ask, tier, terms) if each.name not in there]
         units = sum(each.units for each in lost)
-        if lost and self._may_hold(units, terms) and self._fits(tier, units, len(lost)):
+        if lost and self.is_sure and self._may_hold(units, terms) and self._fits(tier, units, len(lost)):
             self.makes += lost  # somebody may have taken what they left: then the rest waits until its time is up
         placed = sum(each.node is not None and not each.deleting and not each.over for each in mine)
         self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), placed, since_s))

@@ -42,6 +42,7 @@ class PoolReason(Enum):
     GANG = "nodes for a gang that lacks nothing else"
     GANG_OVER = "its gang has started, or wants no nodes any more"
     GANG_LATE = "the gang could not start on nodes made for it in time"
+    GANG_UNSURE = "whether the gang still wants nodes has not been known for a minute"
     GANG_LIMIT = "the pool's GPUs for gangs are in use"
     # why a slot is made
     REFILL = "refill"

@@ -244,4 +244,6 @@ class World:
     """None while it is not known what gangs have on loan; then nothing is ordered in its place, and nothing lent."""
     asks: tuple[GangAsk, ...] | None = ()
     """Gangs that nodes are asked for, who waits longest first; None while that is not known: nothing is given back."""
+    asks_age_s: float = 0.0
+    """How long ago that was last said to be so."""
     holders: tuple[HolderSeen, ...] = ()

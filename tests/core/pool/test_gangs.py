@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.circuits import Circuit
-from autoscaler.core.pool.gangs import AGAIN_S, OUTLIVES_S
+from autoscaler.core.pool.gangs import AGAIN_S, FRESH_S, OUTLIVES_S
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import GangTerms, PoolTier, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
@@ -85,6 +85,24 @@ def test_what_holds_places_for_a_gang_that_wants_none_goes_and_nothing_goes_whil
     assert of(DeleteSlot, blind) == []
     going = looked(empty(asks=(), holders=(replace(held[0], deleting=True),)))
     assert of(DeleteSlot, going) == []
+
+
+def test_nothing_is_begun_for_gangs_of_which_nobody_has_heard_for_a_minute_and_what_was_begun_stays_its_time() -> None:
+    """The list of Jobs is denied for five hours: whose gang was deleted meanwhile nobody knows."""
+    other = replace(ASK, gang="job/ns/other", uid="u2")
+    held = (holder(0, node="n0"), holder(1), replace(holder(0, other), gang_uid="u3"))
+    fresh = looked(empty(asks=(ASK, other), asks_age_s=FRESH_S, holders=held[:2]))
+    assert len(of(CreateHolder, fresh)) == 2
+    stale = empty(asks=(ASK, other), asks_age_s=FRESH_S + 1.0)
+    done = looked(replace(stale, holders=held))
+    assert (of(CreateHolder, done), of(DeleteSlot, done)) == ([], [])
+    assert refusals(done) == [None, PoolReason.GANG_UNSURE]
+    assert of(CreateHolder, looked(replace(stale, holders=held[:1]))) == [], "nor is a place made again"
+    late = looked(replace(stale, holders=held[:2]), now_s=NOW_S + 900.0)
+    assert [each.reason for each in of(DeleteSlot, late)] == [PoolReason.GANG_LATE] * 2
+    for hours in range(1, 6):
+        later = looked(stale, late.state, now_s=NOW_S + 3600.0 * hours)
+        assert of(CreateHolder, later) == [], "after its pause it is not asked for again either"
 
 
 def test_while_a_gang_takes_its_places_none_is_made_and_none_given_back_however_late() -> None:
