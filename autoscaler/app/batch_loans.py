@@ -129,7 +129,7 @@ class Loans:
         for offer in self._desk.offers.values():
             lending = offer.lending
             # What was leaving at that look leaves still, or has left since: of neither is more called back. What should
-            # long be gone is neither, for the pool as for the room.
+            # long be gone is neither: for the pool since it was decided, for the room since its stop was written.
             units = (lending.recall + lending.leaving) * offer.terms.count - self._came_back(offer)
             for shape in self._shapes(offer) if lending.recall else ():
                 nodes = [node for node, of in self._room.ledger.estate.index if of == shape and node in offer.nodes]
@@ -250,12 +250,8 @@ class Loans:
 
     def _leaving(self, offer: Offer, now_s: float, *, but: str) -> int:
         """Units of a pool's nodes that gangs are leaving in time, of all shapes but one."""
-        runs, overdue = self._room.runs.all, self._room.is_overdue
-        leaving = (
-            mine
-            for name, mine in self._held().items()
-            if runs[name].leaving_s is not None and not overdue(runs[name], now_s)
-        )
+        runs, is_going = self._room.runs.all, self._room.is_going
+        leaving = (mine for name, mine in self._held().items() if is_going(runs[name], now_s))
         return sum(n for mine in leaving for (node, of), n in mine.items() if of != but and node in offer.nodes)
 
     def _held(self) -> dict[str, dict[Place, int]]:

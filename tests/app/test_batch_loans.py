@@ -197,6 +197,29 @@ async def test_a_recall_is_ordered_once_however_often_the_same_look_is_read() ->
         assert pool.plant.stop() == []
 
 
+async def test_a_webhook_that_refuses_all_stops_for_ten_minutes_has_one_gang_called_back_for_one_slot() -> None:
+    pool = Pool(Lending((("w0", 8), ("w1", 8)), 3600.0))
+    for name in ("one", "two"):
+        pool.borrows(name)
+    asked: set[str] = set()
+    for _ in range(60):
+        leaving = any(each.leaving for each in pool.lent() or ())
+        pool.says(Lending(leaving=1) if leaving else Lending(recall=1))
+        pool.plant.look(10.0)
+        for work, _ in list(pool.plant.books.due_stops()):
+            pool.plant.books.rests.not_stopped(work, pool.plant.now_s)
+            asked.add(work.ref.name)
+    assert len(asked) == 1
+    assert sorted(each.overdue for each in pool.lent() or ()) == [0, 8], "the pool may order a slot in its place"
+    pool.says(Lending(recall=1))
+    pool.plant.look(10.0)
+    assert pool.plant.stop() == list(asked)
+    pool.plant.look(100.0)
+    assert pool.plant.stop() == []
+    pool.plant.look(100.0)
+    assert len(pool.plant.stop()) == 1, "its stop was written, and it is there after its notice and two minutes"
+
+
 async def test_a_gang_that_is_told_to_leave_and_stays_is_not_counted_on_not_told_twice_and_named() -> None:
     pool = Pool(Lending((("w0", 8), ("w1", 8)), 3600.0))
     for name in ("one", "two"):

@@ -86,6 +86,22 @@ def test_one_that_is_told_to_leave_and_never_goes_keeps_the_others_no_longer_tha
     assert story.room.contradictions() == []
 
 
+def test_for_one_whose_stop_nobody_takes_no_other_is_called_back_and_it_has_its_time_once_it_is_taken() -> None:
+    """A webhook refuses all stops for ten minutes."""
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(*(gang(f"g{at}", units=4, lendable=True, notice_s=45.0) for at in range(4)))
+    story.settle()
+    (first,) = story.room.recall(H100, 4, 1000.0)[0]
+    for at in range(120):
+        story.room.runs.unwritten(first.gang, 1000.0 + 5.0 * at)
+        assert story.room.recall(H100, 4, 1000.0 + 5.0 * at)[0] == ()
+    assert story.room.is_overdue(story.room.runs.all[first.gang], 1595.0), "the pool counts on it no more"
+    last_s = 1595.0 + 45.0 + story.room.params.stuck_s
+    assert story.room.recall(H100, 4, last_s)[0] == ()
+    assert len(story.room.recall(H100, 4, last_s + 1.0)[0]) == 1
+    assert len(story.room.recall(H100, 8, last_s + 1.0)[0]) == 1, "who wants two slots calls two"
+
+
 def test_case_52_a_forecast_wrong_by_five_times_takes_back_all_that_is_lent() -> None:
     story = lending(LoanBound(16, expected_s=7200.0))
     story.submit(*(gang(f"g{at}", units=2, lendable=True) for at in range(8)))

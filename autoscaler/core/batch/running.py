@@ -42,6 +42,8 @@ class Running:
     on_loan: bool = False
     leaving_s: float | None = None
     """Since when it was asked to leave; it holds its GPUs still and counts for no quota."""
+    unwritten_s: float | None = None
+    """When it was last seen that its object does not say so yet; None where it has said so from the beginning."""
     leaves_for: str | None = None
     """The gang that gets its place, while it leaves for one."""
     evictions: int = 0
@@ -67,6 +69,15 @@ class Running:
     def is_overdue(self, stuck_s: float, now_s: float) -> bool:
         """Whether it was told to leave, and holds its GPUs still `stuck_s` after its notice."""
         return self.leaving_s is not None and now_s > self.leaving_s + self.gang.notice_s + stuck_s
+
+    def is_going(self, stuck_s: float, now_s: float) -> bool:
+        """Whether it leaves, and nobody else is called back in its place: up to `stuck_s` after its notice.
+
+        It has both from when its stop was written. What refuses or freezes the stop of one does so for the next one as
+        well, and all of them would go at once when that is over.
+        """
+        since_s = self.leaving_s if self.unwritten_s is None else self.unwritten_s
+        return self.leaving_s is not None and now_s <= (since_s or 0.0) + self.gang.notice_s + stuck_s
 
     def end_s(self, ratio: float, now_s: float) -> float:
         """When it is expected to end; one that is over its time is taken to need another tenth of it."""
@@ -124,6 +135,12 @@ class Runs:
         for run in self.all.values():
             if run.leaving_s is not None:
                 run.leaving_s += lasted_s
+            if run.unwritten_s is not None:
+                run.unwritten_s += lasted_s
+
+    def unwritten(self, name: str, now_s: float) -> None:
+        """The object of a gang that was asked to leave does not say so yet."""
+        self.all[name].unwritten_s = now_s
 
     def end(self, name: str) -> Running | None:
         """A gang holds nothing any more."""
