@@ -150,7 +150,7 @@ class PoolTelling:
         of_loans = list(news.news(around.loans, outcome.decision.now_s))
         counts = replace(counts, loans=news.counts.made, recalls=news.counts.recalled)
         status = pool_status(outcome.decision, outcome.state, told, counts, spec.backend.value)
-        status = with_loans(status, outcome.lending, around.loans)
+        status = replace(with_loans(status, outcome.lending, around.loans), gang_gpus=outcome.gangs.held_gpus)
         self._tell(status, compiled.uid, compiled.generation)
         ref = _ref(name, compiled.uid)
         for event in of_loans:

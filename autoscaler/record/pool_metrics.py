@@ -29,6 +29,9 @@ _FIGURES: Final[Mapping[Metric, Callable[[PoolStatus], float | None]]] = {
     _gauge("overdue_slots", "Slots' worth that gangs were called back from and should long be gone."): (
         lambda p: p.overdue
     ),
+    _gauge("gang_gpus", "Physical GPUs that are held for gangs until they start, nodes still to come included."): (
+        lambda p: p.gang_gpus
+    ),
     _gauge("hit_ratio", "Share of growing demand that found a warm slot, over about a day."): lambda p: p.hit_ratio,
     _gauge("refill_seconds", "From order to warm, in nine of ten cases."): lambda p: p.refill_s,
     _counter("slots_ordered", "Slots that were ordered."): lambda p: p.counts.ordered,

@@ -99,6 +99,8 @@ class PoolStatus:
     """The same, gang by gang; None while nobody knows whose they are."""
     overdue: int | None = None
     """Slots' worth besides that gangs were called back from and should long be gone."""
+    gang_gpus: float | None = None
+    """Physical GPUs that are held for gangs until they start; None while that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -454,6 +454,8 @@ async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_
         scene.seen.holders = (place,)
         scene.desk.asks({}, scene.clock.now())
         await scene.wait(7.0)
+        (told,) = scene.telling.pools
+        assert told.gang_gpus == 8.0
         assert DeleteSlot(place.name, "u-0", PoolReason.GANG_OVER, of_gang=True) in scene.written.intents
         assert [word for _, word, _ in scene.told.events].count("GangNodesGivenBack") >= 1
         after = scene.telling.pool("chat")

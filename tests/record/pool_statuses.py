@@ -34,9 +34,9 @@ READY = Condition("Ready", "False", "NotReady", "only 2 of 4 slots are warm")
 
 
 def short_pool() -> PoolStatus:
-    """Two of four slots are warm, none is lent, and one zone has no capacity."""
+    """Two of four slots are warm, none is lent nor held for a gang, and one zone has no capacity."""
     told = pool_status(DECISION, LEARNT, (READY,), PoolCounts(7, 3, 1, 3600.0), "slots")
-    return with_loans(told, Lending(lent=0), ())
+    return replace(with_loans(told, Lending(lent=0), ()), gang_gpus=0.0)
 
 
 def young_pool() -> PoolStatus:

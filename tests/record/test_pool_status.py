@@ -66,6 +66,12 @@ def test_what_is_lent_is_a_figure_a_metric_and_a_line_of_the_explanation() -> No
     assert (pool_line(unknown).lent, pool_line(unknown).loans) == (None, ())
 
 
+def test_gpus_that_are_held_for_gangs_are_a_metric_and_absent_while_they_are_not_known() -> None:
+    for gpus, told in ((12.0, {("chat",): 12.0}), (0.0, {("chat",): 0.0}), (None, {})):
+        values = {f.metric.name: f.values for f in pool_families([replace(short_pool(), gang_gpus=gpus)])}
+        assert values["headroom_pool_gang_gpus"] == told
+
+
 def test_a_pool_that_cannot_be_used_has_its_fault_and_no_figures() -> None:
     faulty = PoolStatus("chat", 0.0, "", conditions=(Condition("Accepted", "False", "Invalid", "…"),))
     values = {family.metric.name: family.values for family in pool_families([faulty])}

@@ -70,6 +70,8 @@ class Gangs:
     standings: tuple[Standing, ...] = ()
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
     steps: tuple[PoolStep, ...] = ()
+    held_gpus: float | None = None
+    """Physical GPUs whose places were held when it was looked, with or without a node; None where it was not looked."""
 
 
 def pause_s(times: int) -> float:
@@ -84,8 +86,9 @@ def hold(
     `orders` those that this look orders besides."""
     now_s, world, terms = view.now_s, view.world, view.params.gangs
     kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
+    gpus = sum(each.units for each in world.holders if not each.over) / view.params.slot.parts
     if world.asks is None or view.params.observe:
-        return Gangs(gave_back=kept)
+        return Gangs(gave_back=kept, held_gpus=gpus)
     is_sure = world.asks_age_s <= FRESH_S
     why_not = blocked if is_sure else (PoolReason.GANG_UNSURE, *blocked)
     round_ = _Round(view, state, why_not, standing, orders, is_sure, kept)
@@ -95,7 +98,8 @@ def hold(
             round_.delete(holder, PoolReason.GANG_OVER)
     for ask in world.asks:
         round_.take(ask, terms)
-    return Gangs(tuple(round_.makes), tuple(round_.deletes), tuple(round_.standings), kept, tuple(round_.steps()))
+    made, gone, standings = tuple(round_.makes), tuple(round_.deletes), tuple(round_.standings)
+    return Gangs(made, gone, standings, kept, tuple(round_.steps()), gpus)
 
 
 @dataclass(slots=True)

@@ -87,6 +87,16 @@ def test_what_holds_places_for_a_gang_that_wants_none_goes_and_nothing_goes_whil
     assert of(DeleteSlot, going) == []
 
 
+def test_gpus_that_are_held_are_told_with_or_without_a_node_and_not_where_nobody_could_look() -> None:
+    held = (holder(0, node="n0"), holder(1), replace(holder(1), name="gone", over=True))
+    assert looked(empty(asks=(ASK,), holders=held)).gangs.held_gpus == 16.0
+    assert looked(empty(asks=None, holders=held)).gangs.held_gpus == 16.0
+    parts = pool(SHAPED, OTHER, slot=SlotForm(count=2, parts=4), gangs=GangTerms(32.0, 900.0))
+    assert looked(empty(asks=None, holders=held), params=parts).gangs.held_gpus == 4.0
+    assert looked(empty()).gangs.held_gpus == 0.0
+    assert looked(replace(empty(asks=(ASK,), holders=held), nodes=None)).gangs.held_gpus is None
+
+
 def test_nothing_is_begun_for_gangs_of_which_nobody_has_heard_for_a_minute_and_what_was_begun_stays_its_time() -> None:
     """The list of Jobs is denied for five hours: whose gang was deleted meanwhile nobody knows."""
     other = replace(ASK, gang="job/ns/other", uid="u2")
