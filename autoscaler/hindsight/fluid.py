@@ -18,64 +18,80 @@ class FluidQueue:
 
     waiting: float = 0.0
 
+    def until_dry(self, arrivals: float, capacity: float) -> float:
+        """The share of a span with these, both even, that passes until nothing waits; 1 where something always does."""
+        after = self.waiting + arrivals - capacity
+        return self.waiting / (self.waiting - after) if after < 0.0 else 1.0
+
     def serve(self, dt_s: float, arrivals: float, capacity: float) -> float:
         """Let `dt_s` pass while `arrivals` come evenly and up to `capacity` are served; the request-seconds waited."""
-        before = self.waiting
-        after = before + arrivals - capacity
-        if after >= 0.0:
-            self.waiting = after
-            return 0.5 * (before + after) * dt_s
-        self.waiting = 0.0
-        # It runs dry after a share of the span; the area is that of a triangle.
-        return 0.5 * before * dt_s * before / (before - after)
+        before, share = self.waiting, self.until_dry(arrivals, capacity)
+        self.waiting = max(0.0, before + arrivals - capacity)
+        return 0.5 * (before + self.waiting) * dt_s * share
 
 
 @dataclass(slots=True)
 class Lateness:
-    """Counts requests whose service had not begun `slack_s` after they arrived, from what waits at each instant.
+    """Counts requests whose service had not begun `slack_s` (> 0) after they arrived, from what waits at each instant.
 
     A request is late when, at its deadline, what waits is more than what arrived after it. Between two notes both are
-    taken to move evenly. Works alike for a queue that was measured and for one that was computed.
+    taken to move evenly; who knows of a bend notes it. Works alike for a queue that was measured and for one that was
+    computed.
+
+    Precision: each request is judged at an instant less than `slack_s / POINTS` from its deadline, and nothing else is
+    rounded but floats. Of the arrival curve a note is dropped only where the two points kept beside it are less than
+    that apart. The thinned curve meets the true one at both, and neither falls: so it reaches any count between the
+    same two instants as the true one. What waits and what has come at that instant are not thinned, and the excess is
+    followed from bend to bend of the curve, between which it moves evenly. Hence, where more is never made to wait
+    than came (whom it serves it does not take back), the count lies between those that are exact for
+    `slack_s * (1 + 1 / POINTS)` and `slack_s * (1 - 1 / POINTS)`, and is exact for `slack_s` where notes are
+    `slack_s / POINTS` or more apart.
     """
 
     slack_s: float
     _curve: deque[tuple[float, float]] = field(default_factory=deque)
     """Instants and the requests that had arrived by then, oldest first; the first is at or before the oldest deadline
     that is still to come."""
+    _read_s: float = 0.0
+    """Who arrived by then has met the deadline at the last note."""
     _due: float = 0.0
     """Requests whose deadline has passed."""
+    _waiting: float = 0.0
+    """What waited at the last note."""
     _excess: float = 0.0
-    """What waited at the last note beyond what had arrived within the objective."""
+    """What waited at the last instant that was looked at, beyond what had arrived within the objective."""
 
     def begin(self, at_s: float, waiting: float) -> None:
         """Start counting at an instant; what waits then is taken to have just arrived, and is never counted."""
-        self._curve = deque([(at_s, 0.0)])
-        self._due, self._excess = 0.0, waiting
+        self._read_s = at_s - self.slack_s
+        self._curve = deque([(self._read_s, 0.0), (at_s, 0.0)])
+        self._due, self._waiting, self._excess = 0.0, waiting, waiting
 
     def note(self, at_s: float, arrivals: float, waiting: float) -> float:
         """Move to `at_s`; `arrivals` came since the last note, and `waiting` wait now. The requests found late."""
-        total = self._curve[-1][1]
-        total += arrivals
-        spacing_s = self.slack_s / POINTS
-        if len(self._curve) > 1 and at_s - self._curve[-2][0] < spacing_s:
-            self._curve[-1] = (at_s, total)
+        curve, before = self._curve, self._curve[-1][1]
+        total = before + arrivals
+        if len(curve) > 1 and at_s - curve[-2][0] < self.slack_s / POINTS:
+            curve[-1] = (at_s, total)
         else:
-            self._curve.append((at_s, total))
-        due = self._arrived_by(at_s - self.slack_s)
-        excess = waiting - (total - due)
-        late = (due - self._due) * _positive_share(self._excess, excess)
-        self._due, self._excess = due, excess
-        return late
-
-    def _arrived_by(self, at_s: float) -> float:
-        curve = self._curve
-        while len(curve) > 1 and curve[1][0] <= at_s:
+            curve.append((at_s, total))
+        from_s, read_s, late = self._read_s, at_s - self.slack_s, 0.0
+        while len(curve) > 1 and curve[1][0] <= read_s:
             curve.popleft()
-        from_s, least = curve[0]
-        if at_s <= from_s or len(curve) == 1:
-            return least
-        to_s, most = curve[1]
-        return least + (most - least) * (at_s - from_s) / (to_s - from_s)
+            bend_s, due = curve[0]
+            if bend_s < read_s:
+                share = (bend_s - from_s) / (read_s - from_s)
+                excess = self._waiting + (waiting - self._waiting) * share - (before + arrivals * share - due)
+                late += (due - self._due) * _positive_share(self._excess, excess)
+                self._due, self._excess = due, excess
+        low_s, due = curve[0]
+        if low_s < read_s and len(curve) > 1:
+            high_s, most = curve[1]
+            due += (most - due) * (read_s - low_s) / (high_s - low_s)
+        excess = waiting - (total - due)
+        late += (due - self._due) * _positive_share(self._excess, excess)
+        self._read_s, self._due, self._waiting, self._excess = read_s, due, waiting, excess
+        return late
 
 
 def _positive_share(first: float, last: float) -> float:

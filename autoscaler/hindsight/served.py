@@ -49,15 +49,16 @@ class Modelled:
 
     def serve(self, at_s: float, dt_s: float, arrivals: float, capacity_rps: float) -> float:
         """Let the span that ends at `at_s` pass; what was served in it."""
-        left, before = dt_s, self.queue.waiting
-        while left > 1e-9:
-            # A deadline that falls within a long span would be taken from a curve that bends in it.
-            part_s = min(left, self.slack_s)
-            share = part_s / dt_s
-            left -= part_s
-            self.sums.waited_s += self.queue.serve(part_s, arrivals * share, capacity_rps * part_s)
-            self.sums.late += self._lateness.note(at_s - left, arrivals * share, self.queue.waiting)
-        return before + arrivals - self.queue.waiting
+        before, capacity = self.queue.waiting, capacity_rps * dt_s
+        share = self.queue.until_dry(arrivals, capacity) if before > 0.0 else 1.0
+        self.sums.waited_s += self.queue.serve(dt_s, arrivals, capacity)
+        waiting, rest = self.queue.waiting, arrivals
+        if share < 1.0:
+            # Where it runs dry what waits bends, and the count of late requests takes it to move evenly between notes.
+            rest = arrivals * (1.0 - share)
+            self.sums.late += self._lateness.note(at_s - (1.0 - share) * dt_s, arrivals - rest, 0.0)
+        self.sums.late += self._lateness.note(at_s, rest, waiting)
+        return before + arrivals - waiting
 
 
 @dataclass(slots=True)
