@@ -191,8 +191,8 @@ class Server:
 
     def __init__(self) -> None:
         self.sent: list[list[dict[str, Any]]] = []
-        self.refuses_from = 99
-        """The patch from which on it takes none."""
+        self.refuses, self.status = set[int](), 403
+        """The patches that it does not take, by number from 1, and with which status."""
         self.knows_overrides = True
 
     async def request(
@@ -206,14 +206,14 @@ class Server:
     ) -> Answer:
         assert body is not None
         self.sent.append(msgspec.json.decode(body))
-        if len(self.sent) >= self.refuses_from:
-            error = KubeError(Fault.DENIED, "a webhook does not want it", status=403)
+        if len(self.sent) in self.refuses:
+            error = KubeError(Fault.DENIED, "a webhook does not want it", status=self.status)
             error.sent = True
             raise error
         suspend = all(each["path"] != "/spec/suspend" or each["op"] == "test" for each in self.sent[-1])
         number = 7 + len(self.sent)
         meta = {"name": "train", "namespace": "ns", "uid": "u", "resourceVersion": str(number), "generation": number}
-        kept = [each["value"] for each in self.sent[-1] if each["path"] == OVERRIDES and self.knows_overrides]
+        kept = [each.get("value") for each in self.sent[-1] if each["path"] == OVERRIDES and self.knows_overrides]
         spec = {"suspend": suspend} | ({"podTemplateOverrides": kept[0]} if kept else {})
         given = {"metadata": meta | {"labels": {"headroom.dev/queue": "team"}}, "spec": spec}
         return Answer(200, msgspec.json.encode(given), {})
@@ -251,18 +251,50 @@ async def test_a_start_is_written_in_two_patches_the_first_of_which_starts_nothi
 
 
 @pytest.mark.looptime
-async def test_where_the_second_patch_is_refused_nothing_started_and_the_next_start_writes_over_the_first() -> None:
+@pytest.mark.parametrize("theirs", [[], [{"targetJobs": [{"name": "node"}], "metadata": {"labels": {"a": "b"}}}]])
+async def test_where_the_second_patch_is_refused_nothing_started_and_only_what_is_ours_is_taken_back(
+    theirs: list[dict[str, Any]],
+) -> None:
     server = Server()
-    server.refuses_from = 2
+    server.refuses = {2}
+    done = await BatchWriter(server, ScaledClock(), lambda: True).admit(
+        work(podTemplateOverrides=theirs), PLAN, HOSTS, []
+    )
+    assert (done.became, done.work, done.words) == (Became.REFUSED, None, "a webhook does not want it")
+    back = {"op": "replace", "path": OVERRIDES, "value": theirs} if theirs else {"op": "remove", "path": OVERRIDES}
+    assert server.sent[2:] == [
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "8"},
+            {"op": "test", "path": "/spec/suspend", "value": True}, back,
+        ]
+    ]  # fmt: skip
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("status", [409, 422, 503])
+async def test_what_was_written_stays_where_somebody_else_was_first_or_the_start_may_have_come_through(
+    status: int,
+) -> None:
+    server = Server()
+    server.refuses, server.status = {2}, status
+    await BatchWriter(server, ScaledClock(), lambda: True).admit(work(), PLAN, HOSTS, [])
+    assert len(server.sent) == 2
+
+
+@pytest.mark.looptime
+async def test_what_could_not_be_taken_back_is_said_and_the_next_start_writes_over_it() -> None:
+    server = Server()
+    server.refuses = {2, 3}
     writer = BatchWriter(server, ScaledClock(), lambda: True)
     done = await writer.admit(work(), PLAN, HOSTS, [])
-    assert (done.became, done.work, done.words) == (Became.REFUSED, None, "a webhook does not want it")
+    assert done.became is Became.REFUSED
+    assert "its pods are held to nodes was not taken back: a webhook does not want it" in done.words
     left = {each["path"]: each["value"] for each in server.sent[0][2:]}[OVERRIDES]
     again = work(podTemplateOverrides=left)
     assert again.overrides == (), "ours is not its author's"
-    server.refuses_from = 99
+    server.refuses = set()
     await writer.admit(again, PLAN[:1], HOSTS, [])
-    (ours,) = {each["path"]: each["value"] for each in server.sent[2][2:]}[OVERRIDES]
+    (ours,) = {each["path"]: each["value"] for each in server.sent[3][2:]}[OVERRIDES]
     assert ours["metadata"]["annotations"] == {"headroom.dev/hosts": "host-n"}
 
 

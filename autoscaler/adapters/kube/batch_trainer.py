@@ -28,6 +28,7 @@ RESOURCE: Final = "trainjobs"
 ROOT: Final = f"/apis/{GROUP}/{VERSION}"
 CONTROLLER: Final = "trainer.kubeflow.org/trainjob-controller"
 ENDS: Final = frozenset({"Complete", "Failed"})
+OVERRIDES: Final = "/spec/podTemplateOverrides"
 UNSIZED: Final = "RUNTIME"
 UNKNOWN: Final = "has not been read"
 
@@ -134,6 +135,12 @@ def held_overrides(
 def is_held(work: Work, overrides: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a job as the server has it holds its pods by these overrides: what it does not know it may drop."""
     return work.held_to == tuple(_hosts(each) for each in overrides if _is_ours(each))
+
+
+def without_ours(work: Work) -> Mapping[str, Any]:
+    """What leaves a job the overrides that its author wrote, and no others."""
+    own = list(work.overrides or ())
+    return {"op": "replace", "path": OVERRIDES, "value": own} if own else {"op": "remove", "path": OVERRIDES}
 
 
 def _is_ours(override: Mapping[str, Any]) -> bool:

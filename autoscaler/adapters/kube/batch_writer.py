@@ -16,7 +16,7 @@ from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod, WorkPodSpec
-from autoscaler.adapters.kube.batch_trainer import held_overrides, is_held
+from autoscaler.adapters.kube.batch_trainer import OVERRIDES, held_overrides, is_held, without_ours
 from autoscaler.adapters.kube.batch_widths import WIDTH, note
 from autoscaler.adapters.kube.batch_work import AFFINITY, HOSTS, LOAN, PLACEMENT, Put, Work, WorkSet
 from autoscaler.adapters.kube.pool_writer import Became
@@ -28,7 +28,6 @@ CALL_S: Final = 10.0
 CHANGED: Final = frozenset({404, 409, 422})
 """The object is not what it was: gone, or another version than the patch was made for."""
 
-OVERRIDES_AT: Final = "/spec/podTemplateOverrides"
 DROPPED: Final = (
     "the API server did not keep spec.podTemplateOverrides, by which its pods are held to nodes; "
     "use a Trainer of a version that has them, such as 2.1"
@@ -95,10 +94,11 @@ class BatchWriter:
     ) -> Written:
         """Let a gang start whose templates may be overridden only while it is suspended: that is written first.
 
-        By itself it does nothing, so that one that was written and was not followed by a start is written over.
+        By itself it does nothing, so that one that was written and was not followed by a start is written over. It is
+        taken back where the start was refused as such: nobody knows when, or whether, the next one is written.
         """
         held = [each for each in changes if each["op"] == "test" or each["path"] != work.suspend_at]
-        held.append({"op": "add", "path": OVERRIDES_AT, "value": overrides})
+        held.append({"op": "add", "path": OVERRIDES, "value": overrides})
         first = await self._patch(work, held)
         if first.work is None:
             return first
@@ -106,7 +106,12 @@ class BatchWriter:
         if not is_held(now, overrides):
             return Written(Became.REFUSED, None, DROPPED)
         starts = [*self._tests(now, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
-        return await self._patch(replace(work, version=now.version), starts)
+        second = await self._patch(replace(work, version=now.version), starts)
+        if second.became is not Became.REFUSED or second.changed:
+            return second
+        back = await self._patch(now, [*self._tests(now, suspended=True), without_ours(now)])
+        words = f"{second.words}; that its pods are held to nodes was not taken back: {back.words}"
+        return second if back.became is Became.DONE else replace(second, words=words)
 
     async def try_out(self, work: Work) -> Written:
         """Have the server say whether it would let a gang start, wherever that were; nothing is changed."""
