@@ -21,7 +21,7 @@ from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND, UNSTOPPABL
 from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_reader import Reader
-from autoscaler.app.batch_rests import Rests
+from autoscaler.app.batch_rests import Rests, unstopped
 from autoscaler.app.batch_tally import Began, Tally
 from autoscaler.app.batch_trials import UNTRIED, Trials
 from autoscaler.app.guard import Guard
@@ -32,7 +32,6 @@ from autoscaler.core.batch.gangs import Gang, Refusal
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
-from autoscaler.core.batch.running import Running
 
 MOST_CYCLES: Final = 2
 """In one look; what is left is taken up by the next one at once."""
@@ -150,9 +149,6 @@ class Books:
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""
         self.places.now_s = now_s  # a stop that was not taken is due again a while later, seen or unseen
-        for work, _ in self._unstopped():
-            if work.can_be_stopped:
-                self.room.runs.unwritten(work.name, now_s)
         self.tally.stopped(self.loans.recall(now_s))
 
     def decide(self, now_s: float) -> bool:
@@ -178,19 +174,12 @@ class Books:
 
     def due_stops(self) -> Iterator[tuple[Work, str]]:
         """Gangs that are to stop and run still, each with the one that gets its place, empty for nobody."""
-        for work, run in self._unstopped():
+        for work, run in unstopped(self.cluster.works, self.room.runs.all):
             if not work.can_be_stopped:
                 words = f"it lost GPUs that it held, and {UNSTOPPABLE}"
                 self.notes[work.name] = Note(STAYS, f"{words}; delete those that are left, and make the gang anew")
             elif self.rests.may_stop(work, self.places.now_s):
                 yield work, run.leaves_for or ""
-
-    def _unstopped(self) -> Iterator[tuple[Work, Running]]:
-        """Gangs that were told to leave and whose objects do not say so yet."""
-        for name, run in self.room.runs.all.items():
-            work = self.cluster.works.get(name)
-            if run.leaving_s is not None and work is not None and not (work.suspended or work.ended):
-                yield work, run
 
     def due_starts(self, now_s: float) -> Iterator[tuple[Work, tuple[Put, ...]]]:
         """Gangs that are to start where it was proven that they fit, unless others are still finding their places."""

@@ -17,6 +17,7 @@ from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.app.batch_bound import BoundPods
 from autoscaler.app.batch_loan_telling import LoanTelling, Place
 from autoscaler.app.batch_recalls import Recalls
+from autoscaler.app.batch_rests import unstopped
 from autoscaler.app.loan_desk import LoanDesk, Offer
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Admitted, Evicted
@@ -123,6 +124,9 @@ class Loans:
         """Gangs that have to go because pools call back what they lent, whole and the cheapest first."""
         if not self._desk.is_open:
             return ()
+        for work, _ in unstopped(self._cluster.works, self._room.runs.all):
+            if work.can_be_stopped:
+                self._room.runs.unwritten(work.name, now_s)
         self.tell(now_s)
         self.recalls.follow(self._room.runs.all, now_s)
         evicted: list[Evicted] = []
@@ -250,8 +254,8 @@ class Loans:
 
     def _leaving(self, offer: Offer, now_s: float, *, but: str) -> int:
         """Units of a pool's nodes that gangs are leaving in time, of all shapes but one."""
-        runs, is_going = self._room.runs.all, self._room.is_going
-        leaving = (mine for name, mine in self._held().items() if is_going(runs[name], now_s))
+        runs, stuck_s = self._room.runs.all, self._room.params.stuck_s
+        leaving = (mine for name, mine in self._held().items() if runs[name].is_going(stuck_s, now_s))
         return sum(n for mine in leaving for (node, of), n in mine.items() if of != but and node in offer.nodes)
 
     def _held(self) -> dict[str, dict[Place, int]]:

@@ -4,10 +4,12 @@ Enters: refusals, silences, instants. Leaves: until when a gang rests, and wheth
 now. It neither writes nor decides who starts.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_work import Work
+from autoscaler.core.batch.running import Running
 
 LOST_S: Final = 2.0
 """Before a start that nobody answered is written again: the first may still come through, and then this one cannot."""
@@ -99,3 +101,11 @@ class Rests:
         """Whether a stop may be asked for now."""
         version, until_s = self._unstopped.get(work.name, ("", 0.0))
         return version != work.version or until_s <= now_s
+
+
+def unstopped(works: Mapping[str, Work], runs: Mapping[str, Running]) -> Iterator[tuple[Work, Running]]:
+    """Gangs that were told to leave and whose objects do not say so yet."""
+    for name, run in runs.items():
+        work = works.get(name)
+        if run.leaving_s is not None and work is not None and not (work.suspended or work.ended):
+            yield work, run

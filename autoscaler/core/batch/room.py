@@ -192,7 +192,7 @@ class Room:
         leaving = sum(
             number
             for run in on_loan
-            if self.is_going(run, now_s)
+            if run.is_going(self.params.stuck_s, now_s)
             for node, number in lent[run.name].items()
             if at is None or node in at
         )
@@ -307,10 +307,6 @@ class Room:
             run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, lost_gpu_s)
-
-    def is_going(self, run: Running, now_s: float) -> bool:
-        """Whether a gang was told to leave, and nobody else is called back in its place."""
-        return run.is_going(self.params.stuck_s, now_s)
 
     def is_overdue(self, run: Running, now_s: float) -> bool:
         """Whether a gang was told to leave, and nobody counts on its going any more."""
