@@ -290,8 +290,8 @@ class Batch:
         if done.work is not None:
             self._cluster.written(done.work)
             return
-        if done.changed:
-            books.rests.start_changed(work, done.words, now_s)  # nothing went wrong: somebody else was first
+        if done.changed:  # nothing went wrong: somebody else was first, if not with what we wrote ourselves
+            books.rests.start_changed(replace(work, version=done.version or work.version), done.words, now_s)
             return
         self._failed(work.name, done.became, done.words)
         if done.became is Became.UNKNOWN:

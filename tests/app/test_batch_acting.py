@@ -9,9 +9,11 @@ import pytest
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject
-from autoscaler.adapters.kube.batch_writer import BatchWriter
+from autoscaler.adapters.kube.batch_work import Work
+from autoscaler.adapters.kube.batch_writer import BatchWriter, Written
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.app.batch import EVERY_S, TELL_S, Batch
 from autoscaler.app.batch_rests import RETRY_S
 from autoscaler.app.batch_telling import BatchTelling
@@ -268,3 +270,22 @@ async def test_what_cannot_be_read_is_counted_beside_those_that_wait() -> None:
     await scene.look(TELL_S)
     assert (scene.telling.told.unread, scene.telling.told.queues[0].waiting) == (2, 1)
     assert not scene.telling.told.acting
+
+
+async def test_what_our_own_first_patch_changed_is_not_news_that_is_answered_at_once() -> None:
+    """A start in two patches whose second is refused for good as invalid: not tried again at each look."""
+    scene, tried = Scene(1), cast("list[str]", [])
+    scene.plant.job("train")
+
+    async def halfway(work: Work, *_: object) -> Written:
+        tried.append(work.version)
+        scene.plant.edit("train")
+        return Written(Became.REFUSED, None, "422: a policy", changed=True, version=scene.plant.work("train").version)
+
+    scene.batch._writer.admit = halfway  # type: ignore[method-assign]
+    await scene.look()
+    for _ in range(4):
+        await scene.look(0.5)
+    assert len(tried) == 1
+    await scene.look(RETRY_S)
+    assert len(tried) == 1, "it rests, and is tried out before it takes part again"

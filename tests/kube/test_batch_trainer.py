@@ -277,8 +277,9 @@ async def test_what_was_written_stays_where_somebody_else_was_first_or_the_start
 ) -> None:
     server = Server()
     server.refuses, server.status = {2}, status
-    await BatchWriter(server, ScaledClock(), lambda: True).admit(work(), PLAN, HOSTS, [])
+    done = await BatchWriter(server, ScaledClock(), lambda: True).admit(work(), PLAN, HOSTS, [])
     assert len(server.sent) == 2
+    assert done.version == "8", "our own patch's: it is no news of somebody else's, which would be answered at once"
 
 
 @pytest.mark.looptime

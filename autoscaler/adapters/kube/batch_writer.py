@@ -49,6 +49,8 @@ class Written:
     words: str = ""
     changed: bool = False
     """Refused because the object was not what it had been: its next version is on its way."""
+    version: str = ""
+    """The version that a patch before the refused one made of it, empty where there was none."""
     pods: tuple[QueuedPod, ...] = ()
     """Pods that were let in, as they are then, where they are the work; with words, others of them were not."""
 
@@ -108,7 +110,7 @@ class BatchWriter:
         starts = [*self._tests(now, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
         second = await self._patch(replace(work, version=now.version), starts)
         if second.became is not Became.REFUSED or second.changed:
-            return second
+            return replace(second, version=now.version)
         back = await self._patch(now, [*self._tests(now, suspended=True), without_ours(now)])
         words = f"{second.words}; that its pods are held to nodes was not taken back: {back.words}"
         return second if back.became is Became.DONE else replace(second, words=words)
