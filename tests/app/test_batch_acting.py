@@ -282,7 +282,7 @@ async def test_what_our_own_first_patch_changed_is_not_news_that_is_answered_at_
         scene.plant.edit("train")
         return Written(Became.REFUSED, None, "422: a policy", changed=True, version=scene.plant.work("train").version)
 
-    scene.batch._writer.admit = halfway  # type: ignore[method-assign]
+    cast(Any, scene.batch._writer).admit = halfway
     await scene.look()
     for _ in range(4):
         await scene.look(0.5)
