@@ -59,17 +59,7 @@ class Lap:
 
 def overlapped(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Lap]]:
     """The laps of all workloads, or of one, so many at a time as may be held."""
-    held, size_bytes = _Held(), 0
-    for entry in entries:
-        if workload not in {None, entry.workload}:
-            continue
-        held.add(entry)
-        if isinstance(entry, Looked):
-            size_bytes += len(entry.text) + len(entry.decision)
-        if size_bytes >= strands.MOST_BYTES:
-            yield held.take()
-            size_bytes = 0
-    yield held.last()
+    return strands.in_parts(entries, _Held(), workload)
 
 
 @dataclass(slots=True)

@@ -8,12 +8,15 @@ core costs a millisecond however few rows are in it.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked, Written
 
 MOST_BYTES: Final = 320_000_000
 """Text held at a time, a workload-week with a decision every 5 s; a stretch that this cuts goes on in the same row."""
+
+
+Stretch = TypeVar("Stretch")
 
 
 @dataclass(slots=True)
@@ -37,9 +40,22 @@ class Strand:
         return isinstance(self.begins, Marked) and self.over
 
 
-def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Strand]]:
-    """The strands of all workloads, or of one, so many at a time as may be held; those of one time in their order."""
-    held, size_bytes = _Held(), 0
+class Holds(Protocol[Stretch]):
+    """Stretches of a recording while it is read."""
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next entry."""
+
+    def take(self) -> list[Stretch]:
+        """Those held so far; those that are not over go on."""
+
+    def last(self) -> list[Stretch]:
+        """Those held so far, as nothing follows."""
+
+
+def in_parts(entries: Iterable[Entry], held: Holds[Stretch], workload: str | None) -> Iterator[list[Stretch]]:
+    """The stretches of all workloads, or of one, so many at a time as may be held."""
+    size_bytes = 0
     for entry in entries:
         if workload not in {None, entry.workload}:
             continue
@@ -49,7 +65,12 @@ def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[lis
         if size_bytes >= MOST_BYTES:
             yield held.take()
             size_bytes = 0
-    yield held.take()
+    yield held.last()
+
+
+def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Strand]]:
+    """The strands of all workloads, or of one, so many at a time as may be held; those of one time in their order."""
+    return in_parts(entries, _Held(), workload)
 
 
 @dataclass(slots=True)
@@ -75,6 +96,9 @@ class _Held:
         self.open = {name: Strand(name, strand.row) for name, strand in self.open.items()}
         self.strands += self.open.values()
         return taken
+
+    def last(self) -> list[Strand]:
+        return self.take()
 
     def _begin(self, name: str, begins: Begun | Marked | None) -> Strand:
         number = self.begun[name] = self.begun.get(name, 0) + 1
