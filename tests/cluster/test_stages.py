@@ -46,17 +46,23 @@ def test_pulls_and_first_tokens_are_measured_of_pods_that_start(scene: Scene) ->
     wait_for(lambda: datetime.now(UTC) >= ready + timedelta(seconds=TOKEN_S), 30, "the instant of the first tokens")
     served = datetime.now(UTC)
     scene.engines.of_all(service.ips(), done=1.0, **QUIET)
-    wait_for(lambda: "serving" in _stages(scene, service), 30, "a measured first token")
-    found = _stages(scene, service)
-    for stage, least in {
-        "pulled": PULLED_S,
-        "started": STARTED_S - PULLED_S,
-        "ready": READY_S,
-        "serving": TOKEN_S,
-    }.items():
-        _, low, high, _ = sorted(_took_s(pod, served)[stage] for pod in pods)
-        assert low >= least - WHOLE_S, f"{stage}: what was injected"
-        assert low - WHOLE_S <= found[stage] <= high + WHOLE_S, f"{stage}: what the middle ones of the pods took"
+    injected = {"pulled": PULLED_S, "started": STARTED_S - PULLED_S, "ready": READY_S, "serving": TOKEN_S}
+    middle = {stage: sorted(_took_s(pod, served)[stage] for pod in pods)[1:3] for stage in injected}
+    for stage, least in injected.items():
+        assert middle[stage][0] >= least - WHOLE_S, f"{stage}: what was injected"
+
+    def wrong() -> dict[str, float | None]:
+        """Stages of which the explanation does not say what the middle ones of the pods took."""
+        found = _stages(scene, service)
+        told = {stage: found.get(stage) for stage in injected}
+        return {
+            stage: took
+            for stage, took in told.items()
+            if took is None or not middle[stage][0] - WHOLE_S <= took <= middle[stage][1] + WHOLE_S
+        }
+
+    # Pages are read one after the other: until the last is, the middle is that of fewer pods.
+    wait_for(lambda: not wrong(), 30, f"what the middle ones of the pods took: {middle}")
 
 
 def _tell_pulls(service: Service, told: set[str]) -> int:
