@@ -29,8 +29,8 @@ Place = tuple[str, str]
 ANSWER_S: Final = 30.0
 """A pool that says nothing of a request for so long does not follow it; it looks every five seconds."""
 
-
 NO_ANSWER: Final = ("NO_ANSWER", "it says nothing of the request")
+"""The code and the words of a refusal where no pool spoke."""
 
 
 class Asks:
@@ -133,7 +133,7 @@ class Asks:
         if name not in self._refused:
             return None
         pool, standing = self._refused[name]
-        code, why = (NO_ANSWER[0], NO_ANSWER[1]) if (r := standing.refused) is None else (r.name, r.value)
+        code, why = NO_ANSWER if (r := standing.refused) is None else (r.name, r.value)
         return code, refused_nodes(pool, why, standing.until_s, now_s)
 
     def is_open(self, name: str) -> bool:
