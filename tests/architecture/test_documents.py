@@ -21,7 +21,7 @@ PAGES: Final = [DOCS / "security.md", DOCS / "neighbours.md"]
 LINKED: Final = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests/README.md", ROOT / "loadtests/README.md",
     ROOT / "config/README.md", ROOT / "charts/headroom/README.md", *sorted((ROOT / "autoscaler").glob("*/README.md")),
-    *sorted(DOCS.glob("*.md")),
+    *sorted((ROOT / "loadtests/findings").glob("*.md")), *sorted(DOCS.glob("*.md")),
 ]  # fmt: skip
 CODE: Final = frozenset({"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve", "skops"})
 """Modules whose formats may carry code."""
