@@ -117,7 +117,7 @@ SENTENCES: Final = MappingProxyType(
         ),
         PoolReason.GANG_LIMIT: ("none of {before} places made: the pool's GPUs for gangs are in use", ", for {gang}"),
         PoolReason.REFILL: ("{ordered_slots} of {before} ordered",),
-        PoolReason.PROBE: ("one ordered to ask whether capacity is back",),
+        PoolReason.PROBE: ("one ordered to ask whether capacity is back", ", then comes the rest of {gang}"),
         PoolReason.ROTATED: (_GONE + "their own end is near, they are made again on their nodes",),
         PoolReason.SURPLUS: (_GONE + "more than needed",),
         PoolReason.MOVED: (_GONE + "capacity is missing where they wait, the deficit moves down the tiers",),

@@ -2,22 +2,23 @@
 
 Enters: the view, gangs that lack nothing but nodes, what holds places for them. Leaves: pods to make and to delete, how
 each request stands, and requests that were given back. A request is made whole, within the pool's limits, in one tier
-that has capacity; it is given back whole where capacity is missing or time is up, and not made again for a while, ever
-longer. While it is not known who wants nodes nothing is made and nothing deleted; where it was known a while ago
-nothing is begun, and what was begun stays up to its time.
+that has capacity; where it is not known whether capacity is back, one pod asks first. It is given back whole where
+capacity is missing, limits allow it no more, or time is up, and not made again for a while, ever longer. While it is
+not known who wants nodes nothing is made and nothing deleted; where it was known a while ago nothing is begun, and what
+was begun stays up to its time.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position
+from autoscaler.core.pool.gang_pods import holders_of, names_of, pods_of, units_of
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
 from autoscaler.core.pool.limits import held, left, ordered
 from autoscaler.core.pool.params import GangTerms, PoolTier
-from autoscaler.core.pool.placement import usable
+from autoscaler.core.pool.placement import PROBE_EVERY_S, usable
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import GaveBack, PoolState
 from autoscaler.core.pool.view import View
@@ -31,10 +32,6 @@ LONGEST_S: Final = 3600.0
 
 MANY: Final = 16
 """After so many the pause is the longest; a gang may wait for months."""
-
-OUTLIVES_S: Final = 600.0
-"""A pod that holds a place ends by itself once it was on a node for a request's whole time and so long besides: nobody
-else may live then. The deadline of a pod runs from its start: one that waits for a node has none."""
 
 FRESH_S: Final = 60.0
 """Nothing is begun on requests that were last said to stand longer ago. Whoever knows says so every five seconds; who
@@ -117,13 +114,17 @@ class _Round:
     makes: list[CreateHolder] = field(default_factory=list)
     deletes: list[DeleteSlot] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
+    to_come: int = 0
+    """Units that gangs of which one pod asks first will hold besides."""
+    asking: list[str] = field(default_factory=list)
+    """These gangs."""
 
     def take(self, ask: GangAsk, terms: GangTerms | None) -> None:
         """Decide about one gang."""
         mine = [each for each in self.view.world.holders if each.gang_uid == ask.uid]
         if ask.starts:
             return
-        names = set(_names(self.view.params.name, ask))
+        names = set(names_of(self.view.params.name, ask))
         for each in mine:
             if self.is_sure and each.name not in names:
                 self.delete(each, PoolReason.GANG_OVER)  # made for another form of it
@@ -147,12 +148,12 @@ class _Round:
                 self.delete(each, PoolReason.FAILED)
         tier = next(tier for tier in self.view.params.tiers if tier.name == mine[0].tier)
         there = {each.name for each in mine}
-        lost = [each for each in _holders(self.view.params.name, ask, tier, terms) if each.name not in there]
+        lost = [each for each in holders_of(self.view.params.name, ask, tier, terms) if each.name not in there]
         units = sum(each.units for each in lost)
         if lost and self.is_sure and self._may_hold(units, terms) and self._fits(tier, units, len(lost)):
-            self.makes += lost  # somebody may have taken what they left: then the rest waits until its time is up
+            self._make(lost, tier)  # somebody may have taken what they left: then the rest waits until its time is up
         placed = sum(each.node is not None and not each.deleting and not each.over for each in mine)
-        self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), placed, since_s))
+        self.standings.append(Standing(ask.gang, ask.uid, pods_of(ask), placed, since_s))
 
     def delete(self, holder: HolderSeen, reason: PoolReason) -> None:
         """Delete a pod that holds a place, unless it goes already."""
@@ -160,10 +161,13 @@ class _Round:
             self.deletes.append(DeleteSlot(holder.name, holder.uid, reason, of_gang=True))
 
     def steps(self) -> Iterator[PoolStep]:
-        """One step for each gang that waits, and one for what goes because its gang has gone."""
+        """One step for each gang that waits, one more where one pod asks first, and one for what goes because its gang
+        has gone."""
         for each in self.standings:
             reason = PoolReason.GANG if each.refused is None else each.refused
             yield PoolStep("gangs", each.pods, each.placed, reason, (("gang", each.gang),))
+        for gang in self.asking:
+            yield PoolStep("gangs", 1, 1, PoolReason.PROBE, (("gang", gang),))
         over = sum(each.reason is PoolReason.GANG_OVER for each in self.deletes)
         if over:
             yield PoolStep("gangs", over, 0, PoolReason.GANG_OVER)
@@ -177,24 +181,48 @@ class _Round:
         if tier is None or terms is None:
             self._refuse(ask, refused, self.view.now_s + AGAIN_S)
             return
-        self.makes += _holders(self.view.params.name, ask, tier, terms)
-        self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), 0, self.view.now_s))
+        self._make(holders_of(self.view.params.name, ask, tier, terms), tier)
+        self.standings.append(Standing(ask.gang, ask.uid, pods_of(ask), 0, self.view.now_s))
+
+    def _make(self, holders: list[CreateHolder], tier: PoolTier) -> None:
+        """Make pods in a tier: all of them, or the one that asks where it is not known whether capacity is back."""
+        if self._stands(tier) is Position.CLOSED:
+            self.makes += holders
+            return
+        asks = [replace(holders[0], reason=PoolReason.PROBE)] if self._may_probe(tier) else []
+        self.makes += asks
+        self.to_come += sum(each.units for each in holders[len(asks) :])
+        self.asking.append(holders[0].gang)
+
+    def _may_probe(self, tier: PoolTier) -> bool:
+        """Whether a tier is half-open and nothing asks there already, nor has just asked while every tier is out."""
+        if self._stands(tier) is not Position.HALF_OPEN:
+            return False
+        if held(self.view, tier, self.makes).nodes or ordered(self.view, self.state, tier, self.orders).nodes:
+            return False
+        if any(self._stands(each) is Position.CLOSED for each in self.view.params.tiers):
+            return True
+        this_look = self.orders or any(each.reason is PoolReason.PROBE for each in self.makes)
+        return not this_look and self.view.now_s - self.state.created_s >= PROBE_EVERY_S
+
+    def _stands(self, tier: PoolTier) -> Position:
+        return breaker.position(self.state.circuits, tier, None, self.view.now_s)
 
     def _refuse(self, ask: GangAsk, reason: PoolReason, until_s: float) -> None:
-        self.standings.append(Standing(ask.gang, ask.uid, _pods(ask), refused=reason, until_s=until_s))
+        self.standings.append(Standing(ask.gang, ask.uid, pods_of(ask), refused=reason, until_s=until_s))
 
     def _tier(self, ask: GangAsk, terms: GangTerms) -> tuple[PoolTier | None, PoolReason]:
         """The first tier that takes the whole gang; why none does, where none does."""
         params = self.view.params
-        if not self._may_hold(_units(ask), terms):
+        if not self._may_hold(units_of(ask), terms):
             return None, PoolReason.GANG_LIMIT
         why = PoolReason.NO_ROOM
         for tier in params.tiers:
             if tier.shape != ask.shape or not usable(self.view, tier):
                 continue
-            if breaker.position(self.state.circuits, tier, None, self.view.now_s) is Position.OPEN:
+            if self._stands(tier) is not Position.CLOSED and not self._may_probe(tier):
                 why = PoolReason.NO_CAPACITY
-            elif self._fits(tier, _units(ask), _pods(ask)):
+            elif self._fits(tier, units_of(ask), pods_of(ask)):
                 return tier, PoolReason.GANG
         return None, why
 
@@ -202,6 +230,7 @@ class _Round:
         """Whether so much more may be held for gangs, by what they may have and by what the whole pool may."""
         params = self.view.params
         there = sum(each.units for each in self.view.world.holders) + sum(each.units for each in self.makes)
+        there += self.to_come
         gpus = (there + units) / params.slot.parts
         slots = (self.standing + len(self.orders)) * params.slot.gpus
         return gpus <= terms.max_gpus and (params.max_gpus is None or slots + gpus <= params.max_gpus)
@@ -226,8 +255,7 @@ class _Round:
             return PoolReason.GANG_LIMIT
         if self.view.now_s >= since_s + terms.timeout_s:
             return PoolReason.GANG_LATE
-        stands = breaker.position(self.state.circuits, tier, None, self.view.now_s)
-        if stands is Position.OPEN and any(each.node is None for each in mine):
+        if self._stands(tier) is Position.OPEN and any(each.node is None for each in mine):
             return PoolReason.NO_CAPACITY
         return None
 
@@ -237,29 +265,3 @@ class _Round:
         if before is None or self.view.now_s >= before.until_s:
             times = 1 if before is None else before.times + 1
             self.kept[uid] = GaveBack(reason, self.view.now_s + pause_s(times), times)
-
-
-def _holders(pool: str, ask: GangAsk, tier: PoolTier, terms: GangTerms) -> list[CreateHolder]:
-    """All pods that hold the places of a gang."""
-    each = [alike for alike in ask.pods for _ in range(alike.pods)]
-    return [
-        CreateHolder(
-            name, tier.name, tier.node_pool, ask.gang, ask.uid, one.units, one.cpu, one.memory_gib,
-            terms.timeout_s + OUTLIVES_S, PoolReason.GANG, one.selector,
-        )
-        for name, one in zip(_names(pool, ask), each, strict=True)
-    ]  # fmt: skip
-
-
-def _names(pool: str, ask: GangAsk) -> list[str]:
-    """The names of these pods: the same each time, so that one that is made twice is one; others for another form."""
-    digest = hashlib.sha256(repr((ask.uid, ask.shape, ask.pods)).encode()).hexdigest()[:10]
-    return [f"{pool}-gang-{digest}-{at}" for at in range(_pods(ask))]
-
-
-def _pods(ask: GangAsk) -> int:
-    return sum(each.pods for each in ask.pods)
-
-
-def _units(ask: GangAsk) -> int:
-    return sum(each.pods * each.units for each in ask.pods)

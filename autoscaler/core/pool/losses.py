@@ -90,6 +90,9 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
         tier = view.params.tiers[int(view.slots.tier[at])].name
         if gpus.get(tier, _NEW) != _NEW:
             gpus[tier] = succeeded(gpus[tier], float(ends_s[at, Stage.GPU_READY]))
+    for tier, usable_s in _usable_for_gangs(view):
+        if gpus.get(tier, _NEW) != _NEW:
+            gpus[tier] = succeeded(gpus[tier], usable_s)
     if warm:
         content = succeeded(content, float(np.nanmax(ends_s[warm, Stage.WEIGHTS_WARM])))
     failed = sum(reason in _FAULTS for reason in found.reasons.values())
@@ -98,6 +101,14 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
 
 
 _NEW: Final = Circuit()
+
+
+def _usable_for_gangs(view: View) -> Iterator[tuple[str, float]]:
+    """Tiers on whose nodes pods for gangs hold GPUs, with since when these are usable."""
+    for each in view.world.holders:
+        at = None if each.node is None else view.nodes.index.get(each.node)
+        if at is not None and view.nodes.usable[at] and (usable_s := view.nodes.seen[at].gpu_ready_s) is not None:
+            yield each.tier, usable_s
 
 
 def _plain(view: View) -> Iterator[tuple[Bools, PoolReason]]:

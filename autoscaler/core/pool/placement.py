@@ -2,7 +2,8 @@
 
 Enters: the view, circuits, how many slots are wanted in all and per zone. Leaves: orders, and why others are not given.
 While something is wrong in a pool, a tier that has not launched anything lately is asked with one slot first; while
-every tier is out, the whole pool asks once in `PROBE_EVERY_S`. A slot without a zone is left to the scheduler's spread.
+every tier is out, the whole pool asks once in `PROBE_EVERY_S`; a pod that asks for a gang asks for slots too, for so
+long. A slot without a zone is left to the scheduler's spread.
 """
 
 import math
@@ -53,6 +54,8 @@ class Placing:
     """Tier -> slots that its limits let it launch; a tier without limits is absent."""
     unlaunched: Counter[tuple[int, str]] = field(default_factory=Counter)
     """(tier, zone or nothing) -> slots ordered there whose node was not launched yet."""
+    by_gangs: frozenset[str] = frozenset()
+    """Tiers in which pods for gangs asked a moment ago and have no node yet."""
     refused: Counter[PoolReason] = field(default_factory=Counter)
 
     def order(self, zone: str | None) -> tuple[int, bool] | None:
@@ -95,7 +98,8 @@ class Placing:
             self.refused[PoolReason.NO_ROOM] += 1
             return False
         stands = breaker.position(circuits, tier, zone, now_s)
-        asked = self.unlaunched[at, zone or ""]
+        asked = bool(self.unlaunched[at, zone or ""])
+        asked |= stands is Position.HALF_OPEN and tier.name in self.by_gangs
         if stands is Position.OPEN:
             self.refused[PoolReason.NO_CAPACITY] += 1
             return False
@@ -174,7 +178,7 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
     spot = [at for at, tier in enumerate(params.tiers) if tier.capacity_type is CapacityType.SPOT]
     on_spot = int((np.isin(slots.tier, spot) & slots.counts & staying).sum())
     on_spot += sum(order.tier in {params.tiers[at].name for at in spot} for order in state.ordered.values())
-    placing = Placing(view, state, int(params.spot_ratio * need.target + 1e-9) - on_spot)
+    placing = Placing(view, state, int(params.spot_ratio * need.target + 1e-9) - on_spot, by_gangs=_by_gangs(view))
     taken = {holder.node for holder in view.world.holders if not holder.over}
     for at in np.flatnonzero((nodes.tier != NOWHERE) & (nodes.room > 0)).tolist():
         if nodes.seen[at].name in taken:
@@ -195,6 +199,12 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
             placing.unlaunched[tier_at, zone or ""] += 1
     _limit(placing)
     return placing
+
+
+def _by_gangs(view: View) -> frozenset[str]:
+    """Tiers in which a pod for a gang waits for its node, but for those that wait for long: no slot waits for these."""
+    holders = (each for each in view.world.holders if each.node is None and not each.over)
+    return frozenset(each.tier for each in holders if view.now_s < each.created_s + PROBE_EVERY_S)
 
 
 def _unlaunched(view: View) -> np.ndarray:

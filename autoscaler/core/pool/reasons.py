@@ -46,7 +46,7 @@ class PoolReason(Enum):
     GANG_LIMIT = "the pool's GPUs for gangs are in use"
     # why a slot is made
     REFILL = "refill"
-    PROBE = "one slot asks whether capacity is back"
+    PROBE = "one slot, or one pod for a gang, asks whether capacity is back"
     ROTATED = "replaces a slot on the same node"
     # why a slot goes
     SURPLUS = "more than needed"

@@ -123,7 +123,8 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         return Reconciled(state, (), decision, told, ahead, loans, held)
     of_gangs: tuple[Intent, ...] = (*held.deletes, *held.makes)
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *_node_pools(view))
-    return Reconciled(_remembered(state, view, deletes, placed), intents, decision, told, ahead, loans, held)
+    state = _remembered(state, view, deletes, placed, held)
+    return Reconciled(state, intents, decision, told, ahead, loans, held)
 
 
 def lead(view: View, state: PoolState) -> Spread:
@@ -287,13 +288,13 @@ def _by_stage(view: View, state: PoolState) -> tuple[tuple[str, int], ...]:
     return tuple((each.name.lower(), int(counts[each])) for each in Stage)
 
 
-def _remembered(state: PoolState, view: View, deletes: list[DeleteSlot], placed: Placed) -> PoolState:
+def _remembered(state: PoolState, view: View, deletes: list[DeleteSlot], placed: Placed, gangs: Gangs) -> PoolState:
     """The state with the orders of this look."""
-    now_s = view.now_s
+    now_s, probes = view.now_s, any(each.reason is PoolReason.PROBE for each in gangs.makes)
     orders: tuple[CreateSlot, ...] = placed.orders
     return replace(
         state,
         ordered={**state.ordered, **{order.name: Ordered(order.tier, order.zone, now_s) for order in orders}},
         dropped={**state.dropped, **{gone.uid: now_s for gone in deletes}},
-        created_s=now_s if placed.launches else state.created_s,
+        created_s=now_s if placed.launches or probes else state.created_s,
     )

@@ -84,7 +84,8 @@ class PoolState:
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
     """By the uid of a gang."""
     created_s: float = -math.inf
-    """When a slot was last ordered from capacity that has to be launched."""
+    """When a slot was last ordered from capacity that has to be launched, or a pod asked for a gang whether any is
+    back."""
 
 
 def pack(state: PoolState) -> dict[str, Any]:
