@@ -93,6 +93,8 @@ def hold(
     for holder in world.holders:
         if is_sure and holder.gang_uid not in wanted:
             round_.delete(holder, PoolReason.GANG_OVER)
+    starting = {ask.uid for ask in world.asks if ask.starts}
+    round_.stays = sum(each.units for each in world.holders if each.gang_uid in starting and not each.over)
     for ask in world.asks:
         round_.take(ask, terms)
     made, gone, standings = tuple(round_.makes), tuple(round_.deletes), tuple(round_.standings)
@@ -118,6 +120,8 @@ class _Round:
     """Units that gangs of which one pod asks first will hold besides."""
     asking: list[str] = field(default_factory=list)
     """These gangs."""
+    stays: int = 0
+    """Units that gangs hold which start, and that those ask for whose requests stand."""
 
     def take(self, ask: GangAsk, terms: GangTerms | None) -> None:
         """Decide about one gang."""
@@ -130,7 +134,7 @@ class _Round:
                 self.delete(each, PoolReason.GANG_OVER)  # made for another form of it
         mine = [each for each in mine if each.name in names]
         since_s = min((each.created_s for each in mine), default=self.view.now_s)
-        wrong = self._wrong(mine, since_s, terms) if mine else None
+        wrong = self._wrong(ask, mine, since_s, terms) if mine else None
         if wrong is not None:
             self._give_back(ask.uid, wrong)
         before = self.kept.get(ask.uid)
@@ -143,6 +147,7 @@ class _Round:
             self._begin(ask, terms)
             return
         assert terms is not None, "a pool that makes nodes for gangs says how"
+        self.stays += units_of(ask)
         for each in mine:
             if each.over:
                 self.delete(each, PoolReason.FAILED)
@@ -248,11 +253,15 @@ class _Round:
         nodes = beside.nodes > 0 if is_kept else pods <= room.nodes
         return nodes and units / self.view.params.slot.parts <= room.gpus
 
-    def _wrong(self, mine: list[HolderSeen], since_s: float, terms: GangTerms | None) -> PoolReason | None:
+    def _wrong(
+        self, ask: GangAsk, mine: list[HolderSeen], since_s: float, terms: GangTerms | None
+    ) -> PoolReason | None:
         """Why a request is given back now; None while it stands."""
         tier = next((each for each in self.view.params.tiers if each.name == mine[0].tier), None)
         if terms is None or tier is None:
             return PoolReason.GANG_LIMIT
+        if (self.stays + units_of(ask)) / self.view.params.slot.parts > terms.max_gpus:
+            return PoolReason.GANG_LIMIT  # it was lowered since
         if self.view.now_s >= since_s + terms.timeout_s:
             return PoolReason.GANG_LATE
         if self._stands(tier) is Position.OPEN and any(each.node is None for each in mine):

@@ -102,6 +102,11 @@ def test_what_a_gang_will_hold_once_its_probe_has_succeeded_is_not_promised_to_a
     assert [each.tier for each in of(CreateHolder, beside)] == ["second"]
 
 
+def test_a_probing_gang_that_a_lowered_limit_leaves_no_room_for_gives_its_one_place_back() -> None:
+    done = looked(empty(asks=(WIDE,), holders=(holder(0, WIDE),)), doubtful(), replace(MAKES, gangs=GangTerms(24.0)))
+    assert [each.reason for each in of(DeleteSlot, done)] == [PoolReason.GANG_LIMIT]
+
+
 def test_a_place_that_was_lost_while_there_is_no_capacity_waits_and_the_others_stay() -> None:
     out = with_circuits(known(), capacity={ANYWHERE: OPEN})
     done = looked(empty(asks=(ASK,), holders=(holder(1, node="n1"),)), out)

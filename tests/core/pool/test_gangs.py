@@ -204,6 +204,30 @@ def test_a_pool_that_is_told_to_make_none_any_more_gives_back_what_it_holds() ->
     assert len(of(DeleteSlot, done)) == 2
 
 
+def test_a_lowered_limit_gives_back_whole_requests_at_once_and_who_waits_longest_keeps_its_own() -> None:
+    """Two gangs of 16 GPUs and one of 8 hold 40; the limit is set to 24, then to 8."""
+    second = replace(ASK, gang="job/ns/next", uid="u2")
+    small = replace(ASK, gang="job/ns/small", uid="u3", pods=(PodsAsked(1, 8),))
+    held = (holder(0, node="n0"), holder(1, node="n1"), holder(0, second), holder(1, second), holder(0, small))
+    seen = empty(asks=(ASK, second, small), holders=held)
+    assert of(DeleteSlot, looked(seen, params=replace(MAKES, gangs=GangTerms(40.0)))) == []
+    done = looked(seen, params=replace(MAKES, gangs=GangTerms(24.0)))
+    assert [(each.uid, each.reason) for each in of(DeleteSlot, done)] == [
+        (each.uid, PoolReason.GANG_LIMIT) for each in held[2:4]
+    ]
+    assert refusals(done) == [None, PoolReason.GANG_LIMIT, None]
+    going = tuple(replace(each, deleting=each.gang_uid == "u2") for each in held)
+    calm = looked(replace(seen, holders=going), done.state, replace(MAKES, gangs=GangTerms(24.0)))
+    assert of(DeleteSlot, calm) == [], "what goes drives nobody else out"
+    least = looked(seen, params=replace(MAKES, gangs=GangTerms(8.0)))
+    assert {each.uid for each in of(DeleteSlot, least)} == {each.uid for each in held[:4]}
+    starts = replace(seen, asks=(replace(ASK, starts=True), second, small))
+    beside = looked(starts, params=replace(MAKES, gangs=GangTerms(16.0)))
+    assert {each.uid for each in of(DeleteSlot, beside)} == {each.uid for each in held[2:]}, (
+        "who starts keeps its places"
+    )
+
+
 def test_what_holds_places_is_no_slot_and_nodes_full_of_it_take_none() -> None:
     keeps = replace(MAKES, min_slots=1)
     full = (node("n0", units=8, free_units=0), node("n1", units=8, free_units=0))
