@@ -158,11 +158,56 @@ def test_an_hpa_on_a_statefulset_of_the_same_name_is_no_obstacle() -> None:
     assert claim.obstacle is None
 
 
+KEDAS: Final = Hpa(Meta("keda-hpa", "prod", labels={"scaledobject.keda.sh/name": "s"}), HpaSpec(CHAT))
+
+
 def test_the_hpa_that_keda_makes_is_told_once_as_its_scaledobject() -> None:
     known = books()
     known.target(DEPLOYMENT, "prod/chat", target(ASKS))
-    made = Hpa(Meta("keda-hpa", "prod", labels={"scaledobject.keda.sh/name": "s"}), HpaSpec(CHAT))
-    assert known.other("prod/keda-hpa", made, "HPA") == set()
+    known.other("prod/keda-hpa", KEDAS, "HPA")
+    known.scaled_object("prod/s", ScaledObject(Meta("s", "prod"), ScaledObjectSpec(ObjectRef(name="chat"))))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is not None
+    assert claim.obstacle.message.startswith("ScaledObject s sets its replicas too")
+
+
+@pytest.mark.parametrize("aimed", [None, "code"], ids=["it cannot be read, or is gone", "it aims at another target"])
+def test_the_hpa_that_keda_made_is_an_obstacle_where_no_scaledobject_speaks_for_it(aimed: str | None) -> None:
+    """Without the right to read ScaledObjects two would set the count of chat: KEDA's HPA, and Headroom."""
+    known = books()
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS))
+    if aimed is not None:
+        known.scaled_object("prod/s", ScaledObject(Meta("s", "prod"), ScaledObjectSpec(ObjectRef(name=aimed))))
+    assert known.other("prod/keda-hpa", KEDAS, "HPA") == {"prod/chat"}
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is not None
+    assert claim.obstacle.block is Block.HPA
+    assert known.other("prod/keda-hpa", None, "HPA") == {"prod/chat"}
+    freed = known.resolve("prod/chat").claim
+    assert freed is not None
+    assert freed.obstacle is None
+
+
+def test_of_names_that_come_and_go_nothing_is_kept() -> None:
+    """A cluster that makes and deletes 10,000 Deployments a day would cost the controller 75 MB a month."""
+    known = books()
+
+    def held() -> int:
+        return sum(len(book) for book in vars(known).values() if isinstance(book, dict))
+
+    before = held()
+    for n in range(20):
+        name, key = f"preview-{n}", f"prod/preview-{n}"
+        known.target(DEPLOYMENT, key, Target(Meta(name, "prod", annotations=ASKS)))
+        known.policy("prod/p", policy("p", targetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": name}))
+        known.other("prod/h", Hpa(Meta("h", "prod"), HpaSpec(ObjectRef("apps/v1", "Deployment", name))), "HPA")
+        known.resolve(key)
+        known.target(DEPLOYMENT, key, None)
+    known.policy("prod/p", None)
+    known.other("prod/h", None, "HPA")
+    assert held() == before
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,10 @@ def test_the_hpa_that_keda_made_for_it_is_no_obstacle_even_without_kedas_label()
     hpa = Hpa(
         Meta("keda-hpa-so", "prod", owner_references=(owner,)), HpaSpec(ObjectRef("apps/v1", "Deployment", "chat"))
     )
-    assert known.other("prod/keda-hpa-so", hpa, "HPA") == set()
+    known.other("prod/keda-hpa-so", hpa, "HPA")
+    served = known.resolve(CHAT).claim
+    assert served is not None
+    assert served.obstacle is None
     assert known.other("prod/h", Hpa(Meta("h", "prod"), hpa.spec), "HPA") == {CHAT}
     claim = known.resolve(CHAT).claim
     assert claim is not None

@@ -9,7 +9,7 @@ on nothing.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from autoscaler.adapters.kube.asked import (
     POLICY_KIND,
@@ -27,7 +27,11 @@ from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
 from autoscaler.adapters.kube.scaling import VPA_DEFAULT, Hpa, ObjectRef, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.api.claims import Block, Claim, Kind, Obstacle, Reject, Rejection, TargetRef, Way
 
+HPA: Final = "HPA"
 KEDA_LABEL: Final = "scaledobject.keda.sh/name"
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,14 @@ class Discovery:
         self._policy_keys: dict[str, str] = {}
         self._others: dict[str, dict[tuple[str, str], tuple[ObjectRef, str]]] = defaultdict(dict)
         self._other_keys: dict[tuple[str, str], str] = {}
+        self._keepers: dict[str, str] = {}
+        """HPA -> the ScaledObject for which KEDA keeps it, by their keys."""
 
     def target(self, kind: Kind, key: str, new: Target | None) -> str:
         """Note a target; the key of the workload to resolve again."""
         place = (kind.group, kind.kind)
         if new is None:
-            self._targets[key].pop(place, None)
+            _drop(self._targets, key, place)
             return key
         before = self._targets[key].get(place)
         if isinstance(before, Asked) and own_annotations(before.meta) == own_annotations(new.metadata):
@@ -85,14 +91,19 @@ class Discovery:
         place = (kind, key)
         if place in self._other_keys:
             old = self._other_keys.pop(place)
-            self._others[old].pop(place)
+            _drop(self._others, old, place)
+            if kind == HPA:
+                self._keepers.pop(key, None)
             touched.add(old)
-        if new is not None and not (isinstance(new, Hpa) and _is_kedas(new)):
+        if new is not None:
             ref = new.spec.target_ref if isinstance(new, Vpa) else new.spec.scale_target_ref
             aimed = f"{new.metadata.namespace}/{ref.name}"
             mode = new.spec.update_policy.update_mode if isinstance(new, Vpa) and new.spec.update_policy else None
             self._others[aimed][place] = (ref, mode or "")
             self._other_keys[place] = aimed
+            keeper = _keeper(new) if isinstance(new, Hpa) else None
+            if keeper is not None:
+                self._keepers[key] = keeper
             touched.add(aimed)
         return touched
 
@@ -169,7 +180,7 @@ class Discovery:
 
     def _obstacle(self, ref: TargetRef) -> Obstacle | None:
         for (kind, key), (aimed, _) in sorted(self._others.get(ref.workload, {}).items()):
-            if kind == "Vpa" or not _same(aimed, ref):
+            if kind == "Vpa" or not _same(aimed, ref) or (kind == HPA and self._spoken_for(key, ref.workload)):
                 continue
             name = key.partition("/")[2]
             block = Block.SCALED_OBJECT if kind == SCALED_OBJECT else Block.HPA
@@ -180,6 +191,16 @@ class Discovery:
                 words = f"ScaledObject {key.partition('/')[2]} points at Headroom and cannot be read: {asked.fault}"
                 return Obstacle(Block.SCALED_OBJECT, words)
         return None
+
+    def _spoken_for(self, hpa: str, workload: str) -> bool:
+        """Whether an HPA is KEDA's for a ScaledObject that is known to aim at the workload, and is told itself.
+
+        One whose ScaledObject is not there, or may not be read, scales all the same.
+        """
+        keeper = self._keepers.get(hpa)
+        if keeper is None:
+            return False
+        return workload in {self._object_keys.get(keeper), self._other_keys.get((SCALED_OBJECT, keeper))}
 
     def _remarks(self, ref: TargetRef, lost: Sequence[Claim]) -> tuple[str, ...]:
         remarks = [
@@ -200,7 +221,7 @@ def _note(book: dict[str, dict[str, Asked]], places: dict[str, str], key: str, a
     touched = set()
     if key in places:
         old = places.pop(key)
-        book[old].pop(key)
+        _drop(book, old, key)
         touched.add(old)
     if asked is not None:
         aimed = f"{asked.meta.namespace}/{asked.ref.name}"
@@ -210,10 +231,19 @@ def _note(book: dict[str, dict[str, Asked]], places: dict[str, str], key: str, a
     return touched
 
 
-def _is_kedas(hpa: Hpa) -> bool:
-    """Whether KEDA made it for a ScaledObject, which is told itself; the label can be excluded, the owner cannot."""
+def _drop(book: dict[str, dict[K, V]], aimed: str, entry: K) -> None:
+    """Take an entry out, and the page of its workload with the last one: names come and go for ever."""
+    page = book.get(aimed, {})
+    page.pop(entry, None)
+    if not page:
+        book.pop(aimed, None)
+
+
+def _keeper(hpa: Hpa) -> str | None:
+    """The ScaledObject for which KEDA made an HPA, if it did; the label can be excluded, the owner cannot."""
     meta = hpa.metadata
-    return KEDA_LABEL in meta.labels or any(owner.kind == SCALED_OBJECT for owner in meta.owner_references)
+    owner = next((one.name for one in meta.owner_references if one.kind == SCALED_OBJECT), meta.labels.get(KEDA_LABEL))
+    return None if owner is None else f"{meta.namespace}/{owner}"
 
 
 def _meta(found: Asked | Meta) -> Meta:
