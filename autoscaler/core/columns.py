@@ -49,7 +49,7 @@ class Columns:
             getattr(self, spec.name)[row] = spec.metadata["fill"]
 
     def pack(self, row: int) -> dict[str, list[float] | float]:
-        """Return the kept columns of one row as plain numbers with six significant digits.
+        """Return the kept columns of one row as plain numbers with six significant digits, instants to 0.1 s.
 
         What is not finite is left out, a list as a whole: JSON has no NaN, and restoring leaves the fill value.
         """
@@ -81,4 +81,5 @@ def _filled(metadata: Any, rows: int) -> NDArray[Any]:
 
 
 def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+    # Seconds since 1970 have ten digits before the point.
+    return float(f"{value:.6g}") if abs(value) < 1e6 else round(value, 1)

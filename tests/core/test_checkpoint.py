@@ -85,6 +85,18 @@ def test_what_matters_survives_a_round_trip(morning: Story) -> None:
     assert table.track(0).zero_signal
 
 
+@pytest.mark.parametrize("origin_s", [0.0, 1_794_995_200.0], ids=["from nought", "since 1970"])
+def test_a_workload_that_worked_a_minute_ago_is_not_idle_after_a_restart(origin_s: float) -> None:
+    """Six digits of seconds since 1970 are hours: a moment without work would then have lasted since before it."""
+    toy = Toy.of(2, lambda t: 3.0 if t < origin_s + 900.0 else 0.0, now_s=origin_s)
+    story = Story(toy, Params(min_replicas=0, idle_after_s=600.0, tick_s=10.0))
+    story.run(960.0)
+    story.table = restored(story)
+    assert min(counts(story.run(480.0))) >= 1
+    story.run(600.0)
+    assert story.replicas == 0, "and is idle ten minutes after its last work"
+
+
 def test_a_second_checkpoint_says_what_the_first_said(morning: Story) -> None:
     first = checkpoint(morning.table, NAME)
     second = checkpoint(restored(morning), NAME)
