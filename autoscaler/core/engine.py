@@ -255,7 +255,8 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     wanted = np.where(idle, 0, wanted)
     bounds.note_starts(table.bounds, rows, seen.now_s, seen.finished, seen.failed)
     limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
-    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=gather.begun(seen.readings))
+    begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s))
+    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed)
     limits = limits.with_exact(np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0), unknown)
     soft = bounds.soft(table.bounds, rows, wanted, limits)
     after_soft = soft[-1].after if soft else wanted

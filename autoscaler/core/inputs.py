@@ -164,11 +164,19 @@ def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools
     )
 
 
-def begun(readings: tuple[Readings, ...]) -> I64:
-    """Count the starts under way that began within the minute of `bounds.RATE_UP_S`, scheduled or not; shape (B,)."""
-    return np.array(
-        [sum([r.now_s - start.since_s < RATE_UP_S for start in r.replicas.starting]) for r in readings], dtype=np.int64
-    )
+def begun(readings: tuple[Readings, ...], asked: Bools) -> tuple[I64, I64]:
+    """Count what began within the minute of `bounds.RATE_UP_S`: starts under way, scheduled or not, and ready pods.
+
+    Both have shape (B,), 0 where a row is not `asked` for. A pod counts from the instant it became ready, as nothing
+    says how long that took: of what starts in seconds nothing is under way any more when a controller comes back.
+    """
+    starts, landed = np.zeros(len(readings), dtype=np.int64), np.zeros(len(readings), dtype=np.int64)
+    for i in np.flatnonzero(asked).tolist():
+        from_s = readings[i].now_s - RATE_UP_S
+        starts[i] = sum([start.since_s > from_s for start in readings[i].replicas.starting])
+        ready_s = [pod.ready_since_s for pod in readings[i].pods or () if pod.ready_since_s is not None]
+        landed[i] = sum([at_s > from_s for at_s in ready_s])
+    return starts, landed
 
 
 def line(table: Table, rows: I64, seen: Batch) -> Line:

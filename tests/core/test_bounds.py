@@ -234,18 +234,27 @@ def test_what_stands_at_first_sight_counts_as_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("past_s", "known", "begun", "after"),
-    [(None, 64, 60, 64), (300.0, 4, 60, 64), (300.0, 64, 60, 1024), (300.0, 4, 0, 1024), (20.0, 64, 60, 1024)],
-    ids=["never met", "four stood five minutes ago", "as many stood: a rollout", "nothing began", "seen all the time"],
+    ("past_s", "known", "begun", "landed", "after"),
+    [
+        pytest.param(None, 64, 60, 0, 64, id="never met, and they start"),
+        pytest.param(None, 64, 0, 60, 64, id="never met, and they serve since"),
+        pytest.param(None, 64, 20, 20, 384, id="never met, and some of them do"),
+        pytest.param(300.0, 4, 60, 0, 64, id="four stood five minutes ago, the others start"),
+        pytest.param(300.0, 4, 0, 60, 64, id="four stood five minutes ago, the others serve since"),
+        pytest.param(300.0, 64, 20, 40, 1024, id="as many stood: a rollout"),
+        pytest.param(300.0, 4, 0, 0, 1024, id="nothing began"),
+        pytest.param(20.0, 64, 20, 40, 1024, id="seen all the time"),
+    ],
 )
 def test_what_began_before_anybody_looked_is_the_minutes_growth(
-    past_s: float | None, known: int, begun: int, after: int
+    past_s: float | None, known: int, begun: int, landed: int, after: int
 ) -> None:
-    """64 stand, of which 60 started within the last minute; a thousand times as many are wished for."""
+    """64 stand, of which some started or began to serve within the last minute; a thousand times as many are wished."""
     columns, wish = BoundColumns.allocate(1), np.array([64_000])
     if past_s is not None:
         bounds.note(columns, ROW, np.array([NOW_S - past_s]), np.array([known]), np.array([known]))
-    bounds.note(columns, ROW, np.array([NOW_S]), wish, np.array([64]), begun=np.array([begun]))
+    now_s = np.array([NOW_S])
+    bounds.note(columns, ROW, now_s, wish, np.array([64]), begun=np.array([begun]), landed=np.array([landed]))
     soft = bounds.soft(columns, ROW, wish, settings(Case(64_000, 64, 0), 64_000))
     assert int(soft[-1].after[0]) == after
 

@@ -118,6 +118,31 @@ def test_a_controller_that_crashes_after_every_order_grows_no_faster_than_one_th
     assert (stood, counted) == (4, [4, 64, 64, 64, 64, 64]), "sixteen times in a minute"
 
 
+@pytest.mark.parametrize("kept", ["nothing", "an old checkpoint", "its forerunner's"])
+def test_a_controller_that_crashes_every_20_s_over_starts_of_8_s_grows_no_faster_either(kept: str) -> None:
+    """Three replicas meet the load of a thousand. All that one process orders serves when the next one looks, and
+    passed for what had always stood: 3, 48, 768 and 1,820 within 60 s.
+    """
+    story = calibrated(stepped(4.0, 2000.0, 1020.0), replicas=3, warmup_s=8.0, max_replicas=100_000)
+    old = checkpoint(story.table, NAME)
+    story.run(120.0)
+    stood = [story.replicas]
+    last = None
+    for _ in range(9):
+        story.table = Table.empty(1)
+        story.table.put(NAME, story.params)
+        saved = {"nothing": None, "an old checkpoint": old, "its forerunner's": last}[kept]
+        if saved is not None:
+            restore(story.table, NAME, saved)
+        story.run(20.0)
+        last = checkpoint(story.table, NAME)
+        stood.append(story.replicas)
+    assert stood[0] == 3
+    minutes = zip(stood, stood[3:], strict=False)
+    assert all(after <= max(16 * before, before + 160) for before, after in minutes), stood
+    assert stood[-1] >= 250, "and does grow"
+
+
 # 23 --------------------------------------------------------------------------------------------------------------
 def test_delays_are_seconds_whatever_the_tick() -> None:
     """Growth and shrink of one story fall at the same time with ticks of 5 and 10 s."""

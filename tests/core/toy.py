@@ -61,6 +61,8 @@ class Toy:
     """New and present starts find no node."""
     fail_after_s: float | None = None
     """Starts disappear at this age and the owner orders another in their place."""
+    crash_after_s: float | None = None
+    """Pods disappear when they have been ready for this long, and the owner orders another in their place."""
     slow_s: float = 0.0
     """Added to the time a start takes."""
 
@@ -118,6 +120,8 @@ class Toy:
             elif age_s >= takes_s and not self.unschedulable:
                 self.starting.remove(start)
                 self.pods.append(ToyPod(start.name or "", self.now_s))
+        if self.crash_after_s is not None:
+            self.pods = [p for p in self.pods if self.now_s - p.ready_since_s < self.crash_after_s]
         self.order(self.desired)
 
     def readings(self) -> Readings:

@@ -56,6 +56,9 @@ class BoundColumns(Columns):
     wanted: I64 = column(KEEP, fill=0, dtype=np.int64)
     ordered_high: I64 = column(KEEP, fill=0, dtype=np.int64)
     ordered_low: I64 = column(KEEP, fill=0, dtype=np.int64)
+    met_at_s: F64 = column(keep=True)
+    met_with: I64 = column(fill=0, dtype=np.int64, keep=True)
+    """Replicas that stood for longer than a minute when the last minute was not remembered, and when that was."""
     failures: I64 = column(fill=0, dtype=np.int64, keep=True)
     back_off_until_s: F64 = column(keep=True)
 
@@ -96,30 +99,48 @@ class Change:
     after: I64
 
 
-def note(columns: BoundColumns, rows: I64, now_s: F64, wanted: I64, ordered: I64, *, begun: I64 | None = None) -> None:
+def note(
+    columns: BoundColumns,
+    rows: I64,
+    now_s: F64,
+    wanted: I64,
+    ordered: I64,
+    *,
+    begun: I64 | None = None,
+    landed: I64 | None = None,
+) -> None:
     """Remember what was wanted and what stands on the target.
 
     What stands at the first sight of a workload counts as wanted, as HPA has it: nobody shrinks what they just met.
-    Where nothing is remembered of the last minute, `begun` starts of that minute are taken for growth: a controller
-    that crashes after each order would else have the whole minute's growth again at every restart. As many as stood
-    when it was last looked are none: a rollout or a lost node has them start anew.
+    Where the last minute is `forgotten`, the starts `begun` in it and the pods `landed` in it are taken for growth: a
+    controller that crashes after each order would else have the whole minute's growth again at every restart. As many
+    as stood when it was last looked are none: a rollout or a lost node has them start anew.
     """
     met = (columns.bin[rows] < 0).all(axis=1)
     wanted = np.where(met, np.maximum(wanted, ordered), wanted)
     number = np.floor(now_s / BIN_S).astype(np.int64)
     slot = number % KEEP
+    starts = np.zeros_like(ordered) if begun is None else begun
+    young = starts if landed is None else starts + landed
     stood = ordered
-    if begun is not None and begun.any():
-        old = (number[:, None] - columns.bin[rows]) * BIN_S >= RATE_UP_S
-        blank = ((columns.bin[rows] < 0) | old).all(axis=1)
+    if young.any():
         newest = columns.bin[rows].argmax(axis=1)
-        known = np.where(columns.bin[rows, newest] < 0, 0, columns.ordered_high[rows, newest])
-        stood = np.where(blank, np.maximum(ordered - begun, np.minimum(ordered, known)), ordered)
+        known = np.where(columns.bin[rows, newest] < 0, 0, np.minimum(ordered, columns.ordered_high[rows, newest]))
+        anew = forgotten(columns, rows, now_s)
+        stood = np.where(anew, np.maximum(ordered - starts, known), ordered)
+        columns.met_at_s[rows] = np.where(anew, now_s, columns.met_at_s[rows])
+        columns.met_with[rows] = np.where(anew, np.maximum(ordered - young, known), columns.met_with[rows])
     same = columns.bin[rows, slot] == number
     columns.wanted[rows, slot] = np.where(same, np.maximum(columns.wanted[rows, slot], wanted), wanted)
     columns.ordered_high[rows, slot] = np.where(same, np.maximum(columns.ordered_high[rows, slot], ordered), ordered)
     columns.ordered_low[rows, slot] = np.where(same, np.minimum(columns.ordered_low[rows, slot], stood), stood)
     columns.bin[rows, slot] = number
+
+
+def forgotten(columns: BoundColumns, rows: I64, now_s: F64) -> Bools:
+    """Return the rows of which nothing is remembered within `RATE_UP_S`, shape (B,)."""
+    newest = columns.bin[rows].max(axis=1)
+    return np.asarray((newest < 0) | ((np.floor(now_s / BIN_S) - newest) * BIN_S >= RATE_UP_S))
 
 
 def note_starts(columns: BoundColumns, rows: I64, now_s: F64, finished: I64, failed: I64) -> None:
@@ -145,7 +166,10 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     """Apply the soft bounds to the wanted count in order and return each change."""
     chain = _Chain(wanted)
     low, high = _ordered(columns, rows, b)
-    lately = least_within(columns, rows, b.now_s, b.desired, RATE_UP_ADD_S)
+    low = _of_before(columns, rows, b.now_s, low, RATE_UP_S)
+    lately = _of_before(
+        columns, rows, b.now_s, least_within(columns, rows, b.now_s, b.desired, RATE_UP_ADD_S), RATE_UP_ADD_S
+    )
     added = np.minimum(lately + RATE_UP_ADD, low + RATE_UP_ADD * (RATE_UP_S / RATE_UP_ADD_S))
     most = np.maximum(added, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
     chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, np.maximum(most, b.desired)), chain.n))
@@ -220,6 +244,12 @@ def _ordered(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64
     low = np.where(known & (age_s < RATE_UP_S), columns.ordered_low[rows], b.desired[:, None]).min(axis=1)
     high = np.where(known & (age_s < RATE_DOWN_S), columns.ordered_high[rows], b.desired[:, None]).max(axis=1)
     return np.minimum(low, b.desired), np.maximum(high, b.desired)
+
+
+def _of_before(columns: BoundColumns, rows: I64, now_s: F64, least: I64, seconds: float) -> I64:
+    """Return the least count that growth starts from, where what stood was met within `seconds`."""
+    lately = now_s - columns.met_at_s[rows] < seconds
+    return np.where(lately, np.minimum(least, columns.met_with[rows]), least)
 
 
 def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
