@@ -245,7 +245,8 @@ class _Round:
         world = self.view.world
         pool = next((each for each in world.node_pools or () if each.name == tier.node_pool), None)
         if pool is None:
-            return world.node_pools is None and tier.max_gpus is None
+            # Whose nodes are on their way is not known either: a gang can wait until it is.
+            return world.node_pools is None and tier.max_gpus is None and tier.max_nodes is None
         beside = left(pool, tier)
         room = beside.less(held(self.view, tier, self.makes)).less(ordered(self.view, self.state, tier, self.orders))
         # Karpenter keeps the limit of a NodePool, however many pods share a node; another one nobody else keeps.

@@ -2,10 +2,12 @@
 
 Enters: the view, the state, a tier. Leaves: GPUs and nodes. Slots and what holds places for gangs share one limit, so
 each is reckoned with the other's: a NodePool says only what its nodes hold, and a node comes minutes after its pod.
+Where NodePools cannot be read, or there are none, the nodes that stand are counted themselves: a tier's own limits hold
+all the same.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -39,6 +41,18 @@ def left(pool: NodePoolSeen, tier: PoolTier) -> Amount:
     return Amount(gpus, nodes).less(Amount(pool.used_gpus, pool.used_nodes))
 
 
+def left_beside_nodes(view: View, tier: PoolTier) -> Amount:
+    """What a tier's own limits leave beside the nodes that stand, where nobody says what the NodePool holds or allows.
+
+    A node that does not say its GPUs yet counts for what was promised of it, else for one slot's.
+    """
+    at, count = view.params.tiers.index(tier), view.params.slot.count
+    nodes = [view.nodes.seen[place] for place in np.flatnonzero(view.nodes.tier == at).tolist()]
+    told = [(each.expected_units if each.units is None else each.units, each.parts) for each in nodes]
+    gpus = sum((count if units is None else units) / parts for units, parts in told)
+    return left(NodePoolSeen(tier.node_pool, used_gpus=gpus, used_nodes=len(nodes)), tier)
+
+
 def held(view: View, tier: PoolTier, more: Sequence[CreateHolder] = ()) -> Amount:
     """What holds places for gangs and has no node yet, with what this look makes; a node each, as it may be."""
     units = [each.units for each in view.world.holders if each.tier == tier.name and each.node is None]
@@ -53,3 +67,31 @@ def ordered(view: View, state: PoolState, tier: PoolTier, more: Sequence[CreateS
     slots += sum(each.tier == tier.name for each in state.ordered.values())
     slots += sum(each.tier == tier.name for each in more)
     return Amount(slots * view.params.slot.gpus, slots)
+
+
+def slots_left(view: View, state: PoolState, waiting: Mapping[int, int]) -> dict[int, int]:
+    """Tier -> slots that limits of NodePools and tiers let it launch, less what is held for gangs and what is `waiting`
+    there for a launch; a tier without limits is absent. Of a static NodePool there is no more than its free nodes.
+
+    Where NodePools cannot be read, launched slots count until they are bound: their nodes are in nobody's sum before.
+    """
+    pools = {pool.name: pool for pool in view.world.node_pools or ()}
+    out: dict[int, int] = {}
+    for at, tier in enumerate(view.params.tiers):
+        pool = pools.get(tier.node_pool)
+        if pool is not None:
+            slots = _slots(view, left(pool, tier).less(held(view, tier))) - waiting.get(at, 0)
+        elif view.world.node_pools is None:
+            beside = left_beside_nodes(view, tier).less(held(view, tier))
+            slots = _slots(view, beside.less(ordered(view, state, tier, ())))
+        else:
+            continue  # there is no such NodePool, and the tier is not usable
+        if math.isfinite(slots):
+            out[at] = max(0, int(slots))
+    return out
+
+
+def _slots(view: View, room: Amount) -> float:
+    """Whole slots within an amount, a node each where nodes are few; infinite where nothing limits them."""
+    slots = min(room.gpus / view.params.slot.gpus, room.nodes)
+    return math.floor(slots + 1e-9) if math.isfinite(slots) else slots

@@ -6,7 +6,6 @@ every tier is out, the whole pool asks once in `PROBE_EVERY_S`; a pod that asks 
 long. A slot without a zone is left to the scheduler's spread.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position, fraction
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import CreateSlot
-from autoscaler.core.pool.limits import held, left
+from autoscaler.core.pool.limits import slots_left
 from autoscaler.core.pool.params import CapacityType, PoolTier
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
@@ -197,7 +196,10 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
             left[tier_at] -= 1
         else:
             placing.unlaunched[tier_at, zone or ""] += 1
-    _limit(placing)
+    waiting = Counter[int]()
+    for (tier_at, _), count in placing.unlaunched.items():
+        waiting[tier_at] += count
+    placing.limits = slots_left(view, state, waiting)
     return placing
 
 
@@ -218,22 +220,6 @@ def _take_room(placing: Placing, at: int, zone: str | None) -> bool:
             placing.rooms[tier, where] -= 1
             return True
     return False
-
-
-def _limit(placing: Placing) -> None:
-    """What limits of NodePools and tiers leave, in slots, less what is ordered there already or held for gangs; of a
-    static NodePool there is no more than its free nodes."""
-    pools = {pool.name: pool for pool in placing.view.world.node_pools or ()}
-    gpus = placing.view.params.slot.gpus
-    for at, tier in enumerate(placing.view.params.tiers):
-        pool = pools.get(tier.node_pool)
-        if pool is None:
-            continue
-        room = left(pool, tier).less(held(placing.view, tier))
-        slots = min(room.gpus / gpus, room.nodes)
-        if math.isfinite(slots):
-            waiting = sum(count for (tier_at, _), count in placing.unlaunched.items() if tier_at == at)
-            placing.limits[at] = max(0, int(slots + 1e-9) - waiting)
 
 
 def usable(view: View, tier: PoolTier) -> bool:

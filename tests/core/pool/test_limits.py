@@ -13,7 +13,7 @@ from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.world import GangAsk, HolderSeen, PodsAsked, SlotSeen, World
-from tests.core.pool.builders import FIRST, NOW_S, known, node, node_pools, of, pool, slot, world
+from tests.core.pool.builders import FIRST, NOW_S, claim, known, node, node_pools, of, pool, slot, world
 
 LIMITED = replace(FIRST, shape="h100", max_gpus=16)
 ASK = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(1, 8),))
@@ -55,6 +55,37 @@ def test_what_holds_places_for_a_gang_and_has_no_node_yet_leaves_slots_the_rest(
     stands = seen(used_gpus=8.0, used_nodes=1, asks=(ASK,), holders=(held(on="n0"),))
     full = replace(stands, nodes=(node("n0", units=8, free_units=0),))
     assert len(of(CreateSlot, looked(full))) == 1, "its node is counted by the NodePool, and once"
+
+
+def test_a_tiers_limit_is_kept_by_the_nodes_that_stand_while_no_nodepool_can_be_read() -> None:
+    """Of 16 GPUs a node holds 8: one slot of 8 may come, whether NodePools are denied or there is no Karpenter."""
+    four, stands = replace(BOTH, min_slots=4), (node("n0", units=8, free_units=0),)
+    unread = replace(seen(nodes=stands), node_pools=None)
+    assert len(of(CreateSlot, looked(seen(used_gpus=8.0, nodes=stands), four))) == 1, "as where they are read"
+    first = looked(unread, four)
+    assert len(of(CreateSlot, first)) == 1
+    assert PoolReason.NO_ROOM in {step.reason for step in first.decision.trace}
+    assert of(CreateSlot, looked(unread, four, first.state)) == [], "what was ordered is not seen yet"
+    launched = slot("p-0", claim="c")
+    under_way = replace(unread, slots=(launched,), claims=(claim("c", launched_s=NOW_S - 5.0),))
+    assert of(CreateSlot, looked(under_way, four)) == [], "a node that has not joined is in nobody's sum"
+    dark = replace(unread, nodes=(node("n0", units=None, expected_units=8), node("n1", units=None)))
+    assert of(CreateSlot, looked(dark, four)) == []
+    held_for_a_gang = replace(unread, asks=None, holders=(held(),))
+    assert of(CreateSlot, looked(held_for_a_gang, four)) == []
+    by_nodes = replace(four, tiers=(replace(LIMITED, max_gpus=None, max_nodes=3),))
+    assert len(of(CreateSlot, looked(unread, by_nodes))) == 2
+    unlimited = replace(four, tiers=(replace(LIMITED, max_gpus=None),))
+    assert len(of(CreateSlot, looked(unread, unlimited))) == 4
+
+
+def test_a_gang_waits_where_a_limit_of_its_tier_cannot_be_reckoned() -> None:
+    for limit in ({"max_gpus": 16}, {"max_gpus": None, "max_nodes": 3}):
+        tier = replace(LIMITED, **limit)
+        params = replace(BOTH, tiers=(tier,), min_slots=0)
+        done = looked(replace(seen(asks=(ASK,)), node_pools=None), params)
+        assert [each.refused for each in done.gangs.standings] == [PoolReason.NO_ROOM]
+        assert len(of(CreateHolder, looked(seen(asks=(ASK,)), params))) == 1
 
 
 def test_a_limit_in_nodes_that_only_we_keep_counts_a_node_for_each_pod() -> None:
