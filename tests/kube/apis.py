@@ -190,8 +190,11 @@ class Direct:
         timeout_s: float = 10.0,
         admit: Callable[[], bool] = lambda: True,
     ) -> Answer:
-        assert admit()
         call = f"{method} {path}"
+        if not admit():
+            refused = KubeError(Fault.DENIED, f"{call}: not sent: it was allowed no more when its turn came")
+            refused.sent = False
+            raise refused
         reply = self.apis.answer(method, path, content_type, body or b"")
         if reply.ill in {Ill.CLOSE, Ill.LATE_CLOSE}:
             raise KubeError(Fault.UNAVAILABLE, f"{call}: connection reset by peer")

@@ -104,6 +104,35 @@ async def test_a_labelled_pod_that_is_gone_by_then_keeps_nobody_elses_label_on()
         assert leaders(apis) == []
 
 
+async def test_who_has_lost_the_lead_since_it_listed_takes_the_label_off_nobody_but_itself() -> None:
+    """The machine was frozen between the two for as long as the next leader needs: KEDA would find no pod at all."""
+    apis, lead = cluster("headroom-0", "headroom-1"), Lead()
+
+    def thaw(method: str, path: str) -> None:
+        if (method, path) == ("GET", AT):
+            lead.held = False
+            apis.edit(f"{AT}/headroom-1", metadata={"name": "headroom-1", "labels": {LABEL: "true"}})
+
+    apis.before, lead.held = thaw, True
+    async with following(apis, lead):
+        await asyncio.sleep(0.2)
+        assert leaders(apis) == ["headroom-0", "headroom-1"]
+        await asyncio.sleep(1.0)
+        assert leaders(apis) == ["headroom-1"]
+
+
+async def test_a_label_of_which_only_the_first_half_was_written_goes_with_the_lead() -> None:
+    apis, lead = cluster("headroom-0"), Lead()
+    async with following(apis, lead):
+        await asyncio.sleep(0.15)
+        lead.held, apis.ills = True, [None, Ill.UNAVAILABLE]
+        await asyncio.sleep(0.2)
+        assert leaders(apis) == ["headroom-0"]
+        lead.held = False
+        await asyncio.sleep(1.0)
+        assert leaders(apis) == []
+
+
 @pytest.mark.parametrize("ill", [Ill.UNAVAILABLE, Ill.CLOSE, Ill.HANG, Ill.FORBIDDEN, Ill.HTML_500])
 async def test_a_server_that_does_not_answer_is_asked_again(ill: Ill) -> None:
     apis, lead = cluster("headroom-0"), Lead()

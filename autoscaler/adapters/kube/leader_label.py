@@ -55,6 +55,7 @@ class LeaderLabel:
             leading = self._leading()
             try:
                 if leading != told:
+                    told = None  # until all of it is written: a part may be
                     await self._put(leading)
                 told, pause_s = leading, LOOK_S
             except KubeError as error:
@@ -80,13 +81,15 @@ class LeaderLabel:
                     await self._take_off(pod.metadata.name)
 
     async def _take_off(self, pod: str) -> None:
+        """Take the label off another pod, while this one leads: one that has lost the lead between listing and writing
+        would else take it off the next leader's, which puts it on once."""
         try:
-            await self._patch(pod, None)
+            await self._patch(pod, None, admit=self._leading)
         except KubeError as error:
             if error.status != 404:  # a pod that is gone by now is labelled no more
                 raise
 
-    async def _patch(self, pod: str, value: str | None) -> None:
+    async def _patch(self, pod: str, value: str | None, admit: Callable[[], bool] = lambda: True) -> None:
         body = msgspec.json.encode({"metadata": {"labels": {LABEL: value}}})
         path = f"{self._collection}/{pod}"
-        await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=CALL_S)
+        await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=CALL_S, admit=admit)
