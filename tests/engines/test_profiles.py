@@ -215,6 +215,7 @@ BROKEN = {
     "has a bound that is no number": 'b{le="one"} 5\nb{le="+Inf"} 6\n',
     "has no bounds": "b 5\n",
     "is negative": 'b{le="1"} -5\nb{le="+Inf"} 6\n',
+    "has more buckets than any engine": "".join(f'b{{le="{n}"}} 5\n' for n in range(250)) + 'b{le="+Inf"} 6\n',
 }
 
 

@@ -23,6 +23,10 @@ megabyte of them would keep all other targets waiting (60 ms for these). A gatew
 thousand, an engine a few hundred."""
 
 
+MAX_BOUNDS = 200
+"""A histogram of more buckets is not used: engines have some 40, and what is kept of one is kept for an hour."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What one page said."""
@@ -144,6 +148,8 @@ def _buckets(series: Series, rows: Rows) -> Buckets | None:
         if not 0.0 <= value < math.inf or math.isnan(bound_s):
             return None
         totals[bound_s] = totals.get(bound_s, 0.0) + value
+        if len(totals) > MAX_BOUNDS:
+            return None
     bounds = tuple(sorted(totals))
     counts = tuple(totals[bound] for bound in bounds)
     rising = all(a <= b for a, b in pairwise(counts))

@@ -30,6 +30,10 @@ LONG = 0.99
 LONG_FEWEST = 100.0
 """One in a hundred is not known of fewer."""
 
+MOST_BOUNDS = 4
+"""Different lists of bounds in one window, as of versions of an engine in a rollout. A pod that changes its own with
+every page would else have each of them kept for the window, and all joined whenever a percentile is asked for."""
+
 _Growth = dict[tuple[float, ...], list[float]]
 """Bounds -> growth of the cumulative counts; engine versions in one workload may have different bounds."""
 
@@ -56,6 +60,8 @@ class LatencyWindow:
             return
         slot = self._slot(at_s)
         for span, counts in useful.items():
+            if not self._takes(span, now[span].bounds_s):
+                continue
             sums = slot.setdefault(span, {}).setdefault(now[span].bounds_s, [0.0] * len(counts))
             for index, count in enumerate(counts):
                 sums[index] += count
@@ -72,6 +78,11 @@ class LatencyWindow:
             if found_s is not None:
                 found[span.value] = found_s
         return LatencyReading(**found) if found else None
+
+    def _takes(self, span: Span, bounds_s: tuple[float, ...]) -> bool:
+        """Whether these bounds are in the window, or there is room for more."""
+        there = {bounds for _, slot in self._slots for bounds in slot.get(span, ())}
+        return bounds_s in there or len(there) < MOST_BOUNDS
 
     def _slot(self, at_s: float) -> dict[Span, _Growth]:
         start_s = math.floor(at_s / self._slot_s) * self._slot_s
