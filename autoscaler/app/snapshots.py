@@ -69,7 +69,7 @@ class Fetched:
             self.checkpoints = await asyncio.to_thread(_CHECKPOINTS.decode, body)
         except PortError as error:
             self.error = error
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self.error = PortError(Fault.INVALID, f"{address}{PATH}: {error}")
         else:
             self._fetched_s, self.error = self._clock.monotonic(), None

@@ -55,6 +55,7 @@ async def test_a_follower_holds_what_the_leader_learnt_and_keeps_it_through_any_
         for body, status, fault in (
             (b'["not a snapshot"]', 200, Fault.INVALID),
             (b"<html>", 200, Fault.INVALID),
+            (b'{"prod/\xe4": {}}', 200, Fault.INVALID),
             (b'{"error": "this replica does not lead"}', 503, Fault.UNAVAILABLE),
         ):
             leader.says, leader.status = body, status

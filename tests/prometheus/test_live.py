@@ -46,6 +46,10 @@ async def hangs(_request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
+async def foreign(_: web.Request) -> web.StreamResponse:
+    return web.Response(body=b'{"status": "error", "error": "Ger\xe4t"}', content_type="application/json")
+
+
 async def elsewhere(_request: web.Request) -> web.StreamResponse:
     raise web.HTTPTemporaryRedirect("http://127.9.9.9/steal")
 
@@ -71,6 +75,7 @@ TROUBLES: dict[str, tuple[Answer, int, Fault, str]] = {
     "a proxy that wants a password": ("<html>no</html>", 403, Fault.DENIED, "HTTP 403"),
     "something else": ("[1, 2]", 200, Fault.INVALID, "not Prometheus"),
     "half of an answer": ('{"status": "success", "data": {"resu', 200, Fault.INVALID, "not Prometheus"),
+    "text that is not UTF-8": (foreign, 200, Fault.INVALID, "not Prometheus"),
     "success without an answer": ({"status": "success"}, 200, Fault.INVALID, "HTTP 200"),
     "nothing in time": (hangs, 200, Fault.TIMEOUT, "within 0.2 s"),
     "the way to somewhere else": (elsewhere, 200, Fault.INVALID, "HTTP 307"),

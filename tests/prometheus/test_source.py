@@ -116,6 +116,15 @@ async def test_an_answer_that_is_a_part_or_none_is_an_error_and_not_a_lull() -> 
             await read(fake, target("a"), clock=Fixed())
 
 
+async def test_a_value_that_is_no_number_is_missing_and_no_zero() -> None:
+    broken = [{**one, "values": [[Fixed.now_s - 2.0, "none"]]} for one in pod("a")[:1]]
+    async with prometheus() as fake:
+        fake.answer = success(*broken, *pod("a")[1:])
+        sample = await read(fake, target("a"), clock=Fixed())
+    (one,) = sample.pods or ()
+    assert (one.waiting, one.running) == (None, 4.0)
+
+
 async def test_targets_come_and_go() -> None:
     async with prometheus() as fake, querying({"main": Endpoint(fake.url)}, timeout_s=10.0) as live:
         source = PrometheusSource(live, "main", Fixed())

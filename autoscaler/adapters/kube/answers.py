@@ -18,6 +18,11 @@ MOST_WORDS: Final = 300
 """Characters of the server's words that a message repeats."""
 
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not the JSON that was asked for: text that is not UTF-8 and nesting that is
+too deep are errors of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A successful answer (2xx), undecoded. Header names are matched whatever their case."""
@@ -85,7 +90,7 @@ def read_status(body: bytes) -> Status | None:
     """The ``Status`` in `body`; None where there is none."""
     try:
         return _status.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 

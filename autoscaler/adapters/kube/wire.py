@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from autoscaler.adapters.kube.answers import KubeError, fault_of, read_status, words
+from autoscaler.adapters.kube.answers import UNREADABLE, KubeError, fault_of, read_status, words
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.ports import Fault
 
@@ -153,9 +153,9 @@ class Wire(Generic[T]):
         try:
             items = self._items.decode(body)
             page = Page(items.metadata.resource_version, items.metadata.token, items.items or [], [])
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
             page = self._one_by_one(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise self._no_list(body) from error
         if not page.version:
             raise self._no_list(body)
@@ -165,7 +165,7 @@ class Wire(Generic[T]):
         """The event in `line`. Raises KubeError where it is none, or is the server's own ERROR."""
         try:
             event = _line.decode(line)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise KubeError(Fault.INVALID, f"GET {self.path}: watch: no event: {words('', line)}") from error
         if event.type == "ERROR":
             raise self._server_error(event.seen)
@@ -179,7 +179,7 @@ class Wire(Generic[T]):
         """The page as far as it can be read, object by object."""
         try:
             items = _raw_items.decode(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise self._no_list(body) from error
         objects, unread = list[T](), list[Unread]()
         for raw in items.items or ():
@@ -193,7 +193,7 @@ class Wire(Generic[T]):
     def _read(self, raw: msgspec.Raw) -> T | Unread:
         try:
             return self._object.decode(raw)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             name = _name(raw)
             return Unread(name.key, name.uid, name.resource_version, str(error), _meta(raw))
 
@@ -216,7 +216,7 @@ def _name(raw: msgspec.Raw) -> _Name:
     """As much of the metadata as names an object; empty where not even that can be read."""
     try:
         return _named.decode(raw).metadata
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return _Name()
 
 
@@ -224,5 +224,5 @@ def _meta(raw: msgspec.Raw) -> Meta | None:
     """The metadata of an object; None where that cannot be read."""
     try:
         return _described.decode(raw).metadata
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from autoscaler.adapters.kube.answers import Answer, KubeError
+from autoscaler.adapters.kube.answers import UNREADABLE, Answer, KubeError
 from autoscaler.ports import Fault
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -40,7 +40,7 @@ def decoded(decoder: msgspec.json.Decoder[T], answer: Answer, call: str) -> T:
     """The object in an answer to `call` (method and path). Raises KubeError where it is none, as a proxy's page."""
     try:
         return decoder.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise KubeError(Fault.INVALID, f"{call}: {answer.status}, but not the object: {error}") from error
 
 

@@ -118,7 +118,7 @@ def _series(where: str, status: int, body: bytes) -> list[Series]:
     """The series of an answer. Raises PortError when it is none, or one from which something is missing."""
     try:
         answer = _decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = "HTML" if body.lstrip()[:1] == b"<" else f"{body[:100]!r}"
         fault = _FAULTS.get(status, Fault.UNAVAILABLE if status >= 500 else Fault.INVALID)
         raise PortError(fault, f"{where}: HTTP {status}, and the answer is not Prometheus': {said}") from error

@@ -6,6 +6,7 @@ is older, or of a pod that is gone, does not exist (llm-d/llm-d-workload-variant
 Prometheus' last scrape, and a workload whose tick is shorter than Prometheus' interval will find it outdated.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -147,5 +148,13 @@ def _newest_scrapes(series: Iterable[Series], pod_label: str) -> dict[str, _Scra
         if scrape is None or at_s > scrape.at_s:
             scrape = newest[pod] = _Scrape(at_s)
         if at_s == scrape.at_s:
-            scrape.rows[one.metric.get("__name__", "")].append((one.metric, float(text)))
+            scrape.rows[one.metric.get("__name__", "")].append((one.metric, _number(text)))
     return newest
+
+
+def _number(text: str) -> float:
+    """A sample's value; one that is no number cannot be true, as a page's NaN."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
