@@ -185,7 +185,7 @@ def test_installations_that_are_shown_can_be_rendered() -> None:
         for text in shown
         for pair in re.findall(r"^helm .*--set ([\w.]+=[\w./-]+)|`--set ([\w.]+=\w+)`", text, re.MULTILINE)
     }
-    assert len(given) == 4
+    assert len(given) == 5
     for one, other in given:
         done = helm("template", "headroom", CHART, "--set", (one or other).replace("REGISTRY", "registry.example.com"))
         assert done.returncode == 0, done.stderr
