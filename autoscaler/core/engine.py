@@ -253,7 +253,15 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     again = np.where(unknown & (seen.starting > 0), 0, again)
     wanted = np.where(unknown, np.maximum(wanted + again, seen.desired), wanted + again)
     wanted = np.where(idle, 0, wanted)
-    bounds.note_starts(table.bounds, rows, seen.now_s, seen.finished, seen.failed)
+    bounds.note_starts(
+        table.bounds,
+        rows,
+        seen.now_s,
+        finished=seen.finished,
+        failed=seen.failed,
+        died=seen.died,
+        completed=seen.served.completions > 0,
+    )
     limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
     begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s))
     bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed)

@@ -45,6 +45,7 @@ class Batch:
     unschedulable: I64
     finished: I64
     failed: I64
+    died: I64
     landed_replica_s: F64
     lead50_s: F64
     lead90_s: F64
@@ -124,6 +125,7 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
         unschedulable=np.array([s.unschedulable for s in starts], dtype=np.int64),
         finished=np.array([len(s.finished_s) for s in starts], dtype=np.int64),
         failed=np.array([s.failed for s in starts], dtype=np.int64),
+        died=np.array([i.died for i in intervals], dtype=np.int64),
         landed_replica_s=_floats([_landed(s, lead) for s, lead in followed]),
         lead50_s=_floats([lead.l50_s for lead in leads]),
         lead90_s=_floats([lead.l90_s for lead in leads]),

@@ -191,7 +191,9 @@ def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
         return (("warmup_s", _number(seen.lead50_s[i])),)
     if reason is Reason.BACK_OFF:
         left_s = table.bounds.back_off_until_s[row] - seen.now_s[i]
-        return (("failures", int(table.bounds.failures[row])), ("remaining_s", _number(left_s)))
+        died = int(table.bounds.died[row])
+        own: Evidence = (("failures", int(table.bounds.failures[row])), ("remaining_s", _number(left_s)))
+        return (*own, ("died_at_work", died)) if died else own
     given = seen.readings[i].limits
     if reason is Reason.QUOTA:
         return (("quota_replicas", given.quota_replicas),)

@@ -39,6 +39,7 @@ FIGURES: Final = MappingProxyType(
         "late_starts": "late starts",
         "wedged_pods": "pods without progress",
         "failures": "failed starts in a row",
+        "died_at_work": "failed starts that died of their first requests",
         "remaining_s": "back-off left",
         "min_replicas": "policy's minimum",
         "max_replicas": "policy's maximum",
@@ -152,6 +153,7 @@ SENTENCES: Final = MappingProxyType(
         Reason.BACK_OFF: (
             "{after}, not {before}: starts keep failing, no new orders",
             "; {failures} failed in a row",
+            ", {died_at_work} of them by dying of their first requests",
             ", {remaining_s} left to wait",
         ),
         Reason.STALE: (

@@ -45,13 +45,20 @@ def settings(case: Case, wanted: int) -> BoundInputs:
     return BoundInputs(**columns)
 
 
+def started(
+    columns: BoundColumns, now_s: float, *, finished: int = 0, failed: int = 0, died: int = 0, completed: bool = False
+) -> None:
+    counts = {name: np.array([n]) for name, n in (("finished", finished), ("failed", failed), ("died", died))}
+    bounds.note_starts(columns, ROW, np.array([now_s]), **counts, completed=np.array([completed]))
+
+
 def memory(case: Case) -> BoundColumns:
     columns = BoundColumns.allocate(1)
     bounds.note(columns, ROW, np.array([NOW_S - 4000.0]), np.array([0]), np.array([0]))  # met long ago
     for age_s, wanted, ordered in sorted(case.past, reverse=True):
         bounds.note(columns, ROW, np.array([NOW_S - age_s]), np.array([wanted]), np.array([ordered]))
     for _ in range(case.failures):
-        bounds.note_starts(columns, ROW, np.array([NOW_S - 5.0]), np.array([0]), np.array([1]))
+        started(columns, NOW_S - 5.0, failed=1)
     return columns
 
 
@@ -202,16 +209,27 @@ def test_failures_double_the_pause_and_one_success_ends_it() -> None:
     columns = BoundColumns.allocate(1)
     pauses = []
     for _ in range(10):
-        bounds.note_starts(columns, ROW, np.array([0.0]), np.array([0]), np.array([1]))
+        started(columns, 0.0, failed=1)
         pauses.append(float(np.nan_to_num(columns.back_off_until_s[0])))
     assert pauses[:2] == [0.0, 0.0]
     assert pauses[2] > 0.0
     assert all(b >= a for a, b in itertools.pairwise(pauses))
     assert pauses[-1] <= 3600.0, "it never gives up for good"
-    bounds.note_starts(columns, ROW, np.array([1.0]), np.array([1]), np.array([0]))
+    started(columns, 1.0, finished=1)
     after, reasons, _ = outcome(Case(9, 4, 9))
     assert np.isnan(columns.back_off_until_s[0])
     assert (after, reasons) == (9, [])
+
+
+def test_after_pods_died_of_their_first_requests_only_a_completed_one_is_a_success() -> None:
+    columns = BoundColumns.allocate(1)
+    started(columns, 0.0, died=2)
+    started(columns, 10.0, finished=2)
+    started(columns, 20.0, died=1)
+    assert (columns.failures[0], columns.back_off_until_s[0]) == (3, 80.0)
+    started(columns, 30.0, finished=3, died=1, completed=True)
+    assert columns.failures[0] == columns.died[0] == 0
+    assert np.isnan(columns.back_off_until_s[0])
 
 
 @pytest.mark.parametrize("desired", [1, 2, 3, 9, 10, 11, 99, 1000])

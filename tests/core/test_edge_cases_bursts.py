@@ -143,6 +143,38 @@ def test_a_controller_that_crashes_every_20_s_over_starts_of_8_s_grows_no_faster
     assert stood[-1] >= 250, "and does grow"
 
 
+def crashing(*, service_s: float, known: bool) -> Story:
+    """Three replicas that start in 8 s and crash 20 s after they are ready, from 900 s on; 5 requests/s need them."""
+    if known:
+        story = calibrated(5.0, replicas=3, warmup_s=8.0, tick_s=5.0, max_replicas=100_000)
+    else:
+        story = Story(Toy.of(3, 5.0, warmup_s=8.0), Params(tick_s=5.0, max_replicas=100_000))
+    story.toy.crash_after_s, story.toy.service_s = 20.0, service_s
+    return story
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["capacity known", "capacity not known"])
+def test_pods_that_crash_before_they_complete_a_request_are_not_multiplied(known: bool) -> None:
+    """Each request takes 30 s, so that all of them begin anew again and again, and whoever holds them is full: three
+    replicas became 148 within 300 s where their capacity was known, and 3,259 where not.
+    """
+    story = crashing(service_s=30.0, known=known)
+    told = story.run(300.0)
+    assert max(counts(told)) <= 6, "as many as were ordered before any had crashed"
+    assert min(counts(told)) >= 3
+    assert known or told[-1].reason is Reason.BACK_OFF
+    story.toy.crash_after_s, story.toy.service_s = None, 4.0
+    mended = story.run(60.0)
+    assert max(counts(mended)) > max(counts(told)), "the queue of 5 minutes is bought for once a request was completed"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["capacity known", "capacity not known"])
+def test_pods_that_crash_after_they_completed_some_buy_what_their_queue_asks_for(known: bool) -> None:
+    """They live 20 s of 28: 3.5 replicas carry what 2.5 would."""
+    told = crashing(service_s=4.0, known=known).run(300.0)
+    assert 4 <= max(counts(told)) <= 8
+
+
 # 23 --------------------------------------------------------------------------------------------------------------
 def test_delays_are_seconds_whatever_the_tick() -> None:
     """Growth and shrink of one story fall at the same time with ticks of 5 and 10 s."""

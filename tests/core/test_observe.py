@@ -204,6 +204,31 @@ def test_a_pod_with_a_line_and_no_progress_is_wedged_and_its_line_no_demand() ->
     assert (after.wedged, after.queue) == (1, 0.0)
 
 
+FULL = pod("x", 0.0, running=8.0)
+OTHER = pod("y", 70.0, running=8.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "desired", "ready", "died"),
+    [
+        pytest.param(FULL, (), 2, 1, 1, id="it is gone with its first requests"),
+        pytest.param(FULL, (replace(FULL, ready_since_s=5.0),), 2, 2, 1, id="it is ready anew"),
+        pytest.param(FULL, (FULL,), 2, 2, 0, id="it is busy with them"),
+        pytest.param(FULL, (), 1, 1, 0, id="one fewer was ordered"),
+        pytest.param(FULL, (), 2, 2, 0, id="it is ready and only not in the reading"),
+        pytest.param(pod("x", 1.0, running=8.0), (), 2, 1, 0, id="it had completed one"),
+        pytest.param(pod("x", None, running=8.0), (), 2, 1, 0, id="whether it had is not known"),
+        pytest.param(pod("x", 0.0), (), 2, 1, 0, id="it had nothing to do"),
+    ],
+)
+def test_a_pod_that_is_lost_with_its_first_requests_died_of_them(
+    before: PodReading, after: tuple[PodReading, ...], desired: int, ready: int, died: int
+) -> None:
+    first = Readings(0.0, ReplicaReading(2, 2), (before, OTHER))
+    second = Readings(10.0, ReplicaReading(desired, ready), (*after, replace(OTHER, requests_total=90.0)))
+    assert between(first, second).died == died
+
+
 @pytest.mark.parametrize(
     "result",
     [hanging(20, waiting=0.0, running=0.0), hanging(20, done=None), hanging(20, waiting=0.0)],

@@ -62,7 +62,8 @@ class Toy:
     fail_after_s: float | None = None
     """Starts disappear at this age and the owner orders another in their place."""
     crash_after_s: float | None = None
-    """Pods disappear when they have been ready for this long, and the owner orders another in their place."""
+    """Pods disappear when they have been ready for this long, and the owner orders another in their place. Where a
+    request takes longer they are full and complete none, and the line keeps all that they held."""
     slow_s: float = 0.0
     """Added to the time a start takes."""
 
@@ -105,6 +106,10 @@ class Toy:
         self.arrived += came
         self.queue += came
         able = [p for p in self.pods if p.serving]
+        if self.crash_after_s is not None and self.crash_after_s < self.service_s:
+            for pod in able:
+                pod.running = min(self.replica_rps * self.service_s, self.queue / len(able))
+            return
         taken = min(self.queue, len(able) * self.replica_rps * part_s)
         self.queue -= taken
         for pod in able:

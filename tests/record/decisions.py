@@ -144,8 +144,11 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "6 held, not 5: the change is too small to act on",
     ),
     Reason.BACK_OFF: (
-        Step("bound", 9, 6, Reason.BACK_OFF, (("failures", 4), ("remaining_s", 95.0))),
-        "6, not 9: starts keep failing, no new orders; 4 failed in a row, 95 s left to wait",
+        Step("bound", 9, 6, Reason.BACK_OFF, (("failures", 4), ("remaining_s", 95.0), ("died_at_work", 3))),
+        (
+            "6, not 9: starts keep failing, no new orders; 4 failed in a row, 3 of them by dying of their first "
+            "requests, 95 s left to wait"
+        ),
     ),
     Reason.STALE: (
         Step("bound", 4, 6, Reason.STALE, AGES),

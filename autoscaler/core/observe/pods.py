@@ -31,6 +31,8 @@ class PodTrack:
     reading: PodReading
     at_s: float
     progress_at_s: float
+    ready_since_s: float | None = None
+    """As it was last known."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class WorkloadTrack:
     counted_at_s: float = math.nan
     """When the counter behind `Interval.arrivals` was last read."""
     in_flight: float = math.nan
+    desired: int = 0
 
 
 class Interval(NamedTuple):
@@ -73,6 +76,8 @@ class Interval(NamedTuple):
     free_completions: float = 0.0
     free_pod_s: float = 0.0
     wedged: int = 0
+    died: int = 0
+    """Pods that are gone, or ready anew, and held requests of which they never completed one."""
     measured: int = 0
     pods_known: bool = False
 
@@ -94,7 +99,10 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         fresh: dict[str, PodTrack] = {}
         for pod in told:
             fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
-        track.pods = fresh
+        if len(told) >= readings.replicas.ready:
+            sums.died += sum([_of_no_use(track.pods[name]) for name in track.pods.keys() - fresh.keys()])
+        sums.died = max(0, sums.died - max(0, track.desired - readings.replicas.desired))
+        track.pods, track.desired = fresh, readings.replicas.desired
     waiting = sums.waiting if told is not None else least_waiting(readings)
     queue = _total(_gateway_queue(readings), waiting, readings)
     arrivals, arrivals_s, anew = _arrivals(track, readings, sums if told is not None else None, queue)
@@ -122,6 +130,7 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         free_completions=sums.free_completions,
         free_pod_s=sums.free_pod_s,
         wedged=sums.wedged,
+        died=sums.died,
         measured=sums.measured,
         pods_known=known,
     )
@@ -152,6 +161,7 @@ class _PodSums:
     free_completions: float = 0.0
     free_pod_s: float = 0.0
     wedged: int = 0
+    died: int = 0
     measured: int = 0
 
     def add(self, pod: PodReading, before: PodTrack | None, now_s: float, gateway_waits: bool) -> PodTrack:
@@ -160,11 +170,16 @@ class _PodSums:
         done = _delta(pod.requests_total, old.requests_total if old else None)
         prompt = _delta(pod.prompt_tokens_total, old.prompt_tokens_total if old else None)
         generated = _delta(pod.generation_tokens_total, old.generation_tokens_total if old else None)
-        has_work = (pod.waiting or 0) > 0 or (pod.running or 0) > 0
+        has_work = _has_work(pod)
         grown = ((done or 0.0) > 0) or ((prompt or 0.0) > 0) or ((generated or 0.0) > 0)
         moved = grown or (done is None and prompt is None and generated is None)
         progress_at_s = before.progress_at_s if before and has_work and not moved else now_s
-        track = PodTrack(pod, now_s, progress_at_s)
+        since_s = pod.ready_since_s
+        if before is not None and before.ready_since_s is not None:
+            anew = since_s is not None and since_s > before.ready_since_s
+            self.died += anew and _of_no_use(before)
+            since_s = since_s if anew else before.ready_since_s
+        track = PodTrack(pod, now_s, progress_at_s, since_s)
         if old is not None and old.requests_total is not None:
             self.went_on += done is not None
             self.began_anew += done is None
@@ -199,6 +214,15 @@ class _PodSums:
             self.free_completions += done
             self.free_pod_s += span_s
         return track
+
+
+def _has_work(pod: PodReading) -> bool:
+    return (pod.waiting or 0) > 0 or (pod.running or 0) > 0
+
+
+def _of_no_use(pod: PodTrack) -> bool:
+    """Whether it held requests when it was last read, and had completed none since its start."""
+    return pod.reading.requests_total == 0 and _has_work(pod.reading)
 
 
 def _delta(now: float | None, before: float | None) -> float | None:

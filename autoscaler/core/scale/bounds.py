@@ -60,6 +60,8 @@ class BoundColumns(Columns):
     met_with: I64 = column(fill=0, dtype=np.int64, keep=True)
     """Replicas that stood for longer than a minute when the last minute was not remembered, and when that was."""
     failures: I64 = column(fill=0, dtype=np.int64, keep=True)
+    died: I64 = column(fill=0, dtype=np.int64, keep=True)
+    """Those of them that died of their first requests, while nobody has completed one since."""
     back_off_until_s: F64 = column(keep=True)
 
 
@@ -143,15 +145,25 @@ def forgotten(columns: BoundColumns, rows: I64, now_s: F64) -> Bools:
     return np.asarray((newest < 0) | ((np.floor(now_s / BIN_S) - newest) * BIN_S >= RATE_UP_S))
 
 
-def note_starts(columns: BoundColumns, rows: I64, now_s: F64, finished: I64, failed: I64) -> None:
-    """Count failed starts in a row and set the back-off; one success clears it."""
-    failures = np.where(finished > 0, 0, columns.failures[rows] + failed)
+def note_starts(
+    columns: BoundColumns, rows: I64, now_s: F64, *, finished: I64, failed: I64, died: I64, completed: Bools
+) -> None:
+    """Count failed starts in a row and set the back-off; one success clears it.
+
+    Replicas that `died` of their first requests have failed to start as well. From then on it is no success that others
+    become ready, as these did, but that somebody `completed` a request: more of what dies of its work cure nothing.
+    """
+    before = columns.died[rows]
+    dying = np.where(completed, 0, before + died)
+    worked = np.where(before + died > 0, dying == 0, finished > 0)
+    lost = failed + np.where(completed, 0, died)
+    failures = np.where(worked, 0, columns.failures[rows] + lost)
     extra = np.clip(failures - BACK_OFF_AFTER, 0, 10)
     pause = np.minimum(BACK_OFF_S * 2.0**extra, BACK_OFF_MOST_S)
-    fresh = (failed > 0) & (failures >= BACK_OFF_AFTER)
+    fresh = (lost > 0) & (failures >= BACK_OFF_AFTER)
     until = np.where(fresh, now_s + pause, columns.back_off_until_s[rows])
-    columns.back_off_until_s[rows] = np.where(finished > 0, np.nan, until)
-    columns.failures[rows] = failures
+    columns.back_off_until_s[rows] = np.where(worked, np.nan, until)
+    columns.failures[rows], columns.died[rows] = failures, dying
 
 
 def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, seconds: float) -> I64:
