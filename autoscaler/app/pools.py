@@ -27,10 +27,12 @@ from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
+from autoscaler.core.pool.limits import asked
 from autoscaler.core.pool.params import LoanTerms, PoolParams
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
-from autoscaler.core.pool.world import World
+from autoscaler.core.pool.view import look
+from autoscaler.core.pool.world import AskedOf, World
 from autoscaler.ports import Clock, PortError, StateStore
 from autoscaler.record.pool_status import PoolCounts, PoolLine, pool_line
 from autoscaler.runtime.clock import breathe
@@ -59,6 +61,8 @@ class _Kept:
     state: PoolState = field(default_factory=PoolState)
     counts: PoolCounts = field(default_factory=PoolCounts)
     looked_s: float | None = None
+    asked: tuple[AskedOf, ...] = ()
+    """What it asks of NodePools and has no node yet; other pools of these count it."""
     doubt: Reread | None = None
     """A reading that has to be complete before the next look."""
 
@@ -140,8 +144,12 @@ class Pools:
             self._telling.forget(name)
             self._leads.forget(name)
             self._desk.looked(name, None)
-        for name, pool in sorted(found.items()):
-            compiled = self._specs.of(name, pool, self._clock.now())
+        specs = {name: self._specs.of(name, pool, self._clock.now()) for name, pool in sorted(found.items())}
+        for name, compiled in specs.items():
+            if not isinstance(compiled, Faulty):
+                self._guard.run(f"WarmPool {name}", partial(self._meet, name, compiled))
+        for name, compiled in specs.items():
+            pool = found[name]
             if isinstance(compiled, Faulty):
                 self._leads.forget(name)
                 self._desk.looked_in_vain(name)
@@ -152,11 +160,19 @@ class Pools:
         self._desk.looked_at_all(found)
         self._shown(tuple(pool_line(pool) for pool in self._telling.pools))
 
-    async def _look(self, name: str, compiled: Compiled) -> None:
+    def _meet(self, name: str, compiled: Compiled) -> None:
+        """Before a pool is looked at first, what it asked for earlier is known to all that share its NodePools."""
         kept = self._kept.get(name)
         if kept is None or kept.uid != compiled.uid:
             kept = self._kept[name] = _Kept(compiled.uid, self._remembered(name))
-        if kept.doubt is not None and not self._cluster.feeds.is_read(kept.doubt):
+            now_s, params = self._clock.now(), compiled.params
+            world = self._world(compiled, now_s)
+            if world.slots is not None and world.nodes is not None:
+                kept.asked = asked(look(params, world, now_s), kept.state)
+
+    async def _look(self, name: str, compiled: Compiled) -> None:
+        kept = self._kept.get(name)
+        if kept is None or (kept.doubt is not None and not self._cluster.feeds.is_read(kept.doubt)):
             return
         kept.doubt = None
         outcome: list[Reconciled] = []
@@ -177,15 +193,13 @@ class Pools:
         params, knew = compiled.params, self._desk.lent_version
         if self._frozen() is not None:
             params = replace(params, observe=True)
-        world = self._cluster.world(
-            params,
-            compiled.uid,
-            demand=self._demands.of(params.models, params.slot),
-            serving_priority=self._demands.priority(params.models, self._cluster.class_value),
-            now_s=now_s,
+        world = replace(
+            self._world(compiled, now_s),
+            lent=self._desk.lent_of(params.name, now_s),
+            asks=self._desk.asks_of(params.name),
+            asks_age_s=self._desk.asks_age_s(now_s),
+            beside=tuple(each for other, one in self._kept.items() if other != params.name for each in one.asked),
         )
-        asks, age_s = self._desk.asks_of(params.name), self._desk.asks_age_s(now_s)
-        world = replace(world, lent=self._desk.lent_of(params.name, now_s), asks=asks, asks_age_s=age_s)
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
         if self._desk.is_open:
@@ -194,8 +208,20 @@ class Pools:
             idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
         kept.state, kept.looked_s = result.state, now_s
+        kept.asked = kept.asked if result.asked is None else result.asked
         outcome.append(result)
         self._spent_s += self._clock.monotonic() - begun_s
+
+    def _world(self, compiled: Compiled, now_s: float) -> World:
+        """What is known of a pool's own cluster."""
+        params = compiled.params
+        return self._cluster.world(
+            params,
+            compiled.uid,
+            demand=self._demands.of(params.models, params.slot),
+            serving_priority=self._demands.priority(params.models, self._cluster.class_value),
+            now_s=now_s,
+        )
 
     def _offer(self, params: PoolParams, world: World, result: Reconciled, knew: int) -> Offer | None:
         """What a pool offers to batch work; the one before stands where nodes were not read, but for what it lends."""

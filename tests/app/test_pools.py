@@ -30,7 +30,7 @@ from autoscaler.core.pool.gangs import FRESH_S
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.world import GangAsk, HolderSeen, LentSeen, ModelDemand, PodsAsked, World
+from autoscaler.core.pool.world import GangAsk, HolderSeen, LentSeen, ModelDemand, NodePoolSeen, PodsAsked, World
 from autoscaler.record.loans import LoanState, LoanTold
 from autoscaler.record.pool_status import PoolLine
 from autoscaler.runtime.clock import ScaledClock
@@ -88,7 +88,11 @@ class Seen:
         if params.name in self.breaks:
             raise ZeroDivisionError("a bug of ours")
         self.plant.advance(self.clock.now(), NOTHING)
-        return replace(self.plant.world(), holders=self.holders)
+        world = self.plant.world()
+        mine = tuple(each for each in world.slots or () if each.name.startswith(f"{params.name}-"))
+        launched = sum(each.launched_s is not None for each in world.claims or ())
+        told = (NodePoolSeen("gpu", True, used_gpus=launched, used_nodes=launched),)
+        return replace(world, slots=mine, node_pools=told, holders=self.holders)
 
     def lasting_taints_of(self, _: str) -> tuple[Taint, ...]:
         return ()
@@ -138,12 +142,14 @@ class Told:
     """Events and statuses that were told."""
 
     def __init__(self) -> None:
+        self.pools = {"chat"}
         self.events: list[tuple[str, str, str]] = []
         self.statuses: list[Mapping[str, Any]] = []
         self.forgotten: list[str] = []
 
     def note(self, ref: TargetRef, kind_type: str, reason: str, message: str) -> None:
-        assert (ref.kind, ref.name) == ("WarmPool", "chat")
+        assert ref.kind == "WarmPool"
+        assert ref.name in self.pools
         self.events.append((kind_type, reason, message))
 
     def put(self, namespace: str, name: str, status: Mapping[str, Any], *, seen: object = None) -> None:
@@ -171,9 +177,14 @@ class Scene:
         self.shown: list[tuple[PoolLine, ...]] = []
         allowed = WarmPools(enabled=True, registries=("registry.example.com",))
         self.telling = PoolTelling(statuses=self.told, events=self.told, objects=self.seen.pools, clock=self.clock)
-        self.pools = Pools(
+        self.allowed = allowed
+        self.pools = self.anew()
+
+    def anew(self) -> Pools:
+        """Pools of a leader that remembers nothing."""
+        return Pools(
             cluster=cast("PoolCluster", self.seen), writer=cast("PoolWriter", self.written),
-            specs=PoolSpecs({"h100": Shape(sku="h100")}, allowed), demands=cast("Demands", self.wants),
+            specs=PoolSpecs({"h100": Shape(sku="h100")}, self.allowed), demands=cast("Demands", self.wants),
             leads=self.leads,
             telling=self.telling, store=self.store, clock=self.clock, guard=Guard(self.clock),
             frozen=lambda: self.frozen, shown=self.shown.append, desk=self.desk,
@@ -321,6 +332,38 @@ async def test_a_bug_met_by_one_pool_stops_no_other() -> None:
         scene.seen.breaks.add("bad")
         await scene.wait(30.0)
         assert scene.written.created == ["chat-0", "chat-1"]
+
+
+THREE = [{"name": "gpu", "shape": "h100", "nodePoolRef": "gpu", "limits": {"gpus": 3}}]
+
+
+def two_pools() -> dict[str, WarmPoolObject]:
+    """Two pools of one NodePool, in which each wants two slots and three GPUs may be."""
+    chat = warm_pool(tiers=THREE)
+    return {"chat": chat, "bulk": WarmPoolObject(Meta("bulk", uid="u2", generation=1), chat.spec)}
+
+
+async def test_two_pools_of_one_nodepool_together_ask_for_no_more_than_it_may_hold() -> None:
+    async with keeping() as scene:
+        scene.told.pools = {"chat", "bulk"}
+        scene.seen.pools |= two_pools()
+        await scene.wait(240.0)
+        assert scene.written.created == ["bulk-0", "bulk-1", "chat-0"]
+        assert len(scene.seen.plant.nodes) == 3
+
+
+async def test_a_new_leader_knows_before_its_first_order_what_all_pools_have_asked_of_a_nodepool() -> None:
+    """A leader that died before any node was launched had ordered two slots for the pool that is looked at last."""
+    async with keeping(warm_pool(tiers=THREE)) as scene:
+        await scene.wait(1.0)
+        assert scene.written.created == ["chat-0", "chat-1"]
+    scene.told.pools = {"chat", "bulk"}
+    scene.seen.pools |= two_pools()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(scene.anew().run())
+        await scene.wait(1.0)
+        task.cancel()
+    assert scene.written.created == ["chat-0", "chat-1", "bulk-0"]
 
 
 async def test_what_was_learnt_is_kept_and_a_new_leader_begins_with_it() -> None:

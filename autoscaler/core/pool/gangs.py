@@ -16,7 +16,7 @@ from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.gang_pods import holders_of, names_of, pods_of, units_of
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
-from autoscaler.core.pool.limits import held, left, ordered
+from autoscaler.core.pool.limits import asked_beside, held, left, ordered
 from autoscaler.core.pool.params import GangTerms, PoolTier
 from autoscaler.core.pool.placement import PROBE_EVERY_S, usable
 from autoscaler.core.pool.reasons import PoolReason
@@ -247,7 +247,7 @@ class _Round:
         if pool is None:
             # Whose nodes are on their way is not known either: a gang can wait until it is.
             return world.node_pools is None and tier.max_gpus is None and tier.max_nodes is None
-        beside = left(pool, tier)
+        beside = left(pool, tier).less(asked_beside(self.view, tier))
         room = beside.less(held(self.view, tier, self.makes)).less(ordered(self.view, self.state, tier, self.orders))
         # Karpenter keeps the limit of a NodePool, however many pods share a node; another one nobody else keeps.
         is_kept = tier.max_nodes is None or (pool.limit_nodes is not None and pool.limit_nodes <= tier.max_nodes)

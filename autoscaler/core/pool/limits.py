@@ -1,7 +1,8 @@
 """What the limits of NodePools and tiers leave, less all that was asked for there and has no node yet.
 
-Enters: the view, the state, a tier. Leaves: GPUs and nodes. Slots and what holds places for gangs share one limit, so
-each is reckoned with the other's: a NodePool says only what its nodes hold, and a node comes minutes after its pod.
+Enters: the view, the state, a tier. Leaves: GPUs and nodes. Slots and what holds places for gangs share one limit, and
+so do pools of one NodePool, so each is reckoned with the others': a NodePool says only what its nodes hold, and a node
+comes minutes after its pod.
 Where NodePools cannot be read, or there are none, the nodes that stand are counted themselves: a tier's own limits hold
 all the same.
 """
@@ -13,11 +14,12 @@ from typing import Self
 
 import numpy as np
 
+from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot
 from autoscaler.core.pool.params import PoolTier
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import View
-from autoscaler.core.pool.world import NodePoolSeen
+from autoscaler.core.pool.world import AskedOf, NodePoolSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,26 @@ def left(pool: NodePoolSeen, tier: PoolTier) -> Amount:
     gpus = min((limit for limit in (pool.limit_gpus, tier.max_gpus) if limit is not None), default=math.inf)
     nodes = min((limit for limit in (pool.limit_nodes, tier.max_nodes) if limit is not None), default=math.inf)
     return Amount(gpus, nodes).less(Amount(pool.used_gpus, pool.used_nodes))
+
+
+def asked_beside(view: View, tier: PoolTier) -> Amount:
+    """What other WarmPools ask of a tier's NodePool and has no node yet."""
+    theirs = [each for each in view.world.beside if each.node_pool == tier.node_pool]
+    return Amount(sum(each.gpus for each in theirs), sum(each.nodes for each in theirs))
+
+
+def asked(view: View, state: PoolState, makes: Sequence[CreateHolder] = ()) -> tuple[AskedOf, ...]:
+    """What this pool asks of NodePools and no node was launched for yet. `state` has the orders of this look, `makes`
+    are the pods that it has made for gangs."""
+    out, seen = [], {slot.name for slot in view.slots.seen}
+    waits = ~view.slots.bound & (view.slots.stage == Stage.REQUESTED)
+    for at, tier in enumerate(view.params.tiers):
+        slots = int(np.count_nonzero(waits & (view.slots.tier == at)))
+        slots += sum(each.tier == tier.name for name, each in state.ordered.items() if name not in seen)
+        gangs = held(view, tier, makes)
+        if slots or gangs.nodes:
+            out.append(AskedOf(tier.node_pool, slots * view.params.slot.gpus + gangs.gpus, slots + int(gangs.nodes)))
+    return tuple(out)
 
 
 def left_beside_nodes(view: View, tier: PoolTier) -> Amount:
@@ -80,10 +102,11 @@ def slots_left(view: View, state: PoolState, waiting: Mapping[int, int]) -> dict
     for at, tier in enumerate(view.params.tiers):
         pool = pools.get(tier.node_pool)
         if pool is not None:
-            slots = _slots(view, left(pool, tier).less(held(view, tier))) - waiting.get(at, 0)
+            room = left(pool, tier).less(asked_beside(view, tier)).less(held(view, tier))
+            slots = _slots(view, room) - waiting.get(at, 0)
         elif view.world.node_pools is None:
-            beside = left_beside_nodes(view, tier).less(held(view, tier))
-            slots = _slots(view, beside.less(ordered(view, state, tier, ())))
+            room = left_beside_nodes(view, tier).less(asked_beside(view, tier)).less(held(view, tier))
+            slots = _slots(view, room.less(ordered(view, state, tier, ())))
         else:
             continue  # there is no such NodePool, and the tier is not usable
         if math.isfinite(slots):

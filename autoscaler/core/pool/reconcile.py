@@ -31,6 +31,7 @@ from autoscaler.core.pool.intents import (
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
+from autoscaler.core.pool.limits import asked
 from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent, there
 from autoscaler.core.pool.losses import Lost, lost, taught
 from autoscaler.core.pool.params import PoolParams
@@ -41,7 +42,7 @@ from autoscaler.core.pool.sizing import LOOK_S, Sizing, refill_within_s, size
 from autoscaler.core.pool.state import Ordered, PoolState
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
-from autoscaler.core.pool.world import World
+from autoscaler.core.pool.world import AskedOf, World
 from autoscaler.core.spread import Spread
 
 HINDER_GANGS: Final = frozenset({PoolReason.UNSYNCED, PoolReason.PRIORITY})
@@ -62,6 +63,8 @@ class Reconciled:
     """What batch work may borrow, and what is called back."""
     gangs: Gangs = field(default_factory=Gangs)
     """Nodes for gangs of batch work."""
+    asked: tuple[AskedOf, ...] | None = None
+    """What of NodePools has no node yet, this look's orders included; None where it was not read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,11 +123,11 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets, gave_back=held.gave_back)
     if params.observe:
-        return Reconciled(state, (), decision, told, ahead, loans, held)
+        return Reconciled(state, (), decision, told, ahead, loans, held, asked(view, state))
     of_gangs: tuple[Intent, ...] = (*held.deletes, *held.makes)
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *_node_pools(view))
     state = _remembered(state, view, deletes, placed, held)
-    return Reconciled(state, intents, decision, told, ahead, loans, held)
+    return Reconciled(state, intents, decision, told, ahead, loans, held, asked(view, state, held.makes))
 
 
 def lead(view: View, state: PoolState) -> Spread:

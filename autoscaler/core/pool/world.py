@@ -201,6 +201,17 @@ class HolderSeen:
     """It ended by itself: its deadline passed, or its node went."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskedOf:
+    """What a WarmPool asks of a NodePool and has no node yet: slots, and what holds places for gangs."""
+
+    node_pool: str
+    gpus: float
+    """Physical GPUs."""
+    nodes: int
+    """A node for each pod, as it may be."""
+
+
 class Sign(Enum):
     """How missing capacity shows itself."""
 
@@ -247,3 +258,5 @@ class World:
     asks_age_s: float = 0.0
     """How long ago that was last said to be so."""
     holders: tuple[HolderSeen, ...] = ()
+    beside: tuple[AskedOf, ...] = ()
+    """What other WarmPools ask of the NodePools of this one; several of one NodePool add up."""

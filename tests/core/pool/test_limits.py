@@ -12,7 +12,7 @@ from autoscaler.core.pool.params import GangTerms, PoolParams, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
-from autoscaler.core.pool.world import GangAsk, HolderSeen, PodsAsked, SlotSeen, World
+from autoscaler.core.pool.world import AskedOf, GangAsk, HolderSeen, PodsAsked, SlotSeen, World
 from tests.core.pool.builders import FIRST, NOW_S, claim, known, node, node_pools, of, pool, slot, world
 
 LIMITED = replace(FIRST, shape="h100", max_gpus=16)
@@ -109,6 +109,29 @@ def test_a_place_that_was_lost_is_not_made_again_where_another_has_taken_its_roo
     alone = seen(asks=(pair,), holders=(held(name=first),), used_gpus=8.0)
     assert of(CreateHolder, looked(alone, params)) == []
     assert len(of(CreateHolder, looked(replace(alone, node_pools=node_pools(LIMITED)), params))) == 1
+
+
+def test_what_another_pool_asks_of_the_same_nodepool_leaves_this_one_the_rest() -> None:
+    """Of 16 GPUs the other pool has asked for 8, of which no node is known yet."""
+    beside = (AskedOf("np-first", 8.0, 1), AskedOf("np-other", 64.0, 8))
+    assert len(of(CreateSlot, looked(seen(beside=beside)))) == 1
+    assert len(of(CreateSlot, looked(replace(seen(beside=beside), node_pools=None)))) == 1
+    pair, params = replace(ASK, pods=(PodsAsked(2, 8),)), replace(BOTH, min_slots=0)
+    done = looked(seen(asks=(pair,), beside=beside), params)
+    assert [each.refused for each in done.gangs.standings] == [PoolReason.NO_ROOM]
+    assert len(of(CreateHolder, looked(seen(asks=(ASK,), beside=beside), params))) == 1
+
+
+def test_a_pool_tells_what_it_asks_of_a_nodepool_until_a_node_was_launched_for_it() -> None:
+    params = replace(BOTH, tiers=(replace(LIMITED, max_gpus=64),))
+    first = looked(seen(asks=(ASK,)), params)
+    assert first.asked == (AskedOf("np-first", 24.0, 3),), "two slots and a gang's pod that this look makes"
+    waiting = seen(slots=(slot("p-0"), slot("p-1", claim="c")), holders=(held(),), asks=None)
+    assert looked(waiting, params).asked == (AskedOf("np-first", 24.0, 3),)
+    launched = replace(waiting, claims=(claim("c", launched_s=NOW_S - 5.0),))
+    assert looked(launched, params).asked == (AskedOf("np-first", 16.0, 2),), "of it the NodePool tells itself"
+    done = looked(replace(seen(), nodes=None), params)
+    assert done.asked is None
 
 
 @dataclass
