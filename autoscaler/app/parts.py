@@ -1,14 +1,17 @@
 """Adapters of one replica as the settings want them."""
 
 import socket
+from collections.abc import Callable
 
 from autoscaler.adapters.engines.scraper import Scraper
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.scope import Scope
+from autoscaler.adapters.kube.store import ConfigMapStore
 from autoscaler.adapters.web.peer import address_of
 from autoscaler.api.claims import Kind
 from autoscaler.app.outside import Outside
+from autoscaler.app.stores import PATIENCE_S, Patient
 from autoscaler.ports import Clock
 from autoscaler.settings.model import Settings
 
@@ -27,6 +30,14 @@ def elector(settings: Settings, outside: Outside, identity: str) -> Elector:
         renew_s=lease.renew_s,
         deadline_s=lease.deadline_s,
     )
+
+
+def kept(
+    settings: Settings, outside: Outside, prefix: str, may_write: Callable[[], bool], patience_s: float = PATIENCE_S
+) -> Patient:
+    """What is kept in the ConfigMaps whose names begin with `prefix`; it is asked for during `patience_s`."""
+    store = ConfigMapStore(outside.api, settings.namespace, prefix, may_write)
+    return Patient(store, outside.clock, prefix, patience_s)
 
 
 def scraper(settings: Settings, clock: Clock, news: News) -> Scraper:

@@ -11,8 +11,8 @@ from autoscaler.adapters.kube.pool_cluster import PoolCluster, PoolScope
 from autoscaler.adapters.kube.pool_slot_pod import Making
 from autoscaler.adapters.kube.pool_writer import PoolWriter
 from autoscaler.adapters.kube.status import StatusWriter
-from autoscaler.adapters.kube.store import ConfigMapStore
 from autoscaler.api.crd import WARM_POOL
+from autoscaler.app import parts
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.outside import Outside
@@ -64,7 +64,7 @@ class PoolSide:
             demands=demands,
             leads=leads,
             telling=self._telling,
-            store=ConfigMapStore(api, settings.namespace, CHECKPOINTS, may_write),
+            store=parts.kept(settings, outside, CHECKPOINTS, may_write),
             clock=clock,
             guard=guard,
             frozen=frozen,

@@ -28,13 +28,23 @@ KEPT_S = 86_400.0
 
 
 class Checkpoints:
-    """Loads and saves the checkpoints of one table. `timeout_s` is real time, for one call of the store."""
+    """Loads and saves the checkpoints of one table. Real time: `load_s` for reading, `timeout_s` for saving."""
 
-    def __init__(self, *, table: Table, store: StateStore, clock: Clock, recorder: Recorder, timeout_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        table: Table,
+        store: StateStore,
+        clock: Clock,
+        recorder: Recorder,
+        load_s: float,
+        timeout_s: float,
+    ) -> None:
         self._table = table
         self._store = store
         self._clock = clock
         self._recorder = recorder
+        self._load_s = load_s
         self._timeout_s = timeout_s
         self._loaded: dict[str, Saved] = {}
         self._read = asyncio.Event()
@@ -50,10 +60,10 @@ class Checkpoints:
         """Read what an earlier run left; a store that does not answer is noted and nothing comes from it."""
         adopted, self._loaded = self._loaded, {}
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._load_s):
                 self._loaded = dict(await self._store.load())
         except TimeoutError:
-            self._recorder.note(Event.CHECKPOINT_REFUSED, f"the store did not answer within {self._timeout_s:g} s")
+            self._recorder.note(Event.CHECKPOINT_REFUSED, f"the store did not answer within {self._load_s:g} s")
         except PortError as error:
             self._recorder.note(Event.CHECKPOINT_REFUSED, str(error))
         self.adopt(adopted)

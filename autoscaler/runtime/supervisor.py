@@ -52,6 +52,9 @@ class Bounds:
     """Less than half the default tick: a hanging source costs one step its metrics, not its turn."""
     patch_s: float = 5.0
     fit_s: float = 300.0
+    load_s: float = 15.0
+    """For the checkpoints of the last run: to begin without them costs a day of what was learnt. Half of the time that
+    a pod has to end."""
     store_s: float = 5.0
     acting_s: float = 5.0
     """For patches on their way when the driver stops."""
@@ -100,7 +103,12 @@ class Runtime:
         self.table = Table.empty()
         self.recorder = Recorder(audit=ports.audit, journal=ports.journal, clock=clock)
         self._checkpoints = Checkpoints(
-            table=self.table, store=ports.store, clock=clock, recorder=self.recorder, timeout_s=limit.store_s
+            table=self.table,
+            store=ports.store,
+            clock=clock,
+            recorder=self.recorder,
+            load_s=limit.load_s,
+            timeout_s=limit.store_s,
         )
         self._refit = Refit(
             table=self.table, fitter=ports.fitter, clock=clock, recorder=self.recorder, timeout_s=limit.fit_s

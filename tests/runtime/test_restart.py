@@ -188,7 +188,7 @@ async def test_the_newer_checkpoint_is_used(kept: dict[str, Any], heard: dict[st
     made = state.checkpoint(table, A)
     store = Store({A: made | {"zero_signal": KEPT} | kept})
     recorder = Recorder(audit=Lines(), journal=Lines(), clock=clock)
-    checkpoints = Checkpoints(table=table, store=store, clock=clock, recorder=recorder, timeout_s=1.0)
+    checkpoints = Checkpoints(table=table, store=store, clock=clock, recorder=recorder, load_s=1.0, timeout_s=1.0)
     checkpoints.adopt({A: made | {"zero_signal": HEARD} | heard})
     await checkpoints.load()
     checkpoints.restore(A)

@@ -1,0 +1,49 @@
+"""What one replica keeps in the cluster, read with patience: it is overwritten a minute after it was not read.
+
+Enters: a store. Leaves: the same one, whose `load` asks again while the other side does not answer. In the first
+seconds of a pod, or while the API server sheds load, a question may fail; what was learnt in weeks would be lost by it.
+"""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.retry import Backoff, BackoffBounds
+from autoscaler.ports import Clock, Fault, PortError, StateStore
+
+PATIENCE_S: Final = 60.0
+"""A server that has answered nothing for so long may be away for hours; its own watchers are no better off."""
+
+AGAIN: Final = BackoffBounds(floor_s=0.2, cap_s=5.0)
+
+PASSING: Final = frozenset({Fault.UNAVAILABLE, Fault.TIMEOUT})
+
+
+class Patient:
+    """A `StateStore` in front of another one, called `name`, which is asked for `patience_s`."""
+
+    def __init__(self, store: StateStore, clock: Clock, name: str, patience_s: float = PATIENCE_S) -> None:
+        self._store = store
+        self._clock = clock
+        self._patience_s = patience_s
+        self._backoff = Backoff(np.random.default_rng(zlib.crc32(name.encode())), AGAIN)
+
+    async def load(self) -> Mapping[str, dict[str, Any]]:
+        """What is kept. Raises PortError: at once for what asking again does not mend, else in the end."""
+        until_s = self._clock.monotonic() + self._patience_s
+        while True:
+            try:
+                return await self._store.load()
+            except PortError as error:
+                asked_s = error.retry_after_s if isinstance(error, KubeError) else None
+                at_s = self._clock.monotonic() + self._backoff.next_s(asked_s)
+                if error.fault not in PASSING or at_s > until_s:
+                    raise
+            await self._clock.sleep_until(at_s)
+
+    async def save(self, checkpoints: Mapping[str, dict[str, Any]]) -> None:
+        """Replace what is kept. Raises PortError."""
+        await self._store.save(checkpoints)
