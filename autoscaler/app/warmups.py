@@ -48,6 +48,9 @@ MET_WITHIN_S: Final = 120.0
 restart of ours say, nobody knows whether it was ready before, and hours would be taken for a start (our clock may be
 off by a minute, and lists late)."""
 
+MOST_PULLS: Final = 20_000
+"""Pulls that are remembered: each list of events tells of the last hour's pods, those that are gone included."""
+
 PRODUCT: Final = "nvidia.com/gpu.product"
 
 LOG: Final = structlog.get_logger("headroom")
@@ -95,8 +98,10 @@ class WarmUps:
             group.create_task(self._keep(), name="keep stages")
 
     def on_pull(self, pull: Pull) -> None:
-        """An image is there. It is forgotten with its pod."""
+        """An image is there. It is forgotten with its pod, or as the oldest of too many."""
         self._pulls.setdefault(pull.uid, pull)
+        if len(self._pulls) > MOST_PULLS:
+            del self._pulls[next(iter(self._pulls))]
 
     def on_pod(self, change: Change[Pod]) -> None:
         """A pod changed that may be a claimed one."""

@@ -20,7 +20,7 @@ from autoscaler.adapters.kube.pods import (
     Running,
 )
 from autoscaler.adapters.kube.pulls import Involved, Pull, PulledEvent, pull_of
-from autoscaler.app.warmups import KEY, LAST_KEY, WarmUps
+from autoscaler.app.warmups import KEY, LAST_KEY, MOST_PULLS, WarmUps
 from autoscaler.core.pool.ahead import Started
 from autoscaler.core.types import PodReading
 from autoscaler.ports import Fault, MetricSample, PortError
@@ -307,3 +307,14 @@ async def test_a_checkpoint_of_another_build_costs_what_it_held_and_no_more() ->
     assert second.started("prod/chat") is None
     second.on_pod(Change("prod/a", None, last))
     assert second.started("prod/chat") == Started((61.0,), ()), "the seconds themselves were kept"
+
+
+async def test_pulls_of_pods_that_are_gone_are_not_kept_for_ever() -> None:
+    """Events outlive their pods by an hour: each list told of thousands in a busy cluster, and none was forgotten."""
+    warmups = measuring()
+    for n in range(MOST_PULLS + 10):
+        warmups.on_pull(Pull(f"uid-gone-{n}", at(0).timestamp(), was_present=True))
+    assert len(warmups._pulls) == MOST_PULLS
+    pods = {f"prod/p{n}": live(warmups, f"p{n}", 112.0 + n) for n in range(10)}
+    (told,) = warmups.measured(pods)
+    assert "pulled 40 s" in told, "the newest are known"
