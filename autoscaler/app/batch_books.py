@@ -139,6 +139,7 @@ class Books:
         if self.acts:
             self._stop_late(now_s)
         self._follow_ends(now_s)
+        self._note_unwritten(now_s)
         if self.acts:
             self.call_back(now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
@@ -149,7 +150,14 @@ class Books:
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""
         self.places.now_s = now_s  # a stop that was not taken is due again a while later, seen or unseen
+        self._note_unwritten(now_s)
         self.tally.stopped(self.loans.recall(now_s))
+
+    def _note_unwritten(self, now_s: float) -> None:
+        """Gangs whose objects do not say yet that they are to leave have all of their time before them."""
+        for work, _ in unstopped(self.cluster.works, self.room.runs.all):
+            if work.can_be_stopped:
+                self.room.runs.unwritten(work.name, now_s)
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""

@@ -17,7 +17,6 @@ from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.app.batch_bound import BoundPods
 from autoscaler.app.batch_loan_telling import LoanTelling, Place
 from autoscaler.app.batch_recalls import Recalls
-from autoscaler.app.batch_rests import unstopped
 from autoscaler.app.loan_desk import LoanDesk, Offer
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Admitted, Evicted
@@ -124,9 +123,6 @@ class Loans:
         """Gangs that have to go because pools call back what they lent, whole and the cheapest first."""
         if not self._desk.is_open:
             return ()
-        for work, _ in unstopped(self._cluster.works, self._room.runs.all):
-            if work.can_be_stopped:
-                self._room.runs.unwritten(work.name, now_s)
         self.tell(now_s)
         self.recalls.follow(self._room.runs.all, now_s)
         evicted: list[Evicted] = []

@@ -176,6 +176,39 @@ async def test_a_bug_in_carrying_out_has_the_books_written_anew_and_not_the_proc
     assert scene.jobs() == ["start train"]
 
 
+async def preempting(scene: Scene) -> None:
+    """Two gangs fill the nodes and run, and one of higher priority comes."""
+    scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    for name in ("low-a", "low-b"):
+        scene.plant.job(name)
+    await scene.look()
+    scene.bind("low-a")
+    scene.bind("low-b")
+    await scene.look(TELL_S)
+    scene.plant.job("urgent", priority_class="high")
+
+
+@pytest.mark.parametrize("what", ["a freeze", "a webhook"])
+async def test_nobody_else_has_to_leave_because_the_stop_of_the_first_one_could_not_be_written(what: str) -> None:
+    """For ten minutes stops are refused, or the cluster is frozen; then the gang has two minutes to go."""
+    scene = Scene(2)
+    await preempting(scene)
+    tried = refusing(scene, "stop", status=403)
+    for _ in range(3):
+        await scene.look(TELL_S)
+    assert tried == ["stop low-a"]
+    scene.frozen = "change of racks" if what == "a freeze" else None
+    for _ in range(120):
+        await scene.look(EVERY_S)
+    scene.frozen, scene.server.hear = None, lambda _: None
+    for _ in range(20):
+        await scene.look(EVERY_S)
+    assert scene.jobs() == ["start low-a", "start low-b", "stop low-a"]
+    for _ in range(6):
+        await scene.look(EVERY_S)
+    assert scene.jobs()[3:] == ["stop low-b"], "its pod stands still: it is given up after two minutes"
+
+
 async def test_nobody_is_told_to_leave_before_it_is_written_for_whom_even_where_the_queue_was_never_told_of() -> None:
     scene = Scene(1)
     scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))

@@ -266,6 +266,22 @@ def test_case_40_a_victim_that_does_not_leave_is_counted_on_no_longer() -> None:
     assert story.order()[-1] == "mine"
 
 
+def test_a_victim_whose_stop_could_not_be_written_for_ten_minutes_has_its_two_minutes_from_then_on() -> None:
+    story = Story(params(queue("a", 8), queue("b"), stuck_s=120.0), racks(1, 2), takes_s=lambda gang: 1e7)
+    filled(story, gang("first", "b", units=8, notice_s=1e6), gang("other", "b", units=8, restart_s=500.0))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    for at_s in range(105, 705, 5):
+        story.room.runs.unwritten("first", float(at_s))
+        story.to(float(at_s))
+    assert story.victims() == ["first"]
+    story.to(820.0)
+    assert story.victims() == ["first"], "it was told at 700 s"
+    story.to(821.0)
+    assert story.victims() == ["first", "other"]
+
+
 def test_a_gang_that_lost_a_gpu_leaves_whole_and_waits_at_its_old_rank() -> None:
     story = Story(params(), racks(1, 3))
     filled(story, gang("g", pods=2, units=8))

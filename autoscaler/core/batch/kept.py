@@ -69,8 +69,8 @@ def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str
             at_s
             if run.leaving_s is None and (at_s := run.started_s + run.expected_s * ratios[run.queue]) > now_s
             else run.end_s(ratios[run.queue], now_s)
-            if run.leaving_s is None
-            else max(now_s, run.leaving_s + run.gang.notice_s),
+            if run.told_s is None
+            else max(now_s, run.told_s + run.gang.notice_s),
             name,
         )
         for name, run in room.runs.all.items()
@@ -133,10 +133,13 @@ def is_coming(room: Room, kept: Reservation, now_s: float) -> bool:
 
 
 def _leaving(room: Room, node: int, now_s: float) -> list[str]:
-    """Gangs that leave a node and are expected to be gone soon."""
+    """Gangs that leave a node and are expected to be gone soon.
+
+    What keeps the stop of one from being written does so for the next one as well: nobody else is asked in its place.
+    """
     out = []
     for name in room.ledger.on_node[node]:
         run = room.runs.all.get(name)
-        if run is not None and run.leaving_s is not None and now_s - run.leaving_s <= room.params.stuck_s:
+        if run is not None and run.told_s is not None and now_s - run.told_s <= room.params.stuck_s:
             out.append(name)
     return out

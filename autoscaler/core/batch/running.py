@@ -70,14 +70,18 @@ class Running:
         """Whether it was told to leave, and holds its GPUs still `stuck_s` after its notice."""
         return self.leaving_s is not None and now_s > self.leaving_s + self.gang.notice_s + stuck_s
 
+    @property
+    def told_s(self) -> float | None:
+        """Since when it leaves, as its object says: what refuses or freezes its stop takes none of its time."""
+        return self.leaving_s if self.leaving_s is None or self.unwritten_s is None else self.unwritten_s
+
     def is_going(self, stuck_s: float, now_s: float) -> bool:
         """Whether it leaves, and nobody else is called back in its place: up to `stuck_s` after its notice.
 
         It has both from when its stop was written. What refuses or freezes the stop of one does so for the next one as
         well, and all of them would go at once when that is over.
         """
-        since_s = self.leaving_s if self.unwritten_s is None else self.unwritten_s
-        return self.leaving_s is not None and now_s <= (since_s or 0.0) + self.gang.notice_s + stuck_s
+        return self.told_s is not None and now_s <= self.told_s + self.gang.notice_s + stuck_s
 
     def end_s(self, ratio: float, now_s: float) -> float:
         """When it is expected to end; one that is over its time is taken to need another tenth of it."""
