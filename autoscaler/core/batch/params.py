@@ -99,7 +99,7 @@ class BatchParams:
     restart_s: float = 120.0
     """From an eviction to work again, where a gang does not say (a guess)."""
     stuck_s: float = 120.0
-    """An evicted gang that holds its GPUs still so long after its stop was written is not counted on (KAI: two minutes).
+    """A gang that holds its GPUs still so long after its stop was written is not counted on (KAI: two minutes).
 
     One that was lent to has its notice besides: whoever lends waits for the checkpoint that was asked for.
     """

@@ -224,10 +224,13 @@ def _returned(view: View, loans: Lent) -> Condition:
     """Whether gangs that were called back have gone in time; not known while nobody knows what is lent."""
     if view.world.lent is None:
         return Condition(Aspect.LOANS_GIVEN_BACK, None, "NotKnown", "what gangs have on loan is not known yet")
-    where = sorted(each.node for each in view.world.lent if each.overdue)
+    late = [each for each in view.world.lent if each.overdue]
+    where, units = sorted(each.node for each in late), sum(min(each.overdue, each.units) for each in late)
+    # A gang may hold less of a node than a slot is.
+    what = f"{loans.overdue} slots" if loans.overdue else f"{units} of {view.params.slot.resource}, less than a slot,"
     return _said(
         Aspect.LOANS_GIVEN_BACK,
-        f"{loans.overdue} slots on {_listed(where)} were called back and should be free: they count as lent no "
+        f"{what} on {_listed(where)} were called back and should be free: they count as lent no "
         "more, and others are called back or ordered; headroom queue names the gang: look at its pods' finalizers"
         if where
         else "",

@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.core.params import KnownEvent
 from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot
-from autoscaler.core.pool.params import LoanTerms
+from autoscaler.core.pool.params import LoanTerms, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import LentSeen
 from tests.core.pool.builders import NOW_S, demand, fleet, known, node, of, pool, slot, taken, told, warm, world
@@ -104,6 +104,16 @@ def test_what_does_not_come_back_is_no_supply_and_others_are_called_back_or_orde
     assert "0 and 1 lent of" in told(done, Aspect.READY).message.replace("only ", "")
     full = taken(replace(LENDS, max_slots=4), world(fleet(3), nodes=nodes, lent=(hangs,)))
     assert of(CreateSlot, full) == [], "its GPUs are held all the same: the pool's maximum stands"
+
+
+def test_what_is_less_than_a_slot_and_does_not_come_back_is_told_in_units() -> None:
+    """Slots are of 8 GPUs since the gang took 4 of a node."""
+    params = replace(LENDS, slot=SlotForm(count=8))
+    full = (node("n-p-1", units=8),)
+    done = taken(params, world((), nodes=full, lent=(LentSeen("n-p-1", 4, overdue=4),)))
+    returned = told(done, Aspect.LOANS_GIVEN_BACK)
+    assert returned.holds is False
+    assert returned.message.startswith("4 of nvidia.com/gpu, less than a slot, on n-p-1 were called back")
 
 
 def test_before_loans_are_known_nobody_can_tell_whether_they_come_back() -> None:
