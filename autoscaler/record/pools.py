@@ -21,6 +21,7 @@ FIGURES: Final = MappingProxyType(
         "seen_at": "which past",
         "hours": "past hours behind it",
         "more_slots": "slots on top for what no clock starts",
+        "reach_s": "by how much clocks and starts may differ",
         "forecast_slots": "forecast growth",
         "rise_slots": "demand has risen by",
         "further_slots": "after such rises it grew by at most",
@@ -63,7 +64,7 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.RHYTHM: (
             "{after} to be warm: demand grew by no more",
             _REFILL,
-            " at this minute of the last {hours} hours",
+            " at this minute of the last {hours} hours, give or take {reach_s}, less what came of it",
             ", and {more_slots} on top",
             _DEMAND,
         ),

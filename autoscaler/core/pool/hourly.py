@@ -1,12 +1,14 @@
 """Growth by the minute of the hour: what is started by a clock starts together, on the hour, its half or its quarter.
 
 Enters: the history of demand. Leaves: how much to keep at a minute, by how much demand grew at that minute of the last
-hours; and whether that rule would have done better than the one by time of day. It is judged on the past as it would
-have gone: each hour by those before it. Where hours are not alike it asks for more, and is not chosen.
+hours; and whether that rule would have done better than the one by time of day, and than the same rule with intervals
+that no clock has. It is judged on the past as it would have gone: each hour by those before it. Where hours are not
+alike it asks for more, and is not chosen.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,38 +19,50 @@ from autoscaler.core.pool.growth import BIN_S, DemandHistory, Growth
 
 HOUR_BINS: Final = 60
 
-REACH_BINS: Final = 3
-"""How far a minute of the hour reaches in both directions (a guess): clocks and starts differ by as much."""
-
-LONGEST_S: Final = (HOUR_BINS - 2 * REACH_BINS) * BIN_S
-"""Over a longer time growth at a minute is growth at any minute of the hour."""
+REACHES: Final = (1, 2, 3)
+"""How many bins a minute of the hour reaches in both directions; each is tried. What starts at the edge of two bins
+falls into either, and clocks and starts may differ by more (three is a guess)."""
 
 HOURS: Final = (1, 2, 3, 6, 12, 24)
 """Of how many past hours the highest growth is kept; each is tried."""
 
-MORE: Final = (0, 1, 2, 4, 8)
+LENT_HOURS: Final = 48
+"""Hours that speak about loans, all of them: what comes once a day was seen twice."""
+
+MORE: Final = (0, 1, 2, 4, 8, 16, 32, 64)
 """Slots on top of it for what no clock starts; each is tried."""
+
+OTHERS: Final = (36, 40, 44)
+"""Intervals in bins that no clock has: too late for what comes each half hour, too early for what comes each hour."""
+
+LONGEST_S: Final = (OTHERS[0] - REACHES[-1]) * BIN_S
+"""Over a longer time growth is not known soon enough to be foretold by those intervals."""
 
 JUDGED_BINS: Final = 2 * 1440
 """Two days judge: a schedule that was changed is not held against the pool for longer."""
 
-LEAST_JUDGED_BINS: Final = 120
-"""Two hours beyond the first one are the least that judge. On days of ServeGen's m-mid and deepseek-r1, which know no
-clock, one hour chose the rule in 14 and 21 of 100 cases, and the hour after missed 30 and 70 % of what came; two hours
-chose it in 2 and none."""
+LEAST_JUDGED_BINS: Final = 60
+"""One hour beyond the first is the least that judges, if so much came in it that the share that may be missed is a
+whole slot: 100 new slots where 1 % may be missed."""
+
+JUDGED_ANYHOW_BINS: Final = 120
+"""Two hours judge however little came."""
 
 WORTH: Final = 0.5
-"""The rule by the minute of the hour is chosen where it would have kept at most this share of the other's idle slots.
-Hours that know no clock are alike by chance for a while, and then miss: at 0.6 two judged hours of m-mid chose it in 7
-of 100 cases, at 0.8 in 14."""
+"""The rule by the minute of the hour is chosen where it would have kept at most this share of the idle slots of the one
+by time of day, and of the same rule with each other interval: what knows no clock is alike by chance for a while, and
+as alike after 40 minutes as after an hour. Of 100 stretches each of ServeGen's m-mid and deepseek-r1, which know no
+clock, none chooses it after 2.3, 3.3 or 4.3 h; without the other intervals 6 and 1 did after 3.3 h, and missed 8 of 33
+new slots in the hour after (the time of day: 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """The highest growth at this minute of so many past hours, and so many slots on top."""
+    """The highest growth within reach of this minute of so many past hours, and so many slots on top."""
 
     hours: int
     more: int
+    reach: int = REACHES[-1]
 
 
 def usual(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | None:
@@ -56,73 +70,114 @@ def usual(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | N
 
     An hour with a hole may ask for more and speaks for no less: what jumped unseen was not nothing.
     """
-    grown = _reaching(growth.grown(history, within_s))
-    places = [grown.size - HOUR_BINS * back for back in range(1, rhythm.hours + 1)]
-    seen = [float(grown[at]) for at in places if at >= 0 and np.isfinite(grown[at])]
-    beyond = REACH_BINS + growth.bins_of(within_s) + 1
-    around = [history.levels[max(0, at - REACH_BINS) : at + beyond] for at in places if at >= 0]
-    known = sum(bool(np.isfinite(levels).all()) for levels in around)
-    if not (seen and known):
+    tail = HOUR_BINS * rhythm.hours + rhythm.reach
+    levels = np.append(history.levels, history.level)[-tail - 1 :]
+    grown = np.append(growth.grown(history, within_s), np.nan)[-tail - 1 :]
+    kept = float(_kept(levels, grown, rhythm.reach, (rhythm.hours,))[rhythm.hours][-1])
+    beyond = rhythm.reach + growth.bins_of(within_s) + 1
+    places = [history.levels.size - HOUR_BINS * back for back in range(1, rhythm.hours + 1)]
+    around = [history.levels[max(0, at - rhythm.reach) : at + beyond] for at in places if at >= 0]
+    known = sum(bool(np.isfinite(each).all()) for each in around)
+    if math.isnan(kept) or not known:
         return None
-    return Growth(growth.whole(max(seen)) + rhythm.more, known, "this minute of the hour")
+    return Growth(growth.whole(kept) + rhythm.more, known, "this minute of the hour")
 
 
 def careful(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | None:
-    """What `usual` says of a time up to `LONGEST_S` where all hours of the past day speak; None for a longer time."""
-    return usual(history, within_s, replace(rhythm, hours=HOURS[-1])) if within_s <= LONGEST_S else None
+    """What `usual` says at the widest reach where each of the last `LENT_HOURS` speaks.
+
+    None for a time over `LONGEST_S`, and where demand around this minute of one of those hours is not known.
+    """
+    if within_s > LONGEST_S:
+        return None
+    found = usual(history, within_s, Rhythm(LENT_HOURS, rhythm.more, REACHES[-1]))
+    return None if found is None or found.samples < LENT_HOURS else found
 
 
 def unforeseen(history: DemandHistory, within_s: float) -> int:
     """The largest growth since some instant of the last `within_s` (up to `LONGEST_S`) that is beyond what the hours of
     the past day had said of that minute; 0 where none is, all of it where they had said nothing."""
     came = growth.came(history, within_s)
-    kept = dict(_kept(_reaching(growth.grown(history, within_s))))[HOURS[-1]][-came.size :]
+    seen = came.size + HOURS[-1] * HOUR_BINS + REACHES[-1]
+    levels, grown = history.levels[-seen:], growth.grown(history, within_s)[-seen:]
+    kept = _kept(levels, grown, REACHES[-1], HOURS[-1:])[HOURS[-1]][-came.size :]
     return growth.whole(float(came[~(came <= kept)].max(initial=0.0)))
 
 
 def rhythm_for(history: DemandHistory, within_s: float, hit_ratio: float, level: float) -> Rhythm | None:
     """The rule that would have met a share `hit_ratio` of the new demand of the last days with the fewest idle slots.
 
-    None where none would have, where the rule by time of day at the quantile `level` would have done about as well,
-    where too little is known, and where a refill takes about an hour or longer.
+    None where none would have, where the rule by time of day at the quantile `level` or the same rule with another
+    interval would have done about as well, where too little is known, and where a refill takes longer than `LONGEST_S`.
     """
     bins = growth.bins_of(within_s)
     if bins * BIN_S > LONGEST_S or history.levels.size < HOUR_BINS + LEAST_JUDGED_BINS:
         return None
-    levels = history.levels[-JUDGED_BINS - bins :]
-    kept_by = dict(_kept(_reaching(growth.grown(history, within_s))))
-    found = _cheapest(levels, kept_by, bins, hit_ratio)
+    judged, seen = JUDGED_BINS + bins, JUDGED_BINS + bins + HOURS[-1] * HOUR_BINS + REACHES[-1]
+    levels, grown = history.levels[-seen:], growth.grown(history, within_s)[-seen:]
+    found: tuple[float, Rhythm, F64] | None = None
+    for reach in REACHES:
+        kept_by = _kept(levels, grown, reach, HOURS)
+        cheapest = _cheapest(levels[-judged:], kept_by, bins, hit_ratio, math.inf if found is None else found[0])
+        if cheapest is not None:
+            idle, hours, more = cheapest
+            found = idle, Rhythm(hours, more, reach), kept_by[hours]
     if found is None:
         return None
-    idle, rhythm = found
-    other = growth.kept_by_hour(history, within_s, level)
-    other[np.isnan(kept_by[rhythm.hours])] = np.nan
-    return rhythm if idle <= WORTH * _judged(levels, other[-levels.size :], bins)[2] else None
+    idle, rhythm, kept = found
+    other = growth.kept_by_hour(history, within_s, level)[-seen:]
+    other[np.isnan(kept)] = np.nan
+    if idle > WORTH * _judged(levels[-judged:], other[-judged:], bins)[2]:
+        return None
+    for interval in OTHERS:
+        kept_by = _kept(levels, grown, rhythm.reach, HOURS, interval)
+        there = {hours: np.where(np.isnan(kept), np.nan, each) for hours, each in kept_by.items()}
+        if _cheapest(levels[-judged:], there, bins, hit_ratio, idle / WORTH) is not None:
+            return None
+    return rhythm
 
 
-def _cheapest(levels: F64, kept_by: Mapping[int, F64], bins: int, hit_ratio: float) -> tuple[float, Rhythm] | None:
-    """Of the rules that would have hit so often the one with the fewest idle slots, and these; None without any."""
-    found: tuple[float, Rhythm] | None = None
+def _cheapest(
+    levels: F64, kept_by: Mapping[int, F64], bins: int, hit_ratio: float, below: float
+) -> tuple[float, int, int] | None:
+    """Of the rules that would have hit so often with fewer idle slots than `below` the cheapest: its idle slots, hours
+    and slots on top. None without any."""
+    found: tuple[float, int, int] | None = None
     for hours, kept in kept_by.items():
         for more in MORE:
             missed, new, idle, judged = _judged(levels, kept[-levels.size :] + more, bins)
-            if judged < LEAST_JUDGED_BINS or not new or (found is not None and idle >= found[0]):
+            least = LEAST_JUDGED_BINS if (1.0 - hit_ratio) * new >= 1.0 else JUDGED_ANYHOW_BINS
+            if judged < least or not new or idle >= below:
                 break  # more slots on top are idle for longer
             if missed <= (1.0 - hit_ratio) * new:
-                found = idle, Rhythm(hours, more)
+                found, below = (idle, hours, more), idle
                 break
     return found
 
 
-def _kept(grown: F64) -> Iterator[tuple[int, F64]]:
-    """For each number of past hours the highest growth at each minute, NaN where it is not known."""
-    kept = np.full(grown.size, np.nan)
-    for back in range(1, HOURS[-1] + 1):
-        earlier = np.full(grown.size, np.nan)
-        earlier[HOUR_BINS * back :] = grown[: max(0, grown.size - HOUR_BINS * back)]
-        kept = np.fmax(kept, earlier)
-        if back in HOURS:
-            yield back, np.ceil(kept - growth.SLOT_HAIR)
+def _kept(levels: F64, grown: F64, reach: int, hours: Sequence[int], interval: int = HOUR_BINS) -> dict[int, F64]:
+    """What to keep in each bin by so many past hours, or intervals: shape of `levels`, NaN where it is not known."""
+    size = levels.size
+    highest, found = np.full(size + reach, np.nan), dict[int, F64]()
+    for back in range(1, hours[-1] + 1):
+        shift = interval * back
+        earlier = grown[: max(0, size + reach - shift)]
+        highest[shift : shift + earlier.size] = np.fmax(highest[shift : shift + earlier.size], earlier)
+        if back in hours:
+            found[back] = np.ceil(_reaching(highest, levels, reach) - growth.SLOT_HAIR)
+    return found
+
+
+def _reaching(highest: F64, levels: F64, reach: int) -> F64:
+    """The highest growth within reach of each bin, holes passed over. What an hour before grew from an earlier minute
+    on may have come already: what demand grew by since that minute is not kept for again."""
+    found = highest[: levels.size].copy()
+    for away in range(1, reach + 1):
+        found = np.fmax(found, highest[away : away + levels.size])
+        came = levels[away:] - levels[:-away]
+        came = np.where(came > 0.0, came, 0.0)  # what is not known is none
+        found[away:] = np.fmax(found[away:], highest[: levels.size - away] - came)
+    return found
 
 
 def _judged(levels: F64, kept: F64, bins: int) -> tuple[float, float, float, int]:
@@ -138,12 +193,3 @@ def _judged(levels: F64, kept: F64, bins: int) -> tuple[float, float, float, int
     missed = np.minimum(new, np.maximum(-left, 0.0))
     idle = np.where(known, np.clip(left, 0.0, np.where(known, held, 0.0)), 0.0)
     return float(missed.sum()), float(new[known].sum()), float(idle.sum()), int(known.sum())
-
-
-def _reaching(grown: F64) -> F64:
-    """The highest growth within reach of each minute, holes passed over."""
-    found = grown.copy()
-    for away in range(1, REACH_BINS + 1):
-        found[away:] = np.fmax(found[away:], grown[:-away])
-        found[:-away] = np.fmax(found[:-away], grown[away:])
-    return found

@@ -3,8 +3,8 @@
 Enters: the view, demand's history, what is lent. Leaves: slots on offer by node, slots to call back, and why. A loan is
 called back once idle slots no longer cover the growth of demand over the reclaim; one is made only where they cover
 that of half an hour besides, a burst of the last half hour included, so that it is worth its start and is not called
-back by the next look. Growth is that of the time of day or, where a clock starts demand and the pool is sized by it, of
-the minute of the hour. What demand is not known keeps loans from being made; what is known of need, a replica that
+back by the next look. Growth is that of the time of day or, where a clock sizes the pool and two days of it are known,
+of the minute of the hour. What demand is not known keeps loans from being made; what is known of need, a replica that
 waits, calls them back without it.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from autoscaler.core.columns import Bools
 from autoscaler.core.pool import growth, hourly
 from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.growth import Growth
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.learning import Wanted
 from autoscaler.core.pool.params import LoanTerms, PoolParams
@@ -165,10 +166,9 @@ def _lasting(view: View, terms: LoanTerms, state: PoolState, want: Wanted, idle:
 
 def _usual(state: PoolState, now_s: float, within_s: float) -> int | None:
     """By how much demand grows at most within a time, as far as it was seen; None where too little was."""
-    if state.rhythm is not None:
-        hour = hourly.careful(state.history, within_s, state.rhythm)
-        if hour is not None:
-            return hour.slots
+    hour = _by_minute(state, within_s)
+    if hour is not None:
+        return hour.slots
     usual = growth.usual(state.history, now_s, within_s, growth.LEVELS[-1])
     return None if usual is None else usual.slots
 
@@ -176,9 +176,14 @@ def _usual(state: PoolState, now_s: float, within_s: float) -> int | None:
 def _lately(state: PoolState, within_s: float) -> int:
     """A burst of these minutes, but for what the clock had foretold: it is no sample of the past yet, and would be one
     by the time the loan has begun."""
-    if state.rhythm is not None and within_s <= hourly.LONGEST_S:
+    if _by_minute(state, within_s) is not None:
         return hourly.unforeseen(state.history, within_s)
     return growth.lately(state.history, within_s)
+
+
+def _by_minute(state: PoolState, within_s: float) -> Growth | None:
+    """What two days say of this minute of the hour; None where the clock does not size the pool, or they do not."""
+    return None if state.rhythm is None else hourly.careful(state.history, within_s, state.rhythm)
 
 
 def _least(params: PoolParams, terms: LoanTerms, want: Wanted, now_s: float, within_s: float) -> int:

@@ -107,7 +107,8 @@ def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply
     hour = None if state.rhythm is None else hourly.usual(state.history, within_s, state.rhythm)
     usual = hour or growth.usual(state.history, now_s, within_s, state.level)
     if state.rhythm is not None and hour is not None:
-        chain.to(hour.slots, PoolReason.RHYTHM, (*common, ("hours", hour.samples), ("more_slots", state.rhythm.more)))
+        reach: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * growth.BIN_S))
+        chain.to(hour.slots, PoolReason.RHYTHM, (*common, ("hours", hour.samples), *reach))
     elif usual is not None:
         told = (*common, *level, ("samples", usual.samples), ("seen_at", usual.seen_at))
         chain.to(usual.slots, PoolReason.GROWTH, told)

@@ -13,7 +13,7 @@ from autoscaler.core.pool import clock, growth
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.clock import SlotClock
 from autoscaler.core.pool.growth import DemandHistory
-from autoscaler.core.pool.hourly import HOURS, MORE, Rhythm
+from autoscaler.core.pool.hourly import HOURS, MORE, REACHES, Rhythm
 from autoscaler.core.pool.params import CapacityType, Domain
 from autoscaler.core.pool.reasons import PoolReason
 
@@ -102,7 +102,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
         "level": state.level,
         "leveled_bin": state.leveled_bin,
-        "rhythm": None if state.rhythm is None else [state.rhythm.hours, state.rhythm.more],
+        "rhythm": None if state.rhythm is None else [state.rhythm.hours, state.rhythm.more, state.rhythm.reach],
         "demand": dict(state.demand),
         "warm": state.warm,
         "hits": state.hits,
@@ -167,13 +167,13 @@ def _read_domain(saved: list[Any]) -> Domain:
 
 
 def _read_rhythm(saved: list[Any] | None) -> Rhythm | None:
-    """Checkpoints of versions that knew none have none."""
+    """Checkpoints of versions that knew none have none; two numbers reach as far as all did."""
     if saved is None:
         return None
-    hours, more = saved
-    if not (1 <= int(hours) <= HOURS[-1] and 0 <= int(more) <= MORE[-1]):
+    hours, more, reach = saved if len(saved) > 2 else (*saved, REACHES[-1])
+    if not (1 <= int(hours) <= HOURS[-1] and 0 <= int(more) <= MORE[-1] and int(reach) in REACHES):
         raise ValueError(f"rhythm {saved}")
-    return Rhythm(int(hours), int(more))
+    return Rhythm(int(hours), int(more), int(reach))
 
 
 def _circuit(kept: Circuit) -> list[Any]:

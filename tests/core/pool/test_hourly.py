@@ -26,9 +26,9 @@ def history(levels: F64, minute: int = 0) -> DemandHistory:
     return DemandHistory(end, levels.copy(), levels.copy(), last, last)
 
 
-def day(minute: int) -> DemandHistory:
+def day(minute: int, hours: int = 24) -> DemandHistory:
     """A day of what CRON starts, and as many minutes of the next hour."""
-    return history(np.concatenate((np.tile(CRON, 24), CRON[:minute])), minute)
+    return history(np.concatenate((np.tile(CRON, hours), CRON[:minute])), minute)
 
 
 def chosen(seen: DemandHistory, hit_ratio: float = 0.99) -> Rhythm | None:
@@ -37,7 +37,7 @@ def chosen(seen: DemandHistory, hit_ratio: float = 0.99) -> Rhythm | None:
 
 @pytest.mark.parametrize(
     ("minute", "slots"),
-    [(20, 0), (40, 0), (47, 20), (55, 20), (59, 20), (15, 0)],
+    [(20, 0), (40, 0), (47, 0), (48, 20), (55, 20), (59, 20), (15, 0)],
     ids=str,
 )
 def test_slots_are_kept_for_a_refill_ahead_of_the_hour_and_not_else(minute: int, slots: int) -> None:
@@ -51,7 +51,40 @@ def test_slots_are_kept_for_a_refill_ahead_of_the_hour_and_not_else(minute: int,
 def test_the_rule_is_judged_by_hours_that_came_after_what_it_speaks_from() -> None:
     assert chosen(history(np.tile(CRON, 2))) is None, "an hour that speaks, and none beyond it that judges"
     assert chosen(history(np.concatenate((np.tile(CRON, 2), CRON[:50])), 50)) is None, "not two hours that judge"
-    assert chosen(history(np.tile(CRON, 4))) == Rhythm(hours=1, more=0)
+    assert chosen(history(np.tile(CRON, 4))) == Rhythm(hours=1, more=0, reach=1)
+
+
+@pytest.mark.parametrize(("started", "hours"), [(99.0, None), (100.0, 1)], ids=["99 slots", "100 slots"])
+def test_an_hour_judges_alone_where_so_much_came_that_one_in_a_hundred_is_a_slot(
+    started: float, hours: int | None
+) -> None:
+    """From the second hour's end on, a refill and a few minutes later, an hour has judged."""
+    levels = np.where(CRON > 2.0, started + 2.0, 2.0)
+    found = chosen(history(np.concatenate((np.tile(levels, 2), levels[:15])), 15))
+    assert (None if found is None else found.hours) == hours
+
+
+@pytest.mark.parametrize(("minute", "slots"), [(0, 20), (1, 0), (2, 0)], ids=str)
+def test_what_came_of_a_jump_is_not_kept_for_again(minute: int, slots: int) -> None:
+    found = hourly.usual(day(minute), REFILL_S, Rhythm(24, 0))
+    assert found is not None
+    assert found.slots == slots, "by the hours before it may be three minutes late, and it was in time"
+
+
+def test_a_jump_that_is_late_is_kept_for_until_it_comes() -> None:
+    levels, late = np.tile(CRON, 24), np.full(3, 2.0)
+    kept = [hourly.usual(history(np.concatenate((levels, late[:by])), by), REFILL_S, Rhythm(24, 0)) for by in (0, 1, 2)]
+    assert [None if each is None else each.slots for each in kept] == [20, 20, 20]
+
+
+def test_what_rises_by_chance_takes_nothing_from_a_jump_that_is_due() -> None:
+    """Five replicas start two minutes before the hour, which no hour before had."""
+    levels = np.concatenate((np.tile(CRON, 24), CRON[:58], [7.0, 7.0]))
+    for minute in (58, 59):
+        seen = history(levels[: 24 * 60 + minute], minute)
+        found = hourly.usual(seen, REFILL_S, Rhythm(24, 0))
+        assert found is not None
+        assert found.slots == 20
 
 
 def test_jumps_at_any_minute_are_left_to_the_time_of_day() -> None:
@@ -60,6 +93,28 @@ def test_jumps_at_any_minute_are_left_to_the_time_of_day() -> None:
     for at in rng.choice(levels.size - 10, size=48, replace=False):
         levels[at : at + 10] = 22.0
     assert chosen(history(levels)) is None
+
+
+@pytest.mark.parametrize("seed", [3, 8, 11])
+def test_jumps_that_come_again_after_an_hour_by_chance_come_again_after_other_intervals_too(seed: int) -> None:
+    """Three jumps of twenty within 200 minutes: by the slots it would have kept alone the rule would be chosen."""
+    rng = np.random.default_rng(seed)
+    levels = np.full(200, 2.0)
+    for at in rng.choice(185, size=3, replace=False):
+        levels[at : at + 10] += 20.0
+    assert chosen(history(levels, 20)) is None
+
+
+@pytest.mark.parametrize("minutes", [(0,), (0, 30)], ids=["on the hour", "on the hour and its half"])
+def test_a_clock_beside_what_starts_at_any_minute_is_found(minutes: tuple[int, ...]) -> None:
+    """Two hundred replicas start with the clock, five an hour beside it; each stays for ten minutes."""
+    rng = np.random.default_rng(1)
+    levels = np.full(240, 2.0)
+    for at in (60 * hour + minute for hour in range(4) for minute in minutes):
+        levels[at : at + 10] += 200.0
+    for at in rng.choice(230, size=20, replace=False):
+        levels[at : at + 10] += 1.0
+    assert chosen(history(levels)) is not None
 
 
 def test_level_demand_asks_for_no_rule() -> None:
@@ -130,13 +185,21 @@ def lends(seen: DemandHistory) -> int:
 @pytest.mark.parametrize(("minute", "slots"), [(12, 23), (20, 23), (30, 4), (50, 4)], ids=str)
 def test_slots_that_wait_for_the_hour_are_lent_until_half_an_hour_before_it(minute: int, slots: int) -> None:
     """One of 24 slots is never lent; within half an hour of it the twenty are kept that start on the hour."""
-    assert lends(day(minute)) == slots
+    assert lends(day(minute, hours=48)) == slots
+
+
+def test_one_day_of_a_clock_lends_by_the_time_of_day_alone() -> None:
+    """What comes once a day was seen once: within an hour and a half of any minute twenty start."""
+    assert lends(day(20, hours=47)) == 4
+    unseen = np.concatenate((np.tile(CRON, 48), CRON[:20]))
+    unseen[30 * 60 + 20] = np.nan
+    assert lends(history(unseen, 20)) == 4, "of one of two days' hours this minute is not known"
 
 
 def test_a_burst_that_no_clock_foretold_is_kept_idle_for_the_next_one() -> None:
     found = {}
     for more in (0.0, 3.0, 18.0):
-        levels = np.concatenate((np.tile(CRON, 24), CRON[:25]))
+        levels = np.concatenate((np.tile(CRON, 48), CRON[:25]))
         levels[-10:] += more
         found[more] = lends(history(levels, 25))
     assert found == {0.0: 23, 3.0: 21, 18.0: 6}, "twenty came a quarter of an hour before, as on every hour"
@@ -147,7 +210,7 @@ def test_a_loan_is_called_back_when_the_hour_comes_near_and_not_at_other_minutes
     lent = tuple(LentSeen(f"n-p-{at}", 1) for at in range(12, 24))
     recalls = {}
     for minute in (30, 52, 57):
-        seen = day(minute)
+        seen = day(minute, hours=48)
         assert seen.last_bin is not None
         here = world(fleet(12), nodes=nodes, lent=lent, demand=(demand(2.0),))
         done = taken(LENDS, here, PoolState(history=seen), now_s=seen.last_bin * BIN_S)
@@ -159,5 +222,8 @@ def test_a_checkpoint_of_before_has_no_rhythm_and_a_strange_one_is_refused() -> 
     saved = pack(PoolState())
     del saved["rhythm"]
     assert unpack(saved).rhythm is None
+    assert unpack(saved | {"rhythm": [2, 1]}).rhythm == Rhythm(2, 1, reach=3)
     with pytest.raises(ValueError, match="rhythm"):
         unpack(saved | {"rhythm": [0, -1]})
+    with pytest.raises(ValueError, match="rhythm"):
+        unpack(saved | {"rhythm": [1, 0, 9]})
