@@ -128,8 +128,10 @@ class Books:
             self._sync(name, now_s)
         if self._stale or self.asks.is_stale or self._looked != self._now():
             self._see(now_s)
-        if nodes_changed:  # what no node could take before it was seen may go somewhere
-            for name in tuple(self.unfit):
+        if nodes_changed:  # what no node could take may go somewhere, and a place for others may be no proof any more
+            works, anew = self.cluster.works, self._reader.take_anew()
+            waits = [name for name in anew if name in works and works[name].suspended]
+            for name in dict.fromkeys((*self.unfit, *waits)):
                 self._sync(name, now_s)
             if self._stale:
                 self._see(now_s)
@@ -322,7 +324,7 @@ class Books:
             self.room.cancel(name, now_s)
         self.places.forget(name)
         self._known.discard(name)
-        for each in (self.rests, self.latecomers, self.trials):
+        for each in (self.rests, self.latecomers, self.trials, self._reader):
             each.forget(name)
         for kept in (self.plans, self.unfit, self.notes, self.started):
             kept.pop(name, None)

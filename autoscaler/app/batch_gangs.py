@@ -6,9 +6,9 @@ nodes of the shape is refused, because a place there would be no proof.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -44,6 +44,8 @@ class Around:
     shapes: Mapping[str, Shape]
     nodes: Mapping[str, tuple[BatchNode, ...]]
     """By shape."""
+    asked: list[bytes] = field(default_factory=list)
+    """What `may_go` was asked for, until somebody empties it."""
     _found: dict[bytes, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
 
     def may_go(
@@ -51,8 +53,32 @@ class Around:
     ) -> Mapping[str, tuple[int, int]]:
         """For each shape that offers a resource, how many of its nodes pods may go to, and how many it has."""
         key = msgspec.json.encode((resource, selector, terms))
+        found = self._answer(key)
+        self.asked.append(key)
+        return found
+
+    def follow(self, before: Self, keys: Iterable[bytes]) -> set[bytes]:
+        """Answer what `before` was asked; of that, what makes another gang of whoever asked it, or none, or makes one.
+
+        Only nodes that came, went or changed are looked at: there may be thousands, and hundreds of questions.
+        """
+        moved = {shape: list(_moved(before.nodes.get(shape, ()), self.nodes.get(shape, ()))) for shape in self.shapes}
+        other = set[bytes]()
+        for key in keys:
+            _, selector, terms = msgspec.json.decode(key)
+            was, found = before._answer(key), dict[str, tuple[int, int]]()
+            for shape, (some, _) in was.items():
+                more = sum(by for node, by in moved[shape] if admits(node.labels, selector, terms))
+                found[shape] = some + more, len(self.nodes.get(shape, ()))
+            self._found[key] = found
+            if _gist(found) != _gist(was):
+                other.add(key)
+        return other
+
+    def _answer(self, key: bytes) -> Mapping[str, tuple[int, int]]:
         found = self._found.get(key)
         if found is None:
+            resource, selector, terms = msgspec.json.decode(key)
             offering = [name for name, shape in self.shapes.items() if shape.resource == resource]
             found = self._found[key] = {name: self._count(name, selector, terms) for name in offering}
         return found
@@ -149,6 +175,18 @@ def _pod_set(
         words = f"{where} may go to {fits[shape][0]} of the {fits[shape][1]} nodes of shape {shape!r} only"
         return Unfit("NARROWED", f"{words}; leave the selector out, or have a shape made for those nodes")
     return PodSet(each.pods, int(units), shape, each.asks.cpu, each.asks.memory_gib)
+
+
+def _moved(before: Sequence[BatchNode], after: Sequence[BatchNode]) -> Iterator[tuple[BatchNode, int]]:
+    """Nodes that went, each with -1, and that came, with 1; one that changed did both."""
+    old, new = {node.name: node for node in before}, {node.name: node for node in after}
+    yield from ((node, -1) for name, node in old.items() if new.get(name) != node)
+    yield from ((node, 1) for name, node in new.items() if old.get(name) != node)
+
+
+def _gist(fits: Mapping[str, tuple[int, int]]) -> dict[str, tuple[bool, bool]]:
+    """What a gang's shape follows from: to which shapes' nodes its pods may go at all, and to which not to all."""
+    return {shape: (some > 0, some < every) for shape, (some, every) in fits.items()}
 
 
 def node_terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:

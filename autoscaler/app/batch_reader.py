@@ -1,4 +1,4 @@
-"""Reads work as gangs, against the queues, shapes and nodes of now."""
+"""Reads work as gangs, against the queues, shapes and nodes of now; says what is another gang once nodes change."""
 
 from collections.abc import Mapping
 
@@ -20,6 +20,9 @@ class Reader:
     def __init__(self, cluster: BatchCluster, shapes: Mapping[str, Shape], tree: Tree, guard: Guard) -> None:
         self._cluster, self._shapes, self._tree, self._guard = cluster, shapes, tree, guard
         self._around = Around(tree, shapes, {})
+        self._asked: dict[str, tuple[bytes, ...]] = {}
+        """What of nodes each piece of work was read by."""
+        self._anew: dict[str, None] = {}
 
     def note_nodes(self, seen: Seen) -> None:
         """Work is read against these nodes from now on."""
@@ -27,8 +30,24 @@ class Reader:
         for part in seen.parts.values():
             by_shape.setdefault(part.shape, []).append(part)
         nodes = {shape: tuple(parts) for shape, parts in by_shape.items()}
-        if nodes != self._around.nodes:
-            self._around = Around(self._tree, self._shapes, nodes)
+        if nodes == self._around.nodes:
+            return
+        before, self._around = self._around, Around(self._tree, self._shapes, nodes)
+        asked = {key for keys in self._asked.values() for key in keys}
+        other = self._guard.attempt("nodes", lambda: self._around.follow(before, asked))
+        other = asked if isinstance(other, Bug) else other  # each is read by itself then, and whose it is told
+        if other:
+            self._anew |= dict.fromkeys(name for name, keys in self._asked.items() if not other.isdisjoint(keys))
+
+    def take_anew(self) -> tuple[str, ...]:
+        """Work that is another gang since nodes changed, or none, or may be one; told once."""
+        told, self._anew = tuple(self._anew), {}
+        return told
+
+    def forget(self, name: str) -> None:
+        """A piece of work is no more."""
+        self._asked.pop(name, None)
+        self._anew.pop(name, None)
 
     def read(self, work: Work) -> Gang | Unfit:
         """The gang that a piece of work asks for, or why it is none."""
@@ -39,7 +58,9 @@ class Reader:
             return Unfit("UNSEEN", words, waits=True)
         priority = self._cluster.priority(work.priority_class)
         unheld = self._cluster.unheld()
+        self._around.asked.clear()
         gang = self._guard.attempt(work.name, lambda: self._read(work, priority, unheld))
+        self._asked[work.name] = tuple(self._around.asked)
         if isinstance(gang, Bug):
             return Unfit("BUG", f"a bug of Headroom's was met by this object: {gang.message}")
         return gang

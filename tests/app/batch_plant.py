@@ -112,9 +112,10 @@ class BatchPlant:
             )
         return [work.ref.name for work in stops]
 
-    def node(self, name: str, gpus: int, *, product: str = "H100", **spec: Any) -> None:
+    def node(self, name: str, gpus: int, *, product: str = "H100", rack: str = "", **spec: Any) -> None:
         """A node comes, or changes."""
         labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": product}
+        labels |= {"rack": rack} if rack else {}
         status = {
             "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "512Gi"},
             "conditions": [{"type": "Ready", "status": "True"}],

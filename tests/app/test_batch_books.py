@@ -10,6 +10,8 @@ import pytest
 from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
 from autoscaler.adapters.kube.meta import Meta, Owner
 from autoscaler.api.batch_queue import BatchQueueSpec
+from autoscaler.api.shapes import Shape
+from autoscaler.app.batch_gangs import Around
 from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S
 from autoscaler.app.batch_rests import RETRY_S
 from tests.app.batch_plant import BatchPlant
@@ -525,3 +527,85 @@ async def test_a_gang_that_no_node_could_take_goes_to_the_first_one_that_can_wit
     plant.node("n0", 8)
     plant.look()
     assert plant.start() == ["train"]
+
+
+def only_on(plant: BatchPlant, job: str, rack: str) -> None:
+    """A Job's pods go to one rack."""
+    pods = plant.template(job)["spec"]
+    plant.edit(job, template={"spec": {**pods, "nodeSelector": {"rack": rack}}})
+
+
+async def test_a_gang_that_fitted_is_read_anew_when_a_node_comes_to_which_its_pods_may_not_go() -> None:
+    """Its place on either node would be no proof: the scheduler takes the one that its selector names."""
+    plant = BatchPlant({})
+    plant.node("a0", 8, rack="a")
+    plant.job("other")
+    plant.look()
+    assert plant.start() == ["other"]
+    plant.job("train")
+    only_on(plant, "train", "a")
+    plant.job("free")
+    plant.look()
+    assert plant.books.unfit == {}, "every node of the shape is in its rack: it waits for the other one"
+    plant.node("b0", 8, rack="b")
+    plant.look()
+    assert plant.books.unfit["job/ns/train"].reason == "NARROWED"
+    assert plant.due() == ["free"], "the one behind it, which may go anywhere"
+    plant.lose("b0")
+    plant.look()
+    assert plant.books.unfit == {}
+
+
+async def test_a_gang_that_was_given_a_place_and_is_not_written_yet_is_read_anew_as_well() -> None:
+    plant = BatchPlant({})
+    plant.node("a0", 8, rack="a")
+    plant.job("train")
+    only_on(plant, "train", "a")
+    plant.look()
+    assert plant.due() == ["train"]
+    plant.node("b0", 8, rack="b")
+    plant.look()
+    assert (plant.due(), plant.free()) == ([], {"a0": 8, "b0": 8})
+
+
+async def test_a_gang_of_no_selector_takes_the_shape_that_comes_first() -> None:
+    plant = BatchPlant({}, shapes={"a100": Shape(sku="a100"), "h100": Shape(sku="h100")})
+    plant.job("train")
+    plant.look()
+    assert plant.due() == []
+    plant.node("n0", 8)
+    plant.look()
+    assert plant.start() == ["train"], "no node of the shape that it was taken for is there"
+
+
+async def test_one_that_runs_goes_on_whatever_nodes_come() -> None:
+    plant = BatchPlant({})
+    plant.node("a0", 8, rack="a")
+    plant.job("train")
+    only_on(plant, "train", "a")
+    plant.look()
+    assert plant.start() == ["train"]
+    plant.pod("p0", "a0", job="train")
+    plant.look()
+    plant.node("b0", 8, rack="b")
+    plant.look()
+    assert (plant.stop(), plant.books.unfit) == ([], {})
+    assert plant.free() == {"a0": 0, "b0": 8}
+
+
+async def test_a_bug_met_while_nodes_are_looked_through_has_every_gang_read_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant = BatchPlant({})
+    plant.node("a0", 8, rack="a")
+    plant.job("train")
+    only_on(plant, "train", "a")
+    plant.look()
+
+    def broken(*_: object) -> set[bytes]:
+        raise KeyError("a bug of ours")
+
+    monkeypatch.setattr(Around, "follow", broken)
+    plant.node("b0", 8, rack="b")
+    plant.look()
+    assert plant.books.unfit["job/ns/train"].reason == "NARROWED"
