@@ -1,8 +1,9 @@
 """Nodes for gangs, in the books of batch admission: who asks a warm pool for them, what is held for whom, what is told.
 
 Enters: cycles over a room, the desk where warm pools say of which shapes they make nodes and how each request stands.
-Leaves: requests to the desk; places that pods of ours hold, in the ledger as the gang's own; a sentence about each.
-That a request was made is read off those pods, so that a restart goes on with it. It writes nothing and makes no pod.
+Leaves: requests to the desk; places that pods of ours hold, in the ledger as the gang's own; a sentence about each. One
+pool is asked at a time, the first that makes nodes of the shape; where it refuses, the next. That a request was made is
+read off those pods, so that a restart goes on with it. It writes nothing and makes no pod.
 """
 
 from collections import Counter, defaultdict
@@ -45,14 +46,14 @@ class Asks:
         """By gang, what pods of ours hold for it."""
         self._theirs = frozenset[str]()
         """Gangs whose own that was at the last look."""
-        self._asked: dict[str, str] = {}
-        """Gangs that nodes are asked for, each with the uid of its object."""
+        self._asked: dict[str, tuple[str, str]] = {}
+        """Gangs that nodes are asked for, each with the uid of its object and the pool that is asked."""
         self._silent_s: dict[str, float] = {}
         """Of these, since when no pool was seen to say anything of the request."""
         self._ended: dict[str, tuple[int, float]] = {}
         """By uid, how many requests of a gang ended unrefused, and before when no other one is made."""
-        self._refused: dict[str, tuple[str, Standing]] = {}
-        """Gangs that were refused nodes, by which pool: they ask again when that is over."""
+        self._refused: dict[str, dict[str, Standing]] = {}
+        """Gangs that were refused nodes, by which pools: each is asked again when its refusal is over."""
 
     def see(self, seen: Seen) -> Seen:
         """What is held for a gang that waits for it, or takes it, is no stranger's; for any other it stands by."""
@@ -95,16 +96,16 @@ class Asks:
         """After cycles: take note of answers, ask for whoever lacks nodes alone, tell the desk."""
         if not self._desk.is_open:
             return
-        self._refused = {
-            name: refused for name, refused in self._refused.items() if now_s < (refused[1].until_s or 0.0)
-        }
+        for name, mine in list(self._refused.items()):
+            self._refused[name] = {pool: each for pool, each in mine.items() if now_s < (each.until_s or 0.0)}
+        self._refused = {name: mine for name, mine in self._refused.items() if mine}
         waits = self._room.waits_for_nodes()
         self._note_ends(waits, now_s)
         self._silent_s = {name: self._silent_s.get(name, now_s) for name in waits if self._standing(name) is None}
         for name in waits:
             refused = self._refusal(name, now_s)
             if refused is not None:
-                self._refused[name] = refused
+                self._refused.setdefault(name, {})[self._pool(name) or ""] = refused
                 self._asked.pop(name, None)
                 self._room.keep_no_more(name, now_s)
         if self._desk.all_looked:
@@ -129,12 +130,16 @@ class Asks:
         return asks_for_nodes(self._pool(name) or "", standing.placed, standing.pods, standing.since_s, now_s)
 
     def refusal(self, name: str, now_s: float) -> tuple[str, str] | None:
-        """Why no nodes are made for a gang that lacks nothing else: a code and a sentence; None where it is not so."""
-        if name not in self._refused:
+        """Why no nodes are made for a gang that lacks nothing else: a code and a sentence; None where it is not so, or
+        another pool is asked now."""
+        if name not in self._refused or name in self._asked:
             return None
-        pool, standing = self._refused[name]
-        code, why = NO_ANSWER if (r := standing.refused) is None else (r.name, r.value)
-        return code, refused_nodes(pool, why, standing.until_s, now_s)
+        told = []
+        for pool, standing in sorted(self._refused[name].items()):
+            code, why = NO_ANSWER if (r := standing.refused) is None else (r.name, r.value)
+            who = pool if pool in self._desk.offers else ""
+            told.append((code, refused_nodes(who, why, standing.until_s, now_s)))
+        return told[0][0], "; ".join(words for _, words in told)
 
     def is_open(self, name: str) -> bool:
         """Whether nodes were asked for a gang and nobody has answered yet."""
@@ -144,7 +149,7 @@ class Asks:
         """A request that ended otherwise than by a pool's refusal may have had nodes made for nothing: the gang's start
         was refused, it was edited, the new nodes are none that it may go to. The next one waits, ever longer."""
         for name in [name for name in self._asked if name not in waits]:
-            uid = self._asked.pop(name)
+            uid, _ = self._asked.pop(name)
             times = self._ended.get(uid, (0, 0.0))[0] + 1
             self._ended[uid] = times, now_s + pause_s(times)
         self._ended = {uid: each for uid, each in self._ended.items() if now_s < each[1] + FORGET_S}
@@ -161,18 +166,18 @@ class Asks:
         """Gangs that wait and for which something is held were asked for before a restart."""
         for name in self._held:
             waiting = self._room.backlog.waiting.get(name)
-            if waiting is None or not self._may_ask(waiting, now_s):
+            if waiting is None or name in self._refused or not self._may_ask(waiting, now_s):
                 continue
             load = self._room.backlog.loads[waiting.brand]
-            if self._pool(name) is not None and self._room.tree.promised(waiting.queue, load):
+            if self._room.tree.promised(waiting.queue, load):
                 self._ask(waiting, now_s)
 
     def _ask(self, waiting: Waiting, now_s: float) -> None:
-        name = waiting.gang.name
-        self._asked[name], self._silent_s[name] = self._cluster.works[name].ref.uid, now_s
-        pool = self._desk.maker(waiting.gang.form.pod_sets[0].shape)
-        takes_s = 0.0 if pool is None else self._desk.offers[pool].takes_s
-        self._room.ask_for_nodes(waiting, now_s, now_s + takes_s)
+        name, pool = waiting.gang.name, self._pool(waiting.gang.name)
+        if pool is None:
+            return
+        self._asked[name], self._silent_s[name] = (self._cluster.works[name].ref.uid, pool), now_s
+        self._room.ask_for_nodes(waiting, now_s, now_s + self._desk.offers[pool].takes_s)
         self.settle()
 
     def _may_ask(self, waiting: Waiting, now_s: float) -> bool:
@@ -181,19 +186,19 @@ class Asks:
         What holds a place has their selector, and no affinity of theirs: nodes are made that such pods may not go to.
         """
         work = self._cluster.works.get(waiting.gang.name)
-        if work is None or work.members or not work.ref.uid or waiting.gang.name in self._refused:
+        if work is None or work.members or not work.ref.uid or self._pool(work.name) is None:
             return False
         if now_s < self._not_before_s(work.name) or any(map(node_terms, work.affinities)):
             return False
         return self._cluster.displaces_slots(work.priority_class)
 
-    def _refusal(self, name: str, now_s: float) -> tuple[str, Standing] | None:
-        """Why the request of a gang has come to nothing, and by which pool; None while it stands."""
+    def _refusal(self, name: str, now_s: float) -> Standing | None:
+        """Why the request of a gang has come to nothing; None while it stands."""
         standing, pool = self._standing(name), self._pool(name)
         if standing is not None:
-            return None if standing.refused is None else (pool or "", standing)
-        if pool is None or now_s >= self._silent_s[name] + ANSWER_S:
-            return pool or "", Standing(name, "", 0, until_s=now_s + ANSWER_S)
+            return None if standing.refused is None else standing
+        if pool not in self._desk.makers(self._shape(name)) or now_s >= self._silent_s[name] + ANSWER_S:
+            return Standing(name, "", 0, until_s=now_s + ANSWER_S)
         return None
 
     def _by_pool(self) -> dict[str, tuple[GangAsk, ...]]:
@@ -224,13 +229,25 @@ class Asks:
         return GangAsk(name, uid, gang.form.pod_sets[0].shape, alike, starts=run is not None)
 
     def _standing(self, name: str) -> Standing | None:
-        work = self._cluster.works.get(name)
-        all_of_them = (each for offer in self._desk.offers.values() for each in offer.standings)
-        return next((each for each in all_of_them if work is not None and each.uid == work.ref.uid), None)
+        """What the pool that is asked says of a gang's request."""
+        work, offer = self._cluster.works.get(name), self._desk.offers.get(self._pool(name) or "")
+        if work is None or offer is None:
+            return None
+        return next((each for each in offer.standings if each.uid == work.ref.uid), None)
 
     def _pool(self, name: str) -> str | None:
-        """The pool that is, or would be, asked for nodes of a gang's shape."""
+        """The pool that is asked for a gang's nodes, holds some for it, or would be asked next; None where none is."""
+        if name in self._asked:
+            return self._asked[name][1]
+        refused, work = self._refused.get(name, {}), self._cluster.works.get(name)
+        holder = None if work is None else self._desk.holder(work.ref.uid)
+        if holder is not None and holder not in refused:
+            return holder
+        return next((pool for pool in self._desk.makers(self._shape(name)) if pool not in refused), None)
+
+    def _shape(self, name: str) -> str:
+        """The shape of the nodes that a gang lacks; empty for one that waits for none."""
         waiting = self._room.kept_for.get(name) or self._room.backlog.waiting.get(name)
         run = self._room.runs.all.get(name)
         gang = waiting.gang if waiting is not None else None if run is None else run.gang
-        return None if gang is None else self._desk.maker(gang.form.pod_sets[0].shape)
+        return "" if gang is None else gang.form.pod_sets[0].shape

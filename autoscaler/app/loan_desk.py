@@ -47,6 +47,8 @@ class Offer:
     """How long such nodes take to come, at most: as long as it takes until a slot on a new one is warm."""
     standings: tuple[Standing, ...] = ()
     """How the requests of gangs stand."""
+    holds: frozenset[str] = frozenset()
+    """The gangs that it holds places for, by the uids of their objects."""
 
 
 class LoanDesk:
@@ -104,9 +106,13 @@ class LoanDesk:
             self._asks = told
             self.ring_pools()
 
-    def maker(self, shape: str) -> str | None:
-        """The pool that makes nodes of a shape for gangs."""
-        return next((name for name, offer in sorted(self.offers.items()) if shape in offer.makes), None)
+    def makers(self, shape: str) -> tuple[str, ...]:
+        """The pools that make nodes of a shape for gangs, in the order in which they are asked; none of no shape."""
+        return tuple(name for name, offer in sorted(self.offers.items()) if shape and shape in offer.makes)
+
+    def holder(self, uid: str) -> str | None:
+        """The pool that holds places for a gang."""
+        return next((name for name, offer in sorted(self.offers.items()) if uid in offer.holds), None)
 
     def lender(self, node: str, resource: str) -> str | None:
         """The pool whose slots of a resource may stand on a node."""

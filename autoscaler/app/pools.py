@@ -238,7 +238,8 @@ class Pools:
         nodes = frozenset(node.name for node in world.nodes)
         makes = () if params.observe or params.gangs is None else tuple(self._taken_by_gangs(params))
         takes_s = result.decision.refill_s or params.lead_prior_s
-        return Offer(terms, nodes, result.lending, knew, makes, takes_s, result.gangs.standings)
+        gangs = result.gangs
+        return Offer(terms, nodes, result.lending, knew, makes, takes_s, gangs.standings, gangs.holds)
 
     def _taken_by_gangs(self, params: PoolParams) -> Iterator[str]:
         """Shapes of tiers whose nodes have no taint that would keep gangs off for good."""

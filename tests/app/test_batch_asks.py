@@ -34,14 +34,24 @@ class Scene:
         self.says()
         self.desk.looked_at_all()
 
-    def says(self, *standings: Standing, makes: tuple[str, ...] = ("h100",)) -> None:
-        """The pool is looked at, and says this."""
+    def says(
+        self, *standings: Standing, makes: tuple[str, ...] = ("h100",), pool: str = "chat", holds: tuple[str, ...] = ()
+    ) -> None:
+        """A pool is looked at, and says this."""
         nodes = frozenset(node.name for node in self.plant.books.room.ledger.estate.nodes)
-        offer = Offer(Terms("nvidia.com/gpu", 8), nodes, Lending(), self.desk.lent_version, makes, 240.0, standings)
-        self.desk.looked("chat", offer)
+        offer = Offer(
+            Terms("nvidia.com/gpu", 8), nodes, Lending(), self.desk.lent_version, makes, 240.0, standings,
+            frozenset(holds),
+        )  # fmt: skip
+        self.desk.looked(pool, offer)
 
-    def asks(self) -> tuple[GangAsk, ...] | None:
-        return self.desk.asks_of("chat")
+    def refuses(self, reason: PoolReason, in_s: float, *, pool: str = "chat") -> None:
+        """A pool is looked at, and makes no nodes for the gang for so long."""
+        until_s = self.plant.now_s + in_s
+        self.says(Standing("job/ns/train", "train", 2, refused=reason, until_s=until_s), pool=pool)
+
+    def asks(self, pool: str = "chat") -> tuple[GangAsk, ...] | None:
+        return self.desk.asks_of(pool)
 
     def holds(self, at: int, node: str = "", uid: str = "train", name: str = "train") -> None:
         """A pod holds a place for a gang's pod."""
@@ -142,6 +152,55 @@ async def test_a_request_that_came_to_nothing_is_explained_and_not_repeated_befo
     assert scene.plant.books.room.backlog.waiting.keys() == {"job/ns/train"}
     scene.plant.look(20.0)
     assert scene.asks() == (TRAIN,)
+
+
+async def test_where_the_first_pool_that_makes_such_nodes_refuses_the_next_one_is_asked_and_both_are_told() -> None:
+    scene = Scene()
+    scene.says(pool="more")
+    scene.says(pool="other", makes=("a100",))
+    scene.asked()
+    assert scene.asks("more") == (), "one is asked at a time"
+    scene.refuses(PoolReason.GANG_LIMIT, 100.0)
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more"), scene.asks("other")) == ((), (TRAIN,), ())
+    assert "WarmPool chat" not in scene.page()
+    scene.says(Standing("job/ns/train", "train", 2, 0, scene.plant.now_s), pool="more")
+    assert "WarmPool more has nodes made for it" in scene.page()
+    scene.says()
+    scene.refuses(PoolReason.NO_CAPACITY, 30.0, pool="more")
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((), ())
+    first = "WarmPool chat has no nodes made for it: the pool's GPUs for gangs are in use; asked again in 98 s"
+    second = "WarmPool more has no nodes made for it: capacity is missing in every tier; asked again in 29 s"
+    assert f"note: {first}; {second}" in scene.page()
+    scene.says(pool="more")
+    scene.plant.look(30.0)
+    assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,)), "whose refusal is over"
+    scene.refuses(PoolReason.NO_CAPACITY, 1000.0, pool="more")
+    scene.plant.look()
+    scene.says(pool="more")
+    scene.plant.look(70.0)
+    assert (scene.asks("chat"), scene.asks("more")) == ((TRAIN,), ())
+
+
+async def test_after_a_restart_the_pool_that_holds_places_is_asked_though_another_one_comes_first() -> None:
+    scene = Scene()
+    scene.says(pool="more")
+    scene.asked()
+    scene.refuses(PoolReason.GANG_LIMIT, 100.0)
+    scene.plant.look()
+    scene.arrives(0)
+    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
+    scene.plant.begin()
+    scene.says()
+    scene.says(pool="more", holds=("train",))
+    scene.desk.looked_at_all()
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,))
+    scene.arrives(1)
+    assert scene.plant.start() == ["train"]
+    scene.plant.look()
+    assert scene.asks("more") == (replace(TRAIN, starts=True),), "its places are taken, and not given back"
 
 
 async def test_a_pool_that_says_nothing_of_a_request_is_not_waited_for() -> None:

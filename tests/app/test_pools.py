@@ -482,7 +482,7 @@ async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_
         await scene.wait(180.0)
         before = scene.telling.pool("chat")
         assert before is not None
-        assert scene.desk.maker("h100") == "chat"
+        assert scene.desk.makers("h100") == ("chat",)
         assert scene.desk.asks_of("chat") is None
         ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
         scene.desk.asks({"chat": (ask,)}, scene.clock.now())

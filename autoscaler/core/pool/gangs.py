@@ -69,6 +69,8 @@ class Gangs:
     steps: tuple[PoolStep, ...] = ()
     held_gpus: float | None = None
     """Physical GPUs whose places were held when it was looked, with or without a node; None where it was not looked."""
+    holds: frozenset[str] = frozenset()
+    """Whom places were held for, by uid."""
 
 
 def pause_s(times: int) -> float:
@@ -84,8 +86,9 @@ def hold(
     now_s, world, terms = view.now_s, view.world, view.params.gangs
     kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
     gpus = sum(each.units for each in world.holders if not each.over) / view.params.slot.parts
+    holds = frozenset(each.gang_uid for each in world.holders if not (each.over or each.deleting))
     if world.asks is None or view.params.observe:
-        return Gangs(gave_back=kept, held_gpus=gpus)
+        return Gangs(gave_back=kept, held_gpus=gpus, holds=holds)
     is_sure = world.asks_age_s <= FRESH_S
     why_not = blocked if is_sure else (PoolReason.GANG_UNSURE, *blocked)
     round_ = _Round(view, state, why_not, standing, orders, is_sure, kept)
@@ -98,7 +101,7 @@ def hold(
     for ask in world.asks:
         round_.take(ask, terms)
     made, gone, standings = tuple(round_.makes), tuple(round_.deletes), tuple(round_.standings)
-    return Gangs(made, gone, standings, kept, tuple(round_.steps()), gpus)
+    return Gangs(made, gone, standings, kept, tuple(round_.steps()), gpus, holds)
 
 
 @dataclass(slots=True)

@@ -68,6 +68,9 @@ def test_gpus_that_are_held_are_told_with_or_without_a_node_and_not_where_nobody
     parts = pool(SHAPED, OTHER, slot=SlotForm(count=2, parts=4), gangs=GangTerms(32.0, 900.0))
     assert looked(empty(asks=None, holders=held), params=parts).gangs.held_gpus == 4.0
     assert looked(empty()).gangs.held_gpus == 0.0
+    for asks in (None, (), (ASK,)):
+        assert looked(empty(asks=asks, holders=held)).gangs.holds == {"u1"}, "whoever asks after a restart asks here"
+    assert looked(empty(asks=None, holders=(replace(held[0], deleting=True),))).gangs.holds == frozenset()
     assert looked(replace(empty(asks=(ASK,), holders=held), nodes=None)).gangs.held_gpus is None
 
 
