@@ -115,6 +115,54 @@ async def test_a_target_that_keeps_failing_is_asked_less_but_every_five_seconds(
     assert len([at_s for at_s in world.times(target.ip) if at_s > recovered_s]) >= 3, "once a second again"
 
 
+class BusyClock(ScaledClock):
+    """Time that also passes while pages are read."""
+
+    spent_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.spent_s
+
+
+class Costly(World):
+    """Pages that take a while to read: seconds by pod."""
+
+    def __init__(self, cost_s: dict[str, list[float]]) -> None:
+        super().__init__()
+        self.cost_s = cost_s
+        self.clock = self.busy = BusyClock()
+        self.poller = Poller(self.clock, 1.0, self.absorb)
+
+    def absorb(self, target: ScrapeTarget, answer: bytes | Trouble) -> bool:
+        costs = self.cost_s.get(target.pod, [0.001])
+        self.busy.spent_s += costs.pop(0) if len(costs) > 1 else costs[0]
+        return super().absorb(target, answer)
+
+
+@pytest.mark.parametrize("costly", [1, 4, 20])
+async def test_pages_that_take_long_to_read_take_three_tenths_of_the_time_at_most(costly: int) -> None:
+    """Twenty pods whose pages are a megabyte of labels, 0.25 s each: asked every second, nothing else was done."""
+    world = Costly({f"pod-{number}": [0.25] for number in range(costly)})
+    for number in range(30):
+        world.poller.put(pod(number))
+    async with world.running():
+        await world.until(60.0)
+        world.absorbed.clear()
+        await world.until(180.0)
+    counts = Counter(name for name, _ in world.absorbed)
+    assert sum(counts[f"pod-{number}"] for number in range(costly)) * 0.25 <= (0.1 if costly == 1 else 0.35) * 120.0
+    assert min(counts[f"pod-{number}"] for number in range(costly)) >= 2, "it is asked all the same"
+    assert min(counts[f"pod-{number}"] for number in range(costly, 30)) >= 85, "nobody else is asked less for it"
+
+
+async def test_a_page_during_which_the_machine_stood_still_counts_for_nothing() -> None:
+    world = Costly({"pod-1": [0.001, 0.9, 0.001]})
+    world.poller.put(pod(1))
+    async with world.running():
+        await world.until(30.0)
+    assert len(world.absorbed) >= 27
+
+
 async def test_a_pod_that_becomes_ready_is_asked_at_once_however_often_it_had_failed() -> None:
     world = World()
     target = pod(1)

@@ -1,4 +1,5 @@
-"""When each target is asked: spread evenly over the interval, seldom when it keeps failing, one question at a time.
+"""When each target is asked: spread evenly over the interval, seldom when it keeps failing or costs too much to read,
+one question at a time.
 
 A target's place in the interval is a hash of its uid, so that a thousand pods are a thousand small pieces of work and
 not one large one, and so that two controllers ask at the same moments. This room knows nothing of what a page says.
@@ -27,6 +28,18 @@ AT_ONCE = 16
 
 SLICE_S = 0.005
 """Between two such slices: a second's worth of a thousand targets is begun within a third of one."""
+
+COSTLY_S = 0.03
+"""A page that takes longer to read is costly. An engine's takes 1 ms; one of the largest size that consists of labels
+takes 0.25 s, and every second of it would leave room for three others."""
+
+SHARE = 0.1
+"""Of the event loop's time that one costly target may take, by being asked less often."""
+
+TOGETHER = 0.3
+"""The same of all costly targets: whoever runs a hundred of them slows down his own."""
+
+APART_MAX_S = 60.0
 
 EARLY_RATIO = 0.05
 """Of the interval: a timer that fires this much too soon does not earn its target a second question."""
@@ -67,11 +80,16 @@ class Lane(Generic[T]):
     failures: int = 0
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    took_s: float = 0.0
+    """What its newest page took to read."""
+    cost_s: float = 0.0
+    """The same of the cheaper one of its two newest: in one of them the machine may have been at something else."""
 
-    def next_s(self, now_s: float, interval_s: float) -> float:
-        """The first turn after now; the back-off skips turns and keeps the place."""
+    def next_s(self, now_s: float, interval_s: float, apart_s: float = 0.0) -> float:
+        """The first turn after now and not before `apart_s`; the back-off skips turns and keeps the place."""
         backoff = min(2.0 ** max(0, self.failures - PATIENCE), max(1.0, BACKOFF_MAX_S / interval_s))
-        due_s = now_s + interval_s * (math.floor(backoff) - 1 + EARLY_RATIO)
+        turns_on = max(math.floor(backoff), math.ceil(apart_s / interval_s))
+        due_s = now_s + interval_s * (turns_on - 1 + EARLY_RATIO)
         turns = math.floor(due_s / interval_s - self.phase) + 1
         return (turns + self.phase) * interval_s
 
@@ -92,6 +110,7 @@ class Poller(Generic[T]):
         self._lanes: dict[str, Lane[T]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._get: Get | None = None
+        self._costly: set[str] = set()
         self._begun = 0
         """Questions begun in this turn of the event loop, those that wait for their slice included."""
 
@@ -113,6 +132,7 @@ class Poller(Generic[T]):
     def drop(self, uid: str) -> None:
         """Ask this target no more; an answer on its way is thrown away."""
         lane = self._lanes.pop(uid, None)
+        self._costly.discard(uid)
         if lane is not None and lane.task is not None:
             lane.task.cancel()
 
@@ -134,15 +154,31 @@ class Poller(Generic[T]):
     async def _ask(self, lane: Lane[T], get: Get) -> None:
         while True:
             now_s = self._clock.monotonic()
-            await self._clock.sleep_until(lane.next_s(now_s, self._interval_s), lane.bell)
+            await self._clock.sleep_until(lane.next_s(now_s, self._interval_s, self._apart_s(lane)), lane.bell)
             await self._place()
             lane.bell.clear()
             target = lane.target
             answer = await get(target.place)
             if lane.target is not target:
                 continue  # its address changed meanwhile: this is another pod's answer
+            began_s = self._clock.monotonic()
             useful = self._absorb(target, answer)
+            self._spent(lane, self._clock.monotonic() - began_s)
             lane.failures = 0 if useful else lane.failures + 1
+
+    def _spent(self, lane: Lane[T], took_s: float) -> None:
+        """Note what reading a target's page took."""
+        lane.cost_s, lane.took_s = min(lane.took_s, took_s), took_s
+        if lane.cost_s > COSTLY_S and self._lanes.get(lane.target.uid) is lane:
+            self._costly.add(lane.target.uid)
+        else:
+            self._costly.discard(lane.target.uid)
+
+    def _apart_s(self, lane: Lane[T]) -> float:
+        """How far apart a target's turns are kept for what its page costs."""
+        if lane.target.uid not in self._costly:
+            return 0.0
+        return min(lane.cost_s / min(SHARE, TOGETHER / len(self._costly)), APART_MAX_S)
 
     async def _place(self) -> None:
         """Wait for a place among those that begin together."""
