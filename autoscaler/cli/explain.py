@@ -67,6 +67,9 @@ def explain(
             raise InputError(f"{what}: --at, --last and a second name choose from a file; leave them out, or give one")
         _explain_running(Reach(server, config, kubeconfig, context, namespace), what, kind, as_json)
     else:
+        if re.fullmatch(_NAME, what) and Path(what).suffix not in _ENDINGS and not Path(what).exists():
+            meant = f"prod/{what}" if workload is None else f"{what}/{workload}"
+            raise InputError(f"{what}: no such file; what runs is named NAMESPACE/NAME or KIND/NAME, such as {meant}")
         _explain_file(Path(what), workload, at, last or 1, as_json)
 
 

@@ -5,6 +5,7 @@ option. Nobody is asked here.
 """
 
 import math
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -33,9 +34,10 @@ def endpoint_of(options: PrometheusOptions) -> Endpoint:
         named = load_settings(config=options.config).prometheus
         if options.server not in named:
             known = ", ".join(sorted(named)) or "none"
+            url = f" such as http://{options.server}" if re.search(r"[.:]", options.server) else ""
             raise InputError(
-                f"--prometheus {options.server}: the settings name no such endpoint (known: {known}); give its URL, "
-                "or the settings with --config"
+                f"--prometheus {options.server}: the settings name no such endpoint (known: {known}); give its "
+                f"URL{url}, or the settings with --config"
             )
         if options.token_file is not None or options.ca_file is not None:
             raise InputError("--token-file, --ca-file: they go with a URL; an endpoint of the settings has its own")

@@ -263,6 +263,18 @@ def test_a_file_that_is_there_is_a_file_whatever_it_is_called(tmp_path: Path, mo
     assert asked("explain", "prod/none.jsonl")[2].startswith("error: prod/none.jsonl: No such file")
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["chat"], "prod/chat"), (["warmpool", "chat"], "warmpool/chat"), (["prod", "chat"], "prod/chat")],
+)
+def test_a_bare_name_that_is_no_file_is_told_how_a_workload_is_named(words: list[str], meant: str) -> None:
+    code, _, err = asked("explain", *words)
+    assert (code, err) == (
+        2,
+        f"error: {words[0]}: no such file; what runs is named NAMESPACE/NAME or KIND/NAME, such as {meant}\n",
+    )
+
+
 def test_asking_a_url_imports_nothing_of_kubernetes(cluster: Plane) -> None:
     script = (
         f"import sys; from autoscaler.cli.main import app; app(['status', '--server', {cluster.url!r}], "

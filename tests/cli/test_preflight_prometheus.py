@@ -48,6 +48,7 @@ def test_a_url_is_asked_as_it_is_and_a_name_is_looked_up_in_the_settings(tmp_pat
 
 REFUSED = {
     "an unknown name": (lambda config: {"server": "other", "config": config}, "--prometheus other: .*known: main"),
+    "an address without http": (lambda _: {"server": "prom:9090"}, "its URL such as http://prom:9090"),
     "a token for a named one": (
         lambda config: {"server": "main", "config": config, "token_file": Path("t")}, "go with a URL",
     ),

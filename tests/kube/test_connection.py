@@ -70,6 +70,19 @@ async def test_another_context_is_another_cluster(tmp_path: Path) -> None:
     assert (await read_access(path, "here")).server == "http://127.0.0.1:1"
 
 
+@pytest.mark.parametrize("names", [["~/.kube/config"], ["~/a", "~/b"]], ids=["kubectl's own", "two in KUBECONFIG"])
+async def test_a_person_without_a_kubeconfig_is_told_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, names: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    # kubernetes-asyncio reads KUBECONFIG once, when it is imported.
+    monkeypatch.setattr("kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", ":".join(names))
+    said = ", ".join(name.replace("~", str(tmp_path)) for name in names)
+    with pytest.raises(InputError, match=rf"^{said}: no such file; log in to the cluster, or give a usable kubeconfig"):
+        await read_access(None, None, account=tmp_path / "no pod")
+    assert caplog.text == "", "nothing is said twice"
+
+
 PLUGIN_API = "client.authentication.k8s.io/v1"
 
 

@@ -6,6 +6,7 @@ sessions, models and watches are not used. Client certificates, the CA included,
 """
 
 import asyncio
+import os.path
 import socket
 import ssl
 import struct
@@ -64,12 +65,19 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     # Takes more than a second and is needed by no one who only asks for help or plays a simulation.
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
     from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config  # noqa: PLC0415
+    from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION  # noqa: PLC0415
     from yaml import YAMLError  # type: ignore[import-untyped] # noqa: PLC0415 # PyYAML ships no types
 
     unreadable = (*_UNREADABLE, ConfigException, YAMLError)
     settings: Any = Configuration()
     in_pod = kubeconfig is None and context is None and (account / "token").exists()
     source = account if in_pod else kubeconfig or "the default kubeconfig"
+    files = [] if in_pod else _files(kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
+    if files and not any(file.exists() for file in files):
+        raise InputError(
+            f"{', '.join(map(str, files))}: no such file; log in to the cluster, or give a usable kubeconfig "
+            "(--kubeconfig, KUBECONFIG, or kube.kubeconfig in the settings)"
+        )
     loader: Any = None
 
     async def load() -> str | None:
@@ -93,6 +101,12 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     return Access(
         settings.host.rstrip("/"), header, load, _tls(settings, source), settings.tls_server_name, settings.proxy
     )
+
+
+def _files(named: Path | str) -> list[Path]:
+    """Where a kubeconfig may be: one file, or as many as KUBECONFIG names."""
+    names = [named] if isinstance(named, Path) else named.split(os.pathsep)
+    return [Path(name).expanduser() for name in names if name]
 
 
 class Credentials:
