@@ -18,6 +18,12 @@ NAME: Final = "trainjob/ns/train"
 MADE: Final = "2023-11-14T22:13:20Z"
 
 
+def pod_of(gpus: int) -> dict[str, Any]:
+    """The form of the job's pods."""
+    box = {"name": "node", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    return {"priorityClassName": "batch", "containers": [box]}
+
+
 class TrainerPlant(BatchPlant):
     """Four nodes of eight GPUs; a TrainJob beside Jobs."""
 
@@ -29,10 +35,8 @@ class TrainerPlant(BatchPlant):
 
     def runtime(self, nodes: int, gpus: int = 8) -> None:
         """The runtime comes, or changes."""
-        box = {"name": "node", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
-        pod = {"priorityClassName": "batch", "containers": [box]}
         step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-        jobs = [{"name": "node", "template": {"metadata": step, "spec": {"template": {"spec": pod}}}}]
+        jobs = [{"name": "node", "template": {"metadata": step, "spec": {"template": {"spec": pod_of(gpus)}}}}]
         found = {
             "metadata": {"name": "torch"},
             "spec": {"mlPolicy": {"numNodes": nodes}, "template": {"spec": {"replicatedJobs": jobs}}},
@@ -65,11 +69,16 @@ class TrainerPlant(BatchPlant):
             return plan
         return ()
 
-    def jobset(self, made_by: str = "TrainJob") -> None:
+    def jobset(self, made_by: str = "TrainJob", *, nodes: int = 2) -> None:
         """The Trainer has made the JobSet of the job."""
-        owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": made_by, "name": "train", "controller": True}
-        meta = {"name": "train", "namespace": "ns", "uid": "set", "ownerReferences": [owner]}
-        self.cluster._kinds["JobSet"]._cache.put(msgspec.convert({"metadata": meta}, JobSet, strict=False))
+        owner = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": made_by, "name": "train", "uid": "train",
+            "controller": True,
+        }  # fmt: skip
+        meta = {"name": "train", "namespace": "ns", "uid": "set", "generation": 1, "ownerReferences": [owner]}
+        job = {"name": "node", "template": {"spec": {"parallelism": nodes, "template": {"spec": pod_of(8)}}}}
+        found = {"metadata": meta, "spec": {"replicatedJobs": [job]}}
+        self.cluster._kinds["JobSet"]._cache.put(msgspec.convert(found, JobSet, strict=False))
 
     def bind(self, plan: tuple[Put, ...]) -> None:
         """All pods of the job are bound where it was put."""
@@ -109,7 +118,7 @@ async def test_it_is_as_large_as_its_runtime_says_and_its_pods_are_its_own() -> 
     plant.look()
     plan = plant.let_in()
     assert len({put.node for put in plan}) == 3
-    plant.jobset()
+    plant.jobset(nodes=3)
     plant.bind(plan)
     plant.look()
     told = plant.told()
@@ -154,6 +163,57 @@ async def test_one_that_runs_keeps_what_it_holds_though_its_runtime_is_gone_and_
     plant.look(120.0)
     assert sorted(plant.free().values()) == [0, 0, 8, 8]
     assert plant.stop() == []
+
+
+@pytest.mark.parametrize("jobset_first", [True, False], ids=["the JobSet is heard of first", "the job is"])
+async def test_a_runtime_that_is_edited_while_it_runs_changes_nothing_of_what_it_counts_for_after_a_restart(
+    jobset_first: bool,
+) -> None:
+    """It runs on 16 of 32 GPUs; with four nodes it would be beyond its queue's guarantee with the Job beside it."""
+    plant = TrainerPlant()
+    unheld(plant)
+    plant.runtime(nodes=2)
+    plant.train()
+    plant.look()
+    plan = plant.let_in()
+    if jobset_first:
+        plant.jobset()
+        plant.train()
+    else:
+        plant.train()
+        plant.jobset()
+    plant.bind(plan)
+    plant.look()
+    plant.runtime(nodes=4)
+    plant.look()
+    for _ in range(2):
+        assert (plant.told().state, plant.told().pods, plant.told().units) == (GangState.RUNNING, 2, (("h100", 16),))
+        assert plant.books.room.tree.used[plant.books.room.tree.index["team"]][0] == 16
+        assert plant.books.room.contradictions() == []
+        plant.begin()
+        plant.look()
+    plant.train(suspend=True)
+    plant.look()
+    for put in plan:
+        plant.gone(f"train-{put.node}")
+    plant.look()
+    assert plant.told().pods == 4, "it starts anew as its runtime says"
+
+
+async def test_one_whose_runtime_is_gone_is_in_the_books_after_a_restart_as_it_runs() -> None:
+    plant = TrainerPlant()
+    unheld(plant)
+    plant.runtime(nodes=2)
+    plant.train()
+    plant.look()
+    plan = plant.let_in()
+    plant.jobset()
+    plant.bind(plan)
+    plant.look()
+    plant.runtimes._cache.drop("torch")
+    plant.begin()
+    plant.look()
+    assert (plant.told().state, plant.told().pods) == (GangState.RUNNING, 2)
 
 
 async def test_while_jobsets_cannot_be_read_it_waits_as_nobody_would_know_its_pods() -> None:

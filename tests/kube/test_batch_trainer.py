@@ -9,10 +9,10 @@ import pytest
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_amounts import PodAsks
 from autoscaler.adapters.kube.batch_kinds import KINDS
-from autoscaler.adapters.kube.batch_objects import WorkPod
+from autoscaler.adapters.kube.batch_objects import JobSet, WorkPod
 from autoscaler.adapters.kube.batch_pods import WorkPods
 from autoscaler.adapters.kube.batch_runtimes import TrainingRuntime, TrainJob
-from autoscaler.adapters.kube.batch_trainer import maker, with_runtime
+from autoscaler.adapters.kube.batch_trainer import maker, running_jobset, with_runtime
 from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.informer import Change
@@ -154,6 +154,54 @@ def test_steps_that_ended_well_are_not_made_again() -> None:
     assert sizes(work(made, status=status)) == {"node": (2, 8.0), "eval": (0, 4.0)}
     over = work(made, status={"conditions": [{"type": "Complete", "status": "True"}]})
     assert (over.ended, over.finished) == (True, True)
+
+
+def jobset(*steps: dict[str, Any], uid: str = "u", suspend: bool = False, kind: str = "TrainJob") -> JobSet:
+    """What the Trainer made of the job."""
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "name": "train", "uid": uid}
+    meta = {"name": "train", "namespace": "ns", "ownerReferences": [{**owner, "controller": True}]}
+    spec = {"suspend": suspend, "replicatedJobs": list(steps)}
+    return msgspec.convert({"metadata": meta, "spec": spec}, JobSet, strict=False)
+
+
+EDITED: Final = {
+    "wider": runtime(step("node", is_a="trainer"), nodes=4),
+    "other steps": runtime(step("more", 4), step("node", is_a="trainer")),
+    "beyond reading": runtime({"name": "node"}),
+    "gone": "is not there",
+}
+
+
+@pytest.mark.parametrize("edited", EDITED.values(), ids=EDITED)
+def test_while_it_runs_it_is_as_large_as_its_jobset_whatever_becomes_of_the_runtime(
+    edited: TrainingRuntime | str,
+) -> None:
+    made = jobset(step("node", pods=2))
+    runs, waits = found(suspend=False), found()
+    read = with_runtime(runs, 100.0, edited, running_jobset(runs, made))
+    assert read is not None
+    assert (sizes(read), stops(read)) == ({"node": (2, 8.0)}, [])
+    assert running_jobset(waits, made) is None, "its next start is as large as the runtime says"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(jobset(step("node", pods=2), suspend=True), id="that is not started, or stopped"),
+        pytest.param(jobset(step("node", pods=2), uid="older"), id="of an older job of the name"),
+        pytest.param(jobset(step("node", pods=2), kind="SomebodyElse"), id="that somebody else made"),
+    ],
+)
+def test_a_jobset_by_which_it_does_not_run_says_nothing_of_its_size(other: JobSet | None) -> None:
+    assert running_jobset(found(suspend=False), other) is None
+
+
+def test_one_that_trains_by_mpi_is_not_counted_by_what_runs_either() -> None:
+    runs, made = found(suspend=False), jobset(step("node", pods=2))
+    read = with_runtime(runs, 100.0, runtime(step("node"), policy={"mpi": {}}), running_jobset(runs, made))
+    assert read is not None
+    assert (read.sets, stops(read)[0][0]) == ((), "RUNTIME")
 
 
 def pod(name: str, jobset: str) -> WorkPod:

@@ -287,6 +287,8 @@ class BatchCluster:
         name = gang_name(kind, *change.key.split("/", 1))
         if kind in {JOBSET, TRAINJOB} and self.trainjobs.follow_pods(change.key):
             self._changed()
+        if kind == JOBSET:
+            self.trainjobs.on_jobset(change)
         new = None if change.new is None else self._read(kind, change.new)
         held = self._works.get(name)
         if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:

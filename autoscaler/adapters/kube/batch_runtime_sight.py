@@ -1,7 +1,8 @@
 """What TrainJobs are read beside: the runtimes that they name, and the JobSets by which their pods are known.
 
 Enters: TrainingRuntimes and ClusterTrainingRuntimes, followed here; TrainJobs and JobSets, followed elsewhere. Leaves:
-a TrainJob as a piece of work, sized by its runtime; whose pods are whose. Verbs: list and watch on kinds of runtimes.
+a TrainJob as a piece of work, sized by its runtime or, while it runs, by its JobSet; whose pods are whose. Verbs: list
+and watch on kinds of runtimes.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,14 +13,22 @@ from autoscaler.adapters.kube.batch_jobsets import JOBSET
 from autoscaler.adapters.kube.batch_objects import JobSet
 from autoscaler.adapters.kube.batch_pods import WorkPods
 from autoscaler.adapters.kube.batch_runtimes import RUNTIMES, RuntimeRef, TrainingRuntime, TrainJob
-from autoscaler.adapters.kube.batch_trainer import ROOT, TRAINJOB, UNKNOWN, maker, runtime_key, with_runtime
+from autoscaler.adapters.kube.batch_trainer import (
+    ROOT,
+    TRAINJOB,
+    UNKNOWN,
+    maker,
+    running_jobset,
+    runtime_key,
+    with_runtime,
+)
 from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.ports import Clock
 
 
 class TrainJobs:
-    """All TrainJobs of a cluster; `again` is called with the key of one whose runtime has changed."""
+    """All TrainJobs of a cluster; `again` is called with the key of one whose runtime or JobSet has changed."""
 
     def __init__(
         self,
@@ -44,7 +53,15 @@ class TrainJobs:
 
     def read(self, found: TrainJob, now_s: float) -> Work | None:
         """A TrainJob as a piece of work."""
-        return with_runtime(found, now_s, self._runtime(found.metadata.namespace, found.spec.runtime_ref))
+        running = running_jobset(found, self._jobsets.items.get(found.metadata.key))
+        return with_runtime(found, now_s, self._runtime(found.metadata.namespace, found.spec.runtime_ref), running)
+
+    def on_jobset(self, change: Change[JobSet]) -> None:
+        """A JobSet came, changed or went: a TrainJob of its name may be as large as it is."""
+        old, new = (None if each is None else each.metadata.generation for each in (change.old, change.new))
+        found = self._jobs.items.get(change.key)
+        if found is not None and old != new:  # its status changes all the time, and says nothing of sizes
+            self._again(change.key, found)
 
     def unfollowed(self) -> str:
         """Why JobSets are not followed; empty where they are."""

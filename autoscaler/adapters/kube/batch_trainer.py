@@ -1,9 +1,10 @@
 """A TrainJob of Kubeflow's Trainer as one piece of work: it is let in and stopped itself, the JobSet below it never is.
 
 Enters: a TrainJob of trainer.kubeflow.org/v1alpha1, the runtime that it names. Leaves: `Work`, whose sets are those of
-the JobSet that the Trainer makes of both. Where a runtime cannot be read the sizes are not known, which holds the work
-back with the reason. Its pods are told to which nodes they are held by an override of their templates; the Trainer lets
-overrides be changed only while the job is suspended, so that another patch than theirs lets it start.
+the JobSet that the Trainer makes of both, and while it runs those of the JobSet that was made: the runtime may have
+been edited since. Where a runtime cannot be read the sizes are not known, which holds the work back with the reason.
+Its pods are told to which nodes they are held by an override of their templates; the Trainer lets overrides be changed
+only while the job is suspended, so that another patch than theirs lets it start.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +52,26 @@ def maker(meta: Meta) -> str | None:
     return None
 
 
-def with_runtime(found: TrainJob, now_s: float, runtime: TrainingRuntime | str) -> Work | None:
+def running_jobset(found: TrainJob, jobset: JobSet | None) -> JobSet | None:
+    """The JobSet of that name, where it is of this very TrainJob and both run; the Trainer changes none that runs."""
+    if jobset is None or found.spec.suspend or jobset.spec.suspend:
+        return None
+    owners = {each.uid for each in jobset.metadata.owner_references if each.controller and each.kind == TRAINJOB}
+    return jobset if found.metadata.uid in owners else None
+
+
+def with_runtime(
+    found: TrainJob, now_s: float, runtime: TrainingRuntime | str, running: JobSet | None = None
+) -> Work | None:
     """A TrainJob as a piece of work; None for one that is a part of another, or that nobody put into a queue.
 
-    `runtime` is what it names, or why that is not known.
+    `runtime` is what it names, or why that is not known; `running` the JobSet by which it runs.
     """
     meta, spec = found.metadata, found.spec
     own = tuple(each for each in spec.pod_template_overrides or () if not _is_ours(each))
     made = runtime if isinstance(runtime, str) else jobset_spec(spec, runtime.spec, own)
+    if running is not None and not _trains_by_mpi(runtime):
+        made = running.spec
     shown = _as_jobset(found, runtime, JobSetSpec() if isinstance(made, str) else made)
     named = "" if spec.managed_by in {None, "", CONTROLLER} else str(spec.managed_by)
     policy = None if isinstance(runtime, str) else runtime.spec.pod_group_policy
@@ -93,6 +106,12 @@ def with_runtime(found: TrainJob, now_s: float, runtime: TrainingRuntime | str) 
         overrides=own,
         held_to=tuple(_hosts(each) for each in spec.pod_template_overrides or () if _is_ours(each)),
     )
+
+
+def _trains_by_mpi(runtime: TrainingRuntime | str) -> bool:
+    """Whether no start of ours can be counted, and so none is: not by what runs either."""
+    policy = None if isinstance(runtime, str) else runtime.spec.ml_policy
+    return policy is not None and policy.mpi is not None
 
 
 def _unsized(ref: RuntimeRef, why: str) -> Iterator[WorkFinding]:
