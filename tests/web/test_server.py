@@ -1,5 +1,6 @@
 """The server: read-only, on this machine, one document with nothing from elsewhere, a stream that reconnects."""
 
+import asyncio
 import json
 import re
 import socket
@@ -7,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import ClientResponse
+from aiohttp import ClientResponse, ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 
 from autoscaler.adapters.web import server
@@ -283,6 +284,33 @@ async def test_serving_takes_a_free_port_of_the_loopback_address(hub: Hub) -> No
     async with serving(hub) as url, serving(Hub()) as other:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
         assert url != other
+
+
+SILENT = {
+    "nothing": b"",
+    "the half of a question": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ",
+    "one question and no other": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("says", SILENT.values(), ids=SILENT.keys())
+async def test_who_connects_and_asks_nothing_is_not_held_for_ever(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, says: bytes
+) -> None:
+    monkeypatch.setattr(server, "IDLE_S", 0.1)
+    async with serving(hub) as url, asyncio.timeout(10.0):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))
+        writer.write(says)
+        await reader.read()
+        writer.close()
+
+
+async def test_a_page_that_only_listens_is_not_taken_for_silent(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "IDLE_S", 0.05)
+    monkeypatch.setattr(server, "BEAT_S", 0.1)
+    async with serving(hub) as url, ClientSession() as session, session.get(f"{url}events") as response:
+        kinds = [(await event(response))[0] for _ in range(5)]
+    assert kinds == ["snapshot", "beat", "beat", "beat", "beat"]
 
 
 async def test_a_port_in_use_is_a_clear_error_with_a_remedy(hub: Hub) -> None:

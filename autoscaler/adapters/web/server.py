@@ -27,6 +27,10 @@ LOOPBACK = "127.0.0.1"
 BEAT_S = 5.0
 """A quiet stream says that it is alive this often, so that a page can tell a pause from a lost connection."""
 
+IDLE_S = 20.0
+"""A connection on which nothing was asked for so long is closed; the library's own hour lets a crowd that says nothing
+grow to what memory holds, at 9 kB each."""
+
 RETRY_MS = 1000
 MAX_READERS = 64
 
@@ -104,7 +108,7 @@ async def running(
     app: web.Application, listener: socket.socket, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
     """Let `app` answer on a listening socket for the length of the block; both are closed when it ends."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S)
     try:
         await runner.setup()
         await web.SockSite(runner, listener, ssl_context=tls).start()
