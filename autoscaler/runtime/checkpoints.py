@@ -23,6 +23,10 @@ AT_ONCE = 8
 EVERY_S = 60.0
 """A crash loses at most the last minute of what was learned."""
 
+UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError)
+"""What the core raises for a checkpoint that is not of its shape, or whose numbers no array holds. One that passed here
+would end the driver, and the next one's at the same object."""
+
 KEPT_S = 86_400.0
 """A workload that is not back after a day begins afresh: what its checkpoint knows of load is of that day."""
 
@@ -77,7 +81,7 @@ class Checkpoints:
         params = self._table.track(self._table.rows[name]).params
         try:
             state.restore(self._table, name, saved)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except UNUSABLE as error:
             self._table.remove(name)
             self._table.put(name, params)
             self._recorder.note(Event.CHECKPOINT_REFUSED, f"{type(error).__name__}: {error}", name)

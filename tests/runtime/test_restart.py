@@ -94,6 +94,19 @@ BAD: dict[str, dict[str, Any]] = {
 }
 
 
+def bent(name: str) -> dict[str, Any]:
+    """A checkpoint of this version with something in it that nobody wrote."""
+    table = Table.empty()
+    table.put(A, Params())
+    saved = state.checkpoint(table, A)
+    if name == "columns":
+        return saved | {"columns": None}
+    return saved | {"load": saved["load"] | {"head": 10**30}}
+
+
+BAD |= {"with no columns at all": bent("columns"), "with a number that no array holds": bent("load")}
+
+
 @virtual
 @pytest.mark.parametrize("saved", BAD.values(), ids=BAD.keys())
 async def test_a_checkpoint_that_cannot_be_used_is_noted_and_the_workload_starts_afresh(saved: dict[str, Any]) -> None:
