@@ -7,8 +7,8 @@ usage: python3 dev.py COMMAND [ARGUMENTS]
   test                  the fast suite (Python only)
   test PATH... [ARGS]   any suite, with pytest's own arguments
   headroom ARGS         the command line tool
-  loadtests ARGS        python -m loadtests ARGS
-  bench NAME            python -m loadtests.bench NAME
+  loadtests NAME [ARGS] load generators, comparisons and recorded scenarios (loadtests/README.md); alone it lists them
+  bench NAME [ARGS]     one benchmark, told as JSON; alone it lists them
   guards [NAME...]      take each guard against a fault away and see its test fail (an hour; needs what parts builds)
   cases [NUMBER...]     the edge cases of warm pools: the tests that show each, or why none does
   chart                 write what of charts/headroom is generated: definitions, schema, references (a test compares)

@@ -135,7 +135,8 @@ def note(instance: Instance, *, swept: bool) -> str:
         f"{warmup.median_s:g} s{slow}; the objective is {GOAL:.0%} within a wait of {spec.slo_wait_s:g} s, and the "
         "GPU-hours of a policy that misses it do not compare. Headroom ran live and had to learn capacity and warm-up; "
         f"{rivals}. The rivals are told the capacity; static is sized to a peak it was told, and perfect knows all "
-        "arrivals. The optimum is a lower bound for whoever serves the objective."
+        "arrivals. The optimum is a lower bound for whoever serves the objective. Turns are changes from growing "
+        "to shrinking or back."
     )
 
 

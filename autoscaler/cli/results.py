@@ -24,8 +24,15 @@ _WIDTH_WITHOUT_TERMINAL: Final = 140
 _HOUR_S: Final = 3600.0
 FLUID: Final = "fluid"
 """The serving model under which D2 is a bound."""
-_FLUID_BOUNDS: Final = "D2 bounds every policy that serves 99 % in time; D1 is the integer optimum without slack"
-_MEASURED_BOUNDS: Final = "D1 and D2 of a fluid at the replica's stated or measured capacity: references, not laws"
+_FLUID_BOUNDS: Final = (
+    "D2 is a lower bound: who serves 99 % in time takes at least that. D1 is the cheapest schedule of whole replicas "
+    "that leaves nothing waiting; both know the arrivals."
+)
+_COLUMNS: Final = (
+    "Over D1, over D2: GPU-hours divided by theirs. Turns: changes from growing to shrinking or back. Recovery: from "
+    "an onset nobody could foresee until no request waits too long. Coverage: forecasts whose upper bound held."
+)
+_MEASURED_BOUNDS: Final = "D1 and D2 are of a fluid at the replica's stated or measured capacity: references, not laws."
 
 
 def json_text(
@@ -128,7 +135,7 @@ def print_results(
     )
     followed = any(entry.latency is not None for entry in entries)
     console.print(_scores(entries, bounds))
-    console.print(_MEASURED_BOUNDS if followed else _FLUID_BOUNDS, style="dim")
+    console.print(f"{_MEASURED_BOUNDS if followed else _FLUID_BOUNDS}\n{_COLUMNS}", style="dim")
     if followed:
         console.print(_latencies(entries))
     swept = [entry.frontier for entry in entries if entry.frontier is not None]
@@ -138,7 +145,7 @@ def print_results(
 
 def _scores(entries: Sequence[Entry], bounds: Reference) -> Table:
     table = _table("policy", "in time", "GPU-hours", "serving", "warming", "idle", "over D1", "over D2")
-    for heading in ("flips\n/day", "starts\n/day", "recovery", "coverage"):
+    for heading in ("turns\n/day", "starts\n/day", "recovery", "coverage"):
         table.add_column(heading, justify="right", no_wrap=True)
     for entry in entries:
         score, hours = entry.score, entry.score.gpu_hours
