@@ -1,6 +1,7 @@
 """The load test of recoveries: a line per step with its ratio beside what is asked, the same as JSON."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,19 @@ def test_each_step_is_a_line_with_its_ratio_beside_what_is_asked(
     assert [row["recovery_s"] for row in report["results"]] == [1430.0, 700.0, 518.0]
     assert report["inputs"]["engine_s"]["median_s"] == 290.0
     assert (report["seed"], report["target_ratio"]) == (3, 1.6)
+
+
+def test_one_step_beyond_what_is_asked_is_told_by_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = replace(WARM, recovery_s=593.0)
+    monkeypatch.setattr(recovery, "recovered", lambda _, seed: late if seed == 1 else WARM)
+    path = tmp_path / "recovery.json"
+    assert recovery.main(["--slots", "32", "--seeds", "0,1,2", "--json", str(path)]) == 1
+    assert "1.60 times" in capsys.readouterr().out.splitlines()[1]
+    assert len(json.loads(path.read_text())["results"]) == 3, "all steps are run and written all the same"
+    monkeypatch.setattr(recovery, "recovered", lambda _, seed: replace(WARM, recovery_s=592.0))
+    assert recovery.main(["--slots", "32", "--seeds", "0"]) == 0, "1.6 is within"
 
 
 @pytest.mark.parametrize("arguments", [["--slots", "a"], ["--slots", "65"], ["--seeds", "-1"], ["--seeds", ""]])
