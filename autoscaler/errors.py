@@ -11,3 +11,8 @@ class HeadroomError(Exception):
 
 class InputError(HeadroomError, ValueError):
     """Input from outside that cannot be used: names file, line, field and value, and what to do."""
+
+
+def printable(text: str) -> str:
+    """Words of others as they may stand in ours: without characters that a terminal would obey instead of showing."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)

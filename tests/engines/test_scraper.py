@@ -101,6 +101,16 @@ async def gzipped(_request: web.Request) -> web.Response:
     return web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
 
 
+async def commanding(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    assert isinstance(request.transport, asyncio.Transport)
+    request.transport.write(
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: \x1b]0;all is well\x07\r\nContent-Length: 1\r\n\r\nx"
+    )
+    request.transport.close()
+    return web.Response()
+
+
 TROUBLES: dict[str, tuple[Answer, Fault, str]] = {
     "empty": ("", Fault.INVALID, "the page is empty"),
     "only blanks": ("  \n\n", Fault.INVALID, "the page is empty"),
@@ -120,6 +130,7 @@ TROUBLES: dict[str, tuple[Answer, Fault, str]] = {
     "for the authorised": (status(401), Fault.DENIED, "credentials are never sent"),
     "elsewhere": (status(302, Location="http://127.1.0.1/metrics"), Fault.INVALID, "HTTP 302"),
     "compressed": (gzipped, Fault.INVALID, "compressed (gzip)"),
+    "an order to terminals": (commanding, Fault.INVALID, "compressed (?]0;all is well?)"),
 }
 
 

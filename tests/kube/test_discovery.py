@@ -235,6 +235,17 @@ def test_a_target_that_kserve_owns_is_left_to_kserve() -> None:
     assert "InferenceService llama owns it" in claim.obstacle.message
 
 
+def test_an_owner_whose_name_is_an_order_to_terminals_is_shown_and_not_obeyed() -> None:
+    """A reference to an owner is its author's text; the words stand in the status, in events and on the terminal."""
+    known = books()
+    owner = Owner("example.com/v1", "Nim\x1b[2J", "llama\x1b]0;all is well\x07", "u", controller=True)
+    known.target(DEPLOYMENT, "prod/chat", target(ASKS, owners=(owner,)))
+    claim = known.resolve("prod/chat").claim
+    assert claim is not None
+    assert claim.obstacle is not None
+    assert claim.obstacle.message.startswith("Nim?[2J llama?]0;all is well? controls it")
+
+
 OWNERS: Final = {
     "knative": (Owner("serving.knative.dev/v1", "Revision", "llama-00001", "u", True), "autoscaling.knative.dev/*"),
     "another-group": (Owner("example.com/v1", "InferenceService", "llama", "u", True), "would set its replicas back"),

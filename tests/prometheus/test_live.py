@@ -69,6 +69,7 @@ TROUBLES: dict[str, tuple[Answer, int, Fault, str]] = {
     "a query it cannot read": (error("parse error"), 400, Fault.INVALID, "HTTP 400: parse error"),
     "a query that takes too long for it": (error("query timed out"), 503, Fault.UNAVAILABLE, "query timed out"),
     "too many requests": (error("slow down"), 429, Fault.UNAVAILABLE, "HTTP 429"),
+    "an order to terminals": (error("\x1b[2Jall is well"), 400, Fault.INVALID, "HTTP 400: [?].2Jall is well"),
     "a stranger": (error("who are you"), 401, Fault.DENIED, "HTTP 401"),
     "a proxy's page": ("<html>502 Bad Gateway</html>", 502, Fault.UNAVAILABLE, "HTML"),
     "a proxy's page that calls itself fine": ("<html>Sign in</html>", 200, Fault.INVALID, "HTML"),

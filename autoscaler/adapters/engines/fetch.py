@@ -14,6 +14,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 from yarl import URL
 
 from autoscaler.adapters.engines.targets import Place, objection, url
+from autoscaler.errors import printable
 from autoscaler.ports import Fault
 
 TIMEOUT_S = 1.0
@@ -118,4 +119,5 @@ def _refusal(response: ClientResponse) -> Trouble | None:
 
 
 def _short(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    shown = printable(text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from autoscaler.adapters.kube.meta import Owner
+from autoscaler.errors import printable
 
 OWN_SCALING: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
@@ -29,9 +30,10 @@ def sets_replicas(owner: Owner) -> bool:
 def owned(owner: Owner, listed: Collection[tuple[str, str]]) -> str:
     """What to tell of a target that `owner` controls; `listed` are the kinds (by group) that may be scaled."""
     place = (owner.api_version.rpartition("/")[0], owner.kind)
+    kind, name = printable(owner.kind), printable(owner.name)  # the API server takes any text
     if place in OWN_SCALING:
-        return f"{owner.kind} {owner.name} owns it and sets its replicas; {OWN_SCALING[place]}"
-    above = f"{owner.kind} {owner.name} controls it and would set its replicas back"
+        return f"{kind} {name} owns it and sets its replicas; {OWN_SCALING[place]}"
+    above = f"{kind} {name} controls it and would set its replicas back"
     if place in listed:
-        return f"{above}; ask for scaling on the {owner.kind} instead"
-    return f"{above}; set them there, or list {owner.kind} in the settings (kinds) if it serves /scale, and ask there"
+        return f"{above}; ask for scaling on the {kind} instead"
+    return f"{above}; set them there, or list {kind} in the settings (kinds) if it serves /scale, and ask there"

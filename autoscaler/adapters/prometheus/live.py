@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, StreamReader, TCPConnector
 
 from autoscaler.adapters.prometheus.endpoints import Endpoint
+from autoscaler.errors import printable
 from autoscaler.ports import Fault, PortError
 
 TIMEOUT_S = 1.5
@@ -124,9 +125,11 @@ def _series(where: str, status: int, body: bytes) -> list[Series]:
         raise PortError(fault, f"{where}: HTTP {status}, and the answer is not Prometheus': {said}") from error
     if status != 200 or answer.status != "success" or answer.data is None:
         fault = _FAULTS.get(status, Fault.UNAVAILABLE if status >= 500 else Fault.INVALID)
-        raise PortError(fault, f"{where}: HTTP {status}: {answer.error[:300]}")
+        raise PortError(fault, f"{where}: HTTP {status}: {printable(answer.error[:300])}")
     if answer.warnings:
-        raise PortError(Fault.INVALID, f"{where}: a part is missing from the answer: {answer.warnings[0][:300]}")
+        raise PortError(
+            Fault.INVALID, f"{where}: a part is missing from the answer: {printable(answer.warnings[0][:300])}"
+        )
     return answer.data.result
 
 
