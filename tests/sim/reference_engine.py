@@ -17,6 +17,8 @@ class Job:
     held: int = 0
     chunks_to_do: int = 0
     chunk_s: float = 0.0
+    unread: int = 0
+    reads: int = 0
     admitted_s: float | None = None
     first_s: float | None = None
     done_s: float | None = None
@@ -36,6 +38,8 @@ class Engine:
     slots: int
     memory: int
     chunk: int | None
+    share: bool = False
+    """Several prompts are read in one step, `chunk` tokens in all with one for each that decodes."""
 
     @staticmethod
     def prefill_s(tokens: int) -> float:
@@ -47,7 +51,13 @@ class Engine:
 
     def end_step(self, pod: Pod, now_s: float) -> None:
         for job in pod.in_step:
-            if job.chunks_to_do:
+            if self.share and job.unread:
+                job.unread -= job.reads
+                job.chunks_to_do = 1 if job.unread else 0
+                if job.unread:
+                    continue
+                job.first_s = now_s if job.first_s is None else job.first_s
+            elif job.chunks_to_do:
                 job.chunks_to_do -= 1
                 if job.chunks_to_do:
                     continue
@@ -67,10 +77,13 @@ class Engine:
             if sum(job.held for job in pod.batch) + len(decoding) <= self.memory:
                 break
             victim = pod.batch.pop()
-            victim.held, victim.chunks_to_do = 0, 0
+            victim.held, victim.chunks_to_do, victim.unread = 0, 0, 0
             victim.preempted += 1
             pod.waiting.insert(0, victim)
             room_made = True
+        if self.share:
+            self.begin_shared_step(pod, now_s, decoding, room_made=room_made)
+            return
         reading = [job for job in pod.batch if job.chunks_to_do]
         if pod.waiting and not reading and not room_made and len(pod.batch) < self.slots:
             job = pod.waiting[0]
@@ -89,6 +102,31 @@ class Engine:
             decoding = []
         pod.in_step = decoding + reading
         pod.step_ends_s = now_s + self.decode_s(len(decoding)) + sum(job.chunk_s for job in reading)
+
+    def begin_shared_step(self, pod: Pod, now_s: float, decoding: list[Job], *, room_made: bool) -> None:
+        assert self.chunk is not None
+        spare = self.chunk - len(decoding)
+        reading = []
+        for job in [job for job in pod.batch if job.unread]:
+            job.reads = min(spare, job.unread)
+            spare -= job.reads
+            if job.reads:
+                reading.append(job)
+        while pod.waiting and spare and not room_made and len(pod.batch) < self.slots:
+            job = pod.waiting[0]
+            tokens = job.prompt + job.made
+            if sum(other.held for other in pod.batch) + len(decoding) + tokens > self.memory:
+                break
+            pod.batch.append(pod.waiting.pop(0))
+            job.held = job.unread = tokens
+            job.chunks_to_do = 1
+            job.admitted_s = now_s if job.admitted_s is None else job.admitted_s
+            job.reads = min(spare, tokens)
+            spare -= job.reads
+            reading.append(job)
+        if pod.batch:
+            pod.in_step = decoding + reading
+            pod.step_ends_s = now_s + self.decode_s(len(decoding)) + self.prefill_s(sum(job.reads for job in reading))
 
 
 def run(engine: Engine, jobs: list[Job], pods: int, *, hold_at_gateway: bool) -> None:

@@ -70,6 +70,12 @@ def test_one_measured_point_holds_for_all_sizes() -> None:
         pytest.param({"max_num_seqs": 0}, "max_num_seqs is 0", id="no slot"),
         pytest.param({"kv_tokens": 0}, "kv_tokens is 0", id="no memory"),
         pytest.param({"chunk_tokens": 0}, "chunk_tokens is 0", id="chunks of nothing"),
+        pytest.param(
+            {"prompts_share": True, "chunk_tokens": None}, "chunk_tokens is None; where prompts share", id="none share"
+        ),
+        pytest.param(
+            {"prompts_share": True, "max_num_seqs": 9, "chunk_tokens": 8}, "at least max_num_seqs, 9", id="all decode"
+        ),
     ],
 )
 def test_a_profile_without_meaning_is_refused(changes: dict[str, object], message: str) -> None:

@@ -106,6 +106,30 @@ def test_a_prompt_beside_decoding_saves_what_both_share_and_a_lone_one_nothing()
         replace(shared, shared_s=-1.0)
 
 
+def test_prompts_that_share_a_step_are_computed_together_as_far_as_its_tokens_go() -> None:
+    """Two prompts of 4 tokens fill a step of 8; of the third, 3 tokens wait for the next, behind two that decode."""
+    sharing = replace(profile(), prompts_share=True)
+    requests = [(0.0, 2, 1), (0.1, 4, 9), (0.1, 4, 9), (0.2, 9, 1)]
+    times = served(requests, sharing).times()
+    assert times.ttft_s[0] == 0.25
+    assert (times.arrival_s + times.queue_s)[1:].tolist() == [0.25, 0.25, 1.25], "the third finds no tokens left"
+    assert (times.arrival_s + times.ttft_s)[1:3].tolist() == [1.25, 1.25]
+    # Two decode, so 6 of its 9 tokens go into the step from 1.25 s on and 3 into the next.
+    assert (times.arrival_s + times.ttft_s)[3] == 1.25 + (0.3125 + 0.75) + (0.3125 + 0.375)
+    one_by_one = served(requests, profile()).times()
+    assert (one_by_one.arrival_s + one_by_one.queue_s)[1:3].tolist() == [0.25, 0.75]
+
+
+def test_a_page_shows_who_shares_a_step_as_running_or_as_waiting() -> None:
+    for waits, shown in ((False, (1.0, 3.0)), (True, (3.0, 1.0))):
+        sharing = replace(profile(), prompts_share=True, prefill_waits=waits)
+        serving = RequestServing(sharing, recorded([(0.0, 2, 9), (0.1, 4, 9), (0.1, 3, 9), (0.2, 9, 1)]))
+        serving.set_pods(0.0, pods(1))
+        serving.offer(0.0, 0.3, 0.0)
+        (page,) = serving.scrape(0.3).pods
+        assert (page.waiting, page.running) == shown, "one decodes, two are computed, one has no tokens left"
+
+
 def test_a_batch_of_slots_plus_one_makes_the_last_one_wait_for_a_slot() -> None:
     times = served([(0.0, 1, 40)] * 4 + [(0.0, 1, 2)], profile(slots=4)).times()
     first_end_s = float(times.e2e_s[:4].min())
@@ -326,6 +350,7 @@ requests_strategy = st.lists(
     slots=st.integers(1, 4),
     kv_tokens=st.integers(15, 60),
     chunk_tokens=st.sampled_from([None, 8]),
+    share=st.booleans(),
     routing=st.sampled_from(["gateway", "pods"]),
 )
 def test_strides_agree_with_an_engine_that_goes_step_by_step(
@@ -335,11 +360,14 @@ def test_strides_agree_with_an_engine_that_goes_step_by_step(
     slots: int,
     kv_tokens: int,
     chunk_tokens: int | None,
+    share: bool,
     routing: Routing,
 ) -> None:
     jobs = [Job(i, *request) for i, request in enumerate(requests)]
-    run(Engine(slots, kv_tokens, chunk_tokens), jobs, replicas, hold_at_gateway=routing == "gateway")
+    share = share and chunk_tokens is not None
+    run(Engine(slots, kv_tokens, chunk_tokens, share), jobs, replicas, hold_at_gateway=routing == "gateway")
     engine = profile(slots=slots, kv_tokens=kv_tokens, chunk_tokens=chunk_tokens)
+    engine = replace(engine, prompts_share=share)
     times = served(requests, engine, replicas=replicas, routing=routing).times()
     assert (times.arrival_s + times.queue_s).tolist() == [job.admitted_s for job in jobs]
     assert (times.arrival_s + times.ttft_s).tolist() == [job.first_s for job in jobs]

@@ -49,6 +49,9 @@ class Profile:
     shared_s: float = 0.0
     """What a step saves that computes a prompt beside decoding, as both read the weights once; at most the chunk's own
     time. 0 adds the two times, an upper estimate."""
+    prompts_share: bool = False
+    """Whether several prompts share the `chunk_tokens` of a step, of which each decoding request takes one, as in
+    vLLM's scheduler; what is left of a prompt goes on in the next step. Otherwise one prompt is computed at a time."""
     prefill_waits: bool = False
     """Whether the metrics page counts a request whose prompt is being computed among those that wait, not those that
     run. vLLM and SGLang count it among those that run."""
@@ -60,6 +63,11 @@ class Profile:
             value = getattr(self, field)
             if value is not None and value < 1:
                 raise InputError(f"profile {self.name}: {field} is {value}; it must be at least 1")
+        if self.prompts_share and (self.chunk_tokens is None or self.chunk_tokens < self.max_num_seqs):
+            raise InputError(
+                f"profile {self.name}: chunk_tokens is {self.chunk_tokens}; where prompts share them it must be at "
+                f"least max_num_seqs, {self.max_num_seqs}"
+            )
         if not (math.isfinite(self.shared_s) and self.shared_s >= 0.0):
             raise InputError(f"profile {self.name}: shared_s is {self.shared_s}; it must be 0 s or more")
 

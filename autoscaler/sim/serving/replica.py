@@ -5,11 +5,12 @@ the pod's metrics page shows. It knows nothing of other replicas, of routing or 
 
 An engine repeats steps. A step first makes room: each decoding request grows by one KV token, and where they do not fit
 the youngest request is preempted to the head of the queue, to be recomputed later. Then, if nothing gave way, it admits
-the head of the queue (FIFO) if a slot is free, no other prompt is in prefill, and the prompt fits. The step lasts
-tpot(decoding) plus the time of the prompt chunk it carries (without chunks the prompt runs alone and decoding stalls);
-at its end each decoding request has one more token, and a prompt whose last chunk is done has its first. Adding the two
-times is an upper estimate, as both read the same weights; what is saved is the profile's `shared_s`. The order is that
-of vLLM v1 (vllm/v1/core/sched/scheduler.py).
+the head of the queue (FIFO) if a slot is free, no other prompt is in prefill, and the prompt fits; where the profile
+lets prompts share a step, one after the other until its tokens are used up. The step lasts tpot(decoding) plus the time
+of the prompts' tokens it carries (without chunks the prompt runs alone and decoding stalls); at its end each decoding
+request has one more token, and a prompt whose last chunk is done has its first. Adding the two times is an upper
+estimate, as both read the same weights; what is saved is the profile's `shared_s`. The order is that of vLLM v1
+(vllm/v1/core/sched/scheduler.py).
 
 Virtual time is the count of decode steps. A request that enters at count v with r tokens to go ends at v + r whatever
 the batch does, so a heap of those counts finds the next end, and equal steps are taken in one stride until an event.
@@ -65,8 +66,8 @@ class RequestBook:
 class Replica:
     """A replica's engine; see the module. Times passed in never go back; `end_s` is its next event, inf when idle."""
 
-    __slots__ = ("_admission", "_book", "_busy_s", "_chunk_s", "_chunks_left", "_finish", "_kv_free", "_prefill",
-                 "_profile", "_start_s", "_step_s", "_steps", "_tpot_s", "completed", "decode_steps", "end_s",
+    __slots__ = ("_book", "_busy_s", "_chunk_s", "_chunks_left", "_finish", "_kv_free", "_parts", "_profile",
+                 "_prompts", "_start_s", "_step_s", "_steps", "_tpot_s", "completed", "decode_steps", "end_s",
                  "generation_tokens", "name", "prompt_tokens", "queue", "ready_since_s", "running")  # fmt: skip
 
     def __init__(self, name: str, ready_since_s: float, profile: Profile, book: RequestBook) -> None:
@@ -80,7 +81,8 @@ class Replica:
         self._tpot_s = [profile.tpot_s(batch) for batch in range(profile.max_num_seqs + 1)]
         self._finish: list[tuple[int, int]] = []  # heap of (end, request); an entry `running` disagrees with is dead
         self._kv_free = profile.kv_tokens
-        self._prefill = _NONE
+        self._prompts: dict[int, int] = {}  # request in prefill -> tokens not computed yet, in order of admission
+        self._parts: dict[int, int] = {}  # of these, the tokens that are computed in each step where prompts share it
         self._chunks_left = 0
         self._chunk_s = 0.0
         self._start_s = self._step_s = self._busy_s = 0.0
@@ -99,7 +101,7 @@ class Replica:
             self.queue.extend(requests)
         if self.end_s == math.inf:
             self._plan(now_s)
-        elif self._prefill == _NONE and len(self.running) < self._profile.max_num_seqs and self.queue[0] == requests[0]:
+        elif self._could_admit(now_s) and self.queue[0] == requests[0]:
             # Only a new head matters: an old one was refused for memory, which stays so until an event.
             steps = self._steps_before(now_s)
             steps += self._start_s + steps * self._step_s < now_s
@@ -139,7 +141,7 @@ class Replica:
         if self.end_s < math.inf and self._decoding_moves():
             grown = min(self._steps, self._steps_before(now_s)) * self._decoders()
         capacity = self._profile.kv_tokens
-        unbegun = self._profile.prefill_waits and self._prefill != _NONE
+        unbegun = len(self._prompts) if self._profile.prefill_waits else 0
         return PodReading(
             name=self.name,
             ready_since_s=self.ready_since_s,
@@ -152,11 +154,16 @@ class Replica:
             kv_cache_usage=(capacity - self._kv_free + grown) / capacity,
         )
 
+    def _could_admit(self, now_s: float) -> bool:
+        """Whether a step's edge may let somebody in: with prompts in the step only one that begins at this instant."""
+        begins = self._profile.prompts_share and self._start_s == now_s
+        return (begins or not self._prompts) and len(self.running) < self._profile.max_num_seqs
+
     def _decoders(self) -> int:
-        return len(self.running) - (self._prefill != _NONE)
+        return len(self.running) - len(self._prompts)
 
     def _decoding_moves(self) -> bool:
-        return self._prefill == _NONE or self._profile.chunk_tokens is not None
+        return not self._prompts or self._profile.chunk_tokens is not None
 
     def _steps_before(self, now_s: float) -> int:
         """Whole steps of this stride ended at `now_s`, right to the last bit: edges are start + n * step."""
@@ -172,8 +179,13 @@ class Replica:
             self._preempt_youngest()
         # A request just put back cannot re-enter here: what was free before it left was less than the growth reserved.
         decoders = self._decoders()
-        if self.queue and self._prefill == _NONE:
-            self._admit_head(now_s, decoders)
+        chunk = self._profile.chunk_tokens
+        if self._profile.prompts_share and chunk is not None:
+            self._fill(now_s, decoders, chunk)
+        elif self.queue and not self._prompts and self._fits(decoders):
+            tokens = self._admitted(now_s)
+            self._chunks_left = 1 if chunk is None else -(-tokens // chunk)
+            self._chunk_s = self._profile.prefill_s(tokens) / self._chunks_left
         self._start_s = now_s
         if not self.running:
             self.end_s = math.inf
@@ -188,7 +200,7 @@ class Replica:
             return
         limits = []
         self._step_s = self._tpot_s[decoders]
-        if self._prefill != _NONE:
+        if self._chunks_left:
             self._step_s += self._chunk_s if not decoders else max(0.0, self._chunk_s - self._profile.shared_s)
             limits.append(self._chunks_left)
         if decoders:
@@ -198,27 +210,50 @@ class Replica:
             limits += [heap[0][0] - self.decode_steps, self._kv_free // decoders]
         self._steps = min(limits)
 
-    def _admit_head(self, now_s: float, decoders: int) -> None:
-        book, request = self._book, self.queue[0]
-        tokens = book.prompt[request] + book.kept_tokens[request]
-        if len(self.running) >= self._profile.max_num_seqs or self._kv_free - decoders < tokens:
-            return
-        self.queue.popleft()
+    def _fill(self, now_s: float, decoders: int, budget: int) -> None:
+        """Give the next step's tokens to prompts that are begun, then to the queue's, in order; each decode has one."""
+        profile, prompts, parts = self._profile, self._prompts, self._parts
+        budget -= decoders
+        for request, left in prompts.items():
+            if budget > 0:
+                parts[request] = min(left, budget)
+                budget -= parts[request]
+        while self.queue and budget > 0 and self._fits(decoders):
+            request, tokens = self.queue[0], self._admitted(now_s)
+            parts[request] = min(tokens, budget)
+            budget -= parts[request]
+        self._chunks_left = 1 if parts else 0
+        if parts:
+            first = next(iter(parts))
+            begun = self._tokens(first) - prompts[first]
+            whole_s = profile.prefill_s(begun + sum(parts.values()))
+            self._chunk_s = whole_s - (profile.prefill_s(begun) if begun else 0.0)
+
+    def _tokens(self, request: int) -> int:
+        return self._book.prompt[request] + self._book.kept_tokens[request]
+
+    def _fits(self, decoders: int) -> bool:
+        free = self._kv_free - decoders
+        return len(self.running) < self._profile.max_num_seqs and free >= self._tokens(self.queue[0])
+
+    def _admitted(self, now_s: float) -> int:
+        """Take the queue's head into the batch; the tokens of its prompt, what it had generated included."""
+        book, request = self._book, self.queue.popleft()
+        tokens = self._tokens(request)
         self._kv_free -= tokens
         self.running[request] = _NONE
-        self._prefill = request
-        chunk = self._profile.chunk_tokens
-        self._chunks_left = 1 if chunk is None else -(-tokens // chunk)
-        self._chunk_s = self._profile.prefill_s(tokens) / self._chunks_left
+        self._prompts[request] = tokens
         if math.isnan(book.admitted_s[request]):
             book.admitted_s[request] = now_s
+        return tokens
 
     def _preempt_youngest(self) -> None:
         book = self._book
         request, finish = self.running.popitem()
-        if request == self._prefill:
-            self._prefill = _NONE
-            self._kv_free += book.prompt[request] + book.kept_tokens[request]
+        if request in self._prompts:
+            del self._prompts[request]
+            self._chunks_left = 0
+            self._kv_free += self._tokens(request)
         else:
             generated = book.output[request] - (finish - self.decode_steps)
             self._kv_free += book.prompt[request] + generated - 1
@@ -234,19 +269,30 @@ class Replica:
             self.decode_steps += steps
             self._kv_free -= decoders * steps
             self.generation_tokens += decoders * steps
-        if self._prefill != _NONE:
+        if self._chunks_left:
             self._chunks_left -= steps
-            if self._chunks_left == 0:
-                self._end_prefill(now_s)
+            self._compute(now_s, steps)
         heap = self._finish
         while heap and heap[0][0] <= self.decode_steps:
             finish, request = heappop(heap)
             if self.running.get(request) == finish:
                 self._complete(request, now_s)
 
-    def _end_prefill(self, now_s: float) -> None:
-        book, request = self._book, self._prefill
-        self._prefill = _NONE
+    def _compute(self, now_s: float, steps: int) -> None:
+        """Take what `steps` that ended computed off the prompts, and end those of which nothing is left."""
+        if not self._profile.prompts_share:
+            done = [] if self._chunks_left else list(self._prompts)
+        else:
+            for request, tokens in self._parts.items():
+                self._prompts[request] -= steps * tokens
+            done = [request for request in self._parts if not self._prompts[request]]
+            self._parts.clear()
+        for request in done:
+            del self._prompts[request]
+            self._end_prefill(request, now_s)
+
+    def _end_prefill(self, request: int, now_s: float) -> None:
+        book = self._book
         kept = book.kept_tokens[request]
         if kept == 0:
             self.prompt_tokens += book.prompt[request]
