@@ -5,6 +5,7 @@ workload is also stepped between its ticks when a reading contradicts its last d
 because it belongs to the live driver and the two never meet. A patch that fails leaves the target's count as it was.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -46,10 +47,19 @@ class RecordedPolicy:
         """Share of recent bounds that held."""
         return self._core.coverage
 
+    @property
+    def due_s(self) -> float:
+        """When the next tick is over; minus infinity before the first decision."""
+        return -math.inf if self._last is None else self._last[0].next_due_s
+
     def decide(self, readings: Readings) -> int:
         """The count on the target from now on: a new decision's, where one is made and its patch is not refused."""
+        return self.look(readings, due=readings.now_s >= self.due_s - _CLOCK_TOLERANCE_S)
+
+    def look(self, readings: Readings, *, due: bool) -> int:
+        """As `decide`, for readings that may be older than the look: `due` says whether the tick is over."""
         desired = readings.replicas.desired
-        if not self._step_now(readings):
+        if not (due or self._contradicted(readings)):
             return desired
         replicas = self._core.decide(readings)
         decision = self._core.last
@@ -59,10 +69,8 @@ class RecordedPolicy:
         refused = any(from_s <= readings.now_s < to_s for from_s, to_s in self.refusals)
         return desired if refused else replicas
 
-    def _step_now(self, readings: Readings) -> bool:
-        if self._last is None:
-            return True
+    def _contradicted(self, readings: Readings) -> bool:
+        if self._last is None or self.contradicts is None:
+            return False
         decision, then = self._last
-        if readings.now_s >= decision.next_due_s - _CLOCK_TOLERANCE_S:
-            return True
-        return self.contradicts is not None and self.contradicts(decision, then, readings)
+        return self.contradicts(decision, then, readings)

@@ -5,7 +5,7 @@ neither where they came from nor how they are shown.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from statistics import median, median_low
 
 import numpy as np
@@ -76,14 +76,16 @@ def figures(
 
 def middle(runs: Sequence[Figures]) -> Figures:
     """For each figure its median over several runs of the same requests; together no run need have them. None where a
-    run has none."""
-    hours = [run.gpu_hours for run in runs]
+    run has none. GPU-hours are those of one run, the lower of two that are in the middle by their total: medians of
+    their parts would add up to what lies between the runs of one more replica and of one less, or beside all of them.
+    """
+    hours = sorted((run.gpu_hours for run in runs), key=lambda each: each.total)
     return Figures(
         requests=runs[0].requests,
         attainment_ratio=median(run.attainment_ratio for run in runs),
         recovery_s=_median([run.recovery_s for run in runs]),
         ttft_s={name: _median([run.ttft_s[name] for run in runs]) for name in runs[0].ttft_s},
-        gpu_hours=GpuHours(*(median(getattr(each, part.name) for each in hours) for part in fields(GpuHours))),
+        gpu_hours=hours[(len(hours) - 1) // 2],
         most_replicas=median_low(run.most_replicas for run in runs),
         last_replicas=median_low(run.last_replicas for run in runs),
     )

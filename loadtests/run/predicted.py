@@ -2,8 +2,10 @@
 
 Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
 are the scenario's; nothing measured enters. At which instants pages are read is chance, and while nothing is known of a
-replica's capacity it decides when a queue is first seen to stand. So the same requests are simulated with pages read at
-other instants each time; the middle of each figure is the prediction, and how far the others lie is told.
+replica's capacity it decides when a queue is first seen to stand. So is which replica has the fewest requests when one
+comes: a millisecond decides it, and whom the next hundred meet. So the same requests are simulated with pages read at
+other instants and requests sent a little late each time; the middle of each figure is the prediction, and how far the
+others lie is told.
 """
 
 from collections.abc import Sequence
@@ -40,15 +42,20 @@ START_S: Final = 0.12
 without other work (one in ten 0.08 s or less, one in ten 0.17 s or more). At load averages of 13 to 36 it was 0.4 s.
 Without it a replica whose warm-up is whole ticks would be ready in the very instant of a tick."""
 
-TICK_S: Final = 5.0
-"""Between two decisions without news, the policy's default."""
+LATE_S: Final = 0.001
+"""By which requests are sent late in the mean: 0.9 to 1.0 ms in ten runs on a machine without other work, of which one
+in a hundred was 2.3 to 3.8 ms late."""
+
+AFTER_S: Final = 0.4
+"""The load begins so long after the controller's first decision: 0.34 to 0.69 s in eighteen runs on a machine without
+other work. At load averages of 13 to 36 it was 3 to 9 s."""
+
+RUNS: Final = range(20)
+"""Numbers of a prediction's simulated runs."""
 
 _MINUTE_S = 60.0
 IntArray = npt.NDArray[np.int64]
 
-
-PHASES: Final = tuple(k / 20 for k in range(20))
-"""Shares of a tick by which the load begins after a decision."""
 
 Span = tuple[float, float]
 
@@ -61,22 +68,22 @@ class Prediction:
     ready: IntArray
     """Replicas at each second, shape (seconds,)."""
     hours: Span = (0.0, 0.0)
-    """The fewest and the most GPU-hours of all phases."""
+    """The fewest and the most GPU-hours of all runs."""
     attainment: Span = (0.0, 0.0)
     recovery_s: Span = (0.0, 0.0)
 
 
 def predicted(
-    scenario: Scenario, folder: Path, phases: Sequence[float] = PHASES, events: tuple[KnownEvent, ...] = ()
+    scenario: Scenario, folder: Path, numbers: Sequence[int] = RUNS, events: tuple[KnownEvent, ...] = ()
 ) -> Prediction:
-    """The middle of what the runs of all phases say of each figure, and the replicas of the run that lies nearest to
+    """The middle of what the runs of these numbers say of each figure, and the replicas of the run that lies nearest to
     all; `folder` is the scenario's. `events` are known to the policy, in seconds from the start of the load."""
-    runs = [_simulated(scenario, folder, phase, events) for phase in phases]
-    each = np.array([_judged(one.figures) for one in runs])
+    found = [_simulated(scenario, folder, number, events) for number in numbers]
+    each = np.array([_judged(one.figures) for one in found])
     least, most = each.min(axis=0), each.max(axis=0)
     apart = np.abs(each - np.median(each, axis=0)) / np.maximum(most - least, 1e-9)
     spans = [(float(low), float(high)) for low, high in zip(least, most, strict=True)]
-    whole = Prediction(middle([one.figures for one in runs]), runs[int(apart.sum(axis=1).argmin())].ready)
+    whole = Prediction(middle([one.figures for one in found]), found[int(apart.sum(axis=1).argmin())].ready)
     return replace(whole, hours=spans[0], attainment=spans[1], recovery_s=spans[2])
 
 
@@ -84,37 +91,41 @@ def _judged(figures: Figures) -> tuple[float, float, float]:
     return figures.gpu_hours.total, figures.attainment_ratio, figures.recovery_s or 0.0
 
 
-def _simulated(scenario: Scenario, folder: Path, phase: float, events: tuple[KnownEvent, ...]) -> Prediction:
-    """One run whose load begins `phase` of a tick after a decision; it seeds the instants of pages too."""
-    later_s = round(phase * TICK_S / STEP_S) * STEP_S
+def _simulated(scenario: Scenario, folder: Path, number: int, events: tuple[KnownEvent, ...]) -> Prediction:
+    """The run of this number, which seeds its chances."""
     schedule, policy = scenario.schedule(), scenario.policy
-    due_s = schedule.due_s + later_s
-    whole_s = float(scenario.duration) + later_s
-    counts = bin_counts(due_s, whole_s + TAIL_S, STEP_S)
+    rng = np.random.default_rng((scenario.seed, number))
+    late_s = rng.exponential(LATE_S, schedule.due_s.size)
+    sent_s = schedule.due_s + late_s + AFTER_S
+    order = np.argsort(sent_s, kind="stable")
+    whole_s = float(scenario.duration) + AFTER_S
+    counts = bin_counts(sent_s[order], whole_s + TAIL_S, STEP_S)
     traffic = Traffic(
         name=scenario.title, step_s=STEP_S, arrivals=counts, source="scenario", seed=scenario.seed,
-        arrival_s=due_s, prompt_tokens=schedule.prompt_tokens.astype(np.float64),
-        output_tokens=schedule.output_tokens.astype(np.float64),
+        arrival_s=sent_s[order], prompt_tokens=schedule.prompt_tokens[order].astype(np.float64),
+        output_tokens=schedule.output_tokens[order].astype(np.float64),
     )  # fmt: skip
     profile = simulated_profile(scenario, folder)
     # The plant opens with what its capacity makes of the first minute; the requests themselves say what a replica does.
     first_rps = float(counts[: round(_MINUTE_S / STEP_S)].sum()) / _MINUTE_S
     spec = PlantSpec(
-        capacity_rps=max(first_rps, 1e-6) / policy.replicas, warmup=Warmup(scenario.engine.warm_up_s + START_S),
-        max_replicas=policy.max_replicas, seed=scenario.seed,
-    )  # fmt: skip
+        capacity_rps=max(first_rps, 1e-6) / policy.replicas,
+        # Order and readiness are each put off to the next step, by half of one in the middle.
+        warmup=Warmup(scenario.engine.warm_up_s + START_S - STEP_S),
+        max_replicas=policy.max_replicas,
+        seed=scenario.seed,
+    )
     params = Params(
         min_replicas=policy.min_replicas,
         max_replicas=policy.max_replicas,
         slo=Slo(ttft_s=float(policy.ttft)),
-        events=tuple(replace(event, from_s=event.from_s + later_s) for event in events),
+        events=tuple(replace(event, from_s=event.from_s + AFTER_S) for event in events),
     )
     serving = RequestServing(profile, traffic, routing="pods", seed=scenario.seed)
-    pages = Pages(np.random.default_rng((scenario.seed, round(phase * 1e6))))
     core = RecordedPolicy(params, STEP_S, contradicts=_contradicts)
-    done = run(traffic, spec, ByPages(core, pages), serving=serving)
+    done = run(traffic, spec, ByPages(core, Pages(rng)), serving=serving)
     line, times = done.timeline, serving.times()
-    kept = slice(round(later_s / STEP_S), round(whole_s / STEP_S))
+    kept = slice(round(AFTER_S / STEP_S), round(whole_s / STEP_S))
     hours = gpu_hours(
         float(line.warming[kept].sum()) * STEP_S,
         float((line.ready[kept] + line.draining[kept]).sum()) * STEP_S,
@@ -122,15 +133,16 @@ def _simulated(scenario: Scenario, folder: Path, phase: float, events: tuple[Kno
         scenario.engine.gpus,
     )
     found = figures(
-        due_s=times.arrival_s - later_s, ttft_s=times.ttft_s, objective_s=float(policy.ttft), onset_s=scenario.onset_s,
-        hours=hours, desired=line.desired[kept],
+        due_s=schedule.due_s[order], ttft_s=times.ttft_s + late_s[order], objective_s=float(policy.ttft),
+        onset_s=scenario.onset_s, hours=hours, desired=line.desired[kept],
     )  # fmt: skip
     return Prediction(found, line.ready[kept][:: round(1.0 / STEP_S)])
 
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
-    """The engine as the simulator has it: of a step that computes a prompt beside decoding, our servers save a lone
-    decode; Dynamo's engine adds the two times, and its page counts who is in prefill among those that wait."""
+    """The engine as the simulator has it: prompts share a step of our servers, and of one that computes them beside
+    decoding they save a lone decode; Dynamo's engine adds the two times, and its page counts who is in prefill among
+    those that wait."""
     speed = scenario.speed(folder)
     model, gpu, tp = (scenario.engine.only or "//").split("/")
     profile = read_profile(
@@ -139,7 +151,7 @@ def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
     )  # fmt: skip
     if scenario.engine.make is Make.DYNAMO:
         return replace(profile, prefill_waits=True)
-    return replace(profile, shared_s=profile.tpot_s(1))
+    return replace(profile, shared_s=profile.tpot_s(1), prompts_share=True)
 
 
 def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:

@@ -30,7 +30,7 @@ GOAL_RATIO: Final = 0.99
 FULL_RATIO: Final = 0.97
 """A KV cache this full takes no request of usual length."""
 
-PHASES: Final = tuple(k / 5 for k in range(5))
+RUNS: Final = range(5)
 """Fewer than for a prediction, since many floors are tried."""
 
 AS_IT_WAS: Final = "as it was, by fewer readings than the prediction"
@@ -104,7 +104,7 @@ def _cause(sample: Sample, most: int) -> Cause:
 def what_ifs(scenario: Scenario, folder: Path, at_once: int) -> list[WhatIf]:
     """What a warm pool, the smallest floor and the smallest forecast that reach the goal would have brought; simulated.
     The pool has room for `at_once` replicas, as many as were starting at one time."""
-    found = [WhatIf(AS_IT_WAS, predicted(scenario, folder, PHASES).figures)]
+    found = [WhatIf(AS_IT_WAS, predicted(scenario, folder, RUNS).figures)]
     if len(scenario.engine.warm_up) > 1:
         found.append(_pool(scenario, folder, at_once))
     found.append(_floor(scenario, folder))
@@ -120,7 +120,7 @@ def _pool(scenario: Scenario, folder: Path, at_once: int) -> WhatIf:
     kept = at_once * scenario.engine.gpus * float(scenario.duration) / 3600.0
     size = f"{at_once}, as many as were starting at once"
     change = f"a warm pool of {size}: a start is only {name}, {float(length_s):g} s"
-    return WhatIf(change, predicted(warm, folder, PHASES).figures, Remedy.POOL, kept)
+    return WhatIf(change, predicted(warm, folder, RUNS).figures, Remedy.POOL, kept)
 
 
 def _floor(scenario: Scenario, folder: Path) -> WhatIf:
@@ -129,7 +129,7 @@ def _floor(scenario: Scenario, folder: Path) -> WhatIf:
 
     def tried(floor: int) -> Figures:
         raised = msgspec.structs.replace(policy, min_replicas=floor, replicas=max(floor, policy.replicas))
-        return predicted(msgspec.structs.replace(scenario, policy=raised), folder, PHASES).figures
+        return predicted(msgspec.structs.replace(scenario, policy=raised), folder, RUNS).figures
 
     floor, figures = _smallest(tried, policy.min_replicas + 1, policy.max_replicas)
     return WhatIf(f"a floor of {floor} replicas", figures, Remedy.FLOOR)
@@ -143,7 +143,7 @@ def _forecast(scenario: Scenario, folder: Path, onset_s: float) -> WhatIf:
     to_s = float(scenario.duration)
 
     def tried(floor: int) -> Figures:
-        return predicted(scenario, folder, PHASES, (KnownEvent(onset_s - ahead_s, to_s, floor),)).figures
+        return predicted(scenario, folder, RUNS, (KnownEvent(onset_s - ahead_s, to_s, floor),)).figures
 
     floor, figures = _smallest(tried, policy.replicas + 1, policy.max_replicas)
     more = f", as early as the run begins; a start takes {warm_up_s:g} s" if ahead_s < warm_up_s else ""

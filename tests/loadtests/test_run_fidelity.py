@@ -20,10 +20,10 @@ REQUESTS = 800
 SCENARIO = ROOT / "loadtests" / "scenarios" / "doubling.yaml"
 
 
-def by_the_engine(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> FloatArray:
-    """Seconds to each first token of one server whose steps follow each other without delay."""
+def by_the_engine(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Seconds to each first token of one server whose steps follow each other without delay, and to each admission."""
     batch = Batch(read_scenario(SCENARIO).speed(SCENARIO.parent))
-    now_s, at, numbers, first_s = 0.0, 0, dict[int, int](), dict[int, float]()
+    now_s, at, numbers, first_s, admitted_s = 0.0, 0, dict[int, int](), dict[int, float](), dict[int, float]()
     while len(first_s) < len(prompts):
         while at < len(prompts) and due_s[at] <= now_s:
             sequence = Sequence(prompts[at], outputs[at])
@@ -34,15 +34,19 @@ def by_the_engine(due_s: FloatArray, prompts: list[int], outputs: list[int]) -> 
         if step is None:
             now_s = float(due_s[at])
             continue
+        for sequence in step.admitted:
+            admitted_s.setdefault(numbers[id(sequence)], now_s)
         now_s += step.duration_s
         for sequence in batch.finish(step):
             first_s.setdefault(numbers[id(sequence)], now_s)
-    return np.array([first_s[number] for number in range(len(prompts))]) - due_s
+    first, admitted = (np.array([at_s[n] for n in range(len(prompts))]) - due_s for at_s in (first_s, admitted_s))
+    return first, admitted
 
 
 def by_the_simulator(
     due_s: FloatArray, prompts: list[int], outputs: list[int], scenario: Path = SCENARIO
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray]:
+    """The same of one simulated replica."""
     length_s = float(np.ceil(due_s[-1])) + 1.0
     traffic = Traffic(
         name="requests", step_s=1.0, arrivals=bin_counts(due_s, length_s, 1.0), source="drawn", arrival_s=due_s,
@@ -54,16 +58,29 @@ def by_the_simulator(
     while now_s < length_s or serving.running or serving.waiting:
         serving.offer(now_s, 1.0, 0.0)
         now_s += 1.0
-    return serving.times().ttft_s
+    times = serving.times()
+    return times.ttft_s, times.queue_s
+
+
+def waited_s(due_s: FloatArray, queue_s: FloatArray) -> float:
+    """Seconds in which at least one request waited: what a page shows at one instant in so many."""
+    whole_s, until_s = 0.0, 0.0
+    for begin_s, end_s in zip(due_s, due_s + queue_s, strict=True):
+        whole_s += max(0.0, end_s - max(begin_s, until_s))
+        until_s = max(until_s, end_s)
+    return whole_s
 
 
 @pytest.mark.parametrize("rps", [2.0, 3.0, 4.0, 6.0], ids=lambda rps: f"{rps:g}-rps")
-def test_first_tokens_come_within_a_twentieth_of_each_other_from_idle_to_overload(rps: float) -> None:
+def test_first_tokens_and_pages_that_show_a_queue_are_alike_from_idle_to_overload(rps: float) -> None:
     rng = np.random.default_rng(0)
     prompts, outputs = (
         parse("", text).draw(REQUESTS, rng).tolist() for text in ("lognormal:512:0.8", "lognormal:96:0.6")
     )
     due_s = np.cumsum(rng.exponential(1.0, REQUESTS)) / rps
-    engine, simulator = (serve(due_s, prompts, outputs) for serve in (by_the_engine, by_the_simulator))
+    (engine, engine_queue), (simulator, queue) = (
+        serve(due_s, prompts, outputs) for serve in (by_the_engine, by_the_simulator)
+    )
     for q in (50, 90, 99):
         assert np.percentile(simulator, q) == pytest.approx(np.percentile(engine, q), rel=0.05, abs=0.03)
+    assert waited_s(due_s, queue) == pytest.approx(waited_s(due_s, engine_queue), rel=0.03)

@@ -6,9 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from autoscaler.core.types import GatewayReading, PodReading, Readings, ReplicaReading
+from autoscaler.core.params import Params
+from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading
+from autoscaler.sim.recorded import RecordedPolicy
 from loadtests.run import pages
-from loadtests.run.pages import Pages
+from loadtests.run.pages import ByPages, Pages
 
 
 def shown(now_s: float, names: tuple[str, ...] = ("a", "b")) -> Readings:
@@ -21,20 +23,43 @@ def totals(readings: Readings) -> dict[str, float | None]:
     return {pod.name: pod.requests_total for pod in readings.pods or ()}
 
 
-def known() -> Pages:
-    return Pages(np.random.default_rng(0))
+def known(until_s: float = 0.0) -> Pages:
+    """Pages of two pods that were read each tenth of a second up to `until_s`."""
+    read = Pages(np.random.default_rng(0))
+    for step in range(round(10 * until_s) + 1):
+        read.known(shown(step / 10))
+    return read
+
+
+def test_pods_that_were_there_before_the_controller_are_silent_until_their_turn() -> None:
+    read = known()
+    seen = [read.known(shown(step / 10)) for step in range(1, 11)]
+    assert seen[0].pods is None, "nothing is known of any of them"
+    assert seen[0].now_s == 0.1
+    first = next(readings for readings in seen if readings.pods is not None)
+    assert sorted(totals(first).values(), key=str) == [pytest.approx(first.now_s * 10, abs=1.0), None]
+    assert None not in totals(seen[-1]).values(), "a second later each has had its turn"
 
 
 def test_each_page_is_read_once_a_second_and_two_pods_at_two_instants() -> None:
-    read = known()
-    seen = [totals(read.known(shown(step / 10))) for step in range(101)]
+    read = known(1.0)
+    seen = [totals(read.known(shown(step / 10))) for step in range(10, 111)]
     news = {
         name: [at for at in range(1, 101) if seen[at][name] != seen[at - 1][name]] for name in ("a", "b")
     }  # fmt: skip
     assert all(len(at) == 10 for at in news.values())
     assert all(later - earlier == 10 for at in news.values() for earlier, later in pairwise(at))
     assert {at % 10 for at in news["a"]} != {at % 10 for at in news["b"]}
-    assert all(seen[at]["a"] == pytest.approx(float(at)) for at in news["a"])
+    assert all(seen[at]["a"] == pytest.approx(10.0 + at) for at in news["a"])
+
+
+def test_what_is_known_is_of_the_instant_of_the_newest_page() -> None:
+    read = known(1.0)
+    seen = [read.known(shown(step / 10)).now_s for step in range(10, 111)]
+    assert all(0 <= step / 10 - now_s < 1.0 for step, now_s in zip(range(10, 111), seen, strict=True))
+    newest = sorted(set(seen))
+    assert len(newest) in {20, 21}, "two pods, ten seconds"
+    assert all(later - earlier == pytest.approx(1.0) for earlier, later in zip(newest, newest[2:], strict=False))
 
 
 @pytest.mark.parametrize(("share", "told"), [(1.0, None), (0.0, 50.0)], ids=["looked-at-first", "read-first"])
@@ -42,22 +67,50 @@ def test_a_pod_that_has_just_become_ready_is_there_and_its_page_may_come_after_t
     share: float, told: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "FIRST_LATE", share)
-    read = known()
-    assert totals(read.known(shown(4.9))) == {"a": 49.0, "b": 49.0}, "what was there before is read"
+    read = known(4.9)
     found = read.known(shown(5.0, ("a", "b", "c")))
     assert [pod.name for pod in found.pods or ()] == ["a", "b", "c"]
     assert totals(found)["c"] == told
-    assert totals(read.known(shown(6.0, ("a", "b", "c"))))["c"] == 60.0, "a second later it is read in either case"
+    assert found.now_s <= 5.0 if told is None else found.now_s == 5.0
+    assert totals(read.known(shown(5.1, ("a", "b", "c"))))["c"] in {51.0, told}, "it was asked for in that instant"
+    assert totals(read.known(shown(6.1, ("a", "b", "c"))))["c"] != told
+
+
+@pytest.mark.parametrize(("lost", "apart_s"), [(0.0, 5.0), (1.0, 4.0)], ids=["page-first", "look-first"])
+def test_a_tick_ends_with_the_page_of_its_instant_or_with_the_one_before(
+    lost: float, apart_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick of five seconds that misses its page by a hair is one of four: it counts from the page before."""
+    monkeypatch.setattr(pages, "RACE_LOST", lost)
+    decided = list[Decision]()
+
+    def quiet(decision: Decision, then: Readings, now: Readings) -> bool:
+        if not decided or decision is not decided[-1]:
+            decided.append(decision)
+        return False
+
+    policy = ByPages(RecordedPolicy(Params(max_replicas=4), 0.1, contradicts=quiet), Pages(np.random.default_rng(0)))
+    for step in range(400):
+        policy.decide(shown(step / 10, ("a",)))
+    ends = [decision.now_s for decision in decided]
+    assert [later - earlier for earlier, later in pairwise(ends[1:])] == pytest.approx([apart_s] * (len(ends) - 2))
+    assert len(ends) >= 8
 
 
 def test_no_gateway_stands_before_the_pods_and_an_outage_is_no_pod_that_went() -> None:
-    read = known()
-    assert read.known(shown(1.0)).gateway is None
-    assert read.known(replace(shown(1.1), pods=None)).pods is None
-    assert totals(read.known(shown(1.15)))["a"] in {10.0, 11.5}
+    read = known(1.0)
+    assert read.known(shown(1.1)).gateway is None
+    assert read.known(replace(shown(1.2), pods=None)).pods is None
+    assert None not in totals(read.known(shown(1.3))).values()
+
+
+def test_that_no_pod_is_there_is_known_at_once() -> None:
+    read = known(1.0)
+    found = read.known(shown(1.15, ()))
+    assert found.pods == ()
+    assert found.now_s == pytest.approx(1.15)
 
 
 def test_a_pod_that_is_gone_is_told_of_no_more() -> None:
-    read = known()
-    read.known(shown(1.0))
-    assert totals(read.known(shown(2.0, ("b",)))) == {"b": 20.0}
+    read = known(1.0)
+    assert totals(read.known(shown(2.1, ("b",)))) == {"b": 21.0}

@@ -121,7 +121,7 @@ def test_no_prediction_is_made_of_what_the_simulator_does_not_have(
 def test_a_prediction_alone_starts_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_scenarios, "predicted", partial(of_scenarios.predicted, phases=(0.0,)))
+    monkeypatch.setattr(of_scenarios, "predicted", partial(of_scenarios.predicted, numbers=(0,)))
     assert main(["run", str(written(tmp_path, GOOD.replace("60s", "30s"))), "--predict-only"]) == 0
     said = capsys.readouterr().out
     assert "in time" in said
