@@ -28,10 +28,11 @@ _FLUID_BOUNDS: Final = (
     "D2 is a lower bound: who serves 99 % in time takes at least that. D1 is the cheapest schedule of whole replicas "
     "that leaves nothing waiting; both know the arrivals."
 )
-_COLUMNS: Final = (
+_TURNS: Final = (
     "Over D1, over D2: GPU-hours divided by theirs. Turns: changes from growing to shrinking or back. Recovery: from "
-    "an onset nobody could foresee until no request waits too long. Coverage: forecasts whose upper bound held."
+    "an onset nobody could foresee until no request waits too long."
 )
+_COLUMNS: Final = f"{_TURNS} Coverage: forecasts whose upper bound held."
 _MEASURED_BOUNDS: Final = "D1 and D2 are of a fluid at the replica's stated or measured capacity: references, not laws."
 
 
@@ -74,6 +75,11 @@ def _facts(instance: Instance, bounds: Reference, model: str) -> dict[str, objec
 def bounds_note(model: str) -> str:
     """What D1 and D2 mean under this serving model."""
     return _FLUID_BOUNDS if model == FLUID else _MEASURED_BOUNDS
+
+
+def page_notes(model: str) -> tuple[str, ...]:
+    """What a reader of the report's table must know, a paragraph each."""
+    return bounds_note(model), f"{_TURNS} Settled: without two warm-ups and 60 s after each such onset."
 
 
 def knob_note(entry: Entry) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.cli.progress import Meter
-from autoscaler.cli.results import bounds_note, json_text, knob_note, print_results, timeline_paths, timeline_text
+from autoscaler.cli.results import json_text, knob_note, page_notes, print_results, timeline_paths, timeline_text
 from autoscaler.cli.simulation_report import ReportRun, report_html
 from autoscaler.errors import InputError
 from autoscaler.sim.bounds import reference
@@ -177,7 +177,7 @@ def _page(entries: Sequence[Entry], bounds: Reference, command: str, model: Mode
         for entry in entries
     ]  # fmt: skip
     return report_html(
-        entries[0].run.traffic.name, runs, reference=bounds, command=command, notes=(bounds_note(model.value),)
+        entries[0].run.traffic.name, runs, reference=bounds, command=command, notes=page_notes(model.value)
     )
 
 
