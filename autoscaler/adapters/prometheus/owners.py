@@ -13,6 +13,7 @@ from autoscaler.adapters.prometheus.answers import AnswerError
 from autoscaler.adapters.prometheus.patience import Persistent
 from autoscaler.adapters.prometheus.promql import any_of, quoted
 from autoscaler.adapters.prometheus.questions import Window
+from autoscaler.core.columns import F64
 from autoscaler.ports import Fault
 
 _GPU_RESOURCES: Final = ("nvidia_com_gpu", "amd_com_gpu")
@@ -21,6 +22,10 @@ _MOST_START_LOOKS: Final = 336
 """Instants of the window at which the pods that stand are looked at: hourly over two weeks."""
 _LOOKS: Final = 8
 """Instants of the window at which it is looked how many GPUs pods ask for."""
+
+_SPACES: Final = ("namespace", "exported_namespace")
+"""The labels under which a pod's namespace may stand."""
+_BY: Final = "namespace,pod,exported_namespace,exported_pod"
 
 _STANDING: Final = {
     "Deployment": ("kube_deployment_status_replicas", "deployment"),
@@ -47,9 +52,7 @@ async def owners_of(history: Persistent, namespaces: Sequence[str], window: Wind
     """Pod -> what owns it, through its ReplicaSet; a pod that has no owner is left out. Raises PortError."""
     spaces = any_of(namespaces)
     asked = [
-        f"{name}{{{label}=~{spaces}}}"
-        for name in ("kube_pod_owner", "kube_replicaset_owner")
-        for label in ("namespace", "exported_namespace")
+        f"{name}{{{label}=~{spaces}}}" for name in ("kube_pod_owner", "kube_replicaset_owner") for label in _SPACES
     ]
     try:
         found = await history.series(asked, start_s=window.start_s, end_s=window.end_s)
@@ -79,34 +82,21 @@ def standing(owner: Owner | None, namespace: str) -> tuple[str, ...]:
     metric, label = _STANDING.get((owner.kind if owner is not None else None) or "", ("", ""))
     if owner is None or not metric:
         return ()
-    return tuple(
-        f"{metric}{{{space}={quoted(namespace)},{label}={quoted(owner.name)}}}"
-        for space in ("namespace", "exported_namespace")
-    )
+    return tuple(f"{metric}{{{space}={quoted(namespace)},{label}={quoted(owner.name)}}}" for space in _SPACES)
 
 
 async def replica_gpus(
     history: Persistent, namespaces: Sequence[str], window: Window, notes: list[str]
 ) -> Mapping[PodKey, float]:
     """Pod -> the GPUs it asks for, of pods that stood at one of some instants of the window. Raises PortError."""
+    resources, spaces = any_of(_GPU_RESOURCES), any_of(namespaces)
+    asked = [
+        f"sum by({_BY})(kube_pod_container_resource_requests{{resource=~{resources},{label}=~{spaces}}})"
+        for label in _SPACES
+    ]
     step_s = max(1, (window.end_s - window.start_s) // _LOOKS)
-    spaces, by = any_of(namespaces), "namespace,pod,exported_namespace,exported_pod"
-    asked = " or ".join(
-        f"sum by({by})(kube_pod_container_resource_requests{{resource=~{any_of(_GPU_RESOURCES)},{label}=~{spaces}}})"
-        for label in ("namespace", "exported_namespace")
-    )
-    try:
-        found = await history.range(asked, start_s=window.start_s + step_s, end_s=window.end_s, step_s=step_s)
-    except AnswerError as error:
-        if error.fault is Fault.DENIED:
-            raise
-        notes.append(f"how many GPUs the pods ask for could not be read from kube-state-metrics: {error}")
-        return {}
-    return {
-        (_own(one.labels, "namespace"), _own(one.labels, "pod")): float(one.values[-1])
-        for one in found
-        if one.values.size
-    }
+    found = await _over(history, asked, window, step_s, notes=notes, what="how many GPUs the pods ask for")
+    return {pod: float(values[-1]) for pod, values in found if values.size}
 
 
 async def replica_starts(
@@ -114,27 +104,34 @@ async def replica_starts(
 ) -> Mapping[PodKey, float]:
     """Pod -> seconds from its creation until it was ready, of pods that stood at one of many instants.
 
-    A pod that lost its readiness and found it again shows a later one: the earliest that was seen counts.
+    A pod that lost its readiness and found it again shows a later one: the earliest that was seen counts. Raises
+    PortError.
     """
+    spaces = any_of(namespaces)
+    asked = [
+        f"max by({_BY})(kube_pod_status_ready_time{{{label}=~{spaces}}})"
+        f" - max by({_BY})(kube_pod_created{{{label}=~{spaces}}})"
+        for label in _SPACES
+    ]
     step_s = max(_START_STEP_S, (window.end_s - window.start_s) // _MOST_START_LOOKS)
-    spaces, by = any_of(namespaces), "namespace,pod,exported_namespace,exported_pod"
-    asked = " or ".join(
-        f"max by({by})(kube_pod_status_ready_time{{{label}=~{spaces}}})"
-        f" - max by({by})(kube_pod_created{{{label}=~{spaces}}})"
-        for label in ("namespace", "exported_namespace")
-    )
+    found = await _over(history, asked, window, step_s, notes=notes, what="how long pods took to become ready")
+    return {pod: float(values[values > 0].min()) for pod, values in found if (values > 0).any()}
+
+
+async def _over(
+    history: Persistent, asked: Sequence[str], window: Window, step_s: int, *, notes: list[str], what: str
+) -> list[tuple[PodKey, F64]]:
+    """What any of the expressions gave of each pod, at instants `step_s` apart; none, and a note, where unreadable."""
     try:
-        found = await history.range(asked, start_s=window.start_s + step_s, end_s=window.end_s, step_s=step_s)
+        found = await history.range(
+            " or ".join(asked), start_s=window.start_s + step_s, end_s=window.end_s, step_s=step_s
+        )
     except AnswerError as error:
         if error.fault is Fault.DENIED:
             raise
-        notes.append(f"how long pods took to become ready could not be read from kube-state-metrics: {error}")
-        return {}
-    return {
-        (_own(one.labels, "namespace"), _own(one.labels, "pod")): float(one.values[one.values > 0].min())
-        for one in found
-        if (one.values > 0).any()
-    }
+        notes.append(f"{what} could not be read from kube-state-metrics: {error}")
+        return []
+    return [((_own(one.labels, "namespace"), _own(one.labels, "pod")), one.values) for one in found]
 
 
 def _own(labels: Mapping[str, str], name: str) -> str:
