@@ -1,8 +1,10 @@
 """The live controller over HTTP: what is asked is answered from memory, what is not known is said, nothing changes."""
 
+import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -273,6 +275,51 @@ async def test_metrics_are_a_page_for_prometheus(client: Client, encoding: str) 
     assert values["headroom_desired_replicas", "chat"] == 4
     assert values["headroom_decision_age_seconds", "chat"] == 2.0
     assert values["headroom_leader", None] == 1
+
+
+class Crowd(Hosts):
+    """Lets everybody in, and rings once thirty have come."""
+
+    def __init__(self) -> None:
+        super().__init__("headroom-system")
+        self.come = 0
+        self.all_here = threading.Event()
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        self.come += 1
+        if self.come == 30:
+            self.all_here.set()
+        return super().admits(headers)
+
+
+class Slow(list[PoolStatus]):
+    """Pools that are not told before the crowd is there, in the thread that writes."""
+
+    crowd: Crowd
+
+    def __iter__(self) -> Iterator[PoolStatus]:
+        self.crowd.all_here.wait(10.0)
+        return super().__iter__()
+
+
+async def test_a_crowd_that_asks_for_metrics_is_served_by_two_pages(controller: Controller) -> None:
+    """A page of a thousand workloads takes a third of a second: thirty at once would leave the event loop no turns."""
+    written, crowd = 0, Crowd()
+
+    def pools() -> list[PoolStatus]:
+        nonlocal written
+        written += 1
+        slow = Slow()
+        slow.crowd = crowd
+        return slow
+
+    application = live_application(replace(controller.facts(), pools=pools), controller.hub, crowd)
+    async with TestClient(TestServer(application)) as client:
+        pages = await asyncio.gather(*(client.get("/metrics") for _ in range(30)))
+        assert {page.status for page in pages} == {200}
+        assert written == 2
+        await client.get("/metrics")
+        assert written == 3, "who comes later is told what is true then"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
