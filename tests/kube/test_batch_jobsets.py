@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from autoscaler.adapters.kube import batch_cluster, batch_holds
-from autoscaler.adapters.kube.answers import Answer
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_jobsets import of_jobset
 from autoscaler.adapters.kube.batch_objects import JobSet
@@ -25,6 +24,7 @@ from autoscaler.api.shapes import Shape
 from autoscaler.runtime.clock import ScaledClock, WallClock
 from tests.kube.clients import client, until
 from tests.kube.fakeserver import Connection, FakeServer, Request, status
+from tests.kube.patched import Patched
 from tests.kube.places import places
 
 ROOT: Final = "/spec/replicatedJobs"
@@ -178,23 +178,16 @@ def test_pods_are_the_jobsets_whose_jobs_made_them() -> None:
     assert gang("ReplicaSet", "train-workers-0", mine) is None
 
 
-class Server:
+def answering() -> Patched:
     """Takes patches and answers with a JobSet that may run."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, Any]] = []
-
-    async def request(self, method: str, path: str, *, body: bytes | None = None, **_: Any) -> Answer:
-        assert body is not None
-        self.sent.append((path, msgspec.json.decode(body)))
-        answer = found(replicated("a"), suspend=False)
-        answer["metadata"]["generation"] = 2
-        return Answer(200, msgspec.json.encode(answer), {})
+    answer = found(replicated("a"), suspend=False)
+    answer["metadata"]["generation"] = 2
+    return Patched(lambda _: answer)
 
 
 @pytest.mark.looptime
 async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes_and_changes_no_affinity() -> None:
-    server = Server()
+    server = answering()
     one = work(
         replicated("a", 2), replicated("driver", gpus=""), replicated("b", 1, "1", meta={"annotations": {"x": "y"}})
     )
@@ -221,7 +214,7 @@ async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes_and_cha
 
 @pytest.mark.looptime
 async def test_a_set_all_of_whose_jobs_have_ended_is_not_held_anew() -> None:
-    server = Server()
+    server = answering()
     one = work(replicated("a"), replicated("b"), succeeded={"a": 1})
     await BatchWriter(server, ScaledClock(), lambda: True).admit(one, [Put("n1", "h100", 1, 1)], {"n1": "h1"}, ["g"])
     [(_, changes)] = server.sent
@@ -232,7 +225,7 @@ async def test_a_set_all_of_whose_jobs_have_ended_is_not_held_anew() -> None:
 
 @pytest.mark.looptime
 async def test_one_that_never_said_whether_it_may_run_is_stopped_all_the_same() -> None:
-    raw, server = found(replicated("a")), Server()
+    raw, server = found(replicated("a")), answering()
     del raw["spec"]["suspend"]
     runs = of_jobset(msgspec.convert(raw, JobSet), 0.0)
     assert runs is not None

@@ -1,12 +1,10 @@
 """What is read of TrainJobs and their runtimes, whose pods are whose, and what is sent to let one start and stop it."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_amounts import PodAsks
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_objects import JobSet, WorkPod
@@ -18,8 +16,8 @@ from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta, Owner
 from autoscaler.adapters.kube.pool_writer import Became
-from autoscaler.ports import Fault
 from autoscaler.runtime.clock import ScaledClock
+from tests.kube.patched import Changes, Patched
 
 STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 OVERRIDES: Final = "/spec/podTemplateOverrides"
@@ -234,37 +232,22 @@ def test_pods_of_a_jobset_that_the_trainer_made_are_the_jobs_whenever_that_is_he
     assert len(list(pods.on_node("n"))) == 3
 
 
-class Server:
+class Server(Patched):
     """Takes patches of one TrainJob, of the version that it has."""
 
     def __init__(self) -> None:
-        self.sent: list[list[dict[str, Any]]] = []
+        super().__init__(self._answer, lambda _: self.status if len(self.sent) in self.refuses else None)
         self.refuses, self.status = set[int](), 403
         """The patches that it does not take, by number from 1, and with which status."""
         self.knows_overrides = True
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        admit: Callable[[], bool] = lambda: True,
-        **more: Any,
-    ) -> Answer:
-        assert body is not None
-        self.sent.append(msgspec.json.decode(body))
-        if len(self.sent) in self.refuses:
-            error = KubeError(Fault.DENIED, "a webhook does not want it", status=self.status)
-            error.sent = True
-            raise error
-        suspend = all(each["path"] != "/spec/suspend" or each["op"] == "test" for each in self.sent[-1])
+    def _answer(self, changes: Changes) -> dict[str, Any]:
+        suspend = all(each["path"] != "/spec/suspend" or each["op"] == "test" for each in changes)
         number = 7 + len(self.sent)
         meta = {"name": "train", "namespace": "ns", "uid": "u", "resourceVersion": str(number), "generation": number}
-        kept = [each.get("value") for each in self.sent[-1] if each["path"] == OVERRIDES and self.knows_overrides]
+        kept = [each.get("value") for each in changes if each["path"] == OVERRIDES and self.knows_overrides]
         spec = {"suspend": suspend} | ({"podTemplateOverrides": kept[0]} if kept else {})
-        given = {"metadata": meta | {"labels": {"headroom.dev/queue": "team"}}, "spec": spec}
-        return Answer(200, msgspec.json.encode(given), {})
+        return {"metadata": meta | {"labels": {"headroom.dev/queue": "team"}}, "spec": spec}
 
 
 PLAN: Final = [Put("n", "h100", 0, 1), Put("m", "h100", 0, 1)]
@@ -281,7 +264,7 @@ async def test_a_start_is_written_in_two_patches_the_first_of_which_starts_nothi
     assert done.work is not None
     assert (done.became, done.work.suspended, done.work.version) == (Became.DONE, False, "9")
     assert sizes(done.work) == {"node": (2, 8.0)}, "what the answer does not say is still known"
-    first, second = server.sent
+    first, second = server.patches
     version = {"op": "test", "path": "/metadata/resourceVersion"}
     assert first[:2] == [{**version, "value": "7"}, {"op": "test", "path": "/spec/suspend", "value": True}]
     values = {each["path"]: each["value"] for each in first[2:]}
@@ -310,7 +293,7 @@ async def test_where_the_second_patch_is_refused_nothing_started_and_only_what_i
     )
     assert (done.became, done.work, done.words) == (Became.REFUSED, None, "a webhook does not want it")
     back = {"op": "replace", "path": OVERRIDES, "value": theirs} if theirs else {"op": "remove", "path": OVERRIDES}
-    assert server.sent[2:] == [
+    assert server.patches[2:] == [
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "8"},
             {"op": "test", "path": "/spec/suspend", "value": True}, back,
@@ -326,7 +309,7 @@ async def test_what_was_written_stays_where_somebody_else_was_first_or_the_start
     server = Server()
     server.refuses, server.status = {2}, status
     done = await BatchWriter(server, ScaledClock(), lambda: True).admit(work(), PLAN, HOSTS, [])
-    assert len(server.sent) == 2
+    assert len(server.patches) == 2
     assert done.version == "8", "our own patch's: it is no news of somebody else's, which would be answered at once"
 
 
@@ -338,12 +321,12 @@ async def test_what_could_not_be_taken_back_is_said_and_the_next_start_writes_ov
     done = await writer.admit(work(), PLAN, HOSTS, [])
     assert done.became is Became.REFUSED
     assert "its pods are held to nodes was not taken back: a webhook does not want it" in done.words
-    left = {each["path"]: each["value"] for each in server.sent[0][2:]}[OVERRIDES]
+    left = {each["path"]: each["value"] for each in server.patches[0][2:]}[OVERRIDES]
     again = work(podTemplateOverrides=left)
     assert again.overrides == (), "ours is not its author's"
     server.refuses = set()
     await writer.admit(again, PLAN[:1], HOSTS, [])
-    (ours,) = {each["path"]: each["value"] for each in server.sent[3][2:]}[OVERRIDES]
+    (ours,) = {each["path"]: each["value"] for each in server.patches[3][2:]}[OVERRIDES]
     assert ours["metadata"]["annotations"] == {"headroom.dev/hosts": "host-n"}
 
 
@@ -352,7 +335,7 @@ async def test_where_the_server_does_not_know_overrides_nothing_is_started_unhel
     server = Server()
     server.knows_overrides = False
     done = await BatchWriter(server, ScaledClock(), lambda: True).admit(work(), PLAN, HOSTS, [])
-    assert (done.became, len(server.sent)) == (Became.REFUSED, 1)
+    assert (done.became, len(server.patches)) == (Became.REFUSED, 1)
     assert done.words.startswith("the API server did not keep spec.podTemplateOverrides")
 
 
@@ -360,7 +343,7 @@ async def test_where_the_server_does_not_know_overrides_nothing_is_started_unhel
 async def test_a_stop_only_suspends_as_overrides_may_not_be_changed_while_pods_run() -> None:
     server = Server()
     await BatchWriter(server, ScaledClock(), lambda: True).stop(work(suspend=False))
-    assert [each["path"] for each in server.sent[0]] == ["/metadata/resourceVersion", "/spec/suspend"]
+    assert [each["path"] for each in server.patches[0]] == ["/metadata/resourceVersion", "/spec/suspend"]
 
 
 def test_without_its_runtime_it_is_read_as_a_job_whose_size_is_not_known() -> None:

@@ -5,7 +5,6 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from autoscaler.adapters.kube.answers import Answer
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_pods import gang_of
 from autoscaler.adapters.kube.batch_training import TrainingJob
@@ -15,6 +14,7 @@ from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.record.batch import KINDS as NAMED
 from autoscaler.runtime.clock import ScaledClock
+from tests.kube.patched import Patched
 
 TORCH: Final = "/spec/pytorchReplicaSpecs"
 
@@ -170,23 +170,16 @@ def test_pods_are_the_jobs_that_control_them() -> None:
     assert gang("kubeflow.org/v1", "MPIJob") is None
 
 
-class Server:
+def answering() -> Patched:
     """Takes patches and answers with a job that may run."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, Any]] = []
-
-    async def request(self, method: str, path: str, *, body: bytes | None = None, **_: Any) -> Answer:
-        assert body is not None
-        self.sent.append((path, msgspec.json.decode(body)))
-        answer = found({"Worker": replica()}, policy={"suspend": False})
-        answer["metadata"]["generation"] = 2
-        return Answer(200, msgspec.json.encode(answer), {})
+    answer = found({"Worker": replica()}, policy={"suspend": False})
+    answer["metadata"]["generation"] = 2
+    return Patched(lambda _: answer)
 
 
 @pytest.mark.looptime
 async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes() -> None:
-    server = Server()
+    server = answering()
     one = work({"Master": replica(1, "2"), "Worker": replica(2, tolerations=[{"key": "x"}])})
     puts = [Put("n3", "h100", 0, 1), Put("n1", "h100", 1, 1), Put("n2", "h100", 1, 1)]
     hosts = {"n1": "h1", "n2": "h2", "n3": "h3"}
@@ -194,7 +187,7 @@ async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes() -> No
     assert (done.became, done.work and done.work.suspended) == (Became.DONE, False)
     [(path, changes)] = server.sent
     assert path == "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs/train"
-    by_path = {change["path"]: change.get("value") for change in changes}
+    by_path: dict[str, Any] = {change["path"]: change.get("value") for change in changes}
     assert by_path["/metadata/resourceVersion"] == "7"
     assert by_path["/spec/runPolicy/suspend"] is False
     held = {
@@ -211,7 +204,7 @@ async def test_a_start_is_one_patch_that_holds_each_set_to_its_own_nodes() -> No
 
 @pytest.mark.looptime
 async def test_a_stop_is_one_word_wherever_that_has_to_be_written() -> None:
-    server, raw = Server(), found({"Worker": replica()}, policy={"suspend": False})
+    server, raw = answering(), found({"Worker": replica()}, policy={"suspend": False})
     writer, runs = BatchWriter(server, ScaledClock(), lambda: True), of(raw)
     del raw["spec"]["runPolicy"]
     bare = of(raw)

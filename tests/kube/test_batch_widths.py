@@ -1,12 +1,10 @@
 """How many pods work may have: what of it is read in each kind, what a start writes, and what a stop writes back."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.batch_jobsets import of_jobset
 from autoscaler.adapters.kube.batch_objects import Job, JobSet
 from autoscaler.adapters.kube.batch_training import TRAINING, TrainingJob
@@ -14,8 +12,8 @@ from autoscaler.adapters.kube.batch_widths import WIDTH, WorkWidth
 from autoscaler.adapters.kube.batch_work import Put, Work, of_job
 from autoscaler.adapters.kube.batch_writer import BatchWriter
 from autoscaler.adapters.kube.pool_writer import Became
-from autoscaler.ports import Fault
 from autoscaler.runtime.clock import ScaledClock
+from tests.kube.patched import Changes, Patched
 
 AT: Final = "/spec/parallelism"
 TOGETHER: Final = (AT, "/spec/completions")
@@ -148,43 +146,28 @@ def test_a_jobset_has_as_many_pods_as_it_has() -> None:
     assert remarks(read) == [words]
 
 
-class Server:
-    """Takes patches."""
+def answering(forbids: str = "") -> Patched:
+    """Takes patches, but for those that change what a policy forbids."""
+    answer = {"metadata": meta(("2", "8")), "spec": {"suspend": False}}
+    return Patched(lambda _: answer, lambda changes: 422 if forbids in changed(changes) else None)
 
-    def __init__(self, forbids: str = "") -> None:
-        self.changes: dict[str, Any] = {}
-        self._forbids = forbids
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        admit: Callable[[], bool] = lambda: True,
-        **more: Any,
-    ) -> Answer:
-        assert body is not None
-        self.changes = {each["path"]: each.get("value") for each in msgspec.json.decode(body) if each["op"] != "test"}
-        if self._forbids in self.changes:
-            error = KubeError(Fault.DENIED, "a policy does not want it", status=422)
-            error.sent = True
-            raise error
-        answer = {"metadata": meta(("2", "8")), "spec": {"suspend": False}}
-        return Answer(200, msgspec.json.encode(answer), {})
+def changed(changes: Changes) -> dict[str, Any]:
+    """What a patch makes of each place."""
+    return {each["path"]: each.get("value") for each in changes if each["op"] != "test"}
 
 
 async def start(work: Work, pods: int) -> dict[str, Any]:
-    server = Server()
+    server = answering()
     writer = BatchWriter(server, ScaledClock(), lambda: True)
     await writer.admit(work, [Put("n", "h100", 0, pods - 1), Put("m", "h100", 0, 1)], {"n": "n", "m": "m"}, [])
-    return server.changes
+    return changed(server.patches[-1])
 
 
 async def stop(work: Work) -> dict[str, Any]:
-    server = Server()
+    server = answering()
     await BatchWriter(server, ScaledClock(), lambda: True).stop(work)
-    return server.changes
+    return changed(server.patches[-1])
 
 
 @pytest.mark.looptime
@@ -219,8 +202,8 @@ async def test_a_stop_writes_back_what_was_written() -> None:
 
 @pytest.mark.looptime
 async def test_whoever_forbids_the_number_does_not_keep_a_gang_from_being_stopped() -> None:
-    server, chosen = Server(forbids=AT), '{"pods":4,"written":6}'
+    server, chosen = answering(forbids=AT), '{"pods":4,"written":6}'
     done = await BatchWriter(server, ScaledClock(), lambda: True).stop(job(chosen=chosen, parallelism=4, suspend=False))
-    assert (done.became, server.changes) == (Became.DONE, {"/spec/suspend": True})
+    assert (done.became, changed(server.patches[-1])) == (Became.DONE, {"/spec/suspend": True})
     left = job(chosen=chosen, parallelism=4)
     assert left.width == WorkWidth(0, (AT,), stands=4, written=6, least=2, most=8), "it is known still"
