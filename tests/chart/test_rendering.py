@@ -93,6 +93,13 @@ def test_without_values_it_decides_in_shadow_on_two_replicas_that_avoid_each_oth
     assert not of_kind(found, "Namespace"), "slots need warm pools to be enabled"
 
 
+@pytest.mark.parametrize(("affinity", "surge"), [("required", 0), ("preferred", 1), ("none", 1)])
+def test_an_upgrade_needs_no_node_more_than_the_replicas_have(affinity: str, surge: int) -> None:
+    """Two that may not share a node, on two nodes: the third, which an upgrade made first, waited for ever."""
+    deployment = only(render({"antiAffinity": affinity}), "Deployment")
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": surge, "maxUnavailable": 1 - surge}
+
+
 @pytest.mark.parametrize("name", RENDERINGS)
 def test_the_controller_takes_the_settings_that_the_chart_writes(
     rendered: dict[str, list[dict[str, Any]]], name: str
