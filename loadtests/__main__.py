@@ -7,6 +7,7 @@ NAMES = {
     "bench": "one of the benchmarks; without a name, their list",
     "batch": "batch admission beside bounds: recorded and drawn jobs under several policies, packing, sharing",
     "burst": "two bursts of replicas that land on warm nodes of real Karpenter, with the stage clock of it",
+    "clocks": "how often a warm pool goes by a clock where there is none, and what it saves where there is one",
     "compare": "one scenario scaled by Headroom, and by KEDA and HPA on the length of the queue, side by side",
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "loan": "a burst calls a loan back, the gang checkpoints, the burst is served, the gang goes on: the page",

@@ -81,7 +81,8 @@ def demand_of(case: Case, data: Path, seed: int) -> ReplicaDemand:
     """What the case's models want. InputError where its file cannot be read."""
     if not case.models:
         return together(list(_functions(data / FUNCTIONS)), BIN_S)
-    return together([(model, _rates(data / RATES, model, seed)) for model in case.models], BIN_S)
+    week = f"day=0&days=7&rate={MEAN_RPS:g}"
+    return together([(m, replicas_at(f"{data / RATES}#model={m}&{week}", seed)) for m in case.models], BIN_S)
 
 
 def measure(case: Case, data: Path, *, seed: int, step_s: float) -> dict[str, object]:
@@ -175,9 +176,9 @@ def _chosen(only: str | None) -> tuple[Case, ...]:
     return tuple(case for case in CASES if case.label in words)
 
 
-def _rates(path: Path, model: str, seed: int) -> IntArray:
-    """A week of one model at production rates."""
-    file, selection = split_trace(f"{path}#model={model}&day=0&days=7&rate={MEAN_RPS:g}", seed=seed)
+def replicas_at(selected: str, seed: int) -> IntArray:
+    """Replicas of one model at production rates, from a file and what is selected of it."""
+    file, selection = split_trace(selected, seed=seed)
     traffic = read_selection(file, selection, step_s=BIN_S)
     return replicas_of(traffic, replica_rps=traffic.peak_minute_rps / BUSIEST_REPLICAS, hold_s=HOLD_S, least=1)
 

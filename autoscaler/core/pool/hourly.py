@@ -32,8 +32,8 @@ LENT_HOURS: Final = 48
 MORE: Final = (0, 1, 2, 4, 8, 16, 32, 64)
 """Slots on top of it for what no clock starts; each is tried."""
 
-OTHERS: Final = (36, 40, 44)
-"""Intervals in bins that no clock has: too late for what comes each half hour, too early for what comes each hour."""
+OTHERS: Final = (38, 41, 44, 68, 71, 74)
+"""Intervals in bins that no clock has: 8, 11 and 14 minutes, beyond all reach, after the half hour and the hour."""
 
 LONGEST_S: Final = (OTHERS[0] - REACHES[-1]) * BIN_S
 """Over a longer time growth is not known soon enough to be foretold by those intervals."""
@@ -42,18 +42,19 @@ JUDGED_BINS: Final = 2 * 1440
 """Two days judge: a schedule that was changed is not held against the pool for longer."""
 
 LEAST_JUDGED_BINS: Final = 60
-"""One hour beyond the first is the least that judges, if so much came in it that the share that may be missed is a
-whole slot: 100 new slots where 1 % may be missed."""
+"""One hour beyond the first is the least that judges, where much came in it."""
 
-JUDGED_ANYHOW_BINS: Final = 120
-"""Two hours judge however little came."""
+MUCH_SLOTS: Final = 100
+"""Of fewer new slots a share of 1 % that may be missed is less than one."""
+
+JUDGED_ANYHOW_BINS: Final = 300
+"""Five hours judge however little came: a few jumps come an hour apart by chance."""
 
 WORTH: Final = 0.5
 """The rule by the minute of the hour is chosen where it would have kept at most this share of the idle slots of the one
 by time of day, and of the same rule with each other interval: what knows no clock is alike by chance for a while, and
-as alike after 40 minutes as after an hour. Of 100 stretches each of ServeGen's m-mid and deepseek-r1, which know no
-clock, none chooses it after 2.3, 3.3 or 4.3 h; without the other intervals 6 and 1 did after 3.3 h, and missed 8 of 33
-new slots in the hour after (the time of day: 1)."""
+as alike after 41 minutes as after an hour. Of 100 stretches each of ServeGen's m-mid and deepseek-r1, which know no
+clock, none chooses it after 2.3 to 6.3 h; ten times as large, 2 do (`loadtests clocks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,14 @@ def unforeseen(history: DemandHistory, within_s: float) -> int:
     return growth.whole(float(came[~(came <= kept)].max(initial=0.0)))
 
 
-def rhythm_for(history: DemandHistory, within_s: float, hit_ratio: float, level: float) -> Rhythm | None:
+def rhythm_for(
+    history: DemandHistory, within_s: float, hit_ratio: float, level: float, *, believed: bool = False
+) -> Rhythm | None:
     """The rule that would have met a share `hit_ratio` of the new demand of the last days with the fewest idle slots.
 
-    None where none would have, where the rule by time of day at the quantile `level` or the same rule with another
-    interval would have done about as well, where too little is known, and where a refill takes longer than `LONGEST_S`.
+    None where none would have, where the rule by time of day at the quantile `level` would have done about as well,
+    where too little is known, and where a refill takes longer than `LONGEST_S`. No pool begins with it where the same
+    rule with another interval would have done about as well; one that goes by it (`believed`) needs no such proof.
     """
     bins = growth.bins_of(within_s)
     if bins * BIN_S > LONGEST_S or history.levels.size < HOUR_BINS + LEAST_JUDGED_BINS:
@@ -129,7 +133,7 @@ def rhythm_for(history: DemandHistory, within_s: float, hit_ratio: float, level:
     other[np.isnan(kept)] = np.nan
     if idle > WORTH * _judged(levels[-judged:], other[-judged:], bins)[2]:
         return None
-    for interval in OTHERS:
+    for interval in () if believed else OTHERS:
         kept_by = _kept(levels, grown, rhythm.reach, HOURS, interval)
         there = {hours: np.where(np.isnan(kept), np.nan, each) for hours, each in kept_by.items()}
         if _cheapest(levels[-judged:], there, bins, hit_ratio, idle / WORTH) is not None:
@@ -146,7 +150,7 @@ def _cheapest(
     for hours, kept in kept_by.items():
         for more in MORE:
             missed, new, idle, judged = _judged(levels, kept[-levels.size :] + more, bins)
-            least = LEAST_JUDGED_BINS if (1.0 - hit_ratio) * new >= 1.0 else JUDGED_ANYHOW_BINS
+            least = LEAST_JUDGED_BINS if new >= MUCH_SLOTS else JUDGED_ANYHOW_BINS
             if judged < least or not new or idle >= below:
                 break  # more slots on top are idle for longer
             if missed <= (1.0 - hit_ratio) * new:

@@ -103,7 +103,8 @@ def leveled(state: PoolState, hit_ratio: float, within_s: float) -> PoolState:
     if level is None:
         return state
     missable = min(slack, 1.0) * (1.0 - hit_ratio)  # hours are judged as they would have gone: that needs no slack
-    rhythm = hourly.rhythm_for(state.history, within_s, 1.0 - missable, level)
+    believed = state.rhythm is not None
+    rhythm = hourly.rhythm_for(state.history, within_s, 1.0 - missable, level, believed=believed)
     return replace(state, level=level, leveled_bin=now_bin, rhythm=rhythm)
 
 

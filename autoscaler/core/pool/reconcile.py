@@ -38,12 +38,11 @@ from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.rotation import Rotation, rotated
-from autoscaler.core.pool.sizing import LOOK_S, Sizing, refill_within_s, size
+from autoscaler.core.pool.sizing import LOOK_S, Sizing, refill, size
 from autoscaler.core.pool.state import Ordered, PoolState
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
 from autoscaler.core.pool.world import AskedOf, World
-from autoscaler.core.spread import Spread
 
 HINDER_GANGS: Final = frozenset({PoolReason.UNSYNCED, PoolReason.PRIORITY})
 """What stops orders of slots and keeps nodes from being asked for gangs as well."""
@@ -90,13 +89,13 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     if world.slots is None or world.nodes is None:
         return _unread(params, world, state, now_s)
     view, want = look(params, world, now_s), wanted(world)
-    state = learnt(state, view, want, refill_within_s(state, lead(view, state)))
+    state = learnt(state, view, want, refill(state, _next_kind(view, state), params).usual_s)
     found = lost(view, state)
     state = taught(state, view, found)
     stock = _stock(view, state, found)
-    refill_s = refill_within_s(state, lead(view, state))
-    state = leveled(state, params.hit_ratio, refill_s + LOOK_S)
-    sizing = size(params, state, now_s, want=want, supply=stock.supply, refill_s=refill_s)
+    lead = refill(state, _next_kind(view, state), params)
+    state = leveled(state, params.hit_ratio, lead.usual_s + LOOK_S)
+    sizing = size(params, state, now_s, want=want, supply=stock.supply, lead=lead)
     unknown = (PoolReason.LOANS_UNKNOWN,) if world.lent is None else ()
     stopped = (*blocks(world, state, now_s), *unknown)
     gone = dict(_gone(view, stock, sizing, calm=not stopped))
@@ -117,7 +116,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     trace = (*sizing.steps, *_gone_steps(stock, gone), *steps, *loans.steps, *held.steps)
     decision = PoolDecision(
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
-        _reason(sizing), trace, _by_stage(view, state), round(refill_s, 1),
+        _reason(sizing), trace, _by_stage(view, state), round(lead.usual_s, 1),
     )  # fmt: skip
     told = conditions(view, state, sizing, stock.warm, stock.lent)
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
@@ -128,11 +127,6 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *_node_pools(view))
     state = _remembered(state, view, deletes, placed, held)
     return Reconciled(state, intents, decision, told, ahead, loans, held, asked(view, state, held.makes))
-
-
-def lead(view: View, state: PoolState) -> Spread:
-    """How long a refill takes in the first tier that can be asked now."""
-    return clock.remaining(state.clock, _next_kind(view, state), Stage.REQUESTED, view.params.lead_prior_s)
 
 
 def _next_kind(view: View, state: PoolState) -> StartKind:

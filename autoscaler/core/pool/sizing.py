@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoscaler.core.pool import growth, hourly
+from autoscaler.core.pool import clock, growth, hourly
+from autoscaler.core.pool.clock import StartKind
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.learning import Wanted
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
-from autoscaler.core.spread import Spread
 from autoscaler.core.types import Evidence
 
 LOOK_S: Final = 60.0
@@ -69,16 +69,29 @@ def most_slots(params: PoolParams) -> int:
     return min(params.max_slots, math.floor(params.max_gpus / params.slot.gpus + SLOT_ROUNDING))
 
 
-def refill_within_s(state: PoolState, lead: Spread) -> float:
-    """How long a refill takes in nine of ten cases, those that fail and are given again included (s)."""
-    return lead.p90_s / (1.0 - state.clock.failing_ratio)
+@dataclass(frozen=True, slots=True)
+class Refill:
+    """How long a refill takes, those that fail and are given again included (s)."""
+
+    usual_s: float
+    """In nine of ten cases: growth comes at any time, and not all at once."""
+    latest_s: float
+    """In all cases but the share that may be missed: what a clock starts needs all of its slots at one minute."""
 
 
-def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, supply: int, refill_s: float) -> Sizing:
-    """The target now. `supply` are the slots that count; `refill_s` is how long a refill takes."""
+def refill(state: PoolState, kind: StartKind, params: PoolParams) -> Refill:
+    """What starts of a kind took so far; the prior where none was seen."""
+    took_s = sorted(clock.whole_s(state.clock, kind)) or [params.lead_prior_s]
+    usual_s, latest_s = (took_s[math.ceil(share * len(took_s)) - 1] for share in (0.9, max(0.9, params.hit_ratio)))
+    well = 1.0 - state.clock.failing_ratio
+    return Refill(usual_s / well, latest_s / well)
+
+
+def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, supply: int, lead: Refill) -> Sizing:
+    """The target now. `supply` are the slots that count."""
     chain = Chain()
-    young = _needs(chain, state, now_s, want=want, supply=supply, refill_s=refill_s)
-    _events(chain, params, now_s, refill_s)
+    young = _needs(chain, state, now_s, want=want, supply=supply, lead=lead)
+    _events(chain, params, now_s, lead.usual_s)
     chain.raise_to(params.min_slots, PoolReason.MINIMUM, (("min_slots", params.min_slots),))
     minima = sum(count for _, count in params.zone_minima)
     chain.raise_to(minima, PoolReason.ZONE_MINIMUM, (("zones", len(params.zone_minima)),))
@@ -99,16 +112,17 @@ def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, su
     return Sizing(target, keep, most, tuple(chain.steps), targets)
 
 
-def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply: int, refill_s: float) -> bool:
+def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply: int, lead: Refill) -> bool:
     """What growth, forecast and bursts ask for; whether too little was seen yet."""
-    within_s = refill_s + LOOK_S
-    common: Evidence = (("demand_slots", want.slots), ("refill_s", round(refill_s, 1)))
+    within_s = lead.usual_s + LOOK_S
+    common: Evidence = (("demand_slots", want.slots), ("refill_s", round(lead.usual_s, 1)))
     level: Evidence = (("level_ratio", round(state.level, 4)),)
-    hour = None if state.rhythm is None else hourly.usual(state.history, within_s, state.rhythm)
+    hour = None if state.rhythm is None else hourly.usual(state.history, lead.latest_s + LOOK_S, state.rhythm)
     usual = hour or growth.usual(state.history, now_s, within_s, state.level)
     if state.rhythm is not None and hour is not None:
-        reach: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * growth.BIN_S))
-        chain.to(hour.slots, PoolReason.RHYTHM, (*common, ("hours", hour.samples), *reach))
+        rule: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * growth.BIN_S))
+        seen_in: Evidence = (("refill_s", round(lead.latest_s, 1)), ("hours", hour.samples))
+        chain.to(hour.slots, PoolReason.RHYTHM, (common[0], *seen_in, *rule))
     elif usual is not None:
         told = (*common, *level, ("samples", usual.samples), ("seen_at", usual.seen_at))
         chain.to(usual.slots, PoolReason.GROWTH, told)

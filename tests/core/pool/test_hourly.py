@@ -5,13 +5,14 @@ import pytest
 
 from autoscaler.core.columns import F64
 from autoscaler.core.pool import growth, hourly
+from autoscaler.core.pool.clock import SlotClock, StartKind
 from autoscaler.core.pool.growth import BIN_S, DAY_S, DemandHistory
 from autoscaler.core.pool.hourly import Rhythm
 from autoscaler.core.pool.params import LoanTerms
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState, pack, unpack
 from autoscaler.core.pool.world import LentSeen
-from tests.core.pool.builders import NOW_S, demand, fleet, node, pool, taken, world
+from tests.core.pool.builders import CONTENT, NOW_S, demand, fleet, node, pool, taken, world
 
 REFILL_S = 660.0
 LEVEL = 0.98
@@ -50,8 +51,8 @@ def test_slots_are_kept_for_a_refill_ahead_of_the_hour_and_not_else(minute: int,
 
 def test_the_rule_is_judged_by_hours_that_came_after_what_it_speaks_from() -> None:
     assert chosen(history(np.tile(CRON, 2))) is None, "an hour that speaks, and none beyond it that judges"
-    assert chosen(history(np.concatenate((np.tile(CRON, 2), CRON[:50])), 50)) is None, "not two hours that judge"
-    assert chosen(history(np.tile(CRON, 4))) == Rhythm(hours=1, more=0, reach=1)
+    assert chosen(history(np.tile(CRON, 6))) is None, "not five hours that judge, nor a hundred slots that came"
+    assert chosen(history(np.concatenate((np.tile(CRON, 6), CRON[:15])), 15)) == Rhythm(hours=1, more=0, reach=1)
 
 
 @pytest.mark.parametrize(("started", "hours"), [(99.0, None), (100.0, 1)], ids=["99 slots", "100 slots"])
@@ -97,17 +98,20 @@ def test_jumps_at_any_minute_are_left_to_the_time_of_day() -> None:
 
 @pytest.mark.parametrize("seed", [3, 8, 11])
 def test_jumps_that_come_again_after_an_hour_by_chance_come_again_after_other_intervals_too(seed: int) -> None:
-    """Three jumps of twenty within 200 minutes: by the slots it would have kept alone the rule would be chosen."""
+    """Three jumps of a hundred within 200 minutes, an hour apart: the slots that it would have kept speak for the rule.
+    A pool that goes by it already stays with it until one of them does not come again."""
     rng = np.random.default_rng(seed)
     levels = np.full(200, 2.0)
     for at in rng.choice(185, size=3, replace=False):
-        levels[at : at + 10] += 20.0
-    assert chosen(history(levels, 20)) is None
+        levels[at : at + 10] += 100.0
+    seen = history(levels, 20)
+    assert chosen(seen) is None
+    assert hourly.rhythm_for(seen, REFILL_S, 0.99, LEVEL, believed=True) is not None
 
 
 @pytest.mark.parametrize("minutes", [(0,), (0, 30)], ids=["on the hour", "on the hour and its half"])
 def test_a_clock_beside_what_starts_at_any_minute_is_found(minutes: tuple[int, ...]) -> None:
-    """Two hundred replicas start with the clock, five an hour beside it; each stays for ten minutes."""
+    """Two hundred replicas start with the clock, twenty within four hours beside it; each stays for ten minutes."""
     rng = np.random.default_rng(1)
     levels = np.full(240, 2.0)
     for at in (60 * hour + minute for hour in range(4) for minute in minutes):
@@ -168,6 +172,24 @@ def test_a_pool_says_that_the_minute_of_the_hour_decided_and_remembers_it_over_a
     assert done.state.rhythm is not None
     assert dict(done.decision.trace[0].evidence)["hours"] == done.state.rhythm.hours
     assert unpack(pack(done.state)).rhythm == done.state.rhythm
+
+
+def test_what_a_clock_starts_is_ordered_in_time_for_the_latest_of_its_slots() -> None:
+    """One start of twenty took a quarter of an hour, the others ten minutes; a minute passes until the next look."""
+    kind = StartKind("h100", "", "on-demand", CONTENT, new_node=True)
+    took = [(300.0, 20.0, 130.0, 100.0, 50.0)] * 19 + [(600.0, 20.0, 130.0, 100.0, 50.0)]
+    begun = {}
+    for walks in (took[:19], took):
+        for minute in range(40, 60):
+            seen = day(minute)
+            assert seen.last_bin is not None
+            state = PoolState(history=seen, clock=SlotClock({kind: tuple(walks)}))
+            done = taken(pool(max_slots=40), world(demand=(demand(2.0),)), state, now_s=seen.last_bin * BIN_S)
+            if done.decision.target:
+                begun[len(walks)] = minute
+                assert dict(done.decision.trace[0].evidence)["refill_s"] == sum(walks[-1])
+                break
+    assert begun == {19: 48, 20: 43}, "a refill, a look and a minute's reach before the hour"
 
 
 LENDS = pool(min_slots=24, max_slots=40, loan=LoanTerms())
