@@ -25,6 +25,7 @@ from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
+from autoscaler.app.stores import KEEP_EVERY_S, Saver
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.limits import asked
@@ -46,7 +47,6 @@ GATHER_S: Final = 0.2
 CALM: Final = 10.0
 """The event loop is left to others for so many times what a round of looks took: some 50 ms at 5,000 slots."""
 
-KEEP_EVERY_S: Final = 60.0
 AT_ONCE: Final = 8
 """Writes on their way at the same time."""
 
@@ -103,7 +103,7 @@ class Pools:
         """What the deciding of one round took."""
         self._kept: dict[str, _Kept] = {}
         self._saved: Mapping[str, Any] = {}
-        self._stored: Mapping[str, Any] = {}
+        self._saver = Saver(store, "what warm pools learnt is not kept")
 
     def changed(self) -> None:
         """Something was heard that may concern a pool."""
@@ -127,14 +127,7 @@ class Pools:
 
     async def keep(self) -> None:
         """Save what the pools have learnt, as far as the store lets this replica."""
-        packed = {name: pool_state.pack(kept.state) for name, kept in self._kept.items()}
-        if packed == self._stored:
-            return
-        try:
-            await self._store.save(packed)
-            self._stored = packed
-        except PortError as error:
-            LOG.warning("what warm pools learnt is not kept", why=str(error))
+        await self._saver.save({name: pool_state.pack(kept.state) for name, kept in self._kept.items()})
 
     async def _look_at_all(self) -> None:
         found = dict(self._cluster.pools)

@@ -14,6 +14,7 @@ import structlog
 
 from autoscaler.api.modes import Mode
 from autoscaler.app.guard import Guard
+from autoscaler.app.stores import KEEP_EVERY_S, Saver
 from autoscaler.core import engine
 from autoscaler.core.state import Table
 from autoscaler.hindsight.ledger import Ledger
@@ -22,7 +23,6 @@ from autoscaler.ports import Clock, PortError, StateStore
 from autoscaler.record.estimate import Estimate
 from autoscaler.runtime.records import Stepped
 
-KEEP_EVERY_S: Final = 60.0
 WATCHED: Final = frozenset({Mode.SHADOW, Mode.PAUSED})
 """Modes in which somebody else has the replicas."""
 
@@ -50,7 +50,7 @@ class Shadowing:
         self._clock = clock
         self._leading = leading
         self._guard = guard
-        self._kept: dict[str, Any] = {}
+        self._saver = Saver(store, "estimates of shadow mode not kept")
 
     def take(self, steps: Iterable[Watched]) -> None:
         """Count steps in their order; each workload's first ones together, then its second ones, and so on."""
@@ -89,14 +89,8 @@ class Shadowing:
 
     async def keep(self) -> None:
         """Save the sums of what is still scaled, as far as the store lets this replica."""
-        packed = {name: sums.pack() for name, sums in self._shadow.ledgers().items() if name in self._table.rows}
-        if packed == self._kept:
-            return
-        try:
-            await self._store.save(packed)
-            self._kept = packed
-        except PortError as error:
-            LOG.warning("estimates of shadow mode not kept", why=str(error))
+        ledgers = self._shadow.ledgers().items()
+        await self._saver.save({name: sums.pack() for name, sums in ledgers if name in self._table.rows})
 
     async def restore(self) -> None:
         """Take up what was kept. Call it before the first step."""

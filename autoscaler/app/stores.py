@@ -1,4 +1,5 @@
-"""What one replica keeps in the cluster, read with patience: it is overwritten a minute after it was not read.
+"""What one replica keeps in the cluster: read with patience, for it is overwritten a minute after it was not read, and
+written where it changed.
 
 Enters: a store. Leaves: the same one, whose `load` asks again while the other side does not answer. In the first
 seconds of a pod, or while the API server sheds load, a question may fail; what was learnt in weeks would be lost by it.
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import structlog
 
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.retry import Backoff, BackoffBounds
@@ -17,9 +19,34 @@ from autoscaler.ports import Clock, Fault, PortError, StateStore
 PATIENCE_S: Final = 60.0
 """A server that has answered nothing for so long may be away for hours; its own watchers are no better off."""
 
+KEEP_EVERY_S: Final = 60.0
+"""So much of what was learnt a crash may cost."""
+
 AGAIN: Final = BackoffBounds(floor_s=0.2, cap_s=5.0)
 
 PASSING: Final = frozenset({Fault.UNAVAILABLE, Fault.TIMEOUT})
+
+
+LOG: Final = structlog.get_logger("headroom")
+
+
+class Saver:
+    """Saves what differs from what it saved last. One that fails is logged as `failed`, and is made with the next."""
+
+    def __init__(self, store: StateStore, failed: str) -> None:
+        self._store = store
+        self._failed = failed
+        self._saved: Mapping[str, dict[str, Any]] = {}
+
+    async def save(self, packed: Mapping[str, dict[str, Any]]) -> None:
+        """Save it, as far as the store lets this replica; `packed` is not changed afterwards."""
+        if packed == self._saved:
+            return
+        try:
+            await self._store.save(packed)
+            self._saved = packed
+        except PortError as error:
+            LOG.warning(self._failed, why=str(error))
 
 
 class Patient:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -19,6 +19,7 @@ from autoscaler.adapters.kube.membership import condition, owner_of, serving_sin
 from autoscaler.adapters.kube.pods import Node, Pod
 from autoscaler.adapters.kube.pulls import Pull
 from autoscaler.adapters.kube.shapes import gpus
+from autoscaler.app.stores import KEEP_EVERY_S, Saver
 from autoscaler.core.capacity.laststarts import LastStarts
 from autoscaler.core.capacity.podtimes import Kind, PodTimes
 from autoscaler.core.capacity.stages import Row, StageClock
@@ -27,7 +28,6 @@ from autoscaler.ports import Clock, MetricSample, PortError, StateStore
 from autoscaler.record.explain import duration
 from autoscaler.runtime.clock import breathe
 
-KEEP_EVERY_S: Final = 60.0
 TOKENS_EVERY_S: Final = 1.0
 
 AT_ONCE: Final = 16
@@ -88,7 +88,7 @@ class WarmUps:
         self._met: set[str] = set()
         """UIDs of pods that were met in their first start."""
         self._last = LastStarts()
-        self._kept: dict[str, Any] = {}
+        self._saver = Saver(store, "measured warm-ups not kept")
 
     async def run(self) -> None:
         """Restore what was kept, then look for first tokens and keep, until cancelled."""
@@ -224,14 +224,7 @@ class WarmUps:
 
     async def keep(self) -> None:
         """Save what was measured since it was last kept, as far as the store lets this replica."""
-        packed = {KEY: self._stages.pack(), LAST_KEY: self._last.pack(self._measured)}
-        if packed == self._kept:
-            return
-        try:
-            await self._store.save(packed)
-            self._kept = packed
-        except PortError as error:
-            LOG.warning("measured warm-ups not kept", why=str(error))
+        await self._saver.save({KEY: self._stages.pack(), LAST_KEY: self._last.pack(self._measured)})
 
     async def _keep(self) -> None:
         while True:

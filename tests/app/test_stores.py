@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from autoscaler.adapters.kube.answers import KubeError
-from autoscaler.app.stores import PATIENCE_S, Patient
+from autoscaler.app.stores import PATIENCE_S, Patient, Saver
 from autoscaler.ports import Fault, PortError
 from autoscaler.runtime.clock import WallClock
 from tests.runtime.fakes import Store
@@ -74,3 +75,17 @@ async def test_what_is_saved_reaches_the_store() -> None:
     store = Troubled()
     await Patient(store, WallClock(), "warm-ups").save({"prod/chat": {"rps": 3.0}})
     assert store.kept == {"prod/chat": {"rps": 3.0}}
+
+
+async def test_what_did_not_change_is_saved_once_and_a_save_that_failed_is_made_again() -> None:
+    store = Store(fails=True)
+    saver = Saver(store, "sums not kept")
+    with capture_logs() as logged:
+        await saver.save(LEARNT)
+    assert [(line["event"], line["why"]) for line in logged] == [("sums not kept", "403 forbidden")]
+    store.fails = False
+    await saver.save(LEARNT)
+    await saver.save({"prod/chat": {"rps": 2.5}})
+    assert (len(store.saves), store.kept) == (1, LEARNT), "made again, then left alone"
+    await saver.save({"prod/chat": {"rps": 3.0}})
+    assert (len(store.saves), store.kept) == (2, {"prod/chat": {"rps": 3.0}})
