@@ -1,5 +1,6 @@
 """The fields that are read: as Kubernetes writes them, as it leaves them out, and quantities as numbers."""
 
+import tracemalloc
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.adapters.kube import objects
+from autoscaler.adapters.kube.deletion_cost import COST
 from autoscaler.adapters.kube.objects import (
     ConfigMap,
     Hpa,
@@ -23,6 +25,8 @@ from autoscaler.adapters.kube.objects import (
     Vpa,
     quantity,
 )
+from autoscaler.adapters.kube.scaled_objects import PAUSES
+from autoscaler.app.room import LWS_SIZE
 from autoscaler.errors import InputError
 
 KINDS = (Pod, Node, Target, Hpa, ScaledObject, Vpa, Quota, LimitRange, ConfigMap, Lease, ScalingPolicyObject)
@@ -221,3 +225,36 @@ def test_any_text_is_a_finite_quantity_or_refused(text: str) -> None:
     except InputError:
         return
     assert abs(number) < float("inf")
+
+
+@pytest.mark.parametrize("kind", [Pod, Target, Hpa, ScaledObject, Vpa, ScalingPolicyObject])
+def test_an_object_costs_no_more_for_what_nobody_reads_of_it(kind: Any) -> None:
+    """Four thousand Deployments without replicas and with a quarter of a megabyte of annotations were a gigabyte."""
+    foreign = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 250_000}
+    decoder = msgspec.json.Decoder(kind)
+    tracemalloc.start()
+    try:
+        held = []
+        for number in range(20):
+            meta = {"name": f"chat-{number}", "annotations": foreign | {"headroom.dev/scale": "true"}}
+            held.append(decoder.decode(msgspec.json.encode({"metadata": meta, "spec": {}})))
+        spent_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert spent_bytes < 1_000_000
+    assert [each.metadata.annotations for each in held] == [{"headroom.dev/scale": "true"}] * 20
+
+
+def test_of_our_own_annotations_as_many_and_as_much_are_held_as_say_something() -> None:
+    ours = {f"headroom.dev/key-{number}": "x" * 10_000 for number in range(1000)}
+    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"annotations": ours}}), type=Target)
+    assert len(found.metadata.annotations) == 128
+    assert {len(text) for text in found.metadata.annotations.values()} == {4096}
+
+
+def test_every_annotation_that_is_read_of_a_pod_or_a_target_is_held() -> None:
+    read = {COST: "7", LWS_SIZE: "4", "headroom.dev/mode": "Active", **dict.fromkeys(PAUSES, "true")}
+    kinds: tuple[Any, ...] = (Pod, Target, ScaledObject)
+    for kind in kinds:
+        found = msgspec.json.decode(msgspec.json.encode({"metadata": {"annotations": read}}), type=kind)
+        assert found.metadata.annotations == read

@@ -6,10 +6,12 @@ Enters: JSON, and quantities as they were written. Leaves: narrow structs and nu
 import math
 import re
 from datetime import datetime
+from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
 
+from autoscaler.api.annotations import PREFIX
 from autoscaler.errors import InputError
 
 Amounts: TypeAlias = dict[str, str | int | float]
@@ -44,6 +46,29 @@ class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     def key(self) -> str:
         """``namespace/name``, or the name alone for an object of the cluster."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+READ: Final = (PREFIX, "autoscaling.keda.sh/", "controller.kubernetes.io/", "leaderworkerset.sigs.k8s.io/")
+"""How the names of annotations begin that anybody here reads of what is scaled, of its pods and of who scales."""
+
+MOST_READ: Final = 128
+"""Such annotations of one object; there are fewer than that to give."""
+
+LONGEST: Final = 4096
+"""Characters of one that are held; no field takes as many."""
+
+
+def let_go(found: msgspec.Struct, meta: Meta) -> None:
+    """Have the struct with this metadata hold none but the annotations that are read: a quarter of a megabyte of others
+    fits on each object, and anybody may make objects that cost nothing else by the thousand.
+
+    For structs whose annotations are written back by no one.
+    """
+    if not meta.annotations:
+        return
+    read = ((name, text) for name, text in meta.annotations.items() if name.startswith(READ))
+    kept = {name: text[:LONGEST] for name, text in islice(read, MOST_READ)}
+    msgspec.structs.force_setattr(found, "metadata", msgspec.structs.replace(meta, annotations=kept))
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.adapters.kube.meta import Amounts, Condition, Meta
+from autoscaler.adapters.kube.meta import Amounts, Condition, Meta, let_go
 
 
 class Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -99,6 +99,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+    def __post_init__(self) -> None:
+        let_go(self, self.metadata)
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from autoscaler.adapters.kube.hpa_fields import HpaBehavior, HpaMetric, HpaStatus
-from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.meta import Meta, let_go
 from autoscaler.adapters.kube.pods import MOST_PODS, PodSpec, Shape
 
 VPA_DEFAULT: Final = "Recreate"
@@ -85,6 +85,9 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     spec: TargetSpec = TargetSpec()
     status: TargetStatus = TargetStatus()
 
+    def __post_init__(self) -> None:
+        let_go(self, self.metadata)
+
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The target that another object names, in its own namespace."""
@@ -110,6 +113,9 @@ class Hpa(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: HpaSpec = HpaSpec()
     status: HpaStatus = HpaStatus()
+
+    def __post_init__(self) -> None:
+        let_go(self, self.metadata)
 
 
 class Trigger(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -158,6 +164,9 @@ class ScaledObject(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: ScaledObjectSpec = ScaledObjectSpec()
 
+    def __post_init__(self) -> None:
+        let_go(self, self.metadata)
+
 
 class UpdatePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a VPA applies what it recommends; None is `VPA_DEFAULT`."""
@@ -178,6 +187,9 @@ class Vpa(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: VpaSpec = VpaSpec()
 
+    def __post_init__(self) -> None:
+        let_go(self, self.metadata)
+
 
 class ScalingPolicyObject(msgspec.Struct, frozen=True, gc=False):
     """A ScalingPolicy, its spec and status undecoded: another room reads and words their faults."""
@@ -185,3 +197,8 @@ class ScalingPolicyObject(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def __post_init__(self) -> None:
+        let_go(self, self.metadata)
+        for part in ("spec", "status"):  # each would else hold all of the answer that it came in
+            msgspec.structs.force_setattr(self, part, getattr(self, part).copy())
