@@ -117,7 +117,8 @@ def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply
     within_s = lead.usual_s + LOOK_S
     common: Evidence = (("demand_slots", want.slots), ("refill_s", round(lead.usual_s, 1)))
     level: Evidence = (("level_ratio", round(state.level, 4)),)
-    hour = None if state.rhythm is None else hourly.usual(state.history, lead.latest_s + LOOK_S, state.rhythm)
+    latest_s = min(lead.latest_s + LOOK_S, hourly.LONGEST_S)  # the hours before tell no more of a straggler
+    hour = None if state.rhythm is None else hourly.usual(state.history, latest_s, state.rhythm)
     usual = hour or growth.usual(state.history, now_s, within_s, state.level)
     if state.rhythm is not None and hour is not None:
         rule: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * growth.BIN_S))
