@@ -7,6 +7,7 @@ used, 130 interrupted; what was measured until then is told in each case.
 
 import argparse
 import json
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -52,6 +53,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     add("--html", type=Path, metavar="FILE", help="write the report there (default: SCENARIO's name.html, here)")
     if name == "run":
         add("--predict-only", action="store_true", help="only what the simulator says; starts nothing")
+        add("--turns", metavar="SECONDS[,...]", help="with --predict-only: how long after each second the pages of the "
+            "first pods are read, as `turn_s` of a run's pods in its JSON; without, it is chance")  # fmt: skip
     return parser
 
 
@@ -69,8 +72,10 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     if name == "run" and given.predict_only:
         if scenario.scaling is not Scaling.DIRECT:
             raise InputError(f"{path}: scaling is {scenario.scaling.value}; the simulator has no KEDA, only direct")
-        print("\n".join(told(predicted(scenario, path.parent).figures)))
+        print("\n".join(told(predicted(scenario, path.parent, turns_s=_turns_s(given.turns)).figures)))
         return 0
+    if name == "run" and given.turns is not None:
+        raise InputError("--turns goes with --predict-only; of a run the pods' uids say when their pages are read")
     html = given.html if given.html is not None else Path(f"{path.stem}.html")
     check_writable([file for file in (given.json, html) if file is not None])
     ways = [scenario.scaling] if name == "run" else [Scaling.DIRECT, Scaling.KEDA_QUEUE]
@@ -91,6 +96,20 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     if found[-1].course.run.ended == "interrupted":
         return 130
     return 0 if all(not each.cut and each.course.tally.completed for each in found) else 1
+
+
+def _turns_s(text: str | None) -> list[float]:
+    """What `--turns` says; InputError where a part is no share of a second."""
+    found = []
+    for part in () if text is None else text.split(","):
+        try:
+            turn_s = float(part)
+        except ValueError:
+            turn_s = math.nan
+        if not 0.0 <= turn_s < 1.0:
+            raise InputError(f"--turns: {part!r} is no number of seconds from 0 up to, but not, 1; write e.g. 0.25,0.8")
+        found.append(turn_s)
+    return found
 
 
 def _document(scenario: "Scenario", way: "Scaling", path: Path, command: str) -> "Document":

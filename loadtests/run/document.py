@@ -11,9 +11,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from autoscaler.adapters.engines.polling import phase_of
 from loadtests.bench.machine import machine
 from loadtests.run.course import Course
 from loadtests.run.measured import Figures, FloatArray, figures, gpu_hours
+from loadtests.run.pages import INTERVAL_S
 from loadtests.run.predicted import Prediction
 from loadtests.run.scenario import Scaling, Scenario
 from loadtests.run.story import Moment, Shedding, Starts, moments, shedding, starts
@@ -156,7 +158,8 @@ def as_json(document: Document) -> dict[str, object]:
         "samples": [asdict(sample) for sample in course.samples],
         "pods": [
             {"name": life.name, **{key: _from_start(getattr(life, key), course.start_s)
-             for key in ("begun_s", "ready_s", "gone_s", "ended_s")}}
+             for key in ("begun_s", "ready_s", "gone_s", "ended_s")},
+             "turn_s": turn_s(life.uid, course.start_s)}
             for life in course.lives
         ],
         "decisions": [{**line, "at_s": round(line["now_s"] - course.began_at_s, 2)} for line in course.decisions],
@@ -172,6 +175,12 @@ def scaler_use(course: Course) -> dict[str, float | None]:
     most = max(sample.scaler_rss_bytes for sample in course.samples)
     cores = max(sample.scaler_cpu_s for sample in course.samples) / max(last.at_s, 1.0)
     return {"cores": round(cores, 3), "most_rss_mib": round(most / 2**20, 1)}
+
+
+def turn_s(uid: str, start_s: float) -> float | None:
+    """How long after each second of the load the controller reads the page of the pod with this uid: what `--turns` of
+    a prediction takes. None for a pod whose uid is not known."""
+    return round((phase_of(uid) * INTERVAL_S - start_s) % INTERVAL_S, 3) if uid else None
 
 
 def _ttft_s(due_s: FloatArray, course: Course) -> FloatArray:

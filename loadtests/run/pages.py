@@ -7,6 +7,7 @@ and a tick ends so many seconds after that: it takes no notice of when the contr
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -37,21 +38,23 @@ class Pages:
     """The newest page of each pod. Turns, and what comes first where a page and a look race, are drawn from `rng`."""
 
     rng: np.random.Generator
+    first: Sequence[float] = ()
+    """Where in the interval the pages of the first pods are read, in seconds, in the order in which they are met."""
     _turns: dict[str, float] = field(default_factory=dict)
-    """Where in the interval each pod's page is read, in seconds; as the scraper's, by its uid."""
+    """The same of each pod; as the scraper's, by its uid."""
     _next_s: dict[str, float] = field(default_factory=dict)
     """When the next page of each pod comes."""
     _read: dict[str, PodReading] = field(default_factory=dict)
     _asked_s: float = -math.inf
     _newest_s: float = -math.inf
 
-    def known(self, readings: Readings, *, until_s: float = math.inf, first: bool = False) -> Readings:
-        """`readings` as a controller has them at `until_s`, or at their own instant if that is sooner; with `first` it
-        is ahead of a page that comes in that very instant. Their `now_s` is that of the newest page. Instants never
+    def known(self, readings: Readings, *, until_s: float = math.inf, missed: bool = False) -> Readings:
+        """`readings` as a controller has them at `until_s`, or at their own instant if that is sooner; with `missed`
+        just before a page that comes in that very instant. Their `now_s` is that of the newest page. Instants never
         go back."""
         if readings.pods is None:
             return replace(readings, gateway=None)
-        ahead_s = -_CLOCK_TOLERANCE_S if first else _CLOCK_TOLERANCE_S
+        ahead_s = -_CLOCK_TOLERANCE_S if missed else _CLOCK_TOLERANCE_S
         at_s = max(min(readings.now_s, until_s) + ahead_s, self._asked_s)
         pods = tuple(self._page(pod, at_s) for pod in readings.pods)
         self._read = {pod.name: pod for pod in pods}
@@ -62,14 +65,15 @@ class Pages:
         now_s = min(self._newest_s, readings.now_s)
         return replace(readings, now_s=now_s, pods=None if silent else pods, gateway=None)
 
-    def ahead(self) -> bool:
-        """Whether a look is ahead of the page of its instant, drawn anew each time."""
+    def missed(self) -> bool:
+        """Whether a look comes before the page of its instant, drawn anew each time."""
         return bool(self.rng.random() < RACE_LOST)
 
     def _page(self, pod: PodReading, at_s: float) -> PodReading:
         name = pod.name
         if name not in self._next_s:
-            self._turns[name] = INTERVAL_S * float(self.rng.random())
+            drawn_s, met = INTERVAL_S * float(self.rng.random()), len(self._turns)
+            self._turns[name] = self.first[met] if met < len(self.first) else drawn_s
             if self._asked_s == -math.inf:  # there before the controller: read in its turn
                 self._next_s[name] = self._turn_s(name, at_s) + INTERVAL_S
             else:
@@ -110,5 +114,5 @@ class ByPages:
         due_s = self.policy.due_s
         if readings.now_s < due_s - _CLOCK_TOLERANCE_S:
             return self.policy.look(self.pages.known(readings), due=False)
-        known = self.pages.known(readings, until_s=max(due_s, 0.0), first=self.pages.ahead())
+        known = self.pages.known(readings, until_s=max(due_s, 0.0), missed=self.pages.missed())
         return self.policy.look(known, due=True)

@@ -31,6 +31,7 @@ class Life:
     name: str
     begun_s: float
     """When the API server first told of it."""
+    uid: str = ""
     address: str = ""
     ready_s: float | None = None
     gone_s: float | None = None
@@ -120,7 +121,7 @@ class Pods:
         if pod is None or pod.metadata.deletion_timestamp is not None:
             self._gone(name, now_s)
             return
-        life = self.lives.setdefault(name, Life(name, now_s))
+        life = self.lives.setdefault(name, Life(name, now_s, pod.metadata.uid))
         if not life.address and pod.status.pod_ip:
             assert self._group is not None
             life.address = pod.status.pod_ip

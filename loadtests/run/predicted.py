@@ -28,7 +28,7 @@ from autoscaler.sim.traffic import Traffic, bin_counts
 from autoscaler.sim.warmup import Warmup
 from loadtests.engines.profile import STEP_TOKENS
 from loadtests.run.measured import Figures, figures, gpu_hours, middle
-from loadtests.run.pages import ByPages, Pages
+from loadtests.run.pages import INTERVAL_S, ByPages, Pages
 from loadtests.run.scenario import Make, Scenario
 
 STEP_S = 0.1
@@ -74,11 +74,13 @@ class Prediction:
 
 
 def predicted(
-    scenario: Scenario, folder: Path, numbers: Sequence[int] = RUNS, events: tuple[KnownEvent, ...] = ()
-) -> Prediction:
+    scenario: Scenario, folder: Path, numbers: Sequence[int] = RUNS, events: tuple[KnownEvent, ...] = (),
+    turns_s: Sequence[float] = (),
+) -> Prediction:  # fmt: skip
     """The middle of what the runs of these numbers say of each figure, and the replicas of the run that lies nearest to
-    all; `folder` is the scenario's. `events` are known to the policy, in seconds from the start of the load."""
-    found = [_simulated(scenario, folder, number, events) for number in numbers]
+    all; `folder` is the scenario's. `events` are known to the policy, in seconds from the start of the load. Of the
+    first pods, pages are read so long after each second of the load as `turns_s` says; of others that is chance."""
+    found = [_simulated(scenario, folder, number, events, turns_s) for number in numbers]
     each = np.array([_judged(one.figures) for one in found])
     least, most = each.min(axis=0), each.max(axis=0)
     apart = np.abs(each - np.median(each, axis=0)) / np.maximum(most - least, 1e-9)
@@ -91,7 +93,9 @@ def _judged(figures: Figures) -> tuple[float, float, float]:
     return figures.gpu_hours.total, figures.attainment_ratio, figures.recovery_s or 0.0
 
 
-def _simulated(scenario: Scenario, folder: Path, number: int, events: tuple[KnownEvent, ...]) -> Prediction:
+def _simulated(
+    scenario: Scenario, folder: Path, number: int, events: tuple[KnownEvent, ...] = (), turns_s: Sequence[float] = ()
+) -> Prediction:
     """The run of this number, which seeds its chances."""
     schedule, policy = scenario.schedule(), scenario.policy
     rng = np.random.default_rng((scenario.seed, number))
@@ -123,7 +127,8 @@ def _simulated(scenario: Scenario, folder: Path, number: int, events: tuple[Know
     )
     serving = RequestServing(profile, traffic, routing="pods", seed=scenario.seed)
     core = RecordedPolicy(params, STEP_S, contradicts=_contradicts)
-    done = run(traffic, spec, ByPages(core, Pages(rng)), serving=serving)
+    pages = Pages(rng, [(turn_s + AFTER_S) % INTERVAL_S for turn_s in turns_s])
+    done = run(traffic, spec, ByPages(core, pages), serving=serving)
     line, times = done.timeline, serving.times()
     kept = slice(round(AFTER_S / STEP_S), round(whole_s / STEP_S))
     hours = gpu_hours(

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from autoscaler.adapters.engines.polling import Lane, phase_of
 from loadtests.run import command, standing, verdict
 from loadtests.run.course import Course, CourseError
 from loadtests.run.document import Document, advised, as_json, document
@@ -231,9 +232,19 @@ def test_a_prediction_is_the_middle_of_each_figure_and_tells_how_far_the_others_
     )
     made = [predicted(read_scenario(path), tmp_path, (number,)).figures for number in range(4)]
     hours = sorted((figures.gpu_hours for figures in made), key=lambda each: each.total)
-    whole = predicted(read_scenario(path), tmp_path, range(3))
-    assert len({figures.attainment_ratio for figures in made[:3]}) == 3, "chance makes a difference here"
-    assert whole.figures.attainment_ratio == sorted(figures.attainment_ratio for figures in made[:3])[1]
-    even = predicted(read_scenario(path), tmp_path, range(4))
-    assert even.figures.gpu_hours == hours[1], "those of a run, whose parts add up, and nothing between two runs"
-    assert even.hours == (hours[0].total, hours[-1].total)
+    in_time = sorted(figures.attainment_ratio for figures in made)
+    whole = predicted(read_scenario(path), tmp_path, range(4))
+    assert len(set(in_time)) > 1, "chance makes a difference here"
+    assert whole.figures.attainment_ratio == pytest.approx((in_time[1] + in_time[2]) / 2)
+    assert whole.figures.gpu_hours == hours[1], "those of a run, whose parts add up, and nothing between two runs"
+    assert whole.hours == (hours[0].total, hours[-1].total)
+
+
+@pytest.mark.parametrize("uid", ["3f1c0f5e-9a51-4f60-8a39-5a1f2f8a3d11", "b", "c"])
+def test_a_pod_is_told_with_the_instant_at_which_the_controller_asks_it(scenario: Scenario, uid: str) -> None:
+    whole = judged(scenario)
+    whole.course.lives[0].uid = uid
+    told, unknown, *_ = json.loads(json.dumps(as_json(whole)))["pods"]
+    asked_s = Lane(uid, phase_of(uid)).next_s(START_S + 3.0, 1.0) - START_S
+    assert told["turn_s"] == pytest.approx(asked_s % 1.0, abs=1e-3)
+    assert unknown["turn_s"] is None

@@ -62,6 +62,14 @@ def test_what_is_known_is_of_the_instant_of_the_newest_page() -> None:
     assert all(later - earlier == pytest.approx(1.0) for earlier, later in zip(newest, newest[2:], strict=False))
 
 
+def test_the_first_pods_are_read_when_they_are_said_to_be_and_others_at_any_instant() -> None:
+    read = Pages(np.random.default_rng(0), (0.25, 0.75))
+    seen = [read.known(shown(step / 20, ("a", "b", "c"))).now_s for step in range(60)]
+    fractions = sorted({round(now_s % 1.0, 3) for now_s in seen if now_s > 1.0})
+    assert len(fractions) == 3
+    assert {0.25, 0.75} < set(fractions)
+
+
 @pytest.mark.parametrize(("share", "told"), [(1.0, None), (0.0, 50.0)], ids=["looked-at-first", "read-first"])
 def test_a_pod_that_has_just_become_ready_is_there_and_its_page_may_come_after_the_look(
     share: float, told: float | None, monkeypatch: pytest.MonkeyPatch

@@ -118,6 +118,23 @@ def test_no_prediction_is_made_of_what_the_simulator_does_not_have(
     assert "scaling is keda-queue; the simulator has no KEDA" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--predict-only", "--turns", "0.5,x"], "--turns: 'x' is no number of seconds"),
+        (["--predict-only", "--turns", "1"], "--turns: '1' is no number of seconds"),
+        (["--predict-only", "--turns", "nan"], "--turns: 'nan' is no number of seconds"),
+        (["--turns", "0.5"], "--turns goes with --predict-only"),
+    ],
+    ids=["no number", "a whole second", "not a number", "of a run"],
+)
+def test_turns_that_say_nothing_are_refused(
+    tmp_path: Path, given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(written(tmp_path, GOOD)), *given]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_prediction_alone_starts_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
