@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autoscaler.adapters.engines.polling import Lane, phase_of
+from autoscaler.adapters.engines.targets import ScrapeTarget
 from loadtests.run import command, standing, verdict
 from loadtests.run.course import Course, CourseError
 from loadtests.run.document import Document, advised, as_json, document
@@ -245,6 +246,8 @@ def test_a_pod_is_told_with_the_instant_at_which_the_controller_asks_it(scenario
     whole = judged(scenario)
     whole.course.lives[0].uid = uid
     told, unknown, *_ = json.loads(json.dumps(as_json(whole)))["pods"]
-    asked_s = Lane(uid, phase_of(uid)).next_s(START_S + 3.0, 1.0) - START_S
+    asked_s = (
+        Lane(ScrapeTarget("load/chat", "a", uid, "127.32.0.1", 80), phase_of(uid)).next_s(START_S + 3.0, 1.0) - START_S
+    )
     assert told["turn_s"] == pytest.approx(asked_s % 1.0, abs=1e-3)
     assert unknown["turn_s"] is None
