@@ -49,12 +49,17 @@ class BatchPlant:
         self.cluster = BatchCluster(cast(KubeApi, None), self._clock, scope, lambda: None)
         self._objects: dict[str, Any] = {}
         self._versions = 0
-        self.cluster._classes._cache.put(PriorityClass(Meta("batch"), -20))
+        self.classes(batch=-20)
         for name, gpus in nodes.items():
             self.node(name, gpus)
         spec = BatchQueueSpec(quotas=tuple(ShapeQuota(shape=name, **quota) for name in shapes), namespaces=("ns",))
         self.tree = tree_of({"team": QueueSeen(spec)}, shapes)
         self.books = self.begin()
+
+    def classes(self, **values: int) -> None:
+        """PriorityClasses come, or change."""
+        for name, value in values.items():
+            self.cluster._classes._cache.put(PriorityClass(Meta(name), value))
 
     def begin(self, saved: Mapping[str, Any] | None = None) -> Books:
         """Books written from the cluster alone."""

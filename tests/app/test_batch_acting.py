@@ -12,7 +12,6 @@ from autoscaler.adapters.kube.batch_objects import BatchQueueObject
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.adapters.kube.batch_writer import BatchWriter, Written
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.adapters.kube.pool_writer import Became
 from autoscaler.app.batch import EVERY_S, TELL_S, Batch
 from autoscaler.app.batch_rests import RETRY_S
@@ -178,7 +177,7 @@ async def test_a_bug_in_carrying_out_has_the_books_written_anew_and_not_the_proc
 
 async def preempting(scene: Scene) -> None:
     """Two gangs fill the nodes and run, and one of higher priority comes."""
-    scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    scene.plant.classes(high=-10)
     for name in ("low-a", "low-b"):
         scene.plant.job(name)
     await scene.look()
@@ -211,14 +210,12 @@ async def test_nobody_else_has_to_leave_because_the_stop_of_the_first_one_could_
 
 async def test_nobody_is_told_to_leave_before_it_is_written_for_whom_even_where_the_queue_was_never_told_of() -> None:
     scene = Scene(1)
-    scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    scene.plant.classes(high=-10)
     scene.plant.job("low")
     await scene.look()
     scene.bind("low")
     await scene.look(TELL_S)
-    scene.plant.job("urgent")
-    template = scene.plant._objects["job/urgent"]["spec"]["template"]
-    scene.plant.edit("urgent", template={"spec": {**template["spec"], "priorityClassName": "high"}})
+    scene.plant.job("urgent", priority_class="high")
     assert scene.telling.told is not None
     scene.telling.told = replace(scene.telling.told, queues=())
     scene.server.sent.clear()

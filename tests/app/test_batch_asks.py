@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.app.batch_asks import ANSWER_S
 from autoscaler.app.batch_look import Look
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
@@ -29,8 +27,7 @@ class Scene:
     def __init__(self, guaranteed: int = 16, limit: int = 1000) -> None:
         self.desk = LoanDesk(is_open=True)
         self.plant = BatchPlant({}, desk=self.desk, slot_class="slot", guaranteed=guaranteed, limit=limit)
-        for name, value in (("slot", -10), ("batch", -5), ("low", -20)):
-            self.plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
+        self.plant.classes(slot=-10, batch=-5, low=-20)
         self.says()
         self.desk.looked_at_all()
 

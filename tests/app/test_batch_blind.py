@@ -2,15 +2,13 @@
 
 import pytest
 
-from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.app.batch import EVERY_S, TELL_S
 from autoscaler.app.batch_patience import START_MOST_S, START_WITHIN_S
 from autoscaler.app.batch_rests import RETRY_S
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
 from autoscaler.core.pool.loans import Lending
 from tests.app.batch_plant import BatchPlant
-from tests.app.test_batch_acting import Scene, refusing
+from tests.app.test_batch_acting import Scene, preempting, refusing
 
 pytestmark = pytest.mark.looptime
 
@@ -95,16 +93,7 @@ async def test_where_the_watch_of_pods_is_silent_they_are_listed_once_before_a_g
 
 async def test_nobody_else_has_to_leave_because_nobody_could_see_that_the_first_one_was_leaving() -> None:
     scene = Scene(2)
-    scene.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
-    for name in ("low-a", "low-b"):
-        scene.plant.job(name)
-    await scene.look()
-    scene.bind("low-a")
-    scene.bind("low-b")
-    await scene.look(TELL_S)
-    scene.plant.job("urgent")
-    template = scene.plant._objects["job/urgent"]["spec"]["template"]
-    scene.plant.edit("urgent", template={"spec": {**template["spec"], "priorityClassName": "high"}})
+    await preempting(scene)
     for _ in range(3):
         await scene.look(TELL_S)
     wrote = ["start low-a", "start low-b", "stop low-a"]
@@ -134,8 +123,7 @@ async def lent() -> tuple[Scene, LoanDesk]:
     """A gang of one pod runs on the slot that the pool `chat` lends; a gang of the queue's own runs beside it."""
     desk = LoanDesk(is_open=True)
     plant = BatchPlant({"w0": 8, "w1": 8}, guaranteed=16, desk=desk, slot_class="slot")
-    for name, value in (("slot", -10), ("batch", -5)):
-        plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
+    plant.classes(slot=-10, batch=-5)
     scene = Scene(2, plant=plant)
     plant.job("own")
     await scene.look()

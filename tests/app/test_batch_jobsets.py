@@ -24,7 +24,6 @@ from autoscaler.adapters.kube.batch_objects import JobSet
 from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.adapters.kube.scaling import Selector
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_patience import START_WITHIN_S
@@ -299,7 +298,7 @@ async def test_a_new_leader_that_does_not_know_the_policy_yet_keeps_what_others_
     plant.start()
     for name in lows:
         plant.pod(f"{name}-0", plant.work(name).put[0].node, job=name)
-    plant.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    plant.classes(high=-10)
     plant.jobset(classes=("high",), large=(2, 8))
     plant.look(100.0)
     left = plant.stop()

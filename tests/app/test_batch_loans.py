@@ -7,8 +7,6 @@ import msgspec
 import pytest
 
 from autoscaler.adapters.kube.batch_work import Put
-from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_loans import marked
 from autoscaler.app.batch_look import Look
@@ -42,8 +40,7 @@ class Pool:
         self.plant = BatchPlant(NODES, guaranteed=16, desk=self.desk, slot_class="slot", shapes=shapes)
         if len(shapes) > 1:
             self.plant.node("w1", 8, product="A100")
-        for name, value in (("slot", -10), ("batch", -5), ("low", -20)):
-            self.plant.cluster._classes._cache.put(PriorityClass(Meta(name), value))
+        self.plant.classes(slot=-10, batch=-5, low=-20)
         for node in slots:
             self.stands(node)
         self.says(lending)

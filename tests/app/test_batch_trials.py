@@ -6,8 +6,6 @@ import msgspec
 import pytest
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
-from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_trials import MOST_TRIES
@@ -64,7 +62,7 @@ class Full(Scene):
         self.pods = PodPlant()
         self.gatekeeper = Gatekeeper(self.pods)
         super().__init__(4, plant=self.pods, server=self.gatekeeper, idle=idle)
-        self.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+        self.pods.classes(high=-10)
 
     @classmethod
     async def of_jobs(cls) -> "Full":
@@ -233,7 +231,7 @@ async def test_a_gang_that_was_met_running_is_not_asked_about() -> None:
 
 async def test_what_others_left_for_it_is_a_gangs_own_over_a_restart_before_it_is_asked_about_anew() -> None:
     plant = PodPlant()
-    plant.cluster._classes._cache.put(PriorityClass(Meta("high"), -10))
+    plant.classes(high=-10)
     plant.job("wide", pods=4)
     plant.look()
     plant.start()
