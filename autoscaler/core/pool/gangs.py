@@ -200,7 +200,8 @@ class _Round:
         asks = [replace(holders[0], reason=PoolReason.PROBE)] if self._may_probe(tier) else []
         self.makes += asks
         self.to_come += sum(each.units for each in holders[len(asks) :])
-        self.asking.append(holders[0].gang)
+        if self._stands(tier) is Position.HALF_OPEN:
+            self.asking.append(holders[0].gang)
 
     def _may_probe(self, tier: PoolTier) -> bool:
         """Whether a tier is half-open and nothing asks there already, nor has just asked while every tier is out."""

@@ -111,6 +111,7 @@ def test_a_place_that_was_lost_while_there_is_no_capacity_waits_and_the_others_s
     out = with_circuits(known(), capacity={ANYWHERE: OPEN})
     done = looked(empty(asks=(ASK,), holders=(holder(1, node="n1"),)), out)
     assert (of(CreateHolder, done), of(DeleteSlot, done)) == ([], [])
+    assert PoolReason.PROBE not in {step.reason for step in done.gangs.steps}, "nobody asks while it is known"
 
 
 @pytest.mark.parametrize(("usable_s", "pods"), [(NOW_S - 20.0, 3), (NOW_S - 4000.0, 1)], ids=["came", "were there"])
