@@ -20,7 +20,8 @@ from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.inputs import Batch
 from autoscaler.core.observe import history
 from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
-from autoscaler.core.scale import bounds, propose, uncalibrated
+from autoscaler.core.reasons import Reason
+from autoscaler.core.scale import bounds, clearing, propose, uncalibrated
 from autoscaler.core.state import Seen, Table
 from autoscaler.core.traces import Load, Outcome, Stepped
 from autoscaler.core.types import Decision, Readings
@@ -241,6 +242,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
         unmeasured=queue,
+        withheld_s=clearing.withheld_s(table.clearing, rows, seen.now_s),
     )
     situation = _leave_out(table, rows, situation)
     proposals = propose.propose(situation)
@@ -265,12 +267,50 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
     begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s))
     bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed)
+    _give_back(table, rows, seen, situation, proposals=proposals, wanted=wanted)
     limits = limits.with_exact(np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0), unknown)
     soft = bounds.soft(table.bounds, rows, wanted, limits)
+    _note_withheld(table, rows, seen, situation, soft)
     after_soft = soft[-1].after if soft else wanted
     hard = bounds.hard(table.bounds, rows, after_soft, limits)
     replicas = hard[-1].after if hard else after_soft
     return Outcome(situation, proposals, wanted, idle, unknown, (*soft, *hard), replicas)
+
+
+def _give_back(
+    table: Table, rows: I64, seen: Batch, s: propose.Situation, *, proposals: propose.Proposals, wanted: I64
+) -> None:
+    """Hold no longer what was bought for a queue that is over, but in a workload's first hour: its gaps are unknown."""
+    over = clearing.cleared(
+        table.clearing,
+        rows,
+        seen.now_s,
+        buys=proposals.buys,
+        queue=filled(seen.queue, np.inf),
+        may_wait=s.slack_s * s.rps * np.minimum(wanted, seen.serving),
+        starts=seen.starting + seen.late + seen.unschedulable,
+    )
+    at = np.flatnonzero(over)
+    if not len(at):
+        return
+    needs = history.recent_needs(table.history, rows[at], clearing.HOUR_BINS)
+    free = clearing.lone(table.clearing, rows[at], seen.now_s[at], needs, ratio=peaks.CEILING)
+    free &= seen.now_s[at] - table.budget.since_s[rows[at]] >= bounds.YOUNG_S
+    bounds.forget_above(table.bounds, rows[at[free]], wanted[at[free]])
+    still = proposals.in_service[at] & (wanted[at] < seen.desired[at])
+    clearing.end(table.clearing, rows[at[~(free & still)]])
+
+
+def _note_withheld(table: Table, rows: I64, seen: Batch, s: propose.Situation, soft: Sequence[bounds.Change]) -> None:
+    """Note where a queue stands, and where the limit of growth or an unknown capacity withheld orders for it."""
+    limited = np.zeros(len(rows), dtype=np.bool_)
+    for change in soft:
+        if change.reason is Reason.RATE_UP:
+            limited = change.after < change.before
+    known = np.isfinite(s.rps)
+    stands = s.queue > np.where(known, propose.STANDS * s.slack_s * filled(s.rps) * s.serving, 0.0)
+    withheld = np.where(known, limited, s.unmeasured > 0)
+    clearing.note_withheld(table.clearing, rows, seen.now_s, stands=stands, withheld=withheld)
 
 
 def _remember(stepped: Stepped) -> None:

@@ -25,6 +25,7 @@ from autoscaler.core.observe.history import HistoryColumns
 from autoscaler.core.observe.pods import WorkloadTrack
 from autoscaler.core.params import Feature, Params
 from autoscaler.core.scale.bounds import BoundColumns
+from autoscaler.core.scale.clearing import ClearingColumns
 from autoscaler.core.scale.uncalibrated import LineColumns
 
 CHECKPOINT_VERSION = 1
@@ -111,6 +112,7 @@ class Table:
     peaks: PeakColumns
     bounds: BoundColumns
     line: LineColumns
+    clearing: ClearingColumns
     forecaster: Forecaster
 
     @classmethod
@@ -130,6 +132,7 @@ class Table:
             PeakColumns.allocate(capacity),
             BoundColumns.allocate(capacity),
             LineColumns.allocate(capacity),
+            ClearingColumns.allocate(capacity),
             Forecaster.allocate(capacity),
         )
 
@@ -145,6 +148,7 @@ class Table:
             "peaks": self.peaks,
             "bounds": self.bounds,
             "line": self.line,
+            "clearing": self.clearing,
         }
         return own | self.forecaster.groups()
 

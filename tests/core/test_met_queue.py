@@ -6,7 +6,7 @@ import pytest
 from autoscaler.core.demand import peaks
 from autoscaler.core.demand.peaks import PeakColumns
 from autoscaler.core.params import Params
-from autoscaler.core.scale import propose
+from autoscaler.core.scale import clearing
 from tests.core.toy import Story, Toy, counts
 
 WARMUP_S = 180.0
@@ -54,9 +54,10 @@ def test_a_workload_that_is_met_without_a_queue_is_taken_as_it_comes(first: floa
 
 @pytest.mark.parametrize(
     ("queue", "seconds"),
-    [(6000.0, 290.0), (60000.0, 290.0), (1500.0, 140.0), (60.0, 20.0), (0.0, 20.0)],
+    [(6000.0, 300.0), (60000.0, 300.0), (1500.0, 150.0), (60.0, 30.0), (0.0, 20.0)],
     ids=["a warm-up's arrivals", "more than that", "a quarter", "a hundredth", "nothing"],
 )
 def test_a_short_queue_is_cleared_sooner_by_the_root_of_its_length(queue: float, seconds: float) -> None:
     """10 requests/s arrive, and a start takes ten minutes: 6,000 arrive in one."""
-    assert propose.drained_in_s(*(np.array([value]) for value in (queue, 10.0, 600.0)))[0] == pytest.approx(seconds)
+    left, level_rps, lead_s, slack_s = (np.array([value]) for value in (queue, 10.0, 600.0, 10.0))
+    assert clearing.within_s(left, level_rps, lead_s=lead_s, slack_s=slack_s)[0] == pytest.approx(seconds)

@@ -139,6 +139,11 @@ def note(
     columns.bin[rows, slot] = number
 
 
+def forget_above(columns: BoundColumns, rows: I64, wanted: I64) -> None:
+    """Hold no more than is wanted: what was wanted beyond was for something that is over."""
+    columns.wanted[rows] = np.minimum(columns.wanted[rows], wanted[:, None])
+
+
 def forgotten(columns: BoundColumns, rows: I64, now_s: F64) -> Bools:
     """Return the rows of which nothing is remembered within `RATE_UP_S`, shape (B,)."""
     newest = columns.bin[rows].max(axis=1)

@@ -9,18 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, filled
+from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.reasons import Reason
+from autoscaler.core.scale import clearing
 
-DRAIN_SHARE = 0.5
-NOTICE_S = 10.0
-"""A queue of all that arrives in a warm-up is cleared within half a warm-up less the time it takes to notice: recovery
-from a step then takes about 1.5 warm-ups. A shorter queue is cleared sooner, by the root of its length: clearing one of
-B replica-seconds in t costs B/t starts and leaves whoever arrives within t late, and the sum is least at a t that grows
-with the root of B."""
-
-DRAIN_MIN_S = 20.0
-"""Never plan to clear a queue faster than this: it would buy replicas for two ticks."""
+STANDS = 0.5
+"""A queue stands, and orders for it, once it is half of what may wait (a guess)."""
 
 ROUND_DOWN = 0.1
 """A tenth of a replica is not worth a whole one: a queue absorbs it."""
@@ -75,6 +69,8 @@ class Situation:
     ceiling_rps: F64
     unmeasured: F64
     """What the queue asks for where `rps` is not known (`uncalibrated.asked`)."""
+    withheld_s: F64
+    """For how long orders for the queue that stands were withheld."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +84,25 @@ class Proposals:
     """The binding need as a fraction of replicas, for hysteresis."""
     backlog: F64
     """Requests that will be left over, beyond the slack, when a replica ordered now is ready."""
+    buys: Bools
+    """The queue asks for more than stands, and for more than any other term."""
+    in_service: Bools
+    """What is in service asks for more than any other term: its means still hold the queue that was cleared lately."""
 
 
 def propose(s: Situation) -> Proposals:
     """Return what each term asks for; a term without its inputs asks for 0."""
     left = backlog_left(s)
     level = np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
-    drain_s = drained_in_s(left, level, s.lead_s)
+    plan_s = clearing.within_s(left, level, lead_s=s.lead_s, slack_s=s.slack_s, withheld_s=s.withheld_s)
+    waiting = left + s.slack_s * s.rps * (s.serving + s.starting)
+    clear_rps = clearing.needed_rps(waiting, level, within_s=plan_s, slack_s=s.slack_s)
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
     need[:, 2] = np.where(s.running + s.queue >= 1.0, s.kv_used / KV_FULL, 0.0)
     need[:, 3] = s.upper_rps / s.rps
-    need[:, 4] = np.where(left > 0, (level + left / drain_s) / s.rps, 0.0)
+    need[:, 4] = np.where(left > 0, clear_rps / s.rps, 0.0)
     # What was ordered to clear a queue counts as served in `left`, so it would be given back before it lands.
     need[:, 4] = np.where(s.queue > s.slack_s * s.rps * s.serving, np.fmax(need[:, 4], s.desired), need[:, 4])
     asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
@@ -113,22 +115,20 @@ def propose(s: Situation) -> Proposals:
     for column in (0, 4):
         gated[:, column] = np.where(s.noise, np.minimum(asked[:, column], s.desired.astype(np.int64)), asked[:, column])
     capped = gated.copy()
-    limit = np.where(np.isfinite(s.ceiling_rps), s.ceiling_rps / s.rps, np.inf)
-    top = np.where(np.isfinite(limit), np.ceil(np.minimum(limit, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
+    limited = np.isfinite(s.ceiling_rps / s.rps)
+    limit = np.where(limited, s.ceiling_rps / s.rps, 0.0)
+    top = np.where(limited, np.ceil(np.minimum(limit, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 3] = np.minimum(gated[:, 3], top)
-    roomier = np.where(
-        np.isfinite(limit), np.ceil(np.minimum(limit * (1.0 + s.lead_s / drain_s), MOST_REPLICAS)), MOST_REPLICAS
-    ).astype(np.int64)
+    # What the ceiling's own load leaves in a warm-up may be cleared as any queue.
+    roomier = clearing.needed_rps(limit * s.lead_s, limit, within_s=plan_s, slack_s=s.slack_s)
+    roomier = np.where(limited, np.ceil(np.minimum(roomier, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
     binding = capped.argmax(axis=1)
     exact = np.minimum(np.take_along_axis(need, binding[:, None], axis=1)[:, 0], capped.max(axis=1))
-    return Proposals(asked, gated, capped, exact, left)
-
-
-def drained_in_s(left: F64, level_rps: F64, lead_s: F64) -> F64:
-    """Return the seconds within which `left` requests are cleared while `level_rps` more arrive, shape (B,)."""
-    share = np.clip(left / np.maximum(filled(level_rps) * lead_s, 1e-9), 0.0, 1.0)
-    return np.maximum(DRAIN_SHARE * np.sqrt(share) * lead_s - NOTICE_S, DRAIN_MIN_S)
+    others = np.delete(capped, 4, axis=1).max(axis=1)
+    buys = (left > 0) & (capped[:, 4] > np.maximum(others, s.desired))
+    in_service = (binding == 1) | (binding == 2)
+    return Proposals(asked, gated, capped, exact, left, buys, in_service)
 
 
 def backlog_left(s: Situation) -> F64:
@@ -141,7 +141,7 @@ def backlog_left(s: Situation) -> F64:
     served = s.rps * (s.serving * s.lead_s + s.landed_replica_s)
     allowed = s.slack_s * s.rps * (s.serving + s.starting)
     left = s.queue + expected - served - allowed
-    waits = s.queue > 0.5 * s.slack_s * s.rps * s.serving
+    waits = s.queue > STANDS * s.slack_s * s.rps * s.serving
     return np.where(waits & np.isfinite(left), np.maximum(left, 0.0), 0.0)
 
 

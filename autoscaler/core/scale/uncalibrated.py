@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
-from autoscaler.core.scale.propose import drained_in_s
+from autoscaler.core.scale import clearing
 
 STANDS_S = 1.0
 """A queue stands if some waited at the look before and what waits now takes this long to serve, or half of the slack if
@@ -151,4 +151,6 @@ def _cleared(line: Line, full: F64, rate_rps: F64) -> F64:
     growth_rps = np.where(line.dt_s > 0, line.waiting - filled(line.before), 0.0) / np.maximum(filled(line.dt_s), 1e-9)
     growth_rps = np.maximum(growth_rps, 0.0)
     left = line.waiting + growth_rps * line.lead_s
-    return full * (growth_rps + left / drained_in_s(left, growth_rps + filled(rate_rps), line.lead_s)) / rate_rps
+    level_rps = growth_rps + filled(rate_rps)
+    within_s = clearing.within_s(left, level_rps, lead_s=line.lead_s, slack_s=line.slack_s)
+    return full * (growth_rps + left / within_s) / rate_rps
