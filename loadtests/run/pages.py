@@ -53,6 +53,7 @@ class Pages:
         just before a page that comes in that very instant. Their `now_s` is that of the newest page. Instants never
         go back."""
         if readings.pods is None:
+            self._newest_s = readings.now_s
             return replace(readings, gateway=None)
         ahead_s = -_CLOCK_TOLERANCE_S if missed else _CLOCK_TOLERANCE_S
         at_s = max(min(readings.now_s, until_s) + ahead_s, self._asked_s)

@@ -43,12 +43,12 @@ without other work (one in ten 0.08 s or less, one in ten 0.17 s or more). At lo
 Without it a replica whose warm-up is whole ticks would be ready in the very instant of a tick."""
 
 LATE_S: Final = 0.001
-"""By which requests are sent late in the mean: 0.9 to 1.0 ms in ten runs on a machine without other work, of which one
-in a hundred was 2.3 to 3.8 ms late."""
+"""By which requests are sent late in the mean: 0.86 to 0.99 ms in thirteen runs on a machine without other work; one in
+a hundred was 2.3 to 3.8 ms late."""
 
 AFTER_S: Final = 0.4
-"""The load begins so long after the controller's first decision: 0.34 to 0.69 s in eighteen runs on a machine without
-other work. At load averages of 13 to 36 it was 3 to 9 s."""
+"""The load begins so long after the controller's first decision: 0.34 to 0.69 s in eighteen runs, fourteen of them at
+load averages below three. In fourteen others, at 14 to 36, it was 3 to 9 s."""
 
 RUNS: Final = range(20)
 """Numbers of a prediction's simulated runs."""
@@ -156,7 +156,8 @@ def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
     )  # fmt: skip
     if scenario.engine.make is Make.DYNAMO:
         return replace(profile, prefill_waits=True)
-    return replace(profile, shared_s=profile.tpot_s(1), prompts_share=True)
+    # With more slots than a step has tokens, not even all that decode would share it.
+    return replace(profile, shared_s=profile.tpot_s(1), prompts_share=speed.slots <= STEP_TOKENS)
 
 
 def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:
