@@ -156,9 +156,10 @@ class Books:
         self.tally.stopped(self.loans.recall(now_s))
 
     def _note_unwritten(self, now_s: float) -> None:
-        """Gangs whose objects do not say yet that they are to leave have all of their time before them."""
+        """Gangs whose objects do not say yet that they are to leave have all of their time before them, unless they
+        refuse to say so time after time: whoever waits for them does not wait for ever."""
         for work, _ in unstopped(self.cluster.works, self.room.runs.all):
-            if work.can_be_stopped:
+            if work.can_be_stopped and self.rests.can_stop(work.name):
                 self.room.runs.unwritten(work.name, now_s)
 
     def decide(self, now_s: float) -> bool:
@@ -401,6 +402,7 @@ class Books:
             if work is None or work.suspended or work.ended:
                 self.places.forget(name)
                 self.plans.pop(name, None)
+                self.rests.stopped(name)
                 self.room.left(name, now_s)
                 if self.rests.holds(name, now_s):
                     self.room.cancel(name, now_s)

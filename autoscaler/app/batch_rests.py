@@ -18,6 +18,10 @@ RETRY_S: Final = 5.0
 RETRY_MOST_S: Final = 600.0
 """After a refusal or a start in vain a gang is left alone for so long, twice as long each time, up to the latter."""
 
+REFUSED_MOST: Final = 240
+"""So many stops of one gang are refused, which takes 20 minutes, before somebody else is asked to go in its place: what
+refuses all stops does not last that long, or is told and mended (a guess)."""
+
 
 @dataclass(slots=True)
 class Rest:
@@ -45,6 +49,8 @@ class Rests:
         self._doubts: dict[str, Doubt] = {}
         self._unstopped: dict[str, tuple[str, float]] = {}
         """Gangs whose stop was not taken: of which version, and until when it is not asked for again."""
+        self._times_unstopped: dict[str, int] = {}
+        """How many stops of them were not taken, of whatever version."""
 
     def begin(self, name: str, now_s: float, first_s: float = RETRY_S) -> None:
         """Leave a gang alone: `first_s` the first time, twice as long each time after."""
@@ -63,7 +69,7 @@ class Rests:
         """A gang is no more."""
         self.all.pop(name, None)
         self._doubts.pop(name, None)
-        self._unstopped.pop(name, None)
+        self.stopped(name)
 
     def start_lost(self, work: Work, now_s: float) -> None:
         """Nobody knows whether a start was written: it is asked for again soon, and is done once at most."""
@@ -94,8 +100,18 @@ class Rests:
         Whether that was so of this version before.
         """
         again = work.name in self._unstopped and self._unstopped[work.name][0] == work.version
+        self._times_unstopped[work.name] = self._times_unstopped.get(work.name, 0) + 1
         self._unstopped[work.name] = (work.version, now_s + RETRY_S)
         return again
+
+    def stopped(self, name: str) -> None:
+        """A gang has gone, however long that took."""
+        self._unstopped.pop(name, None)
+        self._times_unstopped.pop(name, None)
+
+    def can_stop(self, name: str) -> bool:
+        """Whether the stop of a gang may yet be taken: it was not refused time after time."""
+        return self._times_unstopped.get(name, 0) < REFUSED_MOST
 
     def may_stop(self, work: Work, now_s: float) -> bool:
         """Whether a stop may be asked for now."""

@@ -208,6 +208,24 @@ async def test_nobody_else_has_to_leave_because_the_stop_of_the_first_one_could_
     assert scene.jobs()[3:] == ["stop low-b"], "its pod stands still: it is given up after two minutes"
 
 
+async def test_one_gang_whose_stop_is_refused_for_good_keeps_another_from_its_place_for_some_twenty_minutes() -> None:
+    """A webhook refuses every change of one Job, and of no other."""
+    scene = Scene(2)
+    await preempting(scene)
+
+    def refuse(word: str) -> None:
+        if word == "stop low-a":
+            raise KubeError(Fault.DENIED, "Jobs of this team are never changed", status=403)
+
+    scene.server.hear = refuse
+    begun_s = scene.clock.monotonic()
+    while scene.jobs() == ["start low-a", "start low-b"]:
+        await scene.look(EVERY_S)
+    assert scene.jobs()[2:] == ["stop low-b"]
+    assert 1200.0 <= scene.clock.monotonic() - begun_s <= 1400.0
+    assert scene.batch._counts.write_failures > 200, "it was asked all the time"
+
+
 async def test_nobody_is_told_to_leave_before_it_is_written_for_whom_even_where_the_queue_was_never_told_of() -> None:
     scene = Scene(1)
     scene.plant.classes(high=-10)
