@@ -141,9 +141,10 @@ class Books:
         if self.acts:
             self._stop_late(now_s)
         self._follow_ends(now_s)
-        self._note_unwritten(now_s)
         if self.acts:
             self.call_back(now_s)
+        else:
+            self._note_unwritten(now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
         for name in [name for name in self.notes if self._is_whole_again(name)]:
