@@ -129,9 +129,7 @@ class Books:
         if self._stale or self.asks.is_stale or self._looked != self._now():
             self._see(now_s)
         if nodes_changed:  # what no node could take may go somewhere, and a place for others may be no proof any more
-            works, anew = self.cluster.works, self._reader.take_anew()
-            waits = [name for name in anew if name in works and works[name].suspended]
-            for name in dict.fromkeys((*self.unfit, *waits)):
+            for name in dict.fromkeys((*self.unfit, *self._reader.take_anew())):
                 self._sync(name, now_s)
             if self._stale:
                 self._see(now_s)
@@ -144,7 +142,7 @@ class Books:
         if self.acts:
             self.call_back(now_s)
         else:
-            self._note_unwritten(now_s)
+            self.rests.note_unwritten(self.cluster.works, self.room.runs, now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
         for name in [name for name in self.notes if self._is_whole_again(name)]:
@@ -153,15 +151,8 @@ class Books:
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""
         self.places.now_s = now_s  # a stop that was not taken is due again a while later, seen or unseen
-        self._note_unwritten(now_s)
+        self.rests.note_unwritten(self.cluster.works, self.room.runs, now_s)
         self.tally.stopped(self.loans.recall(now_s))
-
-    def _note_unwritten(self, now_s: float) -> None:
-        """Gangs whose objects do not say yet that they are to leave have all of their time before them, unless they
-        refuse to say so time after time: whoever waits for them does not wait for ever."""
-        for work, _ in unstopped(self.cluster.works, self.room.runs.all):
-            if work.can_be_stopped and self.rests.can_stop(work.name):
-                self.room.runs.unwritten(work.name, now_s)
 
     def decide(self, now_s: float) -> bool:
         """Run cycles; whether there is more to decide at once."""
@@ -403,7 +394,6 @@ class Books:
             if work is None or work.suspended or work.ended:
                 self.places.forget(name)
                 self.plans.pop(name, None)
-                self.rests.stopped(name)
                 self.room.left(name, now_s)
                 if self.rests.holds(name, now_s):
                     self.room.cancel(name, now_s)

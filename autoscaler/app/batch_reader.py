@@ -40,9 +40,10 @@ class Reader:
             self._anew |= dict.fromkeys(name for name, keys in self._asked.items() if not other.isdisjoint(keys))
 
     def take_anew(self) -> tuple[str, ...]:
-        """Work that is another gang since nodes changed, or none, or may be one; told once."""
-        told, self._anew = tuple(self._anew), {}
-        return told
+        """Work that does not run and is another gang since nodes changed, or none, or may be one; told once."""
+        works, told = self._cluster.works, tuple(self._anew)
+        self._anew = {}
+        return tuple(name for name in told if name in works and works[name].suspended)
 
     def forget(self, name: str) -> None:
         """A piece of work is no more."""

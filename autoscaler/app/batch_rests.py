@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_work import Work
-from autoscaler.core.batch.running import Running
+from autoscaler.core.batch.running import Running, Runs
 
 LOST_S: Final = 2.0
 """Before a start that nobody answered is written again: the first may still come through, and then this one cannot."""
@@ -50,7 +50,7 @@ class Rests:
         self._unstopped: dict[str, tuple[str, float]] = {}
         """Gangs whose stop was not taken: of which version, and until when it is not asked for again."""
         self._times_unstopped: dict[str, int] = {}
-        """How many stops of them were not taken, of whatever version."""
+        """How many stops of those that run on were not taken, of whatever version."""
 
     def begin(self, name: str, now_s: float, first_s: float = RETRY_S) -> None:
         """Leave a gang alone: `first_s` the first time, twice as long each time after."""
@@ -69,7 +69,7 @@ class Rests:
         """A gang is no more."""
         self.all.pop(name, None)
         self._doubts.pop(name, None)
-        self.stopped(name)
+        self._unstopped.pop(name, None)
 
     def start_lost(self, work: Work, now_s: float) -> None:
         """Nobody knows whether a start was written: it is asked for again soon, and is done once at most."""
@@ -104,14 +104,14 @@ class Rests:
         self._unstopped[work.name] = (work.version, now_s + RETRY_S)
         return again
 
-    def stopped(self, name: str) -> None:
-        """A gang has gone, however long that took."""
-        self._unstopped.pop(name, None)
-        self._times_unstopped.pop(name, None)
-
-    def can_stop(self, name: str) -> bool:
-        """Whether the stop of a gang may yet be taken: it was not refused time after time."""
-        return self._times_unstopped.get(name, 0) < REFUSED_MOST
+    def note_unwritten(self, works: Mapping[str, Work], runs: Runs, now_s: float) -> None:
+        """Gangs whose objects do not say yet that they are to leave have all of their time before them, unless they
+        refused to say so time after time: whoever waits for them does not wait for ever."""
+        names = [work.name for work, _ in unstopped(works, runs.all) if work.can_be_stopped]
+        self._times_unstopped = {name: self._times_unstopped.get(name, 0) for name in names}
+        for name, times in self._times_unstopped.items():
+            if times < REFUSED_MOST:
+                runs.unwritten(name, now_s)
 
     def may_stop(self, work: Work, now_s: float) -> bool:
         """Whether a stop may be asked for now."""
