@@ -204,18 +204,21 @@ def test_a_pod_with_a_line_and_no_progress_is_wedged_and_its_line_no_demand() ->
     assert (after.wedged, after.queue) == (1, 0.0)
 
 
-FULL = pod("x", 0.0, running=8.0)
+BUSY = pod("x", 0.0, running=8.0)
+LONG = replace(BUSY, generation_tokens_total=800.0)
 OTHER = pod("y", 70.0, running=8.0)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "desired", "ready", "died"),
     [
-        pytest.param(FULL, (), 2, 1, 1, id="it is gone with its first requests"),
-        pytest.param(FULL, (replace(FULL, ready_since_s=5.0),), 2, 2, 1, id="it is ready anew"),
-        pytest.param(FULL, (FULL,), 2, 2, 0, id="it is busy with them"),
-        pytest.param(FULL, (), 1, 1, 0, id="one fewer was ordered"),
-        pytest.param(FULL, (), 2, 2, 0, id="it is ready and only not in the reading"),
+        pytest.param(BUSY, (), 2, 1, 1, id="it is gone with its first requests"),
+        pytest.param(BUSY, (replace(BUSY, ready_since_s=5.0),), 2, 2, 1, id="it is ready anew"),
+        pytest.param(LONG, (replace(LONG, ready_since_s=5.0, generation_tokens_total=900.0),), 2, 2, 0, id="it was only unready for a moment"),
+        pytest.param(LONG, (replace(LONG, ready_since_s=5.0, generation_tokens_total=70.0),), 2, 2, 1, id="its tokens began anew"),
+        pytest.param(BUSY, (BUSY,), 2, 2, 0, id="it is busy with them"),
+        pytest.param(BUSY, (), 1, 1, 0, id="one fewer was ordered"),
+        pytest.param(BUSY, (), 2, 2, 0, id="it is ready and only not in the reading"),
         pytest.param(pod("x", 1.0, running=8.0), (), 2, 1, 0, id="it had completed one"),
         pytest.param(pod("x", None, running=8.0), (), 2, 1, 0, id="whether it had is not known"),
         pytest.param(pod("x", 0.0), (), 2, 1, 0, id="it had nothing to do"),
