@@ -11,6 +11,15 @@ REFUSED = {
     "loopback dressed as IPv6": ("::ffff:127.0.0.1", "loopback"),
     "the cloud's credentials": ("169.254.169.254", "link-local"),
     "the cloud's credentials dressed as IPv6": ("::ffff:169.254.169.254", "link-local"),
+    "the cloud's credentials behind NAT64": ("64:ff9b::a9fe:a9fe", "link-local"),
+    "the cloud's credentials behind a prefix of old": ("::169.254.169.254", "link-local"),
+    "the cloud's credentials behind 6to4": ("2002:a9fe:a9fe::1", "link-local"),
+    "loopback behind NAT64": ("64:ff9b::7f00:1", "loopback"),
+    "the metadata of AWS over IPv6": ("fd00:ec2::254", "metadata"),
+    "the metadata of Google over IPv6": ("fd20:ce::254", "metadata"),
+    "the wire server of Azure": ("168.63.129.16", "metadata"),
+    "the wire server of Azure dressed as IPv6": ("::ffff:168.63.129.16", "metadata"),
+    "the metadata of Alibaba": ("100.100.100.200", "metadata"),
     "link-local of IPv6": ("fe80::1", "link-local"),
     "link-local with an interface": ("fe80::1%eth0", "interface"),
     "multicast": ("224.0.0.1", "multicast"),
@@ -30,7 +39,9 @@ def test_what_is_no_pods_address_is_refused(ip: str, words: str) -> None:
     assert words in (objection(Place(ip, 8000)) or "")
 
 
-@pytest.mark.parametrize("ip", ["10.244.3.7", "192.168.9.1", "100.64.0.9", "240.10.0.3", "34.1.2.3", "fd00::17"])
+@pytest.mark.parametrize(
+    "ip", ["10.244.3.7", "192.168.9.1", "100.64.0.9", "240.10.0.3", "34.1.2.3", "fd00::17", "64:ff9b::a01:203"]
+)
 def test_addresses_that_pods_have_are_not(ip: str) -> None:
     assert objection(Place(ip, 8000)) is None
 

@@ -9,6 +9,19 @@ from dataclasses import dataclass
 
 from yarl import URL
 
+METADATA = frozenset(
+    ipaddress.ip_address(address)
+    for address in (
+        *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42"),
+        *("168.63.129.16", "100.100.100.200", "192.0.0.192"),
+    )
+)
+"""Of AWS (and its pod identities), Google, Oracle and Scaleway over IPv6, of Azure, Alibaba and Oracle over IPv4; those of
+most others are link-local."""
+
+_TRANSLATED = tuple(ipaddress.ip_network(prefix) for prefix in ("64:ff9b::/96", "::/96"))
+"""Prefixes of IPv6 before an address of IPv4: of NAT64 (RFC 6052), and the old one of RFC 4291."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -94,13 +107,14 @@ def objection(place: Place, *, allow_loopback: bool = False) -> str | None:
     if isinstance(address, ipaddress.IPv6Address):
         if address.scope_id is not None:
             return f"{place.ip} names an interface of this machine"
-        address = address.ipv4_mapped or address
+        address = _embedded(address) or address
     if address.is_loopback and not allow_loopback:
         return f"{place.ip} is this machine's own (loopback)"
     for what, wrong in (
         ("link-local", address.is_link_local),
         ("a multicast group", address.is_multicast),
         ("unspecified", address.is_unspecified),
+        ("where a cloud keeps its metadata", address in METADATA),
         ("a broadcast address", address == ipaddress.IPv4Address("255.255.255.255")),
     ):
         if wrong:
@@ -110,6 +124,14 @@ def objection(place: Place, *, allow_loopback: bool = False) -> str | None:
     if not place.path.startswith("/") or place.path.startswith("//") or any(c <= " " for c in place.path):
         return f"path {place.path!r} is not absolute"
     return None
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The address of IPv4 that an address of IPv6 leads to; None for one that leads to none."""
+    own = address.is_unspecified or address.is_loopback
+    if not own and any(address in prefix for prefix in _TRANSLATED):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
 
 
 def url(place: Place) -> URL:
