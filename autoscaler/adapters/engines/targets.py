@@ -16,8 +16,8 @@ METADATA = frozenset(
         *("168.63.129.16", "100.100.100.200", "192.0.0.192"),
     )
 )
-"""Of AWS (and its pod identities), Google, Oracle and Scaleway over IPv6, of Azure, Alibaba and Oracle over IPv4; those of
-most others are link-local."""
+"""Of AWS (and its pod identities), Google, Oracle and Scaleway over IPv6, of Azure, Alibaba and Oracle over IPv4; most
+others are link-local."""
 
 _TRANSLATED = tuple(ipaddress.ip_network(prefix) for prefix in ("64:ff9b::/96", "::/96"))
 """Prefixes of IPv6 before an address of IPv4: of NAT64 (RFC 6052), and the old one of RFC 4291."""
