@@ -101,7 +101,8 @@ def test_jumps_that_come_again_after_an_hour_by_chance_come_again_after_other_in
     """Two jumps of twenty within 140 minutes, an hour apart, and one replica that comes and goes all the time: the
     slots that it would have kept speak for the rule. A pool that goes by it stays until a jump does not come again."""
     rng = np.random.default_rng(seed)
-    levels = 2.0 + rng.integers(0, 2, 140)
+    levels = np.full(140, 2.0)
+    levels += rng.integers(0, 2, levels.size)
     for at in rng.choice(130, size=2, replace=False):
         levels[at : at + 10] += 20.0
     seen = history(levels, 20)
