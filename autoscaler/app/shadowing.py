@@ -125,4 +125,4 @@ class Shadowing:
     def _all(self, looks: Sequence[Look]) -> None:
         batch = self._shadow.before(self._table, looks)
         if batch:
-            self._shadow.after(engine.step(self._shadow.twins, batch).decisions)
+            self._shadow.after(engine.advance(self._shadow.twins, batch).counts)

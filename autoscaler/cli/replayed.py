@@ -12,7 +12,7 @@ from autoscaler.hindsight.joined import Agreement
 from autoscaler.hindsight.page import Curve, Plot, Section, past_page
 from autoscaler.hindsight.recording import MOST_TOLD
 from autoscaler.hindsight.replay import Replayed
-from autoscaler.hindsight.rerun import Difference
+from autoscaler.hindsight.rerun import Difference, Rerun
 from autoscaler.record.explain import clock, duration, number
 
 REASONS: Final = 5
@@ -55,6 +55,7 @@ def as_json(told: Shown) -> str:
         "workloads": {name: {"from_s": done.from_s[name], "to_s": done.to_s[name]} for name in done.workloads},
         "unbegun": sorted(rerun.unbegun),
         "decisions": rerun.compared,
+        "decisions_taken_as_recorded": rerun.believed,
         "different": rerun.different,
         "differences": [
             {"where": d.where, "recorded": _DECISION.decode(d.recorded), "again": _DECISION.decode(d.again)}
@@ -87,12 +88,11 @@ def _head(done: Replayed) -> Iterator[str]:
     rerun, recording = done.rerun, done.recording
     span_s = max(done.to_s[name] - done.from_s[name] for name in done.workloads)
     workloads = f"{len(done.workloads)} workload{'s' if len(done.workloads) > 1 else ''}"
-    verdict = "every one as recorded, byte for byte"
-    if rerun.different:
-        verdict = f"{rerun.different:,} came out otherwise"
-    elif not rerun.compared:
-        verdict = "none of them is recorded to compare with"
-    yield f"{rerun.steps:,} decisions of {workloads} over {duration(span_s)}: {verdict}"
+    yield f"{rerun.steps:,} decisions of {workloads} over {duration(span_s)}: {_verdict(rerun)}"
+    if rerun.believed:
+        yield f"  {rerun.believed:,} are taken as recorded: without --set every one is made again and compared"
+    if rerun.believed and rerun.different:
+        yield "  this build would make some of those otherwise too: --exact lays its own beside the other settings"
     if rerun.memories:
         unlike = f"; at {len(rerun.unlike):,} of them otherwise" if rerun.unlike else ""
         yield f"  and at {rerun.memories:,} places all that was remembered{unlike}"
@@ -113,6 +113,16 @@ def _head(done: Replayed) -> Iterator[str]:
         yield f"  {recording.alone:,} decisions stand without their inputs and could not be replayed"
     if recording.outdated:
         yield f"  {recording.outdated:,} readings were too old to use when they came, as recorded"
+
+
+def _verdict(rerun: Rerun) -> str:
+    """How the decisions came out that were made again."""
+    again = f"{rerun.compared:,} of them made again, " if rerun.believed else ""
+    if rerun.different:
+        return f"{again}{rerun.different:,} came out otherwise"
+    if rerun.believed or rerun.compared:
+        return f"{again}every one as recorded, byte for byte"
+    return "none of them is recorded to compare with"
 
 
 def _difference(d: Difference) -> str:

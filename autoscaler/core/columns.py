@@ -26,6 +26,11 @@ def filled(values: F64, otherwise: float = 0.0) -> F64:
     return np.where(np.isnan(values), otherwise, values)
 
 
+def clipped(values: F64, low: float, high: float) -> F64:
+    """Return `values` within [low, high], NaN where they are: `np.clip` takes twice as long for small arrays."""
+    return np.minimum(np.maximum(values, low), high)
+
+
 @dataclass(slots=True)
 class Columns:
     """Base of a group of columns; subclasses only declare fields."""

@@ -4,8 +4,9 @@ Both drivers call `step`. It reads as seven numbered stages; every stage works o
 Nothing here knows where readings come from or who applies a decision.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from autoscaler.core.observe import history
 from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import bounds, clearing, propose, uncalibrated
-from autoscaler.core.state import Seen, Table
+from autoscaler.core.state import Table
 from autoscaler.core.traces import Load, Outcome, Stepped
 from autoscaler.core.types import Decision, Readings
 
@@ -35,15 +36,56 @@ class StepResult:
     fits: tuple[FitRequest, ...]
 
 
+class Count(NamedTuple):
+    """A decision's figures without its words."""
+
+    workload: str
+    now_s: float
+    seen_replicas: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """A step that was made and is not put in words yet; only until the table's next step can it be."""
+
+    counts: tuple[Count, ...]
+    """In the order of the batch."""
+    fits: tuple[FitRequest, ...]
+    stepped: Stepped | None
+    """None where all readings were outdated."""
+    outdated: Mapping[str, Readings]
+
+    def decision(self, workload: str) -> Decision:
+        """The decision of one workload. Raises KeyError for one that was not in the batch."""
+        if workload in self.outdated:
+            return traces.outdated(workload, self.outdated[workload])
+        stepped = self.stepped
+        places = [] if stepped is None else np.flatnonzero(stepped.rows == stepped.table.rows[workload]).tolist()
+        if stepped is None or not places:
+            raise KeyError(workload)
+        return traces.decision(stepped, places[0])
+
+
 def step(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Container[str] = ()) -> StepResult:
     """Decide for each (workload, readings) of the batch; a workload occurs at most once.
 
     The caller has the models of `supplied` workloads already: their fits fall due all the same, and none is returned.
     Raises KeyError for a workload that is not in the table. Readings older than the last ones change nothing.
     """
+    made = advance(table, batch, supplied)
+    decided = {name: traces.outdated(name, reading) for name, reading in made.outdated.items()}
+    if made.stepped is not None:
+        for decision in traces.decisions(made.stepped):  # 7 explain
+            decided[decision.workload] = decision
+    return StepResult(tuple(decided[name] for name, _ in batch), made.fits)
+
+
+def advance(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Container[str] = ()) -> Advanced:
+    """The same step for whoever asks for the words of few of its decisions, or of none."""
     rows, readings, outdated = gather.select(table, batch)
-    decided = {name: traces.outdated(name, reading) for name, reading in outdated}
     fits: list[FitRequest] = []
+    stepped: Stepped | None = None
     if readings:
         seen = gather.observe(table, rows, readings)  # 1 observe
         closed = history.absorb(
@@ -63,10 +105,22 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Containe
         load = replace(load, ceiling_rps=_ceiling(table, rows, seen, load.now_rps))
         outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
-        for decision in traces.decisions(stepped):  # 7 explain
-            decided[decision.workload] = decision
         _remember(stepped)
-    return StepResult(tuple(decided[name] for name, _ in batch), tuple(fits))
+    return Advanced(_counts(batch, stepped, outdated), tuple(fits), stepped, dict(outdated))
+
+
+def _counts(
+    batch: Sequence[tuple[str, Readings]], stepped: Stepped | None, outdated: Sequence[tuple[str, Readings]]
+) -> tuple[Count, ...]:
+    replicas = [] if stepped is None else stepped.outcome.replicas.tolist()
+    decided = iter(replicas)
+    late = {name for name, _ in outdated}
+    return tuple(
+        [
+            Count(name, r.now_s, r.replicas.desired, r.replicas.desired if name in late else next(decided))
+            for name, r in batch
+        ]
+    )
 
 
 def install(table: Table, workload: str, model: FittedModel) -> None:
@@ -323,9 +377,7 @@ def _remember(stepped: Stepped) -> None:
     for row, readings, figures in zip(
         stepped.rows.tolist(), seen.readings, zip(*(each.tolist() for each in told), strict=True), strict=True
     ):
-        ages_s = tuple([readings.now_s - start.since_s for start in readings.replicas.starting])
-        now_s, load_rps, queue, ready, serving, *rest = figures
-        stepped.table.track(row).seen = Seen(now_s, load_rps, queue, ready, serving, ages_s, *rest)
+        stepped.table.track(row).last = readings, figures
 
 
 def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:

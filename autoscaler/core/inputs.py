@@ -1,6 +1,6 @@
 """From readings to the batch: per-pod differences, starts and freshness, gathered into arrays of one entry per row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,6 +61,8 @@ class Batch:
 
     def only(self, mask: Bools) -> "Batch":
         """Return the rows under `mask`."""
+        if mask.all():
+            return self
         picked = {
             name: getattr(self, name)[mask]
             for name in self.__dataclass_fields__
@@ -103,20 +105,21 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
     intervals = [pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
     followed = [leadtime.follow(t.lead, r, t.params.warmup_prior_s) for t, r in zip(tracks, readings, strict=True)]
     shrinkable = [_note(t, r, i.anew) for t, r, i in zip(tracks, readings, intervals, strict=True)]
-    served = _served(intervals, readings)
-    wedged = np.array([i.wedged for i in intervals])
+    sums = dict(zip(Interval._fields, np.ascontiguousarray(np.array(intervals, dtype=np.float64).T), strict=True))
+    served = _served(sums, intervals, readings)
+    wedged = sums["wedged"].astype(np.int64)
     ready = np.array([r.replicas.ready for r in readings], dtype=np.float64)
     starts, leads = [s for s, _ in followed], [lead for _, lead in followed]
     latency = [r.latency for r in readings]
     return Batch(
         now_s=served.now_s,
         dt_s=served.dt_s,
-        arrivals=_floats([i.arrivals for i in intervals]),
-        arrivals_s=_floats([i.arrivals_s for i in intervals]),
-        queue=_floats([i.queue for i in intervals]),
+        arrivals=sums["arrivals"],
+        arrivals_s=sums["arrivals_s"],
+        queue=sums["queue"],
         running=served.running,
-        told_running=_floats([i.told_running for i in intervals]),
-        unread=_floats([i.unread for i in intervals]),
+        told_running=sums["told_running"],
+        unread=sums["unread"],
         desired=np.array([r.replicas.desired for r in readings], dtype=np.int64),
         ready=ready,
         serving=np.maximum(ready - wedged, 0.0),
@@ -125,7 +128,7 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
         unschedulable=np.array([s.unschedulable for s in starts], dtype=np.int64),
         finished=np.array([len(s.finished_s) for s in starts], dtype=np.int64),
         failed=np.array([s.failed for s in starts], dtype=np.int64),
-        died=np.array([i.died for i in intervals], dtype=np.int64),
+        died=sums["died"].astype(np.int64),
         landed_replica_s=_floats([_landed(s, lead) for s, lead in followed]),
         lead50_s=_floats([lead.l50_s for lead in leads]),
         lead90_s=_floats([lead.l90_s for lead in leads]),
@@ -204,6 +207,8 @@ def _note(track: Track, readings: Readings, anew: bool) -> bool:
     if readings.gateway is not None and readings.gateway.queued is not None:
         track.zero_signal = True
     now_s, tick_s = readings.now_s, track.params.tick_s
+    if track.fresh.all_at(now_s):  # nearly always
+        return not track.fresh.seen_s.keys().isdisjoint(("arrivals", "queue"))
     arrivals, queue, *others = [track.fresh.state(signal, now_s, tick_s) for signal in BLOCKING]
     good = (Freshness.FRESH, Freshness.ABSENT)
     return all(state in good for state in (arrivals, queue, *others)) and Freshness.FRESH in (arrivals, queue)
@@ -223,24 +228,24 @@ def _landed(starts: Starts, lead: LeadTime) -> float:
     return float(sum(min(age, lead.l50_s) for age in starts.credited))
 
 
-def _served(intervals: list[Interval], readings: tuple[Readings, ...]) -> Served:
+def _served(sums: Mapping[str, F64], intervals: list[Interval], readings: tuple[Readings, ...]) -> Served:
     return Served(
         now_s=_floats([r.now_s for r in readings]),
-        dt_s=_floats([i.dt_s for i in intervals]),
-        completions=_floats([i.completions for i in intervals]),
-        running=_floats([i.running for i in intervals]),
+        dt_s=sums["dt_s"],
+        completions=sums["completions"],
+        running=sums["running"],
         pods=_floats(
             [
                 max(0, len(r.pods) - i.wedged) if r.pods is not None else 0
                 for i, r in zip(intervals, readings, strict=True)
             ]
         ),
-        kv_used=_floats([i.kv_used for i in intervals]),
-        saturated_done=_floats([i.saturated_completions for i in intervals]),
-        saturated_pod_s=_floats([i.saturated_pod_s for i in intervals]),
-        saturated_running=_floats([i.saturated_running for i in intervals]),
-        free_done=_floats([i.free_completions for i in intervals]),
-        free_pod_s=_floats([i.free_pod_s for i in intervals]),
+        kv_used=sums["kv_used"],
+        saturated_done=sums["saturated_completions"],
+        saturated_pod_s=sums["saturated_pod_s"],
+        saturated_running=sums["saturated_running"],
+        free_done=sums["free_completions"],
+        free_pod_s=sums["free_pod_s"],
         tpot_s=_floats([None if r.latency is None else r.latency.tpot_s_p90 for r in readings]),
     )
 

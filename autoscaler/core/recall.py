@@ -41,7 +41,7 @@ def remember(table: Table, name: str) -> Memory:
     pods = replace(track.pods, pods=dict(track.pods.pods))
     lead, placed_s = track.lead, dict(track.lead.placed_s)
     lead = replace(lead, samples_s=list(lead.samples_s), waited=set(lead.waited), placed_s=placed_s)
-    seen_s, sources = tuple(track.fresh.seen_s.items()), frozenset(track.fresh.sources)
+    seen_s, sources = tuple(track.fresh.seen_s.items()), track.fresh.sources
     return Memory(kept, pods, lead, seen_s, sources, track.seen, track.zero_signal, track.fit_asked_s)
 
 
@@ -61,8 +61,8 @@ def recall(table: Table, name: str, memory: Memory) -> None:
     track.pods = replace(memory.pods, pods=dict(memory.pods.pods))
     placed_s = dict(lead.placed_s)
     track.lead = replace(lead, samples_s=list(lead.samples_s), waited=set(lead.waited), placed_s=placed_s)
-    track.fresh.seen_s, track.fresh.sources = dict(memory.seen_s), set(memory.sources)
-    track.seen, track.zero_signal, track.fit_asked_s = memory.seen, memory.zero_signal, memory.fit_asked_s
+    track.fresh.seen_s, track.fresh.sources = dict(memory.seen_s), memory.sources
+    track.last, track.zero_signal, track.fit_asked_s = memory.seen, memory.zero_signal, memory.fit_asked_s
 
 
 def check(table: Table, memory: Memory) -> None:

@@ -27,6 +27,7 @@ from autoscaler.core.params import Feature, Params
 from autoscaler.core.scale.bounds import BoundColumns
 from autoscaler.core.scale.clearing import ClearingColumns
 from autoscaler.core.scale.uncalibrated import LineColumns
+from autoscaler.core.types import Readings
 
 CHECKPOINT_VERSION = 1
 COARSE_S = 300.0
@@ -79,6 +80,10 @@ class Seen:
     late_share: float
 
 
+Figures = tuple[float, float, float, int, float, int, int, int, float, int, float, float, float, float]
+"""`Seen` without the ages of the starts, in its order."""
+
+
 @dataclass(slots=True)
 class Track:
     """What one workload remembers outside the columns: names of pods, starts, models."""
@@ -88,11 +93,32 @@ class Track:
     pods: WorkloadTrack = field(default_factory=WorkloadTrack)
     lead: LeadTrack = field(default_factory=LeadTrack)
     fresh: FreshnessTrack = field(default_factory=FreshnessTrack)
-    seen: Seen | None = None
+    last: Seen | tuple[Readings, Figures] | None = None
+    """What the last step saw, or what that is made of."""
     zero_signal: bool = False
     """A gateway's queue has been seen: a signal that lives at zero."""
     coming: FittedModel | None = None
     fit_asked_s: float = float("-inf")
+
+    @property
+    def seen(self) -> Seen | None:
+        """What the last step saw; most steps nobody asks, so it is made for whoever does."""
+        if isinstance(self.last, tuple):
+            readings, figures = self.last
+            ages_s = tuple([readings.now_s - start.since_s for start in readings.replicas.starting])
+            now_s, load_rps, queue, ready, serving, desired, replicas, wanted, rps, term, *rest = figures
+            lead50_s, lead90_s, burn, late_share = rest
+            self.last = Seen(
+                now_s, load_rps, queue, ready, serving, ages_s, desired, replicas, wanted, rps, term, lead50_s,
+                lead90_s, burn, late_share,
+            )  # fmt: skip
+        return self.last
+
+    @property
+    def lead50_s(self) -> float | None:
+        """The median lead time as the last step saw it; None before the first."""
+        last = self.last
+        return last[1][10] if isinstance(last, tuple) else None if last is None else last.lead50_s
 
 
 @dataclass(slots=True)

@@ -72,17 +72,29 @@ def outdated(workload: str, readings: Readings) -> Decision:
 
 def decisions(stepped: Stepped) -> Iterator[Decision]:
     """Yield one decision per row, in the order of the rows."""
-    seen, outcome, proposals = stepped.seen, stepped.outcome, stepped.outcome.proposals
+    proposals = stepped.outcome.proposals
     counts = (proposals.asked, proposals.gated, proposals.capped)
     most = (*(count.max(axis=1).tolist() for count in counts), proposals.asked.argmax(axis=1).tolist())
-    for i, (row, *terms) in enumerate(zip(stepped.rows.tolist(), *most, strict=True)):
-        track = stepped.table.track(row)
-        trace = tuple(_trace(stepped, i, terms))
-        before, after = int(seen.desired[i]), int(outcome.replicas[i])
-        verdict = Verdict.HOLD if after == before else Verdict.SCALE
-        now_s = float(seen.now_s[i])
-        due_s = now_s + track.params.tick_s
-        yield Decision(track.name, now_s, before, after, verdict, _primary(trace, before), trace, due_s)
+    for i, terms in enumerate(zip(*most, strict=True)):
+        yield _decision(stepped, i, terms)
+
+
+def decision(stepped: Stepped, i: int) -> Decision:
+    """Return the decision of the row in place `i`."""
+    proposals = stepped.outcome.proposals
+    counts = (proposals.asked[i], proposals.gated[i], proposals.capped[i])
+    return _decision(stepped, i, [*(int(count.max()) for count in counts), int(proposals.asked[i].argmax())])
+
+
+def _decision(stepped: Stepped, i: int, most: Sequence[int]) -> Decision:
+    seen, track = stepped.seen, stepped.table.track(int(stepped.rows[i]))
+    trace = tuple(_trace(stepped, i, most))
+    before, after = int(seen.desired[i]), int(stepped.outcome.replicas[i])
+    verdict = Verdict.HOLD if after == before else Verdict.SCALE
+    now_s = float(seen.now_s[i])
+    return Decision(
+        track.name, now_s, before, after, verdict, _primary(trace, before), trace, now_s + track.params.tick_s
+    )
 
 
 def _primary(trace: tuple[Step, ...], before: int) -> Reason:

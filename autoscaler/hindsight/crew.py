@@ -36,26 +36,30 @@ class Apart(Protocol):
     def apart(self) -> bool:
         """Whether it rests on nothing before it and nothing after it rests on it."""
 
+    @property
+    def work(self) -> int:
+        """What it takes, in any unit that is the same for all."""
+
 
 S = TypeVar("S", bound=Apart)
 A = TypeVar("A")
 
 
 def shared_out(strands: Sequence[S], processes: int) -> tuple[list[S], list[list[S]]]:
-    """What the caller is to do, and what each child is, no more than its even part; no child for little work."""
+    """What the caller is to do, and what each child is, nearest to its even part; no child for little work."""
     whole = [strand for strand in strands if strand.apart]
     if processes < 2 or _looks(whole) < LEAST_LOOKS or "fork" not in get_all_start_methods():
         return list(strands), []
-    even = _looks(strands) / processes
+    even = sum(strand.work for strand in strands) / processes
     # What has to stay counts for the caller: an audit of many workloads has two such stretches of each.
     ours = [strand for strand in strands if not strand.apart]
     parts: list[list[S]] = [[]]
-    looks = 0
+    work = 0
     for strand in whole:
-        looks += len(strand.entries)
-        if looks > even and len(parts) < processes:
+        work += strand.work
+        if work - strand.work / 2 > even and len(parts) < processes:
             parts.append([])
-            looks = len(strand.entries)
+            work = strand.work
         (parts[-1] if len(parts) < processes else ours).append(strand)
     return ours, [part for part in parts[: processes - 1] if part]
 

@@ -64,7 +64,7 @@ def _step(rerun: Rerun, shadow: Shadow, recording: Recording, turn: Turn) -> Non
     seen = [Look(looked.workload, readings, rerun.params(looked.workload)) for looked, readings in usable]
     batch = shadow.before(rerun.table, seen)
     if batch:
-        shadow.after(engine.step(shadow.twins, batch).decisions)
+        shadow.after(engine.advance(shadow.twins, batch).counts)
 
 
 def _past(rerun: Rerun, shadow: Shadow, name: str) -> Past:

@@ -22,6 +22,8 @@ class Fleet:
     _starting: list[tuple[str, float, float]] = field(default_factory=list)
     """Names, when they were ordered, and when they will serve."""
     _named: int = 0
+    _shown: ReplicaReading | None = None
+    """What a reader saw, while that is the same."""
 
     @classmethod
     def like(cls, seen: ReplicaReading, now_s: float, warmup_s: float) -> "Fleet":
@@ -40,7 +42,7 @@ class Fleet:
 
     def order(self, now_s: float, replicas: int, warmup_s: float) -> None:
         """Set the count. Fewer: starts go first, then those that serve, the youngest first, as a ReplicaSet does."""
-        self.desired = replicas
+        self.desired, self._shown = replicas, None
         while self.held > replicas and self._starting:
             self._starting.pop()
         while self.held > replicas:
@@ -51,7 +53,9 @@ class Fleet:
 
     def spans(self, from_s: float, to_s: float) -> Iterator[tuple[float, int]]:
         """The span cut where starts land: the end of each part and how many serve in it."""
-        for start in sorted((s for s in self._starting if s[2] <= to_s), key=lambda s: s[2]):
+        landed = [start for start in self._starting if start[2] <= to_s]
+        for start in sorted(landed, key=_landing):
+            self._shown = None
             name, _, lands_s = start
             if lands_s > from_s:
                 yield lands_s, len(self.ready)
@@ -61,9 +65,15 @@ class Fleet:
 
     def reading(self) -> ReplicaReading:
         """The target as its owner would show it."""
-        starting = tuple(StartingReplica(since_s, name) for name, since_s, _ in self._starting)
-        return ReplicaReading(self.desired, len(self.ready), starting)
+        if self._shown is None:
+            starting = tuple([StartingReplica(since_s, name) for name, since_s, _ in self._starting])
+            self._shown = ReplicaReading(self.desired, len(self.ready), starting)
+        return self._shown
 
     def _name(self) -> str:
         self._named += 1
         return f"replica-{self._named}"
+
+
+def _landing(start: tuple[str, float, float]) -> float:
+    return start[2]

@@ -116,6 +116,8 @@ class Laps:
             whatif.begin(lap.begins, row)
             if lap.number > 1:
                 whatif.uncounted.add(row)
+                if lap.believed:
+                    whatif.believed.add(row)
         for entry in lap.entries:
             if isinstance(entry, Written):
                 looked = entry.looked()
@@ -123,9 +125,9 @@ class Laps:
             elif isinstance(entry, Cut):
                 self._cut(lap, entry)
             elif isinstance(entry, Fitted):
-                rerun.fitted(entry, row)
+                whatif.fitted(entry, row)
             elif isinstance(entry, Marked):
-                if row in rerun.table.rows and row not in rerun.afresh:
+                if row in rerun.table.rows and row not in rerun.afresh and not whatif.takes(row):
                     rerun.end(entry, row)
             else:
                 self._begin(entry, row)

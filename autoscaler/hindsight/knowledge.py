@@ -4,9 +4,8 @@ Enters: a table and a row of it. Leaves: capacity and warm-up as plain figures, 
 that what would have been is decided with what was really learned. It decides nothing.
 """
 
+import math
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from autoscaler.core import recall, state
 from autoscaler.core.capacity.leadtime import LeadTrack
@@ -40,8 +39,8 @@ def know(table: Table, workload: str) -> Knowledge | None:
     """What is known after the last step; None before the capacity is. Raises KeyError for an unknown workload."""
     row = table.rows[workload]
     track = table.track(row)
-    seen = track.seen
-    if seen is None:
+    lead50_s = track.lead50_s
+    if lead50_s is None:
         return None
     columns = table.throughput
     full_s = float(columns.saturated_pod_s[row])
@@ -49,7 +48,8 @@ def know(table: Table, workload: str) -> Knowledge | None:
     proven_rps = float(columns.proven_rps[row])
     # The core may try a little more than was proven, or allow less for the sake of token times; a queue is served at
     # what was seen.
-    capacity_rps = proven_rps if least else float(np.fmax(proven_rps, columns.saturated_done[row] / full_s))
+    measured_rps = math.nan if least else float(columns.saturated_done[row]) / full_s
+    capacity_rps = measured_rps if measured_rps > proven_rps or math.isnan(proven_rps) else proven_rps
     if not capacity_rps > 0:
         return None
     running, kv = float(columns.running[row]), float(columns.kv_used[row])
@@ -57,10 +57,10 @@ def know(table: Table, workload: str) -> Knowledge | None:
     return Knowledge(
         capacity_rps=capacity_rps,
         least=least,
-        warmup_s=seen.lead50_s,
+        warmup_s=lead50_s,
         warmup_samples=len(track.lead.samples_s),
-        residence_s=residence_s if np.isfinite(residence_s) else None,
-        kv_per_request=kv / running if running > 0 and np.isfinite(kv) else None,
+        residence_s=residence_s if math.isfinite(residence_s) else None,
+        kv_per_request=kv / running if running > 0 and math.isfinite(kv) else None,
     )
 
 
@@ -96,7 +96,7 @@ def lend(twins: Table, twin: str, table: Table, workload: str) -> None:
             getattr(theirs, name)[other] = getattr(mine, name)[row]
     elif mine.proven_rps[row] > theirs.proven_rps[other]:
         theirs.proven_rps[other], theirs.proven_at_s[other] = mine.proven_rps[row], mine.proven_at_s[row]
-    twins.track(other).lead.samples_s = list(track.lead.samples_s)
+    twins.track(other).lead.samples_s = track.lead.samples_s
     model = table.fitted.get(row)
     if model is not None:
         twins.fitted[other] = model

@@ -50,11 +50,29 @@ class Lap:
     """A memory among them is to be compared with."""
     over: bool = False
     """Nothing follows it in its row."""
+    steady: bool = True
+    """One policy is in force throughout."""
+    last: bool = False
+    """The record ends in it."""
 
     @property
     def apart(self) -> bool:
         """Whether it rests on nothing before it and nothing after it rests on it."""
-        return self.begins is not None and self.over and not any(isinstance(entry, Begun) for entry in self.entries)
+        return self.over and self._alone
+
+    @property
+    def believed(self) -> bool:
+        """Whether its recorded decisions need not be made again; a first lap makes its own in any case, as a sample."""
+        return self.number > 1 and self.steady and (self.over or self.last) and self._alone
+
+    @property
+    def _alone(self) -> bool:
+        return self.begins is not None and not any(isinstance(entry, Begun) for entry in self.entries)
+
+    @property
+    def work(self) -> int:
+        """What it takes: to make its decisions again, and put them in words, is more than all the rest (measured)."""
+        return len(self.entries) * (3 if self.believed else 7)
 
 
 def overlapped(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Lap]]:
@@ -73,6 +91,8 @@ class _Open:
     counts_s: float = math.inf
     """From when on the younger of two counts."""
     compared: bool = False
+    policy: bytes | None = None
+    """Of the last look."""
 
 
 @dataclass(slots=True)
@@ -89,9 +109,12 @@ class _Held:
                 return
         if isinstance(entry, Looked):
             _pass(ours, float(entry.line.now_s))
-            written = Written.of(entry)
+            written, policy = Written.of(entry), entry.line.policy_json
+            same = ours.policy in {None, policy}
+            ours.policy = policy
             for lap in ours.laps:
                 lap.entries.append(written)
+                lap.steady = lap.steady and same
         elif isinstance(entry, Marked):
             ours.laps[0].entries.append(entry)
             ours.memories += 1
@@ -113,6 +136,9 @@ class _Held:
     def last(self) -> list[Lap]:
         """The rest; one that had not begun to count is let go."""
         young = {id(ours.laps[1]) for ours in self.open.values() if len(ours.laps) > 1}
+        for ours in self.open.values():
+            for lap in ours.laps:
+                lap.last = True
         return [lap for lap in self.laps if id(lap) not in young]
 
     def _begin(self, name: str, ours: _Open, begins: Marked | None) -> None:

@@ -149,7 +149,7 @@ def _one_after_another(done: Replayed, whatif: WhatIf, workload: str | None) -> 
             continue
         try:
             if isinstance(entry, Fitted):
-                done.rerun.fitted(entry)
+                whatif.fitted(entry)
             elif isinstance(entry, Begun) or entry.workload not in done.rerun.table.rows:
                 whatif.begin(entry)
         except InputError as error:

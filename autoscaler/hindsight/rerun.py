@@ -54,6 +54,7 @@ class Counted:
     differences: tuple[Difference, ...]
     memories: int
     unlike: tuple[str, ...]
+    believed: int = 0
 
 
 def unfitted(params: Params) -> Params:
@@ -77,6 +78,8 @@ class Rerun:
     """Memories in the record that were compared with what was remembered there."""
     unlike: list[str] = field(default_factory=list)
     """Those that were not the same, in words."""
+    believed: int = 0
+    """Recorded decisions that were not made again: other settings were tried on their readings."""
     unknown: int = 0
     """Decisions before a workload's first memory whose beginning is not in the record: they are not made again."""
     unbegun: set[str] = field(default_factory=set)
@@ -138,8 +141,9 @@ class Rerun:
     def counted(self) -> Counted:
         """What this came to."""
         return Counted(
-            self.steps, self.compared, self.different, tuple(self.differences), self.memories, tuple(self.unlike)
-        )
+            self.steps, self.compared, self.different, tuple(self.differences), self.memories, tuple(self.unlike),
+            self.believed,
+        )  # fmt: skip
 
     def add(self, part: Counted) -> None:
         """Add what a part that was replayed elsewhere came to."""
@@ -147,6 +151,7 @@ class Rerun:
         self.compared += part.compared
         self.different += part.different
         self.memories += part.memories
+        self.believed += part.believed
         self.unlike += part.unlike
         self.differences = sorted([*self.differences, *part.differences], key=_instant)[:MOST_DIFFERENT]
 
@@ -191,6 +196,11 @@ class Rerun:
         """Have models made that were asked for; of those in the record none is."""
         for request in asked:
             engine.install(self.table, request.workload, self.fit(request))
+
+    def believe(self, looked: Looked) -> None:
+        """Take the recorded decision as it is."""
+        self.steps += 1
+        self.believed += looked.said is not None
 
     def conclude(self, looked: Looked, decision: Decision) -> None:
         """Compare a decision, of whichever row of the workload, with the recorded one."""

@@ -9,13 +9,13 @@ left out of all accounts alike.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from autoscaler.core.observe import pods
 from autoscaler.core.observe.pods import Interval, WorkloadTrack
 from autoscaler.core.params import Params
 from autoscaler.core.state import Table
-from autoscaler.core.types import Decision, Readings, ReplicaReading
+from autoscaler.core.types import Readings, ReplicaReading
 from autoscaler.hindsight.knowledge import Knowledge, begin_like, begin_whole, know, lend
 from autoscaler.hindsight.ledger import Ledger, Three
 from autoscaler.hindsight.served import Measured, Modelled
@@ -30,8 +30,7 @@ LEAST_SPAN_S: Final = 1.0
 """Steps that follow each other faster are one span: counts of an instant say little of a rate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """One step of a workload, as far as it matters here."""
 
     workload: str
@@ -39,6 +38,29 @@ class Look:
     params: Params
     """What the world that would be is decided with."""
     gpus_per_replica: int | None = None
+    learned_in: str | None = None
+    """The row that learns from the readings; None for the workload's own."""
+
+    @property
+    def learner(self) -> str:
+        """The row of the core's table that knows what was learned."""
+        return self.learned_in or self.workload
+
+
+class Ordered(Protocol):
+    """What matters here of a decision."""
+
+    @property
+    def workload(self) -> str:
+        """The row that it was made for."""
+
+    @property
+    def now_s(self) -> float:
+        """The instant of its readings."""
+
+    @property
+    def replicas(self) -> int:
+        """The count that was decided."""
 
 
 @dataclass(slots=True)
@@ -87,7 +109,7 @@ class Shadow:
                 batch.append((look.workload + self._suffix, readings))
         return batch
 
-    def after(self, decisions: Sequence[Decision]) -> None:
+    def after(self, decisions: Sequence[Ordered]) -> None:
         """Let the worlds that would be have what was decided for them."""
         for decision in decisions:
             workload = decision.workload.removesuffix(self._suffix)
@@ -113,6 +135,11 @@ class Shadow:
         """The warm-up that ours take now; None before it is known."""
         followed = self._followed.get(workload)
         return None if followed is None or followed.known is None else followed.known.warmup_s
+
+    def known(self, workload: str) -> Knowledge | None:
+        """What the world of a workload runs by; None while none runs."""
+        followed = self._followed.get(workload)
+        return None if followed is None or followed.world is None else followed.known
 
     def estimate(self, workload: str) -> Estimate | None:
         """What can be said of a workload; None for one that is not followed."""
@@ -194,7 +221,7 @@ class Shadow:
             self._resume(followed, span_s, interval.queue)
         else:
             self._count(followed, interval.arrivals_s, interval.arrivals, interval.queue, known)
-        lend(self.twins, look.workload + self._suffix, table, look.workload)
+        lend(self.twins, look.workload + self._suffix, table, look.learner)
         return followed.world.readings(look.readings, known.residence_s, known.kv_per_request)
 
     def _read(self, table: Table, followed: _Followed) -> tuple[Interval, Knowledge | None]:
@@ -205,7 +232,7 @@ class Shadow:
             followed.read = other.read
         else:
             interval = pods.difference(followed.track, look.readings)
-            followed.read = look.readings, interval, know(table, look.workload)
+            followed.read = look.readings, interval, know(table, look.learner)
         return followed.read[1:]
 
     def at(self, workload: str) -> _Followed | None:

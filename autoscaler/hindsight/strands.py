@@ -39,6 +39,11 @@ class Strand:
         """Whether it rests on nothing before it and nothing after it rests on it."""
         return isinstance(self.begins, Marked) and self.over
 
+    @property
+    def work(self) -> int:
+        """What it takes."""
+        return len(self.entries)
+
 
 class Holds(Protocol[Stretch]):
     """Stretches of a recording while it is read."""

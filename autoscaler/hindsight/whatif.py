@@ -7,17 +7,18 @@ believed is the model's error on what happened, which stands first.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.core import engine
+from autoscaler.core.engine import Advanced
 from autoscaler.core.params import Params
-from autoscaler.core.types import Decision, Readings
+from autoscaler.core.types import Readings
 from autoscaler.hindsight.knowledge import lend
 from autoscaler.hindsight.ledger import Ledger, Three
 from autoscaler.hindsight.overlay import Compiled, Overlay
-from autoscaler.hindsight.recording import Begun, Looked, Marked
+from autoscaler.hindsight.recording import Begun, Fitted, Looked, Marked
 from autoscaler.hindsight.rerun import Rerun, unfitted
 from autoscaler.hindsight.shadow import Look, Shadow
 from autoscaler.hindsight.timeline import Timeline
@@ -96,6 +97,11 @@ class WhatIf:
         """The other settings that each row's decisions on the same readings were made with last."""
         self.uncounted: set[str] = set()
         """Rows whose decisions are not laid beside the recorded ones: another row's are."""
+        self.believed: set[str] = set()
+        """Rows whose recorded decisions need not be made again, as soon as what was remembered is not asked for any
+        more: under one policy, with their models in the record, from a memory on."""
+        self._taken: set[str] = set()
+        """Those of them whose recorded decisions are taken from the record."""
 
     def begin(self, begun: Begun | Marked, row: str | None = None) -> None:
         """Give the row of the other settings the memory that the record says the workload had."""
@@ -104,6 +110,18 @@ class WhatIf:
         self.rerun.begin(begun, name + _OPEN)
         self.rerun.table.put(name + _OPEN, unfitted(Params()))
         self._given.pop(name, None)
+        self._taken.discard(name)
+
+    def fitted(self, fitted: Fitted, row: str | None = None) -> None:
+        """Hand over a model where the record says that the workload got it."""
+        name = row or fitted.workload
+        self.rerun.fitted(fitted, name)
+        if name + _OPEN in self.rerun.table.rows:
+            engine.install(self.rerun.table, name + _OPEN, fitted.model)
+
+    def takes(self, row: str) -> bool:
+        """Whether a row's recorded decisions are taken from the record: what was remembered of it is not followed."""
+        return row in self._taken
 
     def params(self, looked: Looked) -> Params:
         """The other settings at a look. Raises SettingError where they cannot be."""
@@ -120,24 +138,39 @@ class WhatIf:
         first: list[Look] = []
         second: list[Look] = []
         for name, looked, readings in turn:
-            first.append(Look(name, readings, self.rerun.params(name)))
-            second.append(Look(name, readings, self.params(looked)))
+            learned_in = name + _OPEN if self._take(name, looked) else None
+            first.append(Look(name, readings, self.rerun.params(name), learned_in=learned_in))
+            second.append(Look(name, readings, self.params(looked), learned_in=learned_in))
         as_is, other = self._as_is.before(table, first), self._other.before(table, second)
         beside = [pair for look in second for pair in self._beside(look)]
-        recorded = [(look.workload, look.readings) for look in first]
-        result = engine.step(table, [*recorded, *beside, *as_is, *other], self.rerun.supplied)
-        self.rerun.made(result.fits)
-        worlds = result.decisions[len(recorded) + len(beside) :]
+        again = [(look.workload, look.readings) for look in first if look.workload not in self._taken]
+        made = engine.advance(table, [*again, *beside, *as_is, *other], self.rerun.supplied)
+        self.rerun.made(made.fits)
+        worlds = made.counts[len(again) + len(beside) :]
         self._as_is.after(worlds[: len(as_is)])
         self._other.after(worlds[len(as_is) :])
-        decided = {d.workload: d for d in result.decisions[: len(recorded) + len(beside)]}
+        replicas = {count.workload: count.replicas for count in made.counts[: len(again) + len(beside)]}
         for name, looked, readings in turn:
             if name not in self.uncounted:
-                self.rerun.conclude(looked, decided[name])
+                if name in replicas:
+                    self.rerun.conclude(looked, made.decision(name))
+                else:
+                    self.rerun.believe(looked)
             told = self.told.setdefault(name, Told())
-            if name + _OPEN in decided:
-                _compare(told, decided[name], decided[name + _OPEN])
+            self._lay_beside(told, name, looked, made, replicas)
             self._note(told, name, readings)
+
+    def _take(self, name: str, looked: Looked) -> bool:
+        """Whether a recorded decision is taken from the record: what is learned, the other settings' row learns too.
+
+        Not before both worlds run: they begin with what was remembered as recorded.
+        """
+        known = self._as_is.known(name) if name in self.believed and name not in self._taken else None
+        if known is not None and not known.least and self._other.known(name) is not None:
+            alike = self.rerun.params(name).warmup_prior_s == self.params(looked).warmup_prior_s
+            if alike or known.warmup_samples > 0:
+                self._taken.add(name)
+        return name in self._taken
 
     def _beside(self, look: Look) -> list[tuple[str, Readings]]:
         """The other settings on the same readings, where there are decisions to compare with."""
@@ -147,9 +180,28 @@ class WhatIf:
         if self._given.get(name) is not look.params:
             self._given[name] = look.params
             table.put(name + _OPEN, unfitted(look.params))
-        if table.track(table.rows[name]).seen is not None:
+        if name not in self._taken and table.track(table.rows[name]).seen is not None:
             lend(table, name + _OPEN, table, name)
         return [(name + _OPEN, look.readings)]
+
+    def _lay_beside(self, told: Told, name: str, looked: Looked, made: Advanced, replicas: Mapping[str, int]) -> None:
+        """Count a decision on the same readings, with the reasons where another count came of it."""
+        open_, said = name + _OPEN, looked.said
+        recorded = replicas.get(name, None if said is None else said.replicas)
+        if open_ not in replicas or recorded is None:
+            return
+        told.decisions += 1
+        if recorded == replicas[open_]:
+            return
+        told.differ += 1
+        other_reason = made.decision(open_).reason.name
+        reason = made.decision(name).reason.name if name in replicas or said is None else said.reason
+        told.reasons[reason, other_reason] += 1
+        if told.first is None:
+            line = looked.line
+            told.first = Turned(
+                float(line.now_s), line.replicas.desired or 0, recorded, replicas[open_], reason, other_reason
+            )
 
     def estimates(self, workload: str) -> tuple[Estimate, Estimate] | None:
         """The accounts of both worlds, as recorded and otherwise; None where no world could run."""
@@ -196,7 +248,8 @@ class WhatIf:
             shadow.forget(row)
         self.told.pop(row, None)
         self._given.pop(row, None)
-        self.uncounted.discard(row)
+        for rows in (self.uncounted, self.believed, self._taken):
+            rows.discard(row)
 
     def _note(self, told: Told, name: str, readings: Readings) -> None:
         as_is, other = self._as_is.ours(name), self._other.ours(name)
@@ -205,16 +258,3 @@ class WhatIf:
             told.timeline = Timeline()
         if as_is is not None and other is not None and span is not None:
             told.timeline.note(readings.now_s, span, readings.replicas, as_is, other)
-
-
-def _compare(told: Told, recorded: Decision, otherwise: Decision) -> None:
-    told.decisions += 1
-    if recorded.replicas == otherwise.replicas:
-        return
-    told.differ += 1
-    told.reasons[recorded.reason.name, otherwise.reason.name] += 1
-    if told.first is None:
-        told.first = Turned(
-            recorded.now_s, recorded.seen_replicas, recorded.replicas, otherwise.replicas, recorded.reason.name,
-            otherwise.reason.name,
-        )  # fmt: skip

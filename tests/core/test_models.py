@@ -36,7 +36,7 @@ def test_trees_in_the_core_predict_what_scikit_learn_predicts(seed: int) -> None
     ).fit(x, y)
     unseen = random_features(200, seed + 100)
     trees = fit._arrays(boosted)
-    mine = [models.trees_ahead(trees, row, 2.5) for row in unseen]
+    mine = models.trees_ahead([trees] * 200, unseen, np.full(200, 2.5))
     assert mine == pytest.approx(2.5 * boosted.predict(unseen), rel=1e-12)
 
 
@@ -55,6 +55,23 @@ def test_no_model_forecasts_less_than_nought() -> None:
     made = fit.fit(FitRequest(NAME, 12, random_features(200, 1), np.zeros(200), 60.0))
     falling = replace(made, intercept=-50.0)
     assert models.ridge_ahead(falling, random_features(1, 2)[0], 3.0) == 0.0
+
+
+def test_trees_of_many_rows_say_what_each_says_alone_to_the_last_bit() -> None:
+    """Three ensembles of other sizes, one of them lent to every third row: a replay steps them in other company."""
+    rng, x = np.random.default_rng(5), random_features(600, 5)
+    made = [fit.fit(FitRequest(NAME, 12, x, 5.0 + x[:, n] * rng.gamma(2.0, 1.0, 600), 60.0)).trees for n in range(2)]
+    assert made[0] is not None
+    assert made[1] is not None
+    short = replace(
+        made[1], **{name: getattr(made[1], name)[:7] for name in ("feature", "threshold", "left", "right", "value")}
+    )
+    trees = [(made[0], made[1], short)[n % 3] for n in range(50)]
+    unseen, reference = random_features(50, 6), rng.gamma(2.0, 3.0, 50)
+    together = models.trees_ahead(trees, unseen, reference)
+    alone = [models.trees_ahead([trees[n]], unseen[n : n + 1], reference[n : n + 1])[0] for n in range(50)]
+    assert together.tolist() == alone
+    assert len(set(alone)) > 40
 
 
 def test_fits_are_the_same_for_the_same_arrays() -> None:

@@ -18,7 +18,7 @@ from autoscaler.hindsight.recording import Marked, Recording, Written
 from autoscaler.hindsight.replay import Replayed, replay
 from autoscaler.hindsight.served import Sums
 from autoscaler.hindsight.timeline import Timeline
-from autoscaler.hindsight.whatif import Tally, Told
+from autoscaler.hindsight.whatif import Tally, Told, WhatIf
 from autoscaler.record import memories
 from autoscaler.sim.headroom import WORKLOAD
 from tests.hindsight.recorded import marked, write
@@ -59,7 +59,7 @@ def test_a_last_lap_that_does_not_come_to_count_is_let_go(tmp_path: Path) -> Non
     given = list(marked())[: 1 + 2 * 86 + 4]
     assert [lap.over for lap in laps_of(tmp_path, given)] == [True, False]
     done = tried(tmp_path, given, "max_replicas=8")
-    assert done.rerun.compared == 86
+    assert (done.rerun.steps, done.rerun.compared) == (86, 51)
     assert done.whatif is not None
     assert done.whatif.told[WORKLOAD].decisions == 86
 
@@ -70,13 +70,52 @@ def test_every_look_is_counted_once_and_every_memory_compared(
 ) -> None:
     monkeypatch.setattr(strands, "MOST_BYTES", most)
     done = tried(tmp_path, list(marked()), "max_replicas=8")
-    assert (done.rerun.compared, done.rerun.different) == (100, 0)
-    assert (done.rerun.memories, done.rerun.unlike, done.recording.bad) == (4, [], 0)
+    assert done.rerun.compared + done.rerun.believed == done.rerun.steps == 100
+    assert (done.rerun.different, done.rerun.unlike, done.recording.bad) == (0, [], 0)
+    assert done.rerun.compared >= 51, "the first lap is decided again in any case"
+    assert done.rerun.memories == (4 if most < 1 << 30 else 2), "of what is not followed nothing is compared"
     assert done.whatif is not None
     told = done.whatif.told[WORKLOAD]
     assert told.decisions == 100
     assert all(first < second for first, second in pairwise(told.timeline.at_s))
     assert list(done.whatif.told) == [WORKLOAD]
+
+
+@pytest.mark.parametrize("change", ["max_replicas=8", "slo.wait_s=5", "warmup_prior_s=300"])
+def test_a_lap_that_takes_its_decisions_as_recorded_comes_to_the_same_as_if_it_made_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """All but the first do, from when their worlds run: 40 looks of the second of three count, and 9 of the third."""
+    taken = tried(tmp_path, list(marked()), change)
+    assert (taken.rerun.believed, taken.rerun.compared, taken.rerun.memories) == (49, 51, 2)
+    told = text(Shown(taken, comparisons(taken), (change,)))
+    assert "100 decisions of 1 workload over 16.5 min: 51 of them made again, every one as recorded" in told
+    assert "49 are taken as recorded: without --set every one is made again and compared" in told
+    assert json.loads(as_json(Shown(taken, [], ())))["decisions_taken_as_recorded"] == 49
+
+    taken.rerun.different = 1
+    assert "this build would make some of those otherwise too" in text(Shown(taken, [], ()))
+
+    monkeypatch.setattr(WhatIf, "_take", lambda *_: False)
+    made = tried(tmp_path, list(marked()), change)
+    assert (made.rerun.believed, made.rerun.compared, made.rerun.different, made.rerun.memories) == (0, 100, 0, 4)
+    assert "taken as recorded" not in text(Shown(made, comparisons(made), (change,)))
+    assert taken.whatif is not None
+    assert made.whatif is not None
+    assert taken.whatif.told == made.whatif.told
+    assert taken.whatif.told[WORKLOAD].decisions == 100
+    assert taken.whatif.estimates(WORKLOAD) == made.whatif.estimates(WORKLOAD)
+    assert taken.agreements == made.agreements
+
+
+def test_a_lap_in_which_the_policy_changes_makes_its_decisions_again(tmp_path: Path) -> None:
+    """From second 700 on another minimum is in force: a world may begin anew there, with all that is remembered."""
+    given = list(marked())
+    at = next(n for n, line in enumerate(given) if b'"kind":"inputs"' in line and b'"now_s":700.0' in line)
+    given[at:] = [line.replace(b'"min_replicas":1', b'"min_replicas":2') for line in given[at:]]
+    assert [lap.steady for lap in laps_of(tmp_path, given)] == [True, False, True]
+    done = tried(tmp_path, given, "max_replicas=8")
+    assert (done.rerun.believed, done.rerun.compared) == (9, 91)
 
 
 def test_it_comes_out_near_what_is_decided_in_order_and_says_how_near(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 from autoscaler.core.types import Readings, StartingReplica
 
@@ -28,8 +29,7 @@ Start = tuple[float, str | None]
 """A start's identity: when it was ordered, and its name where it has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeadTime:
+class LeadTime(NamedTuple):
     """Quantiles in seconds; `samples` says how many measurements stand behind them."""
 
     l50_s: float
@@ -38,8 +38,7 @@ class LeadTime:
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
-class Starts:
+class Starts(NamedTuple):
     """What the starts of one workload did since the last sample, and those that still count.
 
     `credited` holds the age in seconds of each start that deserves credit, oldest first; `late` are older than L99,
@@ -63,6 +62,7 @@ class LeadTrack:
     """What is remembered of one workload's starts."""
 
     samples_s: list[float] = field(default_factory=list)
+    """Another list when there is another sample: none is changed in place."""
     starting: tuple[StartingReplica, ...] = ()
     waited: set[Start] = field(default_factory=set)
     """Starts that were seen without a node."""
@@ -71,6 +71,8 @@ class LeadTrack:
     desired: int | None = None
     ready: int = 0
     pods: frozenset[str] | None = None
+    ranked: tuple[list[float], LeadTime] | None = field(default=None, init=False, compare=False, repr=False)
+    """Samples, and what they say: most looks bring no other."""
 
 
 def distribution(track: LeadTrack, prior_s: float | None, oldest_s: float) -> LeadTime:
@@ -80,9 +82,11 @@ def distribution(track: LeadTrack, prior_s: float | None, oldest_s: float) -> Le
     if not count:
         stretched = max(prior, oldest_s)
         return LeadTime(stretched, stretched, UNMEASURED_L99 * prior, 0)
-    ranked = sorted(track.samples_s)
-    l99 = MARGIN_L99 * ranked[-1] + 5.0
-    return LeadTime(_rank(ranked, 0.5), _rank(ranked, 0.9), l99, count)
+    if track.ranked is None or track.ranked[0] is not track.samples_s:
+        ranked = sorted(track.samples_s)
+        l99 = MARGIN_L99 * ranked[-1] + 5.0
+        track.ranked = track.samples_s, LeadTime(_rank(ranked, 0.5), _rank(ranked, 0.9), l99, count)
+    return track.ranked[1]
 
 
 def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple[Starts, LeadTime]:
@@ -97,11 +101,14 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
     cancelled = min(lowered, left)
     if finished:
         track.samples_s = (track.samples_s + finished)[-KEEP:]
-    schedulable = [
-        now_s - track.placed_s.get((s.since_s, s.name), s.since_s) for s in replicas.starting if not s.unschedulable
-    ]
+    schedulable, credited = list[float](), tuple[float, ...]()
+    if replicas.starting:
+        schedulable = [
+            now_s - track.placed_s.get((s.since_s, s.name), s.since_s) for s in replicas.starting if not s.unschedulable
+        ]
     lead = distribution(track, prior_s, max(schedulable, default=0.0))
-    credited = tuple(sorted((age for age in schedulable if age <= lead.l99_s), reverse=True))
+    if schedulable:
+        credited = tuple(sorted([age for age in schedulable if age <= lead.l99_s], reverse=True))
     track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
     if readings.pods is not None:
         track.pods = frozenset(map(_NAME, readings.pods))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Columns, clipped, column, filled
 
 WINDOW_S = 24 * 3600.0
 """The budget is that of one day."""
@@ -52,8 +52,8 @@ def late_share(wait_s: F64, slack_s: F64, latency_ratio: F64) -> F64:
     `wait_s` is the queue over the capacity that serves it, `latency_ratio` a measured p90 over its objective. Both are
     ramps around the objective instead of steps, so that a wait that hovers there counts in part.
     """
-    queued = np.clip((filled(wait_s) / np.maximum(slack_s, 1e-9) - 0.9) / 0.2, 0.0, 1.0)
-    measured = np.clip((filled(latency_ratio) - 0.9) / 0.4, 0.0, 1.0)
+    queued = clipped((filled(wait_s) / np.maximum(slack_s, 1e-9) - 0.9) / 0.2, 0.0, 1.0)
+    measured = clipped((filled(latency_ratio) - 0.9) / 0.4, 0.0, 1.0)
     return np.maximum(queued, measured)
 
 
@@ -72,9 +72,9 @@ def tail(columns: BudgetColumns, rows: I64, now_s: F64, *, rate_rps: F64, target
     expected = columns.total[rows] + filled(rate_rps) * ADVANCE_S
     allowed = (1.0 - target_ratio) * SPEND_RATIO * expected
     left = np.where(allowed > 0, 1.0 - columns.late[rows] / np.maximum(allowed, 1e-9), 1.0)
-    left = np.clip(left, 0.0, 1.0)
-    start = np.clip(TAIL_LEAD_S / np.maximum(lead_s, 1e-9), *TAIL_RANGE)
-    grown = 1.0 + TAIL_GROWTH * left * np.clip((now_s - columns.since_s[rows]) / TAIL_GROWTH_S, 0.0, 1.0)
+    left = clipped(left, 0.0, 1.0)
+    start = clipped(TAIL_LEAD_S / np.maximum(lead_s, 1e-9), *TAIL_RANGE)
+    grown = 1.0 + TAIL_GROWTH * left * clipped((now_s - columns.since_s[rows]) / TAIL_GROWTH_S, 0.0, 1.0)
     return np.asarray(start * (TAIL_SPENT_RATIO + (1.0 - TAIL_SPENT_RATIO) * left) * grown)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column, filled
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, clipped, column, filled
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.params import BIN_S
 
@@ -111,13 +111,13 @@ def learn(
     columns.scored[rows] = columns.scored[rows] * forget + counted
     columns.asked[rows] = columns.asked[rows] * forget + np.where(counted, level, 0.0)
     error = np.where(counted if steers is None else counted & steers, level - hit, 0.0)
-    columns.shift[rows] = np.clip(columns.shift[rows] + ADAPT * error / np.maximum(1.0 - level, 0.01), -1.0, 2.0)
+    columns.shift[rows] = clipped(columns.shift[rows] + ADAPT * error / np.maximum(1.0 - level, 0.01), -1.0, 2.0)
 
 
 def adapted(columns: ConformalColumns, rows: I64, level: F64) -> F64:
     """Return the level to ask of the histogram so that `level` is covered."""
     odds = np.log(level / (1.0 - level)) + columns.shift[rows]
-    return np.clip(1.0 / (1.0 + np.exp(-odds)), *LEVELS)
+    return clipped(1.0 / (1.0 + np.exp(-odds)), *LEVELS)
 
 
 def quantile(columns: ConformalColumns, rows: I64, level: F64) -> F64:
@@ -139,4 +139,4 @@ def _at(level: F64, weight: F64, total: F64) -> F64:
     taken = np.take_along_axis(total, cell[:, :, None], axis=2)[:, :, 0]
     inside = np.take_along_axis(weight, cell[:, :, None], axis=2)[:, :, 0]
     part = np.where(inside > 0, 1.0 - (taken - want) / np.maximum(inside, 1e-12), 1.0)
-    return np.asarray(EDGES[cell] + np.clip(part, 0.0, 1.0) * (EDGES[cell + 1] - EDGES[cell]))
+    return np.asarray(EDGES[cell] + clipped(part, 0.0, 1.0) * (EDGES[cell + 1] - EDGES[cell]))

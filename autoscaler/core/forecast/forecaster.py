@@ -1,12 +1,13 @@
 """One round of forecasting for the rows whose history gained a bin: score, learn, forecast, bound."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 from autoscaler.core.forecast import conformal, features, models, pending, recurring, scoring
-from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model
+from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model, Trees
 from autoscaler.core.params import BIN_S
 
 SCALE_FLOOR = 0.3
@@ -205,12 +206,16 @@ def _bases(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitted
     base[:, Model.LEVEL] = stage.holt.smooth[rows]
     base[:, Model.HOLT] = models.holt_ahead(stage.holt, rows, inputs.horizon_bins)
     base[:, Model.PEAK] = np.where(np.isfinite(inputs.need_rps), inputs.need_rps, 0.0).max(axis=1)
-    for position, row in enumerate(rows.tolist()):
+    grown: dict[int, Trees] = {}
+    for position, (row, level_rps) in enumerate(zip(rows.tolist(), reference.tolist(), strict=True)):
         model = fitted.get(row)
-        if model is None or not np.isfinite(reference[position]):
+        if model is None or math.isnan(level_rps):
             continue
-        base[position, Model.RIDGE] = models.ridge_ahead(model, built[position], float(reference[position]))
+        base[position, Model.RIDGE] = models.ridge_ahead(model, built[position], level_rps)
         if model.trees is not None:
-            base[position, Model.TREES] = models.trees_ahead(model.trees, built[position], float(reference[position]))
+            grown[position] = model.trees
+    if grown:
+        at = list(grown)
+        base[at, Model.TREES] = models.trees_ahead(list(grown.values()), built[at], reference[at])
     base[:, Model.LAST] = np.where(np.isfinite(base[:, Model.LAST]), base[:, Model.LAST], base[:, Model.HOLT])
     return base, filled(reference)

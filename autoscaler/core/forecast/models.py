@@ -6,6 +6,7 @@ evaluated here from arrays; *peak* is the highest need of the last hour, and whe
 can start it is what they usually need, and stands alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -100,11 +101,33 @@ def ridge_ahead(model: FittedModel, features: F64, reference: float) -> float:
     return max(0.0, float(features @ model.coefficients) + model.intercept) * reference
 
 
-def trees_ahead(trees: Trees, features: F64, reference: float) -> float:
-    """Return the ensemble's forecast in requests/s for one row of features."""
-    first = np.arange(len(trees.value)) * trees.value.shape[1]
-    at = first
-    for _ in range(trees.depth):
-        go_left = features.take(trees.feature.take(at)) <= trees.threshold.take(at)
-        at = first + np.where(go_left, trees.left.take(at), trees.right.take(at))
-    return max(0.0, float(trees.value.take(at).sum()) + trees.baseline) * reference
+def trees_ahead(trees: Sequence[Trees], features: F64, reference: F64) -> F64:
+    """Return each ensemble's forecast in requests/s for its own row of features, shape (B,).
+
+    Ensembles of the same size are walked together: a call for each would cost more than the walk.
+    """
+    found = np.empty(len(trees))
+    for count, depth in {(len(each.value), each.depth) for each in trees}:
+        at = [place for place, each in enumerate(trees) if (len(each.value), each.depth) == (count, depth)]
+        found[at] = _walked([trees[place] for place in at], features[at], depth)
+    return found * reference
+
+
+def _walked(trees: Sequence[Trees], features: F64, depth: int) -> F64:
+    """The sums of the leaves that each row comes to in its own trees, at least 0; shape (B,)."""
+    kinds = {id(each): each for each in trees}
+    first = dict(zip(kinds, np.cumsum([0, *(each.value.size for each in kinds.values())]).tolist(), strict=False))
+    feature, threshold, left, right, value = (
+        np.concatenate([getattr(each, name).ravel() for each in kinds.values()])
+        for name in ("feature", "threshold", "left", "right", "value")
+    )
+    roots = {key: first[key] + np.arange(len(each.value)) * each.value.shape[1] for key, each in kinds.items()}
+    root = np.stack([roots[id(each)] for each in trees])
+    begin = (np.arange(len(features)) * features.shape[1])[:, None]
+    at = root
+    for _ in range(depth):
+        go_left = features.take(begin + feature.take(at)) <= threshold.take(at)
+        at = root + np.where(go_left, left.take(at), right.take(at))
+    baseline = np.array([each.baseline for each in trees])
+    found: F64 = np.maximum(value.take(at).sum(axis=1) + baseline, 0.0)
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F64, I64, Bools, Columns, clipped, column
 
 DRIFT = 0.25
 """Log-ratio tolerated as noise per bin: ServeGen's pools move by up to 25-30 % within ten minutes."""
@@ -52,8 +52,8 @@ def update(
     known = np.isfinite(arrivals) & (span_s > 0) & np.isfinite(level)
     sure = np.maximum(arrivals - 2.0 * np.sqrt(np.maximum(arrivals, 0.0)), 0.0) / np.maximum(span_s, 1e-9)
     ratio = np.where(known, np.log(np.maximum(sure, 1e-9) / np.maximum(level, 1e-9)), 0.0)
-    ratio = np.clip(ratio, -3.0, 3.0)
-    part = np.clip(span_s / 10.0, 0.0, 3.0)
+    ratio = clipped(ratio, -3.0, 3.0)
+    part = clipped(span_s / 10.0, 0.0, 3.0)
     up = np.where(known, np.maximum(0.0, columns.up[rows] + (ratio - DRIFT) * part), columns.up[rows])
     down = np.where(known, np.maximum(0.0, columns.down[rows] - (ratio + 2 * DRIFT) * part), columns.down[rows])
     began = columns.began_s[rows]

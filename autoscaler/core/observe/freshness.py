@@ -6,9 +6,8 @@ an outage must not look like silence (kedacore/keda#1850, ai-dynamo/dynamo#14575
 
 from enum import Enum
 from functools import cache
-from operator import attrgetter
 
-from autoscaler.core.types import Readings
+from autoscaler.core.types import LatencyReading, Readings
 
 HELD_TICKS = 3.0
 """A reading is held for three ticks; after that the signal is unknown."""
@@ -47,7 +46,7 @@ class FreshnessTrack:
 
     def __init__(self) -> None:
         self.seen_s: dict[str, float] = {}
-        self.sources: set[str] = set()
+        self.sources: frozenset[str] = frozenset()
 
     def note(self, readings: Readings, *, anew: bool = False) -> None:
         """Remember which signals these readings carry: all their sources that were ever there must be.
@@ -55,10 +54,15 @@ class FreshnessTrack:
         `anew` says that the counters of arrivals began anew, so that they say nothing of what arrived until now.
         """
         present = _present(readings)
-        self.sources |= present
-        for signal, sources in _expected(frozenset(self.sources)):
-            if sources <= present and not (anew and signal == "arrivals"):
+        if not present <= self.sources:
+            self.sources |= present
+        for signal in _carried(present, self.sources):
+            if not (anew and signal == "arrivals"):
                 self.seen_s[signal] = readings.now_s
+
+    def all_at(self, now_s: float) -> bool:
+        """Return whether every signal that was ever seen was read at `now_s`."""
+        return set(self.seen_s.values()) <= {now_s}
 
     def ages_s(self, now_s: float) -> dict[str, float]:
         """Return the age in seconds of every signal seen so far."""
@@ -85,15 +89,6 @@ _SOURCES = {
 }
 
 
-_OF_PODS = {
-    "pods_requests": attrgetter("requests_total"),
-    "pods_waiting": attrgetter("waiting"),
-    "pods_running": attrgetter("running"),
-    "pods_tokens": attrgetter("generation_tokens_total"),
-    "pods_kv": attrgetter("kv_cache_usage"),
-}
-
-
 @cache
 def _expected(sources: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]:
     """What each signal is read from where these sources were ever there; without the signals that never were."""
@@ -103,22 +98,46 @@ def _expected(sources: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]
     return tuple((signal, frozenset(of)) for signal, of in expected.items() if of)
 
 
-def _present(readings: Readings) -> set[str]:
+@cache
+def _carried(present: frozenset[str], sources: frozenset[str]) -> tuple[str, ...]:
+    """The signals of which all is present that was ever there."""
+    return tuple(signal for signal, of in _expected(sources) if of <= present)
+
+
+@cache
+def _of(*there: str | None) -> frozenset[str]:
+    """A set that is made once: every look at a workload has one, and nearly always the same."""
+    return frozenset(source for source in there if source is not None)
+
+
+def _present(readings: Readings) -> frozenset[str]:
     """The sources that these readings hold, a pods' one where at least four fifths of the ready pods report it.
 
     Partial data must not shrink.
     """
     pods, gateway, latency = readings.pods, readings.gateway, readings.latency
+    requests = waiting = running = tokens = kv = 0
     if pods:
-        least = 0.8 * max(readings.replicas.ready, 1)
-        silent = len(pods) - least
-        there = {source for source, read in _OF_PODS.items() if list(map(read, pods)).count(None) <= silent}
+        for pod in pods:
+            requests += pod.requests_total is None
+            waiting += pod.waiting is None
+            running += pod.running is None
+            tokens += pod.generation_tokens_total is None
+            kv += pod.kv_cache_usage is None
+        silent = len(pods) - 0.8 * max(readings.replicas.ready, 1)
     else:
-        there = set(_OF_PODS) if nobody_serves(readings) else set()
-    if gateway is not None and gateway.requests_total is not None:
-        there.add("gateway_requests")
-    if gateway is not None and gateway.queued is not None:
-        there.add("gateway_queue")
-    if latency is not None and (latency.queue_s_p90, latency.ttft_s_p90, latency.tpot_s_p90) != (None, None, None):
-        there.add("latency")
-    return there
+        silent = 0.0 if nobody_serves(readings) else -1.0
+    return _of(
+        "pods_requests" if requests <= silent else None,
+        "pods_waiting" if waiting <= silent else None,
+        "pods_running" if running <= silent else None,
+        "pods_tokens" if tokens <= silent else None,
+        "pods_kv" if kv <= silent else None,
+        "gateway_requests" if gateway is not None and gateway.requests_total is not None else None,
+        "gateway_queue" if gateway is not None and gateway.queued is not None else None,
+        "latency" if latency is not None and _tells(latency) else None,
+    )
+
+
+def _tells(latency: LatencyReading) -> bool:
+    return (latency.queue_s_p90, latency.ttft_s_p90, latency.tpot_s_p90) != (None, None, None)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autoscaler.core.observe.told import TOLD_RATIO, answers, least_waiting, running_but_for, unread
+from autoscaler.core.observe.told import TOLD_RATIO, least_waiting, running_but_for, silent, unread
 from autoscaler.core.observe.told import told as who_told
 from autoscaler.core.types import GatewayReading, PodReading, Readings
 
@@ -61,8 +61,6 @@ class Interval(NamedTuple):
     anew: bool = False
     """`arrivals` is not known because the counters behind it began anew: nobody may take it for a reading of now."""
     completions: float = math.nan
-    prompt_tokens: float = math.nan
-    generation_tokens: float = math.nan
     queue: float = math.nan
     running: float = math.nan
     told_running: float = math.nan
@@ -78,8 +76,6 @@ class Interval(NamedTuple):
     wedged: int = 0
     died: int = 0
     """Pods that are gone, or ready anew, and held requests of which they never completed one."""
-    measured: int = 0
-    pods_known: bool = False
 
 
 def difference(track: WorkloadTrack, readings: Readings) -> Interval:
@@ -89,36 +85,32 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     """
     now_s = readings.now_s
     dt_s = now_s - track.at_s if math.isfinite(track.at_s) else math.nan
-    sums = _PodSums(since_s=track.at_s)
-    told = who_told(readings)
+    mute = silent(readings.pods or ())
+    told, sums, had, died = who_told(readings, mute), _NOTHING, track.pods, 0
     gateway_waits = bool(
         readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
     )
     if told is not None:
-        sums.had = sum([before.reading.requests_total is not None for before in track.pods.values()])
-        fresh: dict[str, PodTrack] = {}
-        for pod in told:
-            fresh[pod.name] = sums.add(pod, track.pods.get(pod.name), now_s, gateway_waits)
-        if len(told) >= readings.replicas.ready:
-            sums.died += sum([_of_no_use(track.pods[name]) for name in track.pods.keys() - fresh.keys()])
-        sums.died = max(0, sums.died - max(0, track.desired - readings.replicas.desired))
-        track.pods, track.desired = fresh, readings.replicas.desired
+        track.pods, sums = _add_up(told, had, now_s, track.at_s, gateway_waits)
+        died = sums.died
+        if len(told) >= readings.replicas.ready and not had.keys() <= track.pods.keys():
+            died += sum([_of_no_use(had[name]) for name in had.keys() - track.pods.keys()])
+        died = max(0, died - max(0, track.desired - readings.replicas.desired))
+        track.desired = readings.replicas.desired
     waiting = sums.waiting if told is not None else least_waiting(readings)
     queue = _total(_gateway_queue(readings), waiting, readings)
-    arrivals, arrivals_s, anew = _arrivals(track, readings, sums if told is not None else None, queue)
+    arrivals, arrivals_s, anew = _arrivals(track, readings, sums if told is not None else None, had, queue)
     track.at_s = now_s
     known = told is not None
     scale = len(told) / sums.kv_pods if told and sums.kv_pods else math.nan
     running = sums.running if known and (sums.running_pods or not told) else math.nan
-    new = unread(readings)
+    new = unread(mute, now_s)
     return Interval(
         dt_s=dt_s,
         arrivals=arrivals,
         arrivals_s=arrivals_s,
         anew=anew,
         completions=sums.completions if sums.counted else math.nan,
-        prompt_tokens=sums.prompt_tokens,
-        generation_tokens=sums.generation_tokens,
         queue=queue,
         running=running,
         told_running=running if known else running_but_for(readings, new),
@@ -130,16 +122,11 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         free_completions=sums.free_completions,
         free_pod_s=sums.free_pod_s,
         wedged=sums.wedged,
-        died=sums.died,
-        measured=sums.measured,
-        pods_known=known,
+        died=died,
     )
 
 
-@dataclass(slots=True)
-class _PodSums:
-    since_s: float
-    """Instant of the last sample; a pod last read before it has counts of a longer time."""
+class _PodSums(NamedTuple):
     waiting: float = 0.0
     running: float = 0.0
     running_pods: int = 0
@@ -147,14 +134,11 @@ class _PodSums:
     kv_pods: int = 0
     completions: float = 0.0
     counted: int = 0
-    had: int = 0
-    """Pods whose counter was known last time, and of these by now:"""
     went_on: int = 0
+    """Pods whose counter was known last time and went on, and those where it began anew:"""
     began_anew: int = 0
     late: float = 0.0
     """Completions of pods that were not read last time: they arrived, but not within this interval."""
-    prompt_tokens: float = 0.0
-    generation_tokens: float = 0.0
     saturated_completions: float = 0.0
     saturated_pod_s: float = 0.0
     saturated_running: float = 0.0
@@ -162,67 +146,100 @@ class _PodSums:
     free_pod_s: float = 0.0
     wedged: int = 0
     died: int = 0
-    measured: int = 0
 
-    def add(self, pod: PodReading, before: PodTrack | None, now_s: float, gateway_waits: bool) -> PodTrack:
-        """Add one pod's reading to the sums and return what to remember of it."""
-        old = before.reading if before else None
-        done = _delta(pod.requests_total, old.requests_total if old else None)
-        prompt = _delta(pod.prompt_tokens_total, old.prompt_tokens_total if old else None)
-        generated = _delta(pod.generation_tokens_total, old.generation_tokens_total if old else None)
-        has_work = _has_work(pod)
-        grown = ((done or 0.0) > 0) or ((prompt or 0.0) > 0) or ((generated or 0.0) > 0)
-        moved = grown or (done is None and prompt is None and generated is None)
-        progress_at_s = before.progress_at_s if before and has_work and not moved else now_s
-        since_s = pod.ready_since_s
-        if before is not None and before.ready_since_s is not None:
-            anew = since_s is not None and since_s > before.ready_since_s
-            self.died += anew and _of_no_use(before)
-            since_s = since_s if anew else before.ready_since_s
-        track = PodTrack(pod, now_s, progress_at_s, since_s)
-        if old is not None and old.requests_total is not None:
-            self.went_on += done is not None
-            self.began_anew += done is None
-        self.measured += answers(pod)
-        if now_s - progress_at_s >= WEDGE_S and (pod.waiting or 0) > 0:
-            self.wedged += 1
-            return track
-        self.waiting += pod.waiting or 0.0
-        if pod.running is not None:
-            self.running += pod.running
-            self.running_pods += 1
+
+_NOTHING = _PodSums()
+
+
+def _add_up(
+    told: tuple[PodReading, ...], had: dict[str, PodTrack], now_s: float, since_s: float, gateway_waits: bool
+) -> tuple[dict[str, PodTrack], _PodSums]:
+    """What to remember of the pods, and their sums; `since_s` is the instant of the last sample.
+
+    One loop over plain variables: it is entered for every pod of every look.
+    """
+    tracks: dict[str, PodTrack] = {}
+    waits = runs = kv = completions = late = 0.0
+    saturated = saturated_s = saturated_running = free = free_s = 0.0
+    running_pods = kv_pods = counted = went_on = began_anew = wedged = died = 0
+    for pod in told:
+        before = had.get(pod.name)
+        waiting, running, total = pod.waiting or 0.0, pod.running, pod.requests_total
+        done, progress_at_s, ready_s = None, now_s, pod.ready_since_s
+        if before is not None:
+            old = before.reading
+            if old.requests_total is not None:
+                done = _delta(total, old.requests_total)
+                went_on += done is not None
+                began_anew += done is None
+            if not done and (waiting > 0 or (running or 0) > 0) and not _moved(pod, old, done):
+                progress_at_s = before.progress_at_s
+            if ready_s != before.ready_since_s:
+                ready_s, useless = _ready_anew(pod, before)
+                died += useless
+        tracks[pod.name] = PodTrack(pod, now_s, progress_at_s, ready_s)
+        if waiting > 0 and now_s - progress_at_s >= WEDGE_S:
+            wedged += 1
+            continue
+        waits += waiting
+        if running is not None:
+            runs += running
+            running_pods += 1
         if pod.kv_cache_usage is not None:
-            self.kv += pod.kv_cache_usage
-            self.kv_pods += 1
-        if before is not None and before.at_s < self.since_s:
-            self.late += done or 0.0
-            return track
-        self.prompt_tokens += prompt or 0.0
-        self.generation_tokens += generated or 0.0
-        if done is None or before is None or old is None:
-            return track
-        self.completions += done
-        self.counted += 1
-        span_s = now_s - before.at_s
+            kv += pod.kv_cache_usage
+            kv_pods += 1
+        if done is None or before is None or before.at_s < since_s:  # of no time, or of a longer one
+            late += done or 0.0
+            continue
+        completions += done
+        counted += 1
         if pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S:
-            return track
-        if gateway_waits or min(pod.waiting or 0.0, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9):
-            self.saturated_completions += done
-            self.saturated_pod_s += span_s
-            self.saturated_running += (pod.running or 0.0) * span_s
+            continue
+        span_s = now_s - before.at_s
+        if gateway_waits or min(waiting, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9):
+            saturated += done
+            saturated_s += span_s
+            saturated_running += (running or 0.0) * span_s
         else:
-            self.free_completions += done
-            self.free_pod_s += span_s
-        return track
+            free += done
+            free_s += span_s
+    return tracks, _PodSums(
+        waits, runs, running_pods, kv, kv_pods, completions, counted, went_on, began_anew, late,
+        saturated, saturated_s, saturated_running, free, free_s, wedged, died,
+    )  # fmt: skip
 
 
-def _has_work(pod: PodReading) -> bool:
-    return (pod.waiting or 0) > 0 or (pod.running or 0) > 0
+def _moved(pod: PodReading, old: PodReading, done: float | None) -> bool:
+    """Whether a counter of tokens grew, or there is none at all to tell; completions are known not to have grown."""
+    prompt = _delta(pod.prompt_tokens_total, old.prompt_tokens_total)
+    generated = _delta(pod.generation_tokens_total, old.generation_tokens_total)
+    return bool(prompt or generated) or (done is None and prompt is None and generated is None)
+
+
+def _ready_anew(pod: PodReading, before: PodTrack) -> tuple[float | None, bool]:
+    """Since when a pod is ready as far as is known, and whether it died of its first requests meanwhile."""
+    ready_s = pod.ready_since_s
+    if before.ready_since_s is None:
+        return ready_s, False
+    if ready_s is None or ready_s < before.ready_since_s:
+        return before.ready_since_s, False
+    return ready_s, _of_no_use(before) and not _went_on(before.reading, pod)
 
 
 def _of_no_use(pod: PodTrack) -> bool:
     """Whether it held requests when it was last read, and had completed none since its start."""
-    return pod.reading.requests_total == 0 and _has_work(pod.reading)
+    read = pod.reading
+    return read.requests_total == 0 and ((read.waiting or 0) > 0 or (read.running or 0) > 0)
+
+
+def _went_on(before: PodReading, now: PodReading) -> bool:
+    """Whether the counters of tokens went on: the process lost its readiness for a moment, and nothing of its work."""
+    pairs = [
+        (before.prompt_tokens_total, now.prompt_tokens_total),
+        (before.generation_tokens_total, now.generation_tokens_total),
+    ]
+    told = [(old or 0.0, new) for old, new in pairs if (old or 0.0) > 0 and new is not None]
+    return bool(told) and all(new >= old for old, new in told)
 
 
 def _delta(now: float | None, before: float | None) -> float | None:
@@ -240,15 +257,16 @@ def _gateway_queue(readings: Readings) -> float:
 
 def _total(gateway: float, pods: float, readings: Readings) -> float:
     """Queue at the gateway plus queue in the pods; NaN only when neither was read."""
-    pods_silent = readings.pods is not None and len(readings.pods) > 0 and all(p.waiting is None for p in readings.pods)
-    pods = math.nan if pods_silent else pods
+    told = readings.pods
+    if told and told[0].waiting is None and all(p.waiting is None for p in told):
+        pods = math.nan
     if math.isnan(gateway) and math.isnan(pods):
         return math.nan
     return (0.0 if math.isnan(gateway) else gateway) + (0.0 if math.isnan(pods) else pods)
 
 
 def _arrivals(
-    track: WorkloadTrack, readings: Readings, sums: _PodSums | None, queue: float
+    track: WorkloadTrack, readings: Readings, sums: _PodSums | None, seen: dict[str, PodTrack], queue: float
 ) -> tuple[float, float, bool]:
     """Arrivals, the seconds they cover, and whether they are not known because the counters behind them began anew.
 
@@ -269,15 +287,15 @@ def _arrivals(
     in_flight = sums.running + queue
     grown_by, track.in_flight = in_flight - track.in_flight, in_flight
     track.counted_at_s = readings.now_s
-    if _anew(sums, readings):
+    if _anew(sums, seen, readings):
         return math.nan, 0.0, True
     if not (math.isfinite(grown_by) and span_s > 0):
         return math.nan, 0.0, False
     return max(0.0, sums.completions + sums.late + grown_by), span_s, False
 
 
-def _anew(sums: _PodSums, readings: Readings) -> bool:
+def _anew(sums: _PodSums, seen: dict[str, PodTrack], readings: Readings) -> bool:
     """Whether too few of the pods' counters went on: what the others completed is lost and would pass for a lull."""
     if not sums.went_on:
-        return bool(sums.had and readings.pods)
+        return bool(readings.pods) and any(before.reading.requests_total is not None for before in seen.values())
     return sums.went_on < TOLD_RATIO * (sums.went_on + sums.began_anew)

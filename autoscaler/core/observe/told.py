@@ -5,6 +5,7 @@ with all that it holds. One that became ready a moment ago has not been asked ye
 """
 
 import math
+from collections.abc import Iterable, Sequence
 
 from autoscaler.core.observe.freshness import nobody_serves
 from autoscaler.core.types import PodReading, Readings
@@ -17,20 +18,21 @@ UNREAD_S = 11.0
 settings allow, an answer may take as long, and Kubernetes tells instants to the second."""
 
 
-def told(readings: Readings) -> tuple[PodReading, ...] | None:
-    """Return the pods, if enough of the ready ones answered to speak for all; else None."""
+def told(readings: Readings, mute: Sequence[PodReading]) -> tuple[PodReading, ...] | None:
+    """Return the pods, if enough of the ready ones answered to speak for all; else None. `mute` are the `silent`."""
     pods = readings.pods
     if pods is None or (not pods and not nobody_serves(readings)):
         return None
-    answering = sum([answers(pod) for pod in pods])
-    return pods if answering >= TOLD_RATIO * max(len(pods), readings.replicas.ready) else None
+    return pods if len(pods) - len(mute) >= TOLD_RATIO * max(len(pods), readings.replicas.ready) else None
 
 
-def answers(pod: PodReading) -> bool:
-    """Return whether anything was read of it."""
-    return not (
-        pod.waiting is None and pod.running is None and pod.requests_total is None and pod.kv_cache_usage is None
-    )
+def silent(pods: Iterable[PodReading]) -> list[PodReading]:
+    """Return the pods of which nothing was read."""
+    return [
+        pod
+        for pod in pods
+        if pod.waiting is None and pod.running is None and pod.requests_total is None and pod.kv_cache_usage is None
+    ]
 
 
 def least_waiting(readings: Readings) -> float:
@@ -38,14 +40,9 @@ def least_waiting(readings: Readings) -> float:
     return sum(pod.waiting or 0.0 for pod in readings.pods or ()) or math.nan
 
 
-def unread(readings: Readings) -> int:
-    """Return how many pods became ready within `UNREAD_S` and told nothing; a node's clock may be as far ahead."""
-    return sum(
-        [
-            not answers(pod) and pod.ready_since_s is not None and abs(readings.now_s - pod.ready_since_s) < UNREAD_S
-            for pod in readings.pods or ()
-        ]
-    )
+def unread(mute: Sequence[PodReading], now_s: float) -> int:
+    """Return how many of the `silent` became ready within `UNREAD_S`; a node's clock may be as far ahead."""
+    return sum([pod.ready_since_s is not None and abs(now_s - pod.ready_since_s) < UNREAD_S for pod in mute])
 
 
 def running_but_for(readings: Readings, without: int) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.columns import F64, I64, Bools, clipped
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import clearing
 
@@ -109,7 +109,7 @@ def propose(s: Situation) -> Proposals:
     need[:, 5] = np.where(asleep, np.maximum(np.nan_to_num(need[:, 4]), 1.0), 0.0)
     need[:, 6] = np.where(~np.isfinite(s.rps) & (s.queue > 0), s.unmeasured, 0.0)
     need[:, 7] = s.floor_replicas
-    need = np.nan_to_num(need, nan=0.0, posinf=0.0)
+    need = np.where(need < np.inf, need, 0.0)
     asked = count(need)
     gated = asked.copy()
     for column in (0, 4):
@@ -147,4 +147,4 @@ def backlog_left(s: Situation) -> F64:
 
 def count(need: F64) -> I64:
     """Return whole replicas for a fractional need."""
-    return np.ceil(np.clip(need - ROUND_DOWN, 0.0, MOST_REPLICAS)).astype(np.int64)
+    return np.ceil(clipped(need - ROUND_DOWN, 0.0, MOST_REPLICAS)).astype(np.int64)
