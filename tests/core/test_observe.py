@@ -209,13 +209,18 @@ LONG = replace(BUSY, generation_tokens_total=800.0)
 OTHER = pod("y", 70.0, running=8.0)
 
 
+def later(tokens: float) -> PodReading:
+    """It holds the same requests of which none is done, and became ready five seconds ago."""
+    return replace(LONG, ready_since_s=5.0, generation_tokens_total=tokens)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "desired", "ready", "died"),
     [
         pytest.param(BUSY, (), 2, 1, 1, id="it is gone with its first requests"),
         pytest.param(BUSY, (replace(BUSY, ready_since_s=5.0),), 2, 2, 1, id="it is ready anew"),
-        pytest.param(LONG, (replace(LONG, ready_since_s=5.0, generation_tokens_total=900.0),), 2, 2, 0, id="it was only unready for a moment"),
-        pytest.param(LONG, (replace(LONG, ready_since_s=5.0, generation_tokens_total=70.0),), 2, 2, 1, id="its tokens began anew"),
+        pytest.param(LONG, (later(900.0),), 2, 2, 0, id="it was unready for a moment, and its tokens went on"),
+        pytest.param(LONG, (later(70.0),), 2, 2, 1, id="it is ready anew, and its tokens began anew"),
         pytest.param(BUSY, (BUSY,), 2, 2, 0, id="it is busy with them"),
         pytest.param(BUSY, (), 1, 1, 0, id="one fewer was ordered"),
         pytest.param(BUSY, (), 2, 2, 0, id="it is ready and only not in the reading"),
