@@ -32,9 +32,10 @@ def explain(
     what: Annotated[
         str,
         typer.Argument(
-            metavar=f"NAMESPACE/NAME|warmpool/NAME|batchqueue/NAME|{'/NAME|'.join(KINDS)}/NAME|FILE",
-            help="A workload, a WarmPool, a BatchQueue or batch work (job/NAMESPACE/NAME where several have that name) "
-            "of the running controller; or audit lines or answers of `headroom decide`, - for standard input.",
+            metavar="NAMESPACE/NAME|KIND/NAME|FILE",
+            help="A workload of the running controller, or warmpool/NAME, batchqueue/NAME, or batch work as "
+            f"{', '.join(f'{kind}/NAME' for kind in KINDS)} (KIND/NAMESPACE/NAME where several have that name); or a "
+            "file of audit lines or answers of `headroom decide`, - for standard input.",
         ),
     ],
     workload: Annotated[

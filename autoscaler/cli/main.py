@@ -8,6 +8,7 @@ Every error of ours ends as one `error: …` line: exit code 2 for input that ca
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from inspect import getdoc
 from typing import Annotated, Any, Final
 
 import typer
@@ -37,11 +38,16 @@ def load(name: str) -> TyperCommand:
     """The parsed-argument form of sub-command `name`; imports its module."""
     function: Callable[..., Any] = getattr(import_module(f"autoscaler.cli.{name}"), name)
     single = typer.Typer(add_completion=False)
-    single.command(name)(function)
+    single.command(name, help=_unwrapped(function))(function)
     command = typer.main.get_command(single)
     if not isinstance(command, TyperCommand):
         raise TypeError(f"autoscaler.cli.{name}.{name} is not a single command")
     return command
+
+
+def _unwrapped(function: Callable[..., Any]) -> str:
+    """The docstring with its paragraphs in one line each, so that help breaks them where the terminal ends."""
+    return "\n\n".join(" ".join(text.split()) for text in (getdoc(function) or "").split("\n\n"))
 
 
 class LazyCommand(TyperCommand):

@@ -84,6 +84,7 @@ def preflight(
     """Say from recorded load what is always needed, what is noise, what is wasted and what can wait.
 
     From a cluster: headroom preflight --prometheus http://localhost:9090 --days 14 --out report
+
     From a trace: headroom preflight --trace FILE --cold-start 180 --profile built-in --out report
 
     The exit code is 1 where the record is too short, or too full of holes, to tell anything of any workload.

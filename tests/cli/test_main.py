@@ -76,6 +76,12 @@ def test_a_sub_command_explains_itself_by_its_docstring() -> None:
     assert "headroom sample" in result.stdout
 
 
+def test_help_is_broken_where_the_terminal_ends_and_not_where_the_source_is() -> None:
+    told = run(main.app, ["explain", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "asks the controller that leads. Of a file it prints the latest decision of every workload in it." in told
+    assert "{NAMESPACE/NAME|KIND/NAME|FILE}" in told
+
+
 @pytest.mark.usefixtures("sample")
 @pytest.mark.parametrize(
     ("file", "code", "line"),
