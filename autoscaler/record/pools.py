@@ -64,7 +64,7 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.RHYTHM: (
             "{after} to be warm: demand grew by no more",
             _REFILL,
-            " at this minute of the last {hours} hours, give or take {reach_s}, less what came of it",
+            " at this minute of the hour, give or take {reach_s}, less what came of it (hours seen: {hours})",
             ", and {more_slots} on top",
             _DEMAND,
         ),
