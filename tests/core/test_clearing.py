@@ -190,3 +190,13 @@ def test_an_order_that_the_limit_of_growth_held_up_is_larger_for_it() -> None:
     story = calibrated(stepped(3.0, 60.0, 900.0), warmup_s=60.0, tick_s=5.0, replicas=2)
     told = story.run(90.0)
     assert [(d.now_s, d.replicas) for d in told if d.replicas != d.seen_replicas] == [(910.0, 48), (930.0, 88)]
+
+
+def test_a_queue_that_the_limit_of_growth_left_is_cleared_in_time_where_starts_are_faster_than_the_slack() -> None:
+    """8 requests/s become 400 and a start takes 8 s; the limit lets 160 serve within a minute. The ceiling's 260 would
+    have cleared the rest by 175 s."""
+    story = calibrated(stepped(8.0, 400.0, 900.0), warmup_s=8.0, tick_s=5.0, replicas=5, max_replicas=3000)
+    told = story.run(180.0)
+    waiting = {r.now_s: sum(pod.waiting or 0.0 for pod in r.pods or ()) for r in story.seen}
+    assert max(counts(told)) < 400, "and not at any price"
+    assert max(at_s for at_s, queue in waiting.items() if queue > 400.0 * SLACK_S) <= 900.0 + 115.0

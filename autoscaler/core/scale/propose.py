@@ -119,8 +119,10 @@ def propose(s: Situation) -> Proposals:
     limit = np.where(limited, s.ceiling_rps / s.rps, 0.0)
     top = np.where(limited, np.ceil(np.minimum(limit, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 3] = np.minimum(gated[:, 3], top)
-    # What the ceiling's own load leaves in a warm-up may be cleared as any queue.
-    roomier = clearing.needed_rps(limit * s.lead_s, limit, within_s=plan_s, slack_s=s.slack_s)
+    # What the ceiling's own load leaves in a warm-up may be cleared as any queue; over starts that are faster than the
+    # slack no queue orders that is not longer than it, and the ceiling's load alone would let that stand for minutes.
+    span_s = np.maximum(s.lead_s, 2.0 * s.slack_s)
+    roomier = clearing.needed_rps(limit * span_s, limit, within_s=plan_s, slack_s=s.slack_s)
     roomier = np.where(limited, np.ceil(np.minimum(roomier, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
     binding = capped.argmax(axis=1)
