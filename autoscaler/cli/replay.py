@@ -60,8 +60,7 @@ def replay(
 
     Where the record holds memories, stretches of it are decided on side by side under the other settings, each begun an
     hour or two early from what was remembered as recorded: an approximation, told with how far two stretches agree on
-    the looks that they share. Only the first stretch makes the recorded decisions again as well. --exact decides on
-    all looks in their order, and makes every one again.
+    the looks that they share. Only the first makes the recorded decisions again; --exact does, on all looks in order.
 
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
     decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.

@@ -4,14 +4,14 @@ Both drivers call `step`. It reads as seven numbered stages; every stage works o
 Nothing here knows where readings come from or who applies a decision.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from autoscaler.core import inputs as gather
 from autoscaler.core import traces
+from autoscaler.core.advanced import Advanced
 from autoscaler.core.capacity import throughput
 from autoscaler.core.columns import F64, I64, Bools, filled
 from autoscaler.core.demand import budget, climb, episodes, peaks
@@ -34,37 +34,6 @@ class StepResult:
 
     decisions: tuple[Decision, ...]
     fits: tuple[FitRequest, ...]
-
-
-class Count(NamedTuple):
-    """A decision's figures without its words."""
-
-    workload: str
-    now_s: float
-    seen_replicas: int
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """A step that was made and is not put in words yet; only until the table's next step can it be."""
-
-    counts: tuple[Count, ...]
-    """In the order of the batch."""
-    fits: tuple[FitRequest, ...]
-    stepped: Stepped | None
-    """None where all readings were outdated."""
-    outdated: Mapping[str, Readings]
-
-    def decision(self, workload: str) -> Decision:
-        """The decision of one workload. Raises KeyError for one that was not in the batch."""
-        if workload in self.outdated:
-            return traces.outdated(workload, self.outdated[workload])
-        stepped = self.stepped
-        places = [] if stepped is None else np.flatnonzero(stepped.rows == stepped.table.rows[workload]).tolist()
-        if stepped is None or not places:
-            raise KeyError(workload)
-        return traces.decision(stepped, places[0])
 
 
 def step(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Container[str] = ()) -> StepResult:
@@ -106,21 +75,7 @@ def advance(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Conta
         outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
         _remember(stepped)
-    return Advanced(_counts(batch, stepped, outdated), tuple(fits), stepped, dict(outdated))
-
-
-def _counts(
-    batch: Sequence[tuple[str, Readings]], stepped: Stepped | None, outdated: Sequence[tuple[str, Readings]]
-) -> tuple[Count, ...]:
-    replicas = [] if stepped is None else stepped.outcome.replicas.tolist()
-    decided = iter(replicas)
-    late = {name for name, _ in outdated}
-    return tuple(
-        [
-            Count(name, r.now_s, r.replicas.desired, r.replicas.desired if name in late else next(decided))
-            for name, r in batch
-        ]
-    )
+    return Advanced.of(batch, tuple(fits), stepped, dict(outdated))
 
 
 def install(table: Table, workload: str, model: FittedModel) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.core import engine
-from autoscaler.core.engine import Advanced
+from autoscaler.core.advanced import Advanced
 from autoscaler.core.params import Params
 from autoscaler.core.types import Readings
 from autoscaler.hindsight.knowledge import lend
