@@ -126,8 +126,10 @@ class Pools:
             await self._clock.sleep_until(self._clock.monotonic() + EVERY_S, self._bell)
 
     async def keep(self) -> None:
-        """Save what the pools have learnt, as far as the store lets this replica."""
-        await self._saver.save({name: pool_state.pack(kept.state) for name, kept in self._kept.items()})
+        """Save what the pools have learnt, as far as the store lets this replica; what was learnt of a pool that could
+        not be read since the start stays as it was."""
+        unread = {name: self._saved[name] for name in self._saved if name in self._cluster.pools}
+        await self._saver.save(unread | {name: pool_state.pack(kept.state) for name, kept in self._kept.items()})
 
     async def _look_at_all(self) -> None:
         found = dict(self._cluster.pools)

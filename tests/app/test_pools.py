@@ -378,6 +378,23 @@ async def test_what_was_learnt_is_kept_and_a_new_leader_begins_with_it() -> None
         assert "a slot on a new node, h100 on-demand" in pool.explained, "starts that the last leader measured"
 
 
+async def test_what_was_learnt_of_a_pool_that_cannot_be_read_after_a_restart_outlives_what_the_others_save() -> None:
+    store = Store()
+    async with keeping(warm_pool(), store=store) as scene:
+        await scene.wait(240.0)
+    learnt = store.kept["chat"]
+    unknown = [{"name": "gpu", "shape": "b200", "nodePoolRef": "gpu"}]
+    other = WarmPoolObject(Meta("bulk", uid="u2", generation=1), warm_pool().spec)
+    async with keeping(warm_pool(2, tiers=unknown), other, store=store) as scene:
+        scene.told.pools = {"chat", "bulk"}
+        await scene.wait(130.0)
+        assert store.kept.keys() == {"chat", "bulk"}
+        assert store.kept["chat"] == learnt
+        del scene.seen.pools["chat"]
+        await scene.wait(70.0)
+        assert store.kept.keys() == {"bulk"}
+
+
 async def test_a_checkpoint_of_another_kind_is_left_and_said() -> None:
     store = Store()
     store.kept = {"chat": {"version": 99}}
