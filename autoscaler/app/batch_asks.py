@@ -190,6 +190,8 @@ class Asks:
             return False
         if now_s < self._not_before_s(work.name) or any(map(node_terms, work.affinities)):
             return False
+        if work.name in self._held and not self._desk.all_known and self._desk.holder(work.ref.uid) is None:
+            return False  # a pool that could not be read since the start may hold it: no second one makes nodes as well
         return self._cluster.displaces_slots(work.priority_class)
 
     def _refusal(self, name: str, now_s: float) -> Standing | None:

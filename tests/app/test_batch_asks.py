@@ -200,6 +200,23 @@ async def test_after_a_restart_the_pool_that_holds_places_is_asked_though_anothe
     assert scene.asks("more") == (replace(TRAIN, starts=True),), "its places are taken, and not given back"
 
 
+async def test_while_the_pool_that_may_hold_places_cannot_be_read_after_a_restart_no_other_one_makes_nodes() -> None:
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
+    scene.plant.begin()
+    scene.says(pool="more")
+    scene.desk.looked_at_all(("chat", "more"))
+    for _ in range(3):
+        scene.plant.look()
+        assert scene.asks("more") == ()
+    scene.says(holds=("train",))
+    scene.desk.looked_at_all(("chat", "more"))
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((TRAIN,), ())
+
+
 async def test_a_pool_that_says_nothing_of_a_request_is_not_waited_for() -> None:
     scene = Scene()
     scene.plant.job("train", pods=2)
