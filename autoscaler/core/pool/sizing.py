@@ -119,14 +119,16 @@ def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply
     level: Evidence = (("level_ratio", round(state.level, 4)),)
     latest_s = min(lead.latest_s + LOOK_S, hourly.LONGEST_S)  # the hours before tell no more of a straggler
     hour = None if state.rhythm is None else hourly.usual(state.history, latest_s, state.rhythm)
-    usual = hour or growth.usual(state.history, now_s, within_s, state.level)
+    is_whole = hour is not None and state.rhythm is not None and hour.samples >= state.rhythm.hours
+    by_day = None if is_whole else growth.usual(state.history, now_s, within_s, state.level)
+    usual = hour or by_day
     if state.rhythm is not None and hour is not None:
         rule: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * growth.BIN_S))
         seen_in: Evidence = (("refill_s", round(lead.latest_s, 1)), ("hours", hour.samples))
         chain.to(hour.slots, PoolReason.RHYTHM, (common[0], *seen_in, *rule))
-    elif usual is not None:
-        told = (*common, *level, ("samples", usual.samples), ("seen_at", usual.seen_at))
-        chain.to(usual.slots, PoolReason.GROWTH, told)
+    if by_day is not None:  # what an hour that nobody saw may have had is not taken for nothing
+        told = (*common, *level, ("samples", by_day.samples), ("seen_at", by_day.seen_at))
+        chain.raise_to(by_day.slots, PoolReason.GROWTH, told)
     ahead = math.ceil(want.forecast - 1e-9)
     chain.raise_to(ahead, PoolReason.FORECAST, (("forecast_slots", ahead), *common))
     risen = growth.after_rise(state.history, within_s, growth.LEVELS[-1])

@@ -1,5 +1,7 @@
 """Demand that jumps with the clock: slots are there ahead of the minute, and not for the rest of the hour."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,22 @@ def test_an_hour_whose_jump_nobody_saw_does_not_say_that_there_was_none() -> Non
     found = hourly.usual(unseen, REFILL_S, Rhythm(3, 0))
     assert found is not None
     assert (found.slots, found.samples) == (20, 2), "the two hours before it speak"
+
+
+def test_an_hour_that_nobody_saw_takes_nothing_from_what_the_time_of_day_asks_for() -> None:
+    """Twenty start every sixth hour for ten minutes. Of the last six hours the one that had them is not known."""
+    quiet = np.full(60, 2.0)
+    levels = np.tile(np.concatenate((CRON, *[quiet] * 5)), 8)[:-10]
+    seen = {"all": levels, "without a jump": levels.copy()}
+    seen["without a jump"][42 * 60 - 20 : 42 * 60 + 20] = np.nan
+    targets = {}
+    for what, known in seen.items():
+        state = replace(PoolState(history=history(known, 50)), rhythm=Rhythm(6, 0, 1), level=0.99)
+        state = replace(state, leveled_bin=state.history.last_bin)
+        now_s = (state.history.last_bin or 0) * BIN_S
+        done = taken(pool(max_slots=40), world(demand=(demand(2.0),)), state, now_s=now_s)
+        targets[what] = done.decision.target, done.decision.reason
+    assert targets == {"all": (20, PoolReason.RHYTHM), "without a jump": (20, PoolReason.GROWTH)}
 
 
 def test_with_a_refill_of_an_hour_no_past_hour_could_speak_in_time() -> None:
