@@ -52,7 +52,12 @@ OFTEN: Final = 20
 come an hour apart by chance, however many replicas each of them starts."""
 
 JUDGED_ANYHOW_BINS: Final = 300
-"""Five hours judge however seldom it rose."""
+"""Five hours judge where it rose more seldom."""
+
+LEAST_JUMPS: Final = 3
+"""So many times it rose at least, however long each time: by chance a jump comes within three minutes of the minute of
+the hour that another one had in one of nine cases, and three in a row do in one of 600. A second jump, or a second
+climb of twenty minutes, an hour after the first speaks for no clock."""
 
 WORTH: Final = 0.5
 """The rule by the minute of the hour is chosen where it would have kept at most this share of the idle slots of the one
@@ -79,6 +84,8 @@ class _Judged:
     new: float
     rises: int
     """Bins in which demand rose."""
+    jumps: int
+    """Of these, those before which it did not."""
     idle: float
     """Idle slots, over all bins."""
     bins: int
@@ -170,7 +177,7 @@ def _cheapest(
         for more in MORE:
             judged = _judged(levels, kept[-levels.size :] + more, bins)
             least = LEAST_JUDGED_BINS if judged.rises >= OFTEN else JUDGED_ANYHOW_BINS
-            if judged.bins < least or not judged.rises or judged.idle >= below:
+            if judged.bins < least or judged.jumps < LEAST_JUMPS or judged.idle >= below:
                 break  # more slots on top are idle for longer
             if judged.missed <= (1.0 - hit_ratio) * judged.new:
                 found, below = (judged.idle, hours, more), judged.idle
@@ -215,5 +222,7 @@ def _judged(levels: F64, kept: F64, bins: int) -> _Judged:
     left = np.where(known, before + held - now, 0.0)
     missed = np.minimum(new, np.maximum(-left, 0.0))
     idle = np.where(known, np.clip(left, 0.0, np.where(known, held, 0.0)), 0.0)
-    rises = int(np.count_nonzero(new[known]))
-    return _Judged(float(missed.sum()), float(new[known].sum()), rises, float(idle.sum()), int(known.sum()))
+    rose = known & (new > 0.0)
+    jumps = int(np.count_nonzero(rose & ~np.append(False, rose[:-1])))
+    rises = int(np.count_nonzero(rose))
+    return _Judged(float(missed.sum()), float(new[known].sum()), rises, jumps, float(idle.sum()), int(known.sum()))

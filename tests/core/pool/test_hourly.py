@@ -98,6 +98,27 @@ def test_jumps_at_any_minute_are_left_to_the_time_of_day() -> None:
     assert chosen(history(levels)) is None
 
 
+@pytest.mark.parametrize(("jumps", "is_clock"), [((30, 90), False), ((30, 90, 150), False), ((30, 90, 150, 210), True)])
+def test_a_jump_that_came_again_an_hour_later_once_or_twice_takes_no_slots_for_days(
+    jumps: tuple[int, ...], is_clock: bool
+) -> None:
+    """Twenty start in the first hour and once more an hour later, and nothing for half a day: no clock is known, and
+    the time of day keeps slots for the next burst."""
+    levels = np.full(700, 2.0)
+    for at in jumps:
+        levels[at : at + 2] += 10.0
+        levels[at + 1 : at + 10] += 10.0
+    assert (chosen(history(levels)) is not None) == is_clock
+
+
+def test_a_climb_of_twenty_minutes_that_came_again_an_hour_later_is_one_rise_and_no_clock() -> None:
+    levels = np.full(140, 2.0)
+    for at in (30, 90):
+        levels[at : at + 20] += np.arange(1.0, 21.0)
+        levels[at + 20 : at + 30] += 20.0
+    assert chosen(history(levels, 20)) is None
+
+
 @pytest.mark.parametrize("seed", [4, 33])
 def test_jumps_that_come_again_after_an_hour_by_chance_come_again_after_other_intervals_too(seed: int) -> None:
     """Two jumps of twenty within 140 minutes, an hour apart, and one replica that comes and goes all the time: the
