@@ -6,6 +6,7 @@ every tier is out, the whole pool asks once in `PROBE_EVERY_S`; a pod that asks 
 long. A slot without a zone is left to the scheduler's spread.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position, fraction
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import CreateSlot
-from autoscaler.core.pool.limits import slots_left
+from autoscaler.core.pool.limits import asked_beside, slots_left
 from autoscaler.core.pool.params import CapacityType, PoolTier
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
@@ -184,6 +185,10 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
             continue  # what holds a place for a gang lets no slot onto its node
         key = int(nodes.tier[at]), nodes.seen[at].zone
         placing.rooms[key] = placing.rooms.get(key, 0) + int(nodes.room[at])
+    for at, tier in enumerate(params.tiers):  # what other WarmPools wait for may take a free node as well
+        for _ in range(math.ceil(asked_beside(view, tier).gpus / params.slot.gpus - 1e-9)):
+            if not _take_room(placing, at, None):
+                break
     place_of = {tier.name: at for at, tier in enumerate(params.tiers)}
     tiers = slots.tier.tolist()
     open_orders = [(tiers[at], slots.seen[at].zone) for at in slots.where(staying & _unlaunched(view))]

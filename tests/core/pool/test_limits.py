@@ -122,6 +122,15 @@ def test_what_another_pool_asks_of_the_same_nodepool_leaves_this_one_the_rest() 
     assert len(of(CreateHolder, looked(seen(asks=(ASK,), beside=beside), params))) == 1
 
 
+def test_a_free_node_for_which_another_pool_has_a_slot_on_its_way_is_not_counted_on_twice() -> None:
+    """Both nodes that may be there stand, one of them free: a second slot for it would have a third one launched."""
+    stands = (node("n0", units=8, free_units=0), node("n1", units=8, free_units=8))
+    free, one = seen(used_gpus=16.0, used_nodes=2, nodes=stands), replace(BOTH, min_slots=1)
+    assert len(of(CreateSlot, looked(free, one))) == 1
+    assert of(CreateSlot, looked(replace(free, beside=(AskedOf("np-first", 8.0, 1),)), one)) == []
+    assert len(of(CreateSlot, looked(replace(free, beside=(AskedOf("np-other", 8.0, 1),)), one))) == 1
+
+
 def test_a_pool_tells_what_it_asks_of_a_nodepool_until_a_node_was_launched_for_it() -> None:
     params = replace(BOTH, tiers=(replace(LIMITED, max_gpus=64),))
     first = looked(seen(asks=(ASK,)), params)
