@@ -4,6 +4,7 @@ Enters: refusals, silences, instants. Leaves: until when a gang rests, and wheth
 now. It neither writes nor decides who starts.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,6 +22,8 @@ RETRY_MOST_S: Final = 600.0
 REFUSED_MOST: Final = 240
 """So many stops of one gang are refused, which takes 20 minutes, before somebody else is asked to go in its place: what
 refuses all stops does not last that long, or is told and mended (a guess)."""
+
+NEVER: Final = (0, -math.inf)
 
 
 @dataclass(slots=True)
@@ -49,8 +52,8 @@ class Rests:
         self._doubts: dict[str, Doubt] = {}
         self._unstopped: dict[str, tuple[str, float]] = {}
         """Gangs whose stop was not taken: of which version, and until when it is not asked for again."""
-        self._times_unstopped: dict[str, int] = {}
-        """How many stops of those that run on were not taken, of whatever version."""
+        self._times_unstopped: dict[str, tuple[int, float]] = {}
+        """How many stops of those that run on were not taken, of whatever version, once in `RETRY_S`; the last one."""
 
     def begin(self, name: str, now_s: float, first_s: float = RETRY_S) -> None:
         """Leave a gang alone: `first_s` the first time, twice as long each time after."""
@@ -100,7 +103,9 @@ class Rests:
         Whether that was so of this version before.
         """
         again = work.name in self._unstopped and self._unstopped[work.name][0] == work.version
-        self._times_unstopped[work.name] = self._times_unstopped.get(work.name, 0) + 1
+        times, counted_s = self._times_unstopped.get(work.name, NEVER)
+        if now_s >= counted_s + RETRY_S:  # a new version, of each pod that starts or ends, is asked at once
+            self._times_unstopped[work.name] = times + 1, now_s
         self._unstopped[work.name] = (work.version, now_s + RETRY_S)
         return again
 
@@ -108,8 +113,8 @@ class Rests:
         """Gangs whose objects do not say yet that they are to leave have all of their time before them, unless they
         refused to say so time after time: whoever waits for them does not wait for ever."""
         names = [work.name for work, _ in unstopped(works, runs.all) if work.can_be_stopped]
-        self._times_unstopped = {name: self._times_unstopped.get(name, 0) for name in names}
-        for name, times in self._times_unstopped.items():
+        self._times_unstopped = {name: self._times_unstopped.get(name, NEVER) for name in names}
+        for name, (times, _) in self._times_unstopped.items():
             if times < REFUSED_MOST:
                 runs.unwritten(name, now_s)
 

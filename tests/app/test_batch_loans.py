@@ -1,6 +1,7 @@
 """Idle warm slots in the books of batch admission: lent, marked on the object, called back whole, nobody else's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -215,6 +216,24 @@ async def test_a_webhook_that_refuses_all_stops_for_ten_minutes_has_one_gang_cal
     assert pool.plant.stop() == []
     pool.plant.look(100.0)
     assert len(pool.plant.stop()) == 1, "its stop was written, and it is there after its notice and two minutes"
+
+
+@pytest.mark.parametrize(("lasts_s", "is_given_up"), [(300, False), (1300, True)], ids=str)
+async def test_a_gang_whose_object_changes_every_second_is_waited_for_no_shorter_than_another_one(
+    lasts_s: int, is_given_up: bool
+) -> None:
+    """Each version is asked to stop at once and refuses: 300 refusals in five minutes count as 60."""
+    pool = Pool()
+    pool.borrows("one")
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    books, work = pool.plant.books, pool.plant.work("one")
+    for second in range(lasts_s):
+        books.rests.not_stopped(replace(work, version=f"v{second}"), pool.plant.now_s)
+        pool.plant.look(1.0)
+    told_s = books.room.runs.all["job/ns/one"].told_s
+    assert told_s is not None
+    assert (told_s < pool.plant.now_s) == is_given_up
 
 
 async def test_a_gang_that_is_told_to_leave_and_stays_is_not_counted_on_not_told_twice_and_named() -> None:
