@@ -91,6 +91,28 @@ def test_a_fleet_with_many_requests_in_flight_is_worth_what_it_was_seen_to_do() 
     assert result.rps[0] == pytest.approx(0.5, rel=0.05)
 
 
+def test_a_minute_in_which_requests_of_a_minute_only_begin_proves_nothing() -> None:
+    """0.4 requests/s of 60 s each begin on two idle pods: 24 are in service after a minute, and two are done.
+
+    The next minute as many end as begin, and proves 0.2 requests/s for each of two pods, not 0.017.
+    """
+    begin = [unsaturated(10.0 * i, 0.1 / 6.0, running=4.0 + 4.0 * i) for i in range(6)]
+    go_on = [unsaturated(60.0 + 10.0 * i, 0.2, running=24.0) for i in range(6)]
+    assert np.isnan(learned(begin).rps[0])
+    assert learned(begin + go_on).rps[0] == pytest.approx(0.2, rel=0.01)
+
+
+def test_a_minute_in_which_requests_only_end_proves_nothing() -> None:
+    """Nothing comes any more, and 24 requests that came in other minutes end in this one."""
+    end = [unsaturated(10.0 * i, 0.2, running=24.0 - 4.0 * i) for i in range(7)]
+    assert np.isnan(learned(end).rps[0])
+
+
+def test_a_minute_without_a_count_of_what_is_in_service_proves_what_was_done() -> None:
+    result = learned([unsaturated(10.0 * i, 1.5, running=np.nan) for i in range(7)])
+    assert result.rps[0] == pytest.approx(1.5, rel=0.01)
+
+
 def test_a_queue_voids_the_minute_that_would_have_proven_a_rate() -> None:
     minute = [unsaturated(10.0 * i, 1.5) for i in range(5)]
     brief = served(50.0, saturated_done=5.0, saturated_pod_s=5.0)

@@ -24,6 +24,11 @@ SATURATED_MEMORY_POD_S = 3600.0
 PROVEN_WINDOW_S = 60.0
 """A proven rate is a mean over a minute; shorter means would take a lucky batch for capacity."""
 
+PROVEN_BALANCE = 0.25
+"""A minute proves a rate where what is in service came or went by a quarter of what was done at most: while requests of
+a minute are only beginning, few are done, and a fleet that is half idle would pass for one that can do no more. A
+quarter is beyond what chance does to the two dozen requests that a fleet of that kind does in a minute (a guess)."""
+
 PROVEN_GROWTH_PER_S = 0.1 / 600.0
 """An unsaturated fleet may be asked to prove 10 % more every 10 minutes (guess; bounded by the KV cache's share)."""
 
@@ -59,6 +64,7 @@ class ThroughputColumns(Columns):
     saturated_running: F64 = column(fill=0, keep=True)
     free_done: F64 = column(fill=0)
     free_pod_s: F64 = column(fill=0)
+    free_running: F64 = column()
     proven_rps: F64 = column(keep=True)
     proven_at_s: F64 = column()
     residence_s: F64 = column(keep=True)
@@ -152,23 +158,31 @@ def _saturated(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 
 
 def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
-    """Close a window once its pods were watched for a minute on average; a queue anywhere voids the window."""
+    """Close a window once its pods were watched for a minute on average; a queue anywhere voids the window.
+
+    What was done is what came only where as many are in service at the window's end as at its beginning
+    (`PROVEN_BALANCE`); where what is in service is not known, done is all there is.
+    """
     queued = served.saturated_pod_s > 0
     at_s = columns.proven_at_s[rows]
     # A checkpoint knows the rate and not since when: growth begins anew.
     columns.proven_at_s[rows] = np.where(np.isnan(at_s) & np.isfinite(columns.proven_rps[rows]), served.now_s, at_s)
     columns.free_done[rows] = np.where(queued, 0.0, columns.free_done[rows] + served.free_done)
     columns.free_pod_s[rows] = np.where(queued, 0.0, columns.free_pod_s[rows] + served.free_pod_s)
-    pod_s = columns.free_pod_s[rows]
+    first = queued | np.isnan(columns.free_running[rows])
+    columns.free_running[rows] = np.where(first, served.running, columns.free_running[rows])
+    done, pod_s = columns.free_done[rows], columns.free_pod_s[rows]
     full = (served.pods > 0) & (pod_s >= PROVEN_WINDOW_S * served.pods)
     if not full.any():
         return
-    rate = columns.free_done[rows] / np.maximum(pod_s, 1e-9)
-    higher = full & ~(rate <= columns.proven_rps[rows]) & (rate > 0)
+    rate = done / np.maximum(pod_s, 1e-9)
+    settled = ~(np.abs(served.running - columns.free_running[rows]) > PROVEN_BALANCE * done)
+    higher = full & settled & ~(rate <= columns.proven_rps[rows]) & (rate > 0)
     columns.proven_rps[rows] = np.where(higher, rate, columns.proven_rps[rows])
     columns.proven_at_s[rows] = np.where(higher, served.now_s, columns.proven_at_s[rows])
-    columns.free_done[rows] = np.where(full, 0.0, columns.free_done[rows])
-    columns.free_pod_s[rows] = np.where(full, 0.0, columns.free_pod_s[rows])
+    columns.free_done[rows] = np.where(full, 0.0, done)
+    columns.free_pod_s[rows] = np.where(full, 0.0, pod_s)
+    columns.free_running[rows] = np.where(full, served.running, columns.free_running[rows])
 
 
 def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
