@@ -94,9 +94,10 @@ def propose(s: Situation) -> Proposals:
     """Return what each term asks for; a term without its inputs asks for 0."""
     left = backlog_left(s)
     level = np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
-    plan_s = clearing.within_s(left, level, lead_s=s.lead_s, slack_s=s.slack_s, withheld_s=s.withheld_s)
-    waiting = left + s.slack_s * s.rps * (s.serving + s.starting)
-    clear_rps = clearing.needed_rps(waiting, level, within_s=plan_s, slack_s=s.slack_s)
+    spared_s = clearing.spared_s(s.slack_s, s.lead_s)
+    plan_s = clearing.within_s(left, level, lead_s=s.lead_s, slack_s=spared_s, withheld_s=s.withheld_s)
+    waiting = left + spared_s * s.rps * (s.serving + s.starting)
+    clear_rps = clearing.needed_rps(waiting, level, within_s=plan_s, slack_s=spared_s)
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
@@ -120,9 +121,8 @@ def propose(s: Situation) -> Proposals:
     top = np.where(limited, np.ceil(np.minimum(limit, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 3] = np.minimum(gated[:, 3], top)
     # What the ceiling's own load leaves in a warm-up may be cleared as any queue; over starts that are faster than the
-    # slack no queue orders that is not longer than it, and the ceiling's load alone would let that stand for minutes.
-    span_s = np.maximum(s.lead_s, 2.0 * s.slack_s)
-    roomier = clearing.needed_rps(limit * span_s, limit, within_s=plan_s, slack_s=s.slack_s)
+    # slack no queue orders that is not longer than it.
+    roomier = clearing.needed_rps(limit * np.maximum(s.lead_s, s.slack_s), limit, within_s=plan_s, slack_s=spared_s)
     roomier = np.where(limited, np.ceil(np.minimum(roomier, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
     binding = capped.argmax(axis=1)
