@@ -115,5 +115,5 @@ SEQUENCES: dict[str, Callable[[float], NextStart | None]] = {
 
 @pytest.mark.parametrize("leads", SEQUENCES.values(), ids=SEQUENCES.keys())
 def test_no_word_of_a_pool_orders_again_what_is_under_way(leads: Callable[[float], NextStart | None]) -> None:
-    """No more than without a pool; reckoned with 15 s they were late after 90, and ordered anew up to the maximum of 60."""
+    """No more than without a pool; reckoned with 15 s they were late after 90, and 60 were ordered."""
     assert grown(leads) <= grown(lambda _: None) <= 18

@@ -27,9 +27,9 @@ CAUGHT_UP_SHARE = 0.25
 capacity that nobody knew is not bought back at any price (a guess)."""
 
 SPARED_SHARE = 0.25
-"""What is ordered may leave the slack of its own load waiting, but no more than a quarter of a start's load: over starts
-of seconds that is most of the queue, and a plan that ends at the objective is late by every second it is wrong (a
-guess; at a slack of 10 s it changes nothing from 40 s on)."""
+"""What is ordered may leave the slack of its own load waiting, but no more than a quarter of a start's load: over
+starts of seconds that is most of the queue, and a plan that ends at the objective is late by every second it is wrong
+(a guess; at a slack of 10 s it changes nothing from 40 s on)."""
 
 CLEARED_RATIO = 0.25
 """A queue is cleared when it is a quarter of what may wait before the replicas that are to stay (a guess)."""
