@@ -6,7 +6,9 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from autoscaler.adapters.keda.answers import Served
+from autoscaler.adapters.keda.others import Health
 from autoscaler.adapters.keda.server import SERVICE
+from autoscaler.runtime.clock import WallClock
 from tests.keda.book import CHAT, Book, query, serving
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -24,6 +26,21 @@ async def test_health_says_that_numbers_end_before_the_server_does() -> None:
         assert (await watched.read()).status == NOT_SERVING
         assert await watched.read() is grpc.aio.EOF
         assert await watched.code() is grpc.StatusCode.OK
+
+
+async def test_a_server_that_stops_while_a_status_is_written_still_says_so() -> None:
+    """Who reads a status may act on it before the write of it has ended."""
+    book = Book()
+    told: list[int] = []
+
+    class Stream:
+        async def write(self, answer: health_pb2.HealthCheckResponse) -> None:
+            told.append(answer.status)
+            book.bells.close()
+
+    health = Health(SERVICE, book, book.bells, WallClock())
+    await health.Watch(health_pb2.HealthCheckRequest(service=SERVICE), Stream())  # type: ignore[arg-type]  # all it asks
+    assert told == [SERVING, NOT_SERVING]
 
 
 async def test_a_call_on_its_way_is_answered_though_the_server_stops() -> None:

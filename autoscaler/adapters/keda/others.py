@@ -73,11 +73,13 @@ class Health(HealthServicer):  # type: ignore[misc] # the package has no types
                 await _no_room(context)
             told: health_pb2.HealthCheckResponse | None = None
             while True:
+                # Whoever reads an answer may see the server stop before its write has ended here.
+                last = self._bells.closed
                 status = self._status(request.service)
                 if status != told:
                     await context.write(status)
                     told = status
-                if self._bells.closed:
+                if last:
                     return
                 await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
