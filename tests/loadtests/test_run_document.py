@@ -120,7 +120,7 @@ def test_what_late_requests_waited_for_is_named_second_by_second(scenario: Scena
 def test_what_would_have_helped_is_told_where_too_many_were_late(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "PHASES", (0.0,))
+    monkeypatch.setattr(verdict, "RUNS", range(1))
     assert advised(judged(scenario), DOUBLING.parent).what_ifs == ()
     found = advised(judged(scenario, late_s=(50.0, 70.0)), DOUBLING.parent)
     as_it_was, pool, floor, forecast = found.what_ifs
