@@ -152,5 +152,6 @@ def _cleared(line: Line, full: F64, rate_rps: F64) -> F64:
     growth_rps = np.maximum(growth_rps, 0.0)
     left = line.waiting + growth_rps * line.lead_s
     level_rps = growth_rps + filled(rate_rps)
-    within_s = clearing.within_s(left, level_rps, lead_s=line.lead_s, slack_s=line.slack_s)
+    slack_s = clearing.spared_s(line.slack_s, line.lead_s)
+    within_s = clearing.within_s(left, level_rps, lead_s=line.lead_s, slack_s=slack_s)
     return full * (growth_rps + left / within_s) / rate_rps
