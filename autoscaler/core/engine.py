@@ -23,7 +23,7 @@ from autoscaler.core.observe import history
 from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import bounds, clearing, propose, uncalibrated
-from autoscaler.core.state import Table
+from autoscaler.core.state import Figures, Table
 from autoscaler.core.traces import Load, Outcome, Stepped
 from autoscaler.core.types import Decision, Readings
 
@@ -332,7 +332,7 @@ def _remember(stepped: Stepped) -> None:
     for row, readings, figures in zip(
         stepped.rows.tolist(), seen.readings, zip(*(each.tolist() for each in told), strict=True), strict=True
     ):
-        stepped.table.track(row).last = readings, figures
+        stepped.table.track(row).last = readings, Figures._make(figures)
 
 
 def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:

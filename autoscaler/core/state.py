@@ -6,7 +6,7 @@ not lose (under 4 KiB per workload); the rest is measured again within minutes.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,23 @@ class Seen:
     late_share: float
 
 
-Figures = tuple[float, float, float, int, float, int, int, int, float, int, float, float, float, float]
-"""`Seen` without the ages of the starts, in its order."""
+class Figures(NamedTuple):
+    """`Seen` without the ages of the starts: what most steps remember and nobody asks for."""
+
+    now_s: float
+    load_rps: float
+    queue: float
+    ready: int
+    serving: float
+    desired: int
+    replicas: int
+    wanted: int
+    rps: float
+    term: int
+    lead50_s: float
+    lead90_s: float
+    burn: float
+    late_share: float
 
 
 @dataclass(slots=True)
@@ -106,19 +121,15 @@ class Track:
         if isinstance(self.last, tuple):
             readings, figures = self.last
             ages_s = tuple([readings.now_s - start.since_s for start in readings.replicas.starting])
-            now_s, load_rps, queue, ready, serving, desired, replicas, wanted, rps, term, *rest = figures
-            lead50_s, lead90_s, burn, late_share = rest
-            self.last = Seen(
-                now_s, load_rps, queue, ready, serving, ages_s, desired, replicas, wanted, rps, term, lead50_s,
-                lead90_s, burn, late_share,
-            )  # fmt: skip
+            self.last = Seen(starting_ages_s=ages_s, **figures._asdict())
         return self.last
 
     @property
     def lead50_s(self) -> float | None:
         """The median lead time as the last step saw it; None before the first."""
         last = self.last
-        return last[1][10] if isinstance(last, tuple) else None if last is None else last.lead50_s
+        figures = last[1] if isinstance(last, tuple) else last
+        return None if figures is None else figures.lead50_s
 
 
 @dataclass(slots=True)
