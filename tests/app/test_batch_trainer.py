@@ -107,6 +107,16 @@ def unheld(plant: TrainerPlant) -> None:
     plant.cluster.unheld = lambda: ""  # type: ignore[method-assign]
 
 
+def started() -> tuple[TrainerPlant, tuple[Put, ...]]:
+    """A plant whose job of two nodes was just let in, and where it was put."""
+    plant = TrainerPlant()
+    unheld(plant)
+    plant.runtime(nodes=2)
+    plant.train()
+    plant.look()
+    return plant, plant.let_in()
+
+
 async def test_it_is_as_large_as_its_runtime_says_and_its_pods_are_its_own() -> None:
     plant = TrainerPlant()
     unheld(plant)
@@ -130,12 +140,7 @@ async def test_it_is_as_large_as_its_runtime_says_and_its_pods_are_its_own() -> 
 async def test_pods_that_are_heard_of_before_the_jobset_are_its_own_by_its_name_and_not_where_another_made_that() -> (
     None
 ):
-    plant = TrainerPlant()
-    unheld(plant)
-    plant.runtime(nodes=2)
-    plant.train()
-    plant.look()
-    plan = plant.let_in()
+    plant, plan = started()
     plant.bind(plan)
     plant.look()
     assert plant.told().state is GangState.RUNNING
@@ -146,12 +151,7 @@ async def test_pods_that_are_heard_of_before_the_jobset_are_its_own_by_its_name_
 
 
 async def test_one_that_runs_keeps_what_it_holds_though_its_runtime_is_gone_and_is_found_after_a_restart() -> None:
-    plant = TrainerPlant()
-    unheld(plant)
-    plant.runtime(nodes=2)
-    plant.train()
-    plant.look()
-    plan = plant.let_in()
+    plant, plan = started()
     plant.jobset()
     plant.bind(plan)
     plant.look()
@@ -170,12 +170,7 @@ async def test_a_runtime_that_is_edited_while_it_runs_changes_nothing_of_what_it
     jobset_first: bool,
 ) -> None:
     """It runs on 16 of 32 GPUs; with four nodes it would be beyond its queue's guarantee with the Job beside it."""
-    plant = TrainerPlant()
-    unheld(plant)
-    plant.runtime(nodes=2)
-    plant.train()
-    plant.look()
-    plan = plant.let_in()
+    plant, plan = started()
     if jobset_first:
         plant.jobset()
         plant.train()
@@ -201,12 +196,7 @@ async def test_a_runtime_that_is_edited_while_it_runs_changes_nothing_of_what_it
 
 
 async def test_one_whose_runtime_is_gone_is_in_the_books_after_a_restart_as_it_runs() -> None:
-    plant = TrainerPlant()
-    unheld(plant)
-    plant.runtime(nodes=2)
-    plant.train()
-    plant.look()
-    plan = plant.let_in()
+    plant, plan = started()
     plant.jobset()
     plant.bind(plan)
     plant.look()

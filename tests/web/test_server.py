@@ -302,6 +302,7 @@ async def test_who_connects_and_asks_nothing_is_not_held_for_ever(
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))
         writer.write(says)
         await reader.read()
+        assert reader.at_eof(), "the server closed it, and not the test's ten seconds"
         writer.close()
 
 
