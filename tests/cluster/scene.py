@@ -17,8 +17,9 @@ from tests.cluster.service import Service
 QUIET: Final = {"waiting": 0.0, "running": 1.0, "rps": 1.0}
 """Far below what a replica can serve."""
 
-QUEUE: Final = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
-"""Requests wait, and nothing is known yet of what a replica can serve."""
+QUEUE: Final = {"waiting": 300.0, "running": 8.0, "rps": 5.0}
+"""Requests wait for six times the objective, and nothing is known yet of what a replica can serve. Thirty are six
+seconds' work: who has seen such pods for less than `uncalibrated.SETTLE_S` rightly orders nothing for them."""
 
 FLOOD: Final = {"waiting": 3000.0, "running": 8.0, "rps": 5.0}
 """More than such replicas clear within the objective, known or not."""

@@ -16,13 +16,15 @@ from tests.cluster.controller import Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.scene import QUEUE
 from tests.cluster.service import Service
 from tests.conftest import ROOT
 from tests.real import parts
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
 
-QUEUE: Final = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
+SHOWN: Final = QUEUE | {"waiting": 30.0}
+"""What the session of the README tells of."""
 
 
 def session() -> list[tuple[str, list[str]]]:
@@ -49,7 +51,7 @@ def test_the_session_of_the_readme_is_what_happens(plane: Plane, engines: Engine
     plane.kubectl("create", "namespace", "prod")
     # One pod: of two, whose pages come at instants of their own, the first decision may know one or both.
     service = Service(plane, engines, "prod", "chat", replicas=1, asks=False)
-    engines.of_all(service.wait_ready(1), **QUEUE)
+    engines.of_all(service.wait_ready(1), **SHOWN)
     kubectl = parts.program("kubectl")
     assert kubectl is not None
     tools = [str(kubectl.parent), str(Path(sys.executable).parent), os.environ["PATH"]]

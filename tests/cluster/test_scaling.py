@@ -8,11 +8,10 @@ from tests.cluster.controller import Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.scene import QUEUE
 from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
-
-QUEUE = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
@@ -32,7 +31,7 @@ def test_an_annotated_target_grows_when_requests_wait(
         assert controller.stop() == 0
     assert service.counts()[0][0] == 2
     assert not service.shrinks()
-    assert "30" in json.dumps(decided)
+    assert "300" in json.dumps(decided)
 
 
 def test_what_nobody_asked_for_is_left_alone(plane: Plane, namespace: str, engines: Engines) -> None:

@@ -16,11 +16,11 @@ from tests.cluster.controller import NAMESPACE, Controller
 from tests.cluster.engines import Engines
 from tests.cluster.plane import ADMIN, Plane
 from tests.cluster.processes import wait_for
+from tests.cluster.scene import QUEUE
 from tests.cluster.service import Service
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("control-plane"), pytest.mark.timeout(240)]
 
-QUEUE = {"waiting": 30.0, "running": 8.0, "rps": 5.0}
 NOT_YET = {
     "headroom_acts_total", "headroom_capacity_rps", "headroom_desired_gpus", "headroom_forecast_coverage_ratio",
     "headroom_notes_total", "headroom_overload_admissible_rps", "headroom_overload_deficit_replicas",
