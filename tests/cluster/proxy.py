@@ -6,6 +6,7 @@ everything, answer nothing, or answer in the server's place by rule.
 
 import asyncio
 import re
+import socket
 import ssl
 import threading
 import time
@@ -24,8 +25,8 @@ from tests.cluster.processes import free_port
 
 HOP: Final = frozenset({"host", "connection", "transfer-encoding", "content-length", "content-encoding"})
 
-ACCEPTING: Final = 3
-"""Turns of the loop until a connection that was accepted at the last moment has its handler."""
+ACCEPTING: Final = 4
+"""Turns of the loop until a connection that was accepted at the last moment has its handler, and is seen to have it."""
 
 
 @dataclass(slots=True)
@@ -78,7 +79,8 @@ class Proxy:
         self._ended = asyncio.Event()
         self._passing = asyncio.Event()
         self._passing.set()
-        self._site: web.TCPSite | None = None
+        self._site: web.SockSite | None = None
+        self._listening: socket.socket
         self._runner: web.AppRunner | None = None
 
     def cut(self) -> None:
@@ -138,20 +140,24 @@ class Proxy:
     async def _mend(self) -> None:
         assert self._runner is not None
         if self._site is None:
-            self._site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+            self._listening = socket.create_server(("127.0.0.1", self.port))
+            self._site = web.SockSite(self._runner, self._listening)
             await self._site.start()
 
     async def _cut(self) -> None:
-        if self._site is not None:
-            await self._site.stop()
-            self._site = None
         assert self._runner is not None
         assert self._runner.server is not None
+        if self._site is not None:
+            # A server that is closed leaves what it has accepted in this turn open for the garbage collector to find.
+            self._loop.remove_reader(self._listening)
         for _ in range(ACCEPTING):
             for handler in self._runner.server.connections:  # idle ones too: a client would send its next request there
                 if isinstance(handler.transport, asyncio.Transport):
                     handler.transport.abort()
             await asyncio.sleep(0)
+        if self._site is not None:
+            await self._site.stop()
+            self._site = None
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         await self._passing.wait()
