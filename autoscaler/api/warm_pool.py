@@ -85,7 +85,8 @@ class WarmPoolSpec(Model):
     max_slots: Annotated[int, Field(ge=1, le=MOST_SLOTS)] = 10
     """The most slots there may ever be; to keep none, delete the WarmPool."""
     max_gpus: Gpus | None = None
-    """The most physical GPUs that all slots of the pool hold together."""
+    """The most physical GPUs that all slots of the pool, and what it holds for gangs that have not started, hold
+    together."""
     zone_minima: Annotated[tuple[ZoneMinimum, ...], listed(16, "zones")] = ()
     """Warm slots that are kept in each zone."""
     spot_max_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -45,6 +45,7 @@ FIGURES: Final = MappingProxyType(
         "reclaim_s": "a borrower is gone within",
         "lent_slots": "slots lent already",
         "gang": "gang",
+        "gang_gpus": "GPUs held for gangs",
     }
 )
 """Name in the evidence -> what a person calls it."""
@@ -98,6 +99,9 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.PRIORITY: ("none of {before} ordered: the slots' PriorityClass cannot be used",),
         PoolReason.CONTENT_FAILING: ("none of {before} ordered: images or weights keep failing",),
         PoolReason.ZONE_OUT: ("{after} of {before} ordered: no tier has capacity in a zone with a minimum",),
+        PoolReason.GANGS_HOLD: (
+            "{after} of {before} ordered: gangs hold {gang_gpus} GPUs of the pool's {max_gpus} until they start",
+        ),
         PoolReason.LOANS_UNKNOWN: ("none of {before} ordered: it is not known yet what gangs have on loan",),
         PoolReason.LENDS: (
             "{after} of {before} idle may be lent", ", demand may need {need_slots}", ", {lent_slots} are on loan"

@@ -8,17 +8,17 @@ not known who wants nodes nothing is made and nothing deleted; where it was know
 was begun stays up to its time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.gang_pods import holders_of, names_of, pods_of, units_of
+from autoscaler.core.pool.gang_room import GangRoom
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
-from autoscaler.core.pool.limits import asked_beside, held, left, ordered
+from autoscaler.core.pool.limits import held_gpus
 from autoscaler.core.pool.params import GangTerms, PoolTier
-from autoscaler.core.pool.placement import PROBE_EVERY_S, usable
+from autoscaler.core.pool.placement import usable
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import GaveBack, PoolState
 from autoscaler.core.pool.view import View
@@ -85,44 +85,48 @@ def hold(
     `orders` those that this look orders besides."""
     now_s, world, terms = view.now_s, view.world, view.params.gangs
     kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
-    gpus = sum(each.units for each in world.holders if not each.over) / view.params.slot.parts
+    gpus = held_gpus(view)
     holds = frozenset(each.gang_uid for each in world.holders if not (each.over or each.deleting))
     if world.asks is None or view.params.observe:
         return Gangs(gave_back=kept, held_gpus=gpus, holds=holds)
     is_sure = world.asks_age_s <= FRESH_S
     why_not = blocked if is_sure else (PoolReason.GANG_UNSURE, *blocked)
-    round_ = _Round(view, state, why_not, standing, orders, is_sure, kept)
-    wanted = {ask.uid for ask in world.asks}
-    for holder in world.holders:
-        if is_sure and holder.gang_uid not in wanted:
-            round_.delete(holder, PoolReason.GANG_OVER)
+    round_ = _Round(view, GangRoom(view, state, standing, orders), why_not, is_sure, kept)
+    round_.deletes += unwanted(world.holders, world.asks, world.asks_age_s)
     starting = {ask.uid for ask in world.asks if ask.starts}
     round_.stays = sum(each.units for each in world.holders if each.gang_uid in starting and not each.over)
     for ask in world.asks:
+        round_.room.lacking[ask.uid] = round_.lacks(ask, terms)
+    for ask in world.asks:
         round_.take(ask, terms)
-    made, gone, standings = tuple(round_.makes), tuple(round_.deletes), tuple(round_.standings)
+    made, gone, standings = tuple(round_.room.makes), tuple(round_.deletes), tuple(round_.standings)
     return Gangs(made, gone, standings, kept, tuple(round_.steps()), gpus, holds)
+
+
+def unwanted(holders: Iterable[HolderSeen], asks: Sequence[GangAsk] | None, age_s: float) -> Iterator[DeleteSlot]:
+    """Deletions of what holds places for gangs that ask for none; of nothing while it is not known who asks."""
+    if asks is None or age_s > FRESH_S:
+        return
+    wanted = {ask.uid for ask in asks}
+    for each in holders:
+        if each.gang_uid not in wanted and not each.deleting:
+            yield DeleteSlot(each.name, each.uid, PoolReason.GANG_OVER, of_gang=True)
 
 
 @dataclass(slots=True)
 class _Round:
-    """One look, gang after gang; GPUs that one takes are gone for the next."""
+    """One look, gang after gang."""
 
     view: View
-    state: PoolState
+    room: GangRoom
     blocked: tuple[PoolReason, ...]
-    standing: int
-    orders: tuple[CreateSlot, ...]
     is_sure: bool
     """Whether the requests were said to stand a moment ago."""
     kept: dict[str, GaveBack]
-    makes: list[CreateHolder] = field(default_factory=list)
     deletes: list[DeleteSlot] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
-    to_come: int = 0
-    """Units that gangs of which one pod asks first will hold besides."""
     asking: list[str] = field(default_factory=list)
-    """These gangs."""
+    """Gangs of which one pod asks first."""
     stays: int = 0
     """Units that gangs hold which start, and that those ask for whose requests stand."""
 
@@ -142,6 +146,7 @@ class _Round:
             self._give_back(ask.uid, wrong)
         before = self.kept.get(ask.uid)
         if before is not None and self.view.now_s < before.until_s:
+            self.room.lacking[ask.uid] = []
             for each in mine:
                 self.delete(each, before.reason)
             self._refuse(ask, before.reason, before.until_s)
@@ -155,13 +160,24 @@ class _Round:
             if each.over:
                 self.delete(each, PoolReason.FAILED)
         tier = next(tier for tier in self.view.params.tiers if tier.name == mine[0].tier)
-        there = {each.name for each in mine}
-        lost = [each for each in holders_of(self.view.params.name, ask, tier, terms) if each.name not in there]
+        lost = self.room.lacking[ask.uid]
         units = sum(each.units for each in lost)
-        if lost and self.is_sure and self._may_hold(units, terms) and self._fits(tier, units, len(lost)):
-            self._make(lost, tier)  # somebody may have taken what they left: then the rest waits until its time is up
+        may = self.is_sure and self.room.may_hold(ask.uid, units, terms)
+        if lost and may and self.room.fits(ask.uid, tier, units, len(lost)):
+            self._make(lost, tier)  # slots may have taken what they left: then the rest waits until its time is up
         placed = sum(each.node is not None and not each.deleting and not each.over for each in mine)
         self.standings.append(Standing(ask.gang, ask.uid, pods_of(ask), placed, since_s))
+
+    def lacks(self, ask: GangAsk, terms: GangTerms | None) -> list[CreateHolder]:
+        """What the request of a gang lacks still; nothing of one that starts, was not begun, or was given back."""
+        before = self.kept.get(ask.uid)
+        there = {each.name: each for each in self.view.world.holders if each.gang_uid == ask.uid}
+        mine = [there[name] for name in names_of(self.view.params.name, ask) if name in there]
+        tier = next((each for each in self.view.params.tiers if mine and each.name == mine[0].tier), None)
+        is_over = before is not None and self.view.now_s < before.until_s
+        if ask.starts or terms is None or tier is None or is_over:
+            return []
+        return [each for each in holders_of(self.view.params.name, ask, tier, terms) if each.name not in there]
 
     def delete(self, holder: HolderSeen, reason: PoolReason) -> None:
         """Delete a pod that holds a place, unless it goes already."""
@@ -194,28 +210,16 @@ class _Round:
 
     def _make(self, holders: list[CreateHolder], tier: PoolTier) -> None:
         """Make pods in a tier: all of them, or the one that asks where it is not known whether capacity is back."""
-        if self._stands(tier) is Position.CLOSED:
-            self.makes += holders
+        stands, uid = self.room.stands(tier), holders[0].gang_uid
+        if stands is Position.CLOSED:
+            self.room.makes += holders
+            self.room.lacking[uid] = []
             return
-        asks = [replace(holders[0], reason=PoolReason.PROBE)] if self._may_probe(tier) else []
-        self.makes += asks
-        self.to_come += sum(each.units for each in holders[len(asks) :])
-        if self._stands(tier) is Position.HALF_OPEN:
+        asks = [replace(holders[0], reason=PoolReason.PROBE)] if self.room.may_probe(tier) else []
+        self.room.makes += asks
+        self.room.lacking[uid] = holders[len(asks) :]
+        if stands is Position.HALF_OPEN:
             self.asking.append(holders[0].gang)
-
-    def _may_probe(self, tier: PoolTier) -> bool:
-        """Whether a tier is half-open and nothing asks there already, nor has just asked while every tier is out."""
-        if self._stands(tier) is not Position.HALF_OPEN:
-            return False
-        if held(self.view, tier, self.makes).nodes or ordered(self.view, self.state, tier, self.orders).nodes:
-            return False
-        if any(self._stands(each) is Position.CLOSED for each in self.view.params.tiers):
-            return True
-        this_look = self.orders or any(each.reason is PoolReason.PROBE for each in self.makes)
-        return not this_look and self.view.now_s - self.state.created_s >= PROBE_EVERY_S
-
-    def _stands(self, tier: PoolTier) -> Position:
-        return breaker.position(self.state.circuits, tier, None, self.view.now_s)
 
     def _refuse(self, ask: GangAsk, reason: PoolReason, until_s: float) -> None:
         self.standings.append(Standing(ask.gang, ask.uid, pods_of(ask), refused=reason, until_s=until_s))
@@ -223,40 +227,17 @@ class _Round:
     def _tier(self, ask: GangAsk, terms: GangTerms) -> tuple[PoolTier | None, PoolReason]:
         """The first tier that takes the whole gang; why none does, where none does."""
         params = self.view.params
-        if not self._may_hold(units_of(ask), terms):
+        if not self.room.may_hold(ask.uid, units_of(ask), terms):
             return None, PoolReason.GANG_LIMIT
         why = PoolReason.NO_ROOM
         for tier in params.tiers:
             if tier.shape != ask.shape or not usable(self.view, tier):
                 continue
-            if self._stands(tier) is not Position.CLOSED and not self._may_probe(tier):
+            if self.room.stands(tier) is not Position.CLOSED and not self.room.may_probe(tier):
                 why = PoolReason.NO_CAPACITY
-            elif self._fits(tier, units_of(ask), pods_of(ask)):
+            elif self.room.fits(ask.uid, tier, units_of(ask), pods_of(ask)):
                 return tier, PoolReason.GANG
         return None, why
-
-    def _may_hold(self, units: int, terms: GangTerms) -> bool:
-        """Whether so much more may be held for gangs, by what they may have and by what the whole pool may."""
-        params = self.view.params
-        there = sum(each.units for each in self.view.world.holders) + sum(each.units for each in self.makes)
-        there += self.to_come
-        gpus = (there + units) / params.slot.parts
-        slots = (self.standing + len(self.orders)) * params.slot.gpus
-        return gpus <= terms.max_gpus and (params.max_gpus is None or slots + gpus <= params.max_gpus)
-
-    def _fits(self, tier: PoolTier, units: int, pods: int) -> bool:
-        """Whether the limits of a tier leave so much, beside what is asked for there and has no node yet."""
-        world = self.view.world
-        pool = next((each for each in world.node_pools or () if each.name == tier.node_pool), None)
-        if pool is None:
-            # Whose nodes are on their way is not known either: a gang can wait until it is.
-            return world.node_pools is None and tier.max_gpus is None and tier.max_nodes is None
-        beside = left(pool, tier).less(asked_beside(self.view, tier))
-        room = beside.less(held(self.view, tier, self.makes)).less(ordered(self.view, self.state, tier, self.orders))
-        # Karpenter keeps the limit of a NodePool, however many pods share a node; another one nobody else keeps.
-        is_kept = tier.max_nodes is None or (pool.limit_nodes is not None and pool.limit_nodes <= tier.max_nodes)
-        nodes = beside.nodes > 0 if is_kept else pods <= room.nodes
-        return nodes and units / self.view.params.slot.parts <= room.gpus
 
     def _wrong(
         self, ask: GangAsk, mine: list[HolderSeen], since_s: float, terms: GangTerms | None
@@ -265,11 +246,11 @@ class _Round:
         tier = next((each for each in self.view.params.tiers if each.name == mine[0].tier), None)
         if terms is None or tier is None:
             return PoolReason.GANG_LIMIT
-        if (self.stays + units_of(ask)) / self.view.params.slot.parts > terms.max_gpus:
-            return PoolReason.GANG_LIMIT  # it was lowered since
+        if self.room.is_beyond(self.stays + units_of(ask), terms):
+            return PoolReason.GANG_LIMIT  # a limit was lowered since
         if self.view.now_s >= since_s + terms.timeout_s:
             return PoolReason.GANG_LATE
-        if self._stands(tier) is Position.OPEN and any(each.node is None for each in mine):
+        if self.room.stands(tier) is Position.OPEN and any(each.node is None for each in mine):
             return PoolReason.NO_CAPACITY
         return None
 

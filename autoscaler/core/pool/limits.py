@@ -82,6 +82,11 @@ def held(view: View, tier: PoolTier, more: Sequence[CreateHolder] = ()) -> Amoun
     return Amount(sum(units) / view.params.slot.parts, len(units))
 
 
+def held_gpus(view: View) -> float:
+    """Physical GPUs whose places are held for gangs, with or without a node."""
+    return sum(each.units for each in view.world.holders if not each.over) / view.params.slot.parts
+
+
 def ordered(view: View, state: PoolState, tier: PoolTier, more: Sequence[CreateSlot]) -> Amount:
     """Slots without a node, whether they are wanted still or not, and orders not seen yet; `more` are this look's."""
     at = view.params.tiers.index(tier)

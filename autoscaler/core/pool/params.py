@@ -114,7 +114,7 @@ class PoolParams:
     min_slots: int = 0
     max_slots: int = 10
     max_gpus: float | None = None
-    """Physical GPUs that all slots of the pool may hold together."""
+    """Physical GPUs that all slots of the pool, and what is held for gangs that have not started, may hold together."""
     zone_minima: tuple[tuple[str, int], ...] = ()
     """(zone, slots) that are kept warm there."""
     spot_ratio: float = 0.0

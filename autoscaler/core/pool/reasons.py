@@ -32,6 +32,7 @@ class PoolReason(Enum):
     PRIORITY = "the slots' PriorityClass cannot be used"
     CONTENT_FAILING = "image or weights keep failing"
     ZONE_OUT = "no tier has capacity in the zone"
+    GANGS_HOLD = "what is held for gangs leaves the pool's GPU budget no more"
     LOANS_UNKNOWN = "what gangs have on loan is not known yet"
     # what is lent to batch work
     LENDS = "idle slots beyond what demand may soon need"

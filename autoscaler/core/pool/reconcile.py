@@ -31,14 +31,14 @@ from autoscaler.core.pool.intents import (
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
-from autoscaler.core.pool.limits import asked
+from autoscaler.core.pool.limits import asked, held_gpus
 from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent, there
 from autoscaler.core.pool.losses import Lost, lost, taught
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.rotation import Rotation, rotated
-from autoscaler.core.pool.sizing import LOOK_S, Sizing, refill, size
+from autoscaler.core.pool.sizing import LOOK_S, Sizing, most_slots, refill, size
 from autoscaler.core.pool.state import Ordered, PoolState
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
@@ -206,11 +206,16 @@ def _ordered(
         return nothing, ()
     if stopped:
         return nothing, tuple(PoolStep("order", wanted_slots, 0, reason) for reason in stopped)
-    free, begin = max(0, sizing.most - stock.standing), max(0, params.max_starting - stock.starting)
+    gang_gpus = held_gpus(view)
+    most = most_slots(params, gang_gpus)
+    free, begin = max(0, most - stock.standing), max(0, params.max_starting - stock.starting)
     need = Need(wanted_slots, short, min(free, begin), sizing.target)
     placed = place(view, state, need, [*gone, *view.slots.where(stock.lost.going)])
     done = len(placed.orders)
     steps = [PoolStep("order", wanted_slots, done, PoolReason.REFILL, (("ordered_slots", done),))] if done else []
+    if free < min(wanted_slots, sizing.most - stock.standing):
+        evidence = (("max_gpus", params.max_gpus), ("slot_gpus", params.slot.gpus), ("gang_gpus", gang_gpus))
+        steps.append(PoolStep("order", wanted_slots, free, PoolReason.GANGS_HOLD, evidence))
     if begin < min(wanted_slots, free):
         steps.append(
             PoolStep("order", wanted_slots, begin, PoolReason.STARTS_LIMITED, (("starting_slots", stock.starting),))

@@ -62,11 +62,12 @@ class Sizing:
     """What the state remembers of targets."""
 
 
-def most_slots(params: PoolParams) -> int:
-    """The most slots that the pool's own limits allow."""
+def most_slots(params: PoolParams, gang_gpus: float = 0.0) -> int:
+    """The most slots that the pool's own limits allow, beside GPUs that are held for gangs."""
     if params.max_gpus is None:
         return params.max_slots
-    return min(params.max_slots, math.floor(params.max_gpus / params.slot.gpus + SLOT_ROUNDING))
+    left_gpus = max(0.0, params.max_gpus - gang_gpus)
+    return min(params.max_slots, math.floor(left_gpus / params.slot.gpus + SLOT_ROUNDING))
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,30 @@ def test_what_a_gang_will_hold_once_its_probe_has_succeeded_is_not_promised_to_a
     assert [each.tier for each in of(CreateHolder, beside)] == ["second"]
 
 
+def test_what_a_probing_gang_will_hold_is_not_given_to_an_older_one_whose_pause_is_over() -> None:
+    """Of 40 GPUs for gangs one asks with 8 for the 32 that it wants; one that has waited longer wants 16 again."""
+    older = replace(ASK, gang="job/ns/older", uid="u0")
+    params = replace(MAKES, tiers=(SHAPED, replace(OTHER, shape="h100")), gangs=GangTerms(40.0))
+    asking = empty(asks=(older, WIDE), holders=(holder(0, WIDE),))
+    done = looked(asking, doubtful(), params)
+    assert (of(CreateHolder, done), of(DeleteSlot, done)) == ([], [])
+    assert refusals(done) == [PoolReason.GANG_LIMIT, None]
+    launched = claim("c", node_pool="np-first", launched_s=NOW_S - 2.0)
+    back = looked(replace(asking, claims=(launched,)), doubtful(), params)
+    assert {each.gang_uid for each in of(CreateHolder, back)} == {WIDE.uid}
+    assert len(of(CreateHolder, back)) == 3, "capacity is back: it has the rest of what it asked for"
+
+
+def test_of_a_tiers_limit_a_probing_gangs_part_is_kept_from_an_older_one_as_well() -> None:
+    older = replace(ASK, gang="job/ns/older", uid="u0")
+    tier = replace(SHAPED, max_gpus=40)
+    launched = claim("c", node_pool="np-first", launched_s=NOW_S - 2.0)
+    seen = empty(asks=(older, WIDE), holders=(holder(0, WIDE),), claims=(launched,))
+    done = looked(seen, doubtful(), replace(ROOMY, tiers=(tier,)))
+    assert {each.gang_uid for each in of(CreateHolder, done)} == {WIDE.uid}
+    assert refusals(done) == [PoolReason.NO_ROOM, None]
+
+
 def test_a_probing_gang_that_a_lowered_limit_leaves_no_room_for_gives_its_one_place_back() -> None:
     done = looked(empty(asks=(WIDE,), holders=(holder(0, WIDE),)), doubtful(), replace(MAKES, gangs=GangTerms(24.0)))
     assert [each.reason for each in of(DeleteSlot, done)] == [PoolReason.GANG_LIMIT]

@@ -14,7 +14,8 @@ from autoscaler.core.pool.params import GangTerms, PoolTier, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import Circuits, GaveBack
 from autoscaler.core.pool.world import HolderSeen, PodsAsked
-from tests.core.pool.builders import NOW_S, domain, known, node, node_pools, of, pool
+from autoscaler.record.pools import step_sentence
+from tests.core.pool.builders import NOW_S, domain, known, node, node_pools, of, pool, warm
 from tests.core.pool.gangs import ASK, MAKES, OTHER, SHAPED, empty, holder, looked, made_for, refusals
 
 
@@ -229,6 +230,33 @@ def test_a_lowered_limit_gives_back_whole_requests_at_once_and_who_waits_longest
     assert {each.uid for each in of(DeleteSlot, beside)} == {each.uid for each in held[2:]}, (
         "who starts keeps its places"
     )
+
+
+def test_slots_and_gangs_together_hold_no_more_than_the_pools_gpu_budget_whoever_comes_first() -> None:
+    """16 GPUs in all: a gang holds 16 of them, or 8 and a slot of 8."""
+    keeps = replace(MAKES, max_gpus=16.0, min_slots=2)
+    held = (holder(0, node="n0"), holder(1, node="n1"))
+    full = tuple(node(name, units=8, free_units=0) for name in ("n0", "n1"))
+    done = looked(empty(asks=(ASK,), holders=held, nodes=full), params=keeps)
+    assert of(CreateSlot, done) == []
+    steps = [step_sentence(step) for step in done.decision.trace if step.reason is PoolReason.GANGS_HOLD]
+    assert steps == ["0 of 2 ordered: gangs hold 16 GPUs of the pool's 16 until they start"]
+    one = replace(ASK, pods=(PodsAsked(1, 8),))
+    half = looked(empty(asks=(one,), holders=(holder(0, one, node="n0"),), nodes=full[:1]), params=keeps)
+    assert (len(of(CreateSlot, half)), of(DeleteSlot, half)) == (1, [])
+    gone = looked(empty(asks=(), holders=(), nodes=full), params=keeps)
+    assert len(of(CreateSlot, gone)) == 2, "they have started, and are the pool's no more"
+
+
+def test_a_lowered_gpu_budget_gives_the_gangs_places_back_before_slots_and_gang_hold_more_than_it() -> None:
+    """A slot of 8 and a gang of 16 hold 24 GPUs; the budget of the whole pool is set to 16."""
+    seen = replace(empty(asks=(ASK,), holders=(holder(0, node="n0"), holder(1))), slots=(warm("p-0"),))
+    seen = replace(seen, nodes=(node("n-p-0", units=8), node("n0", units=8)))
+    keeps = replace(MAKES, max_gpus=24.0, min_slots=1)
+    assert of(DeleteSlot, looked(seen, params=keeps)) == []
+    done = looked(seen, params=replace(keeps, max_gpus=16.0))
+    assert [(each.of_gang, each.reason) for each in of(DeleteSlot, done)] == [(True, PoolReason.GANG_LIMIT)] * 2
+    assert refusals(done) == [PoolReason.GANG_LIMIT]
 
 
 def test_what_holds_places_is_no_slot_and_nodes_full_of_it_take_none() -> None:

@@ -1,6 +1,6 @@
 """Slots and gangs share the limits of a tier: together they are asked for no more than it may hold."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -214,19 +214,11 @@ class Cluster:
 DOES = st.sampled_from(["look", "look", "show", "first", "last", "lose", "ask", "ask", "over"])
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    does=st.lists(st.tuples(DOES, st.integers(1, 3), st.sampled_from([2, 4, 8])), max_size=30),
-    limit=st.sampled_from([8, 16, 20]),
-    slots=st.integers(0, 3),
-    size=st.sampled_from([2, 4, 8]),
-)
-def test_whatever_is_asked_for_in_whatever_order_there_are_never_more_gpus_than_the_limit(
-    does: list[tuple[str, int, int]], limit: int, slots: int, size: int
-) -> None:
-    tier = replace(LIMITED, max_gpus=limit)
-    params = pool(tier, slot=SlotForm(count=size), gangs=GangTerms(64.0, 900.0), min_slots=slots)
-    plant = Cluster(params)
+STORY = st.lists(st.tuples(DOES, st.integers(1, 3), st.sampled_from([2, 4, 8])), max_size=30)
+
+
+def played(plant: Cluster, does: Sequence[tuple[str, int, int]]) -> Iterator[Cluster]:
+    """The cluster after each thing that happens."""
     for at, (what, pods, units) in enumerate(does):
         match what:
             case "ask":
@@ -243,7 +235,37 @@ def test_whatever_is_asked_for_in_whatever_order_there_are_never_more_gpus_than_
                 plant.look()
             case _:
                 plant.serve(last=what == "last")
+        yield plant
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    does=STORY,
+    limit=st.sampled_from([8, 16, 20]),
+    slots=st.integers(0, 3),
+    size=st.sampled_from([2, 4, 8]),
+)
+def test_whatever_is_asked_for_in_whatever_order_there_are_never_more_gpus_than_the_limit(
+    does: list[tuple[str, int, int]], limit: int, slots: int, size: int
+) -> None:
+    tier = replace(LIMITED, max_gpus=limit)
+    params = pool(tier, slot=SlotForm(count=size), gangs=GangTerms(64.0, 900.0), min_slots=slots)
+    for plant in played(Cluster(params), does):
         assert plant.most_gpus() <= limit
+
+
+@settings(max_examples=60, deadline=None)
+@given(does=STORY, budget=st.sampled_from([8, 16, 20]), slots=st.integers(0, 2), size=st.sampled_from([2, 4]))
+def test_whatever_is_asked_for_slots_and_gangs_together_never_hold_more_than_the_pools_gpu_budget(
+    does: list[tuple[str, int, int]], budget: int, slots: int, size: int
+) -> None:
+    """Half of the story long nothing needs a slot, so that gangs come first."""
+    tier = replace(LIMITED, max_gpus=None)
+    params = pool(tier, slot=SlotForm(count=size), gangs=GangTerms(64.0, 900.0), max_gpus=float(budget))
+    for at, plant in enumerate(played(Cluster(params), does)):
+        plant.params = replace(params, min_slots=slots if 2 * at >= len(does) else 0)
+        held = sum(each.units for each in plant.holders.values())
+        assert held + (len(plant.slots) + len(plant.unseen)) * size <= budget
 
 
 @pytest.mark.parametrize("first", ["slots", "gang"])
