@@ -222,7 +222,7 @@ def _activate(table: Table, rows: I64, now_s: F64) -> None:
 
 
 def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load) -> Outcome:
-    queue = uncalibrated.look(
+    looked = uncalibrated.look(
         table.line,
         rows,
         gather.line(table, rows, seen),
@@ -250,7 +250,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         floor_replicas=_floor(table, rows, capacity.rps),
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
-        unmeasured=queue,
+        unmeasured=looked.count,
         withheld_s=clearing.withheld_s(table.clearing, rows, seen.now_s),
     )
     situation = _leave_out(table, rows, situation)
@@ -283,7 +283,7 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
     after_soft = soft[-1].after if soft else wanted
     hard = bounds.hard(table.bounds, rows, after_soft, limits)
     replicas = hard[-1].after if hard else after_soft
-    return Outcome(situation, proposals, wanted, idle, unknown, (*soft, *hard), replicas)
+    return Outcome(situation, proposals, looked, wanted, idle, unknown, (*soft, *hard), replicas)
 
 
 def _give_back(

@@ -46,4 +46,9 @@ class Reason(Enum):
     # states
     STEADY = "capacity and need agree"
     NO_SIGNAL = "the load, or what one replica carries, is not known: nothing is changed"
+    QUEUE_WATCHED = "requests wait, what one replica carries is not known, and the queue asks for no more than stand"
     OUTDATED = "this reading is older than the last one: ignored"
+
+
+NEED_UNKNOWN = frozenset({Reason.NO_SIGNAL, Reason.QUEUE_WATCHED})
+"""Steps that hold what stands because nobody knows what the load needs."""

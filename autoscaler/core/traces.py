@@ -10,7 +10,8 @@ from autoscaler.core.demand.peaks import CEILING
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.inputs import Batch
 from autoscaler.core.observe.freshness import SIGNALS
-from autoscaler.core.reasons import Reason
+from autoscaler.core.reasons import NEED_UNKNOWN, Reason
+from autoscaler.core.scale import uncalibrated
 from autoscaler.core.scale.bounds import Change
 from autoscaler.core.scale.propose import TERMS, Proposals, Situation
 from autoscaler.core.state import Table
@@ -19,6 +20,8 @@ from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
 _LIMITS = tuple(term.name.lower() for term in Term)
 _MODELS = tuple(model.name.lower() for model in Model)
 """In the order of their numbers: every decision names one of each."""
+_TOLD_ALONE = NEED_UNKNOWN | {Reason.IDLE}
+"""Steps that change nothing and are the decision all the same."""
 _AGES = {signal: f"{signal}_age_s" for signal in SIGNALS}
 """Every decision tells all of them, and most are 0."""
 
@@ -44,6 +47,8 @@ class Outcome:
 
     situation: Situation
     proposals: Proposals
+    looked: uncalibrated.Looked
+    """At the queue, as whoever knows no capacity sees it."""
     wanted: I64
     idle: Bools
     unknown: Bools
@@ -101,7 +106,7 @@ def _primary(trace: tuple[Step, ...], before: int) -> Reason:
     """The reason of the step that set the final number; STEADY when the terms agree with what stands."""
     last = trace[-1]
     told = [step for step in trace if step.reason is not Reason.WEDGED]
-    if len(told) == 1 and last.after == before and last.reason not in {Reason.NO_SIGNAL, Reason.IDLE}:
+    if len(told) == 1 and last.after == before and last.reason not in _TOLD_ALONE:
         return Reason.STEADY
     return last.reason
 
@@ -114,7 +119,9 @@ def _trace(stepped: Stepped, i: int, most: Sequence[int]) -> Iterator[Step]:
     if seen.wedged[i]:
         yield Step("observe", before, before, Reason.WEDGED, (("wedged_pods", int(seen.wedged[i])),))
     if outcome.unknown[i] and asked <= before:
-        yield Step("demand", before, before, Reason.NO_SIGNAL, _ages(stepped, i))
+        queued = seen.queue[i] > 0 and not math.isfinite(stepped.capacity.rps[i])
+        reason, evidence = (Reason.QUEUE_WATCHED, _queue_evidence) if queued else (Reason.NO_SIGNAL, _ages)
+        yield Step("demand", before, before, reason, evidence(stepped, i))
         number = before
     else:
         yield Step("demand", before, asked, TERMS[term], _term_evidence(stepped, i, term))
@@ -173,11 +180,34 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
     elif reason is Reason.CONCURRENCY:
         own = (("in_flight", _number(seen.running[i])), ("slots_per_replica", _number(capacity.slots[i])))
     elif reason is Reason.QUEUE_UNCALIBRATED:
-        unread: Evidence = (("unread", int(seen.unread[i])),) if seen.unread[i] else ()
-        own = (("in_flight", _number(seen.told_running[i])), ("starting", int(seen.starting[i])), *unread)
+        own = _in_line(seen, i)
     else:
         own = ()
     return own + present + replica + lead + ages
+
+
+def _in_line(seen: Batch, i: int) -> Evidence:
+    unread: Evidence = (("unread", int(seen.unread[i])),) if seen.unread[i] else ()
+    return (("in_flight", _number(seen.told_running[i])), ("starting", int(seen.starting[i])), *unread)
+
+
+def _queue_evidence(stepped: Stepped, i: int) -> Evidence:
+    """What is seen of a queue that asks for no more, and what the objective allows it, where it speaks of waiting."""
+    seen, policy, row = stepped.seen, stepped.table.policy, int(stepped.rows[i])
+    waits = math.isfinite(policy.wait_slo_s[row]) or math.isfinite(policy.ttft_slo_s[row])
+    sight = uncalibrated.sight(stepped.outcome.looked, i)
+    uncounted: Evidence = (("uncounted", sight.uncounted),) if sight.uncounted else ()
+    return (
+        ("queue", _number(seen.queue[i])),
+        *_in_line(seen, i),
+        *uncounted,
+        ("load_rps", _number(stepped.load.now_rps[i])),
+        ("done_rps", _number(sight.done_rps)),
+        ("cleared_s", _number(sight.cleared_s)),
+        ("slack_s", _number(policy.slack_s[row]) if waits else None),
+        ("because", sight.because.value),
+        *_ages(stepped, i),
+    )
 
 
 def _noise_evidence(stepped: Stepped, i: int) -> Evidence:

@@ -36,6 +36,11 @@ FIGURES: Final = MappingProxyType(
         "warmup_samples": "measured warm-ups",
         "starting": "replicas starting",
         "unread": "ready replicas not read yet",
+        "uncounted": "ready replicas that do not count yet",
+        "done_rps": "requests done",
+        "cleared_s": "the last in line is served within",
+        "slack_s": "wait that the objective allows",
+        "because": "why no more are asked for",
         "late_starts": "late starts",
         "wedged_pods": "pods without progress",
         "failures": "failed starts in a row",
@@ -64,9 +69,15 @@ WORDS: Final = MappingProxyType(
         "throughput": "its throughput under a queue",
         "token_time": "the time per output token",
         "memory": "its KV memory",
+        "enough": "by what those at work hold and do, what stands and starts is enough to clear it",
+        "seen_once": "it was seen once, and the next look tells whether it stands",
+        "gone_at_once": "so few are served within a second, and say nothing of the replicas",
+        "once_a_tick": "more were asked for within this tick, and the next one tells whether these are enough",
+        "within_a_second": "looks within a second count as one",
+        "queue_alone": "nothing else is known, and more are asked for when the last order shows in it",
     }
 )
-"""The words that `model` and `replica_limit` may hold, as a person reads them."""
+"""The words that `model`, `replica_limit` and `because` may hold, as a person reads them."""
 
 _REPLICA = "; one replica carries {replica_rps}, limited by {replica_limit}"
 _LEAD = ", {warmup_s} from now"
@@ -177,6 +188,18 @@ SENTENCES: Final = MappingProxyType(
         Reason.NO_SIGNAL: (
             "{after} held: too little is known to change it",
             "; last heard: {ages}",
+        ),
+        Reason.QUEUE_WATCHED: (
+            "{after} held: requests wait and what one replica carries is not known yet",
+            "; {queue} waiting",
+            ", {in_flight} in flight",
+            ", {starting} starting",
+            ", {unread} ready and not read yet",
+            ", {uncounted} ordered within 30 s and not counted yet",
+            ", the load is {load_rps}",
+            "; at {done_rps} done the last in line is served within {cleared_s}",
+            ", and the objective allows a wait of {slack_s}",
+            "; {because}",
         ),
         Reason.OUTDATED: (
             "{after} held: this reading is older than the last one and was ignored",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from autoscaler.core.inputs import BLOCKING
-from autoscaler.core.reasons import Reason
+from autoscaler.core.reasons import NEED_UNKNOWN, Reason
 from autoscaler.core.scale.overload import Overload
 from autoscaler.core.types import Decision, Readings, Step
 from autoscaler.core.view import View
@@ -216,7 +216,7 @@ def needed(decision: Decision) -> int | None:
     """What demand asked for before the bounds; None where the decision knew no demand."""
     number: int | None = None
     for step in decision.trace:
-        if step.reason in {Reason.NO_SIGNAL, Reason.OUTDATED}:
+        if step.reason in NEED_UNKNOWN or step.reason is Reason.OUTDATED:
             return None
         if step.stage != "bound":
             number = step.after

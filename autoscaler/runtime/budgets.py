@@ -13,7 +13,7 @@ from typing import Final
 
 from autoscaler.api.modes import Tier
 from autoscaler.core.params import Params
-from autoscaler.core.reasons import Reason
+from autoscaler.core.reasons import NEED_UNKNOWN, Reason
 from autoscaler.core.scale.sharing import Budgets, Claim, Share, share
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision
@@ -181,7 +181,7 @@ class Shares:
         events = (e.floor or 0 for e in params.events if e.from_s <= decision.now_s < e.to_s)
         # Who serves at all and does not ask for zero itself is not shared down to zero: nothing would wake it.
         account.floor = max(params.min_replicas, min(asked, 1), *events)
-        if any(step.reason in {Reason.NO_SIGNAL, Reason.STALE} for step in decision.trace):
+        if any(step.reason in NEED_UNKNOWN or step.reason is Reason.STALE for step in decision.trace):
             account.wanted = None
             return
         seen = self._table.track(self._table.rows[decision.workload]).seen

@@ -230,6 +230,7 @@ STORIES: dict[Reason, Callable[[], list[Decision]]] = {
     Reason.WEDGED: wedged,
     Reason.STEADY: steady,
     Reason.NO_SIGNAL: no_signal,
+    Reason.QUEUE_WATCHED: lambda: Story(Toy.of(2, 2.0), Params(tick_s=5.0)).run(15.0, one_waits),
     Reason.OUTDATED: outdated,
 }
 
@@ -255,6 +256,7 @@ EVIDENCE: dict[Reason, set[str]] = {
     Reason.IDLE: {"idle_s"},
     Reason.STALE: {"in_flight_age_s"},
     Reason.WEDGED: {"wedged_pods"},
+    Reason.QUEUE_WATCHED: {"queue", "in_flight", "load_rps", "done_rps", "cleared_s", "slack_s", "because"},
 }
 """What a person would check before believing a step with this reason."""
 
@@ -275,19 +277,22 @@ def one_waits(readings: Readings) -> Readings:
 
 
 @pytest.mark.parametrize(
-    ("tamper", "known", "lacks"),
-    [(cut, (None, None), "the load"), (one_waits, (2.0, 1.0), "what one replica carries")],
+    ("tamper", "known", "reason", "lacks"),
+    [
+        (cut, (None, None), Reason.NO_SIGNAL, "the load"),
+        (one_waits, (2.0, 1.0), Reason.QUEUE_WATCHED, "what one replica carries"),
+    ],
     ids=["no page came", "a queue that is no evidence"],
 )
 def test_what_is_not_known_is_named_whether_or_not_a_page_came(
-    tamper: Callable[[Readings], Readings], known: tuple[float | None, float | None], lacks: str
+    tamper: Callable[[Readings], Readings], known: tuple[float | None, float | None], reason: Reason, lacks: str
 ) -> None:
     story = Story(Toy.of(2, 2.0), Params(tick_s=5.0))
     told = story.run(15.0, tamper)
     seen = view(story.table, NAME)
     assert seen is not None
     assert (seen.load_rps, seen.queue, seen.replica_rps) == (*known, None)
-    assert {(each.reason, each.replicas) for each in told} == {(Reason.NO_SIGNAL, 2)}
+    assert {(each.reason, each.replicas) for each in told} == {(reason, 2)}
     assert lacks in told[-1].reason.value
 
 

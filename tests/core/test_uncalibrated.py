@@ -1,5 +1,6 @@
 """A queue before anybody knows what one replica carries: one request is no evidence, and a hundred are at once."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from autoscaler.core.params import Params, Slo
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import uncalibrated
-from autoscaler.core.scale.uncalibrated import Line, LineColumns
+from autoscaler.core.scale.uncalibrated import Because, Line, LineColumns
 from autoscaler.core.types import Decision, PodReading, Readings, ReplicaReading
 from autoscaler.settings.parts import Scrape
 from tests.core.toy import Story, Toy, counts, stepped, steps_of
@@ -69,6 +70,60 @@ def test_a_queue_that_outgrows_what_was_ordered_is_answered_before_that_has_land
 def test_what_is_said_names_the_queue_what_runs_and_what_starts() -> None:
     said = [dict(s.evidence) for s in steps_of(exploded().told) if s.reason is Reason.QUEUE_UNCALIBRATED]
     assert [(e["queue"], e["in_flight"], e["starting"]) for e in said[:2]] == [(40.0, 16.0, 0), (60.0, 16.0, 1)]
+
+
+def watched(line: Line, now_s: float, before_s: float | None = None, **columns: float) -> uncalibrated.Sight:
+    """What a look at `now_s` says of a queue that asks for no more, `before_s` after another of the same queue."""
+    kept, rows = LineColumns.allocate(1), np.array([0])
+    times = {"tick_s": np.array([5.0]), "done_rps": np.array([2.0])}
+    if before_s is not None:
+        uncalibrated.look(kept, rows, line, now_s=np.array([before_s]), **times)
+    for name, value in columns.items():
+        getattr(kept, name)[0] = value
+    looked = uncalibrated.look(kept, rows, line, now_s=np.array([now_s]), **times)
+    assert int(np.ceil(looked.count[0] - 0.1)) <= line.desired[0], "it asks for no more"
+    return uncalibrated.sight(looked, 0)
+
+
+SIXTY = {"waiting": 60.0, "completed": 50.0, "slack_s": 10.0, "lead_s": 180.0, "serving": 2.0}
+"""60 wait, 16 are in flight and 10 a second are done by two replicas."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "before_s", "columns", "told"),
+    [
+        pytest.param({"desired": 4.0, "settled": 2.0}, 0.0, {}, (10.0, 6.0, 0, Because.ENOUGH), id="two more start"),
+        pytest.param(
+            {"desired": 2.0, "settled": 0.0}, 0.0, {}, (10.0, 6.0, 1, Because.ENOUGH), id="one of two counts so far"
+        ),
+        pytest.param(
+            {"desired": 2.0, "settled": 2.0, "waiting": 12.0}, None, {}, (math.nan, math.nan, 0, Because.SEEN_ONCE),
+            id="a first look",
+        ),
+        pytest.param(
+            {"desired": 2.0, "settled": 2.0, "waiting": 5.0}, 0.0, {}, (10.0, 0.5, 0, Because.GONE_AT_ONCE),
+            id="they wait for half a second",
+        ),
+        pytest.param(
+            {"desired": 2.0, "settled": 2.0}, 0.0, {"grew_at_s": 2.0, "asked": 2.0},
+            (10.0, 6.0, 0, Because.ONCE_A_TICK), id="more was asked for three seconds ago",
+        ),
+        pytest.param(
+            {"desired": 2.0, "settled": 2.0, "completed": np.nan}, 4.5, {"grew_at_s": -5.0, "asked": 2.0},
+            (2.0, 30.0, 0, Because.WITHIN_A_SECOND), id="half a second after another look",
+        ),
+        pytest.param(
+            {"desired": 4.0, "settled": 2.0, "running": np.nan, "completed": np.nan}, -600.0, {},
+            (math.nan, math.nan, 0, Because.QUEUE_ALONE), id="nothing but a queue is known",
+        ),
+    ],
+)  # fmt: skip
+def test_a_queue_that_asks_for_no_more_says_what_is_done_and_why(
+    fields: dict[str, float], before_s: float | None, columns: dict[str, float], told: tuple[object, ...]
+) -> None:
+    """At three in the morning "too little is known" reads as blindness, where all of this is seen."""
+    line = Line(**{name: np.array([value]) for name, value in (KNOWN | SIXTY | fields).items()})
+    assert tuple(watched(line, 5.0, before_s, **columns)) == pytest.approx(told, nan_ok=True)
 
 
 def a_second_page_is_empty(ordered: int, *, ready_for_s: float) -> Decision:
@@ -169,7 +224,7 @@ def looked(
         line = Line(**{n: np.array([v]) for n, v in (KNOWN | fields | {"waiting": waiting(at_s)}).items()})
         given = replace(line, desired=np.array([desired]), starting=np.array([desired - 1.0]))
         times = {"now_s": np.array([at_s]), "tick_s": np.array([tick_s]), "done_rps": np.array([np.nan])}
-        count = uncalibrated.look(columns, rows, given, **times)[0]
+        count = uncalibrated.look(columns, rows, given, **times).count[0]
         desired = max(desired, float(np.ceil(count - 0.1)))
         told.append(int(desired))
     return told

@@ -180,6 +180,33 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "6, not 9: floors and ceilings contradict each other, mend the policy",
     ),
     Reason.STEADY: (Step("decide", 6, 6, Reason.STEADY), "6 is right: capacity and need agree"),
+    Reason.QUEUE_WATCHED: (
+        Step(
+            "demand",
+            2,
+            2,
+            Reason.QUEUE_WATCHED,
+            (
+                ("queue", 60.0),
+                ("in_flight", 16.0),
+                ("starting", 1),
+                ("unread", 1),
+                ("uncounted", 1),
+                ("load_rps", 12.0),
+                ("done_rps", 10.0),
+                ("cleared_s", 6.0),
+                ("slack_s", 10.0),
+                ("because", "enough"),
+                *AGES,
+            ),
+        ),
+        (
+            "2 held: requests wait and what one replica carries is not known yet; 60 waiting, 16 in flight, "
+            "1 starting, 1 ready and not read yet, 1 ordered within 30 s and not counted yet, the load is "
+            "12 requests/s; at 10 requests/s done the last in line is served within 6 s, and the objective allows a "
+            "wait of 10 s; by what those at work hold and do, what stands and starts is enough to clear it"
+        ),
+    ),
     Reason.NO_SIGNAL: (
         Step("demand", 6, 6, Reason.NO_SIGNAL, AGES),
         "6 held: too little is known to change it; last heard: arrivals 0 s ago, queue 5 s ago, in flight 45 s ago",

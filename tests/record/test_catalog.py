@@ -8,6 +8,7 @@ from autoscaler.core.capacity.throughput import Term
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.observe.freshness import SIGNALS
 from autoscaler.core.reasons import Reason
+from autoscaler.core.scale.uncalibrated import Because
 from autoscaler.record.catalog import FIGURES, SENTENCES, WORDS
 from tests.cli.lines import answers, busy, make_line
 from tests.record.decisions import PER_REASON
@@ -36,11 +37,12 @@ def test_every_figure_is_the_evidence_of_some_step() -> None:
     assert {name for name in carried if not name.endswith("_age_s")} == set(FIGURES)
 
 
-def test_every_model_and_every_limit_of_a_replica_has_its_words() -> None:
-    assert {kind.name.lower() for kinds in (Model, Term) for kind in kinds} == set(WORDS)
+def test_every_model_every_limit_of_a_replica_and_every_cause_to_ask_for_no_more_has_its_words() -> None:
+    kinds = {kind.name.lower() for kinds in (Model, Term) for kind in kinds}
+    assert kinds | {because.value for because in Because} == set(WORDS)
 
 
-WHERE_THERE_ARE_ANY = {"unread"}
+WHERE_THERE_ARE_ANY = {"unread", "uncounted"}
 """Counts that a step carries only where they are not zero: of none there is nothing to say."""
 
 STORIES = {

@@ -88,9 +88,16 @@ def test_a_signal_is_held_then_unknown_and_takes_its_figures_with_it(
         ((Step("demand", 3, 9, Reason.DEMAND_NOW), Step("bound", 9, 5, Reason.MAX)), 9),
         ((Step("demand", 3, 9, Reason.FORECAST), Step("gate", 9, 4, Reason.NOISE)), 4),
         ((Step("demand", 3, 3, Reason.NO_SIGNAL),), None),
+        ((Step("demand", 3, 3, Reason.QUEUE_WATCHED),), None),
         ((Step("observe", 3, 3, Reason.OUTDATED),), None),
     ],
-    ids=["bounds do not lower the need", "noise is no need", "no signal, no need", "an old reading tells no need"],
+    ids=[
+        "bounds do not lower the need",
+        "noise is no need",
+        "no signal, no need",
+        "a queue that asks for no more",
+        "an old reading tells no need",
+    ],
 )
 def test_the_need_is_what_demand_asks_for(steps: tuple[Step, ...], expected: int | None) -> None:
     made = Decision("a/b", 0.0, 3, steps[-1].after, Verdict.HOLD, steps[-1].reason, steps, 5.0)

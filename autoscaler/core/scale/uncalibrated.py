@@ -1,6 +1,7 @@
 """What a queue asks for while nobody knows what one replica carries.
 
-Enters: what waits, runs and was completed since the last look, and which replicas can have told by it. Leaves: a count.
+Enters: what waits, runs and was completed since the last look, and which replicas can have told by it. Leaves: a count,
+and for whoever asks what was seen of the queue and why it asks for no more.
 A queue is evidence by its size: one request that waits for an engine's step to end says nothing of the replicas, and
 what takes seconds to serve says how many are missing. The count is a level, never an increment: while the queue is the
 same it is the same, however many starts are on their way. It refuses to know what a replica carries; once some served
@@ -8,11 +9,13 @@ behind a queue for a while that is measured (`capacity.throughput`), and this is
 """
 
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
 from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
-from autoscaler.core.scale import clearing
+from autoscaler.core.scale import clearing, propose
 
 STANDS_S = 1.0
 """A queue stands if some waited at the look before and what waits now takes this long to serve, or half of the slack if
@@ -81,8 +84,47 @@ class Line:
     starting: F64
 
 
-def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64, done_rps: F64) -> F64:
-    """Return replicas as `asked` does, for a `line` whose `completed` counts since the last step of any kind.
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look made of the queue, arrays of shape (B,)."""
+
+    count: F64
+    """Replicas, as `asked` returns them."""
+    line: Line
+    """What was compared with the last look that counted."""
+    paused: Bools
+    """Growth was asked for within this tick."""
+
+
+class Because(Enum):
+    """Why a queue asks for no more than stands; the words are the record's."""
+
+    ENOUGH = "enough"
+    """By what those at work hold and do, what was ordered will do."""
+    SEEN_ONCE = "seen_once"
+    GONE_AT_ONCE = "gone_at_once"
+    """Too few wait to stand, though some did at the look before."""
+    ONCE_A_TICK = "once_a_tick"
+    WITHIN_A_SECOND = "within_a_second"
+    """The look before was so close that this one does not count."""
+    QUEUE_ALONE = "queue_alone"
+    """Neither what runs nor what is done is known, and the last order has not shown."""
+
+
+class Sight(NamedTuple):
+    """What one row saw of a queue that asks for no more than stands; rates in requests/s, NaN where not known."""
+
+    done_rps: float
+    """Completed since the last look that counted."""
+    cleared_s: float
+    """How long what waits takes at that."""
+    uncounted: int
+    """Ready replicas that were ordered within `SETTLE_S` and do not count among those at work."""
+    because: Because
+
+
+def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64, done_rps: F64) -> Looked:
+    """Return what a `line` asks for whose `completed` counts since the last step of any kind.
 
     A step without a page of the queue leaves what was seen before it; steps in bursts, or repeated at one instant,
     count as one, and in a tick growth is asked for once. `done_rps` is the smoothed rate of completions, for the
@@ -108,14 +150,28 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
     for kept, value in ((columns.at_s, now_s), (columns.waiting, line.waiting), (columns.asked, count)):
         kept[rows] = np.where(counts, value, kept[rows])
-    return count
+    return Looked(count, since, paused)
+
+
+def sight(looked: Looked, i: int) -> Sight:
+    """Return what row `i` saw of a queue that asks for no more than stands, and why it does not."""
+    line = Line(**{name: getattr(looked.line, name)[i : i + 1] for name in Line.__dataclass_fields__})
+    rate_rps = _rate_rps(line)
+    if np.isnan(line.running[0]) and np.isnan(rate_rps[0]):
+        because = Because.QUEUE_ALONE
+    elif not _stands(line, rate_rps)[0]:
+        because = Because.GONE_AT_ONCE if line.before[0] > 0 else Because.SEEN_ONCE
+    elif propose.count(asked(line))[0] > line.desired[0]:
+        because = Because.ONCE_A_TICK if looked.paused[i] else Because.WITHIN_A_SECOND
+    else:
+        because = Because.ENOUGH
+    uncounted = max(0, int(line.serving[0] - _full(line)[0]))
+    return Sight(float(rate_rps[0]), float(line.waiting[0] / rate_rps[0]), uncounted, because)
 
 
 def asked(line: Line) -> F64:
     """Return replicas: what a queue that stands needs, what was ordered where another waits, 0 where none does."""
-    full = np.maximum(np.minimum(line.serving, line.settled), 1.0)
-    rate_rps = np.where(line.dt_s > 0, line.completed / np.maximum(line.dt_s, 1e-9), np.nan)
-    rate_rps = np.where(rate_rps > LEAST, rate_rps, np.nan)
+    full, rate_rps = _full(line), _rate_rps(line)
     more = np.fmin(_held(line, full), _cleared(line, full, rate_rps))
     most = np.floor(line.desired * (1.0 + GROWTH)) + 1.0
     count = np.where(_stands(line, rate_rps), np.minimum(full + filled(more), most), line.desired)
@@ -124,6 +180,17 @@ def asked(line: Line) -> F64:
     shown = (line.before > 0) & (line.starting == 0) & (line.settled >= line.desired)
     half_again = np.where(shown, np.floor(line.serving * (1.0 + GROWTH)) + 1.0, line.desired)
     return np.where(line.waiting > 0, np.where(blind, half_again, count), 0.0)
+
+
+def _full(line: Line) -> F64:
+    """Replicas that hold the requests in flight and complete what is completed."""
+    return np.maximum(np.minimum(line.serving, line.settled), 1.0)
+
+
+def _rate_rps(line: Line) -> F64:
+    """What was completed since the last look that counted, per second; NaN where that is not known, or nothing."""
+    rate_rps = np.where(line.dt_s > 0, line.completed / np.maximum(line.dt_s, 1e-9), np.nan)
+    return np.where(rate_rps > LEAST, rate_rps, np.nan)
 
 
 def _stands(line: Line, rate_rps: F64) -> Bools:
