@@ -4,7 +4,7 @@ Enters: the view, the state, the outcome of a look. Leaves: one condition per as
 nothing; what stops orders is decided in `blocks`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from autoscaler.core.pool import breaker
@@ -18,13 +18,15 @@ from autoscaler.core.pool.shapes import misfit, short_of_gpus
 from autoscaler.core.pool.sizing import Sizing
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import NOWHERE, View
-from autoscaler.core.pool.world import World
+from autoscaler.core.pool.world import NodePoolSeen, World
 
 DISPOSABLE: Final = -33_554_432
 """At or below this priority a pod costs nothing to evict: Karpenter takes its node for empty."""
 
 IGNORED_BELOW: Final = -10
 """Cluster Autoscaler makes no node for pods below its cutoff, by default this."""
+
+UNREAD_POOLS: Final = "NodePools were not read, or there is no Karpenter"
 
 STUCK_S: Final = 300.0
 """A deletion with no grace that takes longer is stuck."""
@@ -52,7 +54,7 @@ def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, loans: L
         ),
         _said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
         _said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
-        _said(Aspect.NODE_POOLS_USABLE, _pools(view, short=warm + lent < sizing.target)),
+        _pools(view, short=warm + lent < sizing.target),
         _said(Aspect.GPUS_USABLE, _gpus(view, state)),
         _said(Aspect.CONTENT_WARMS, _content(view, state)),
         _said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),
@@ -102,31 +104,33 @@ def _out(view: View, state: PoolState) -> str:
     return f"no capacity: {_listed(opened)}{every}"
 
 
-def _pools(view: View, *, short: bool) -> str:
+def _pools(view: View, *, short: bool) -> Condition:
+    """Whether every tier's NodePool can be used; not known where none was read, as where there is no Karpenter."""
     if view.world.node_pools is None:
-        return ""
-    seen = {pool.name: pool for pool in view.world.node_pools}
-    faults = []
+        words = f"{UNREAD_POOLS}; slots are made all the same, within the tiers' own limits"
+        return Condition(Aspect.NODE_POOLS_USABLE, None, "NotRead", words)
+    return _said(Aspect.NODE_POOLS_USABLE, "; ".join(_pool_faults(view, view.world.node_pools, short=short)))
+
+
+def _pool_faults(view: View, read: Sequence[NodePoolSeen], *, short: bool) -> Iterator[str]:
+    seen = {pool.name: pool for pool in read}
     for at, tier in enumerate(view.params.tiers):
         field = f"spec.tiers[{at}].{'name' if view.params.managed else 'nodePoolRef'}"
         pool = seen.get(tier.node_pool)
         if pool is None:
             remedy = "it is being made" if view.params.managed else "create it or leave the tier out"
-            faults.append(f"{field}: there is no NodePool {tier.node_pool!r}; {remedy}")
+            yield f"{field}: there is no NodePool {tier.node_pool!r}; {remedy}"
         elif view.params.managed and not pool.ours:
-            faults.append(
-                f"{field}: NodePool {tier.node_pool!r} is not of this pool's making; rename the tier or delete it"
-            )
+            yield f"{field}: NodePool {tier.node_pool!r} is not of this pool's making; rename the tier or delete it"
         elif pool.deleting:
-            faults.append(f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out")
+            yield f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out"
         elif pool.ready is False:
-            faults.append(f"{field}: NodePool {tier.node_pool!r} is not ready: {pool.problem or 'see its conditions'}")
+            yield f"{field}: NodePool {tier.node_pool!r} is not ready: {pool.problem or 'see its conditions'}"
         elif pool.static_nodes is not None and short:
-            faults.append(
+            yield (
                 f"{field}: NodePool {tier.node_pool!r} is static (spec.replicas: {pool.static_nodes}) and launches no "
                 "node for a slot; raise its replicas, or add a tier whose NodePool has none"
             )
-    return "; ".join(faults)
 
 
 def _gpus(view: View, state: PoolState) -> str:
@@ -176,8 +180,10 @@ def _limits(view: View, sizing: Sizing) -> str:
 
 def _drift(view: View) -> Condition:
     """Drift is held back by budgets of 0; a NodePool that lets it run is said so, ours is patched."""
+    if view.world.node_pools is None:
+        return Condition(Aspect.DRIFT_HELD, None, "NotRead", f"{UNREAD_POOLS}: what drift may replace is not known")
     tiers = {tier.node_pool for tier in view.params.tiers}
-    loose = sorted(p.name for p in view.world.node_pools or () if p.name in tiers and p.drifted_budget != 0)
+    loose = sorted(p.name for p in view.world.node_pools if p.name in tiers and p.drifted_budget != 0)
     drifted = sum(node.drifted for node in view.nodes.seen)
     if loose:
         remedy = "give them a budget with reasons: [Drifted] and nodes: 0"

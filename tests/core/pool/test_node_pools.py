@@ -23,6 +23,18 @@ def test_nothing_is_made_where_node_pools_were_not_read_or_are_others() -> None:
     assert of(CreateNodePool, taken(pool(LIMITED), world(node_pools=()))) == []
 
 
+def test_of_node_pools_that_were_not_read_nothing_is_said_but_that_it_is_not_known() -> None:
+    done = taken(pool(LIMITED, min_slots=1), world(node_pools=None))
+    assert len(of(CreateSlot, done)) == 1
+    usable, drift = told(done, Aspect.NODE_POOLS_USABLE), told(done, Aspect.DRIFT_HELD)
+    assert [(each.holds, each.word) for each in (usable, drift)] == [(None, "NotRead")] * 2
+    assert usable.message == (
+        "NodePools were not read, or there is no Karpenter; slots are made all the same, within the tiers' own limits"
+    )
+    read = taken(pool(LIMITED), world(node_pools=(HELD,)))
+    assert told(read, Aspect.NODE_POOLS_USABLE).holds is told(read, Aspect.DRIFT_HELD).holds is True
+
+
 def test_a_node_pool_of_that_name_that_is_not_of_our_making_is_told_of_and_never_edited() -> None:
     theirs = replace(HELD, ours=False, limit_gpus=99)
     done = taken(pool(LIMITED, managed=True), world(node_pools=(theirs,)))
