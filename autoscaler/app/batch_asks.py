@@ -8,7 +8,7 @@ read off those pods, so that a restart goes on with it. It writes nothing and ma
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -22,7 +22,7 @@ from autoscaler.core.batch.nodes import wanting
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.pool.gangs import FORGET_S, Standing, pause_s
 from autoscaler.core.pool.world import GangAsk, PodsAsked
-from autoscaler.record.batch_words import asks_for_nodes, asks_later, refused_nodes
+from autoscaler.record.batch_words import asks_for_nodes, asks_later, keeps_places, refused_nodes
 
 Place = tuple[str, str]
 """A node and a shape of it."""
@@ -32,6 +32,18 @@ ANSWER_S: Final = 30.0
 
 NO_ANSWER: Final = ("NO_ANSWER", "it says nothing of the request")
 """The code and the words of a refusal where no pool spoke."""
+
+STOPPED: Final = ("POOL_STOPPED", "it makes none as it stands, see its conditions Accepted and Acting")
+"""The same where the pool that was asked makes no such nodes any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a pool has no nodes made for a gang: a code, words, and until when it is not asked again."""
+
+    code: str
+    words: str
+    until_s: float
 
 
 class Asks:
@@ -52,7 +64,7 @@ class Asks:
         """Of these, since when no pool was seen to say anything of the request."""
         self._ended: dict[str, tuple[int, float]] = {}
         """By uid, how many requests of a gang ended unrefused, and before when no other one is made."""
-        self._refused: dict[str, dict[str, Standing]] = {}
+        self._refused: dict[str, dict[str, Refused]] = {}
         """Gangs that were refused nodes, by which pools: each is asked again when its refusal is over."""
 
     def see(self, seen: Seen) -> Seen:
@@ -97,7 +109,7 @@ class Asks:
         if not self._desk.is_open:
             return
         for name, mine in list(self._refused.items()):
-            self._refused[name] = {pool: each for pool, each in mine.items() if now_s < (each.until_s or 0.0)}
+            self._refused[name] = {pool: each for pool, each in mine.items() if now_s < each.until_s}
         self._refused = {name: mine for name, mine in self._refused.items() if mine}
         waits = self._room.waits_for_nodes()
         self._note_ends(waits, now_s)
@@ -126,7 +138,7 @@ class Asks:
             return asks_later(until_s, now_s) if now_s < until_s else None
         standing = self._standing(name)
         if standing is None:
-            return None
+            return keeps_places(self._pool(name) or "") if self._is_left(name) else None
         return asks_for_nodes(self._pool(name) or "", standing.placed, standing.pods, standing.since_s, now_s)
 
     def refusal(self, name: str, now_s: float) -> tuple[str, str] | None:
@@ -135,10 +147,9 @@ class Asks:
         if name not in self._refused or name in self._asked:
             return None
         told = []
-        for pool, standing in sorted(self._refused[name].items()):
-            code, why = NO_ANSWER if (r := standing.refused) is None else (r.name, r.value)
+        for pool, refused in sorted(self._refused[name].items()):
             who = pool if pool in self._desk.offers else ""
-            told.append((code, refused_nodes(who, why, standing.until_s, now_s)))
+            told.append((refused.code, refused_nodes(who, refused.words, refused.until_s, now_s)))
         return told[0][0], "; ".join(words for _, words in told)
 
     def is_open(self, name: str) -> bool:
@@ -194,14 +205,25 @@ class Asks:
             return False  # a pool that could not be read since the start may hold it: no second one makes nodes as well
         return self._cluster.displaces_slots(work.priority_class)
 
-    def _refusal(self, name: str, now_s: float) -> Standing | None:
+    def _refusal(self, name: str, now_s: float) -> Refused | None:
         """Why the request of a gang has come to nothing; None while it stands."""
         standing, pool = self._standing(name), self._pool(name)
         if standing is not None:
-            return None if standing.refused is None else standing
-        if pool not in self._desk.makers(self._shape(name)) or now_s >= self._silent_s[name] + ANSWER_S:
-            return Standing(name, "", 0, until_s=now_s + ANSWER_S)
+            why, until_s = standing.refused, standing.until_s or 0.0
+            return None if why is None else Refused(why.name, why.value, until_s)
+        if self._is_left(name):
+            return None
+        if pool in self._desk.offers and pool not in self._desk.makers(self._shape(name)):
+            return Refused(*STOPPED, now_s + ANSWER_S)
+        if pool not in self._desk.offers or now_s >= self._silent_s[name] + ANSWER_S:
+            return Refused(*NO_ANSWER, now_s + ANSWER_S)
         return None
+
+    def _is_left(self, name: str) -> bool:
+        """Whether a gang has places on nodes that are paid, of a pool that gives none back as it stands: no other one
+        makes nodes as well before they have ended by themselves. Where they are all of them the gang starts there."""
+        offer = self._desk.offers.get(self._pool(name) or "")
+        return offer is not None and not offer.gives_back and name in self._held
 
     def _by_pool(self) -> dict[str, tuple[GangAsk, ...]]:
         """What each pool is asked for: gangs that wait for nodes, and those that take what is held for them."""
@@ -243,9 +265,10 @@ class Asks:
             return self._asked[name][1]
         refused, work = self._refused.get(name, {}), self._cluster.works.get(name)
         holder = None if work is None else self._desk.holder(work.ref.uid)
-        if holder is not None and holder not in refused:
+        makers = self._desk.makers(self._shape(name))
+        if holder is not None and holder not in refused and (holder in makers or name in self._held):
             return holder
-        return next((pool for pool in self._desk.makers(self._shape(name)) if pool not in refused), None)
+        return next((pool for pool in makers if pool not in refused), None)
 
     def _shape(self, name: str) -> str:
         """The shape of the nodes that a gang lacks; empty for one that waits for none."""

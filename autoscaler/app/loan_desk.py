@@ -49,6 +49,8 @@ class Offer:
     """How the requests of gangs stand."""
     holds: frozenset[str] = frozenset()
     """The gangs that it holds places for, by the uids of their objects."""
+    gives_back: bool = True
+    """Whether it deletes what holds places for gangs that ask it no more; one that only observes writes nothing."""
 
 
 class LoanDesk:
@@ -128,11 +130,12 @@ class LoanDesk:
         if _gist(before) != _gist(offer):
             self._changed()
 
-    def looked_in_vain(self, pool: str) -> None:
-        """What a pool wants cannot be read: it lends nothing, and what it has lent stays."""
+    def looked_in_vain(self, pool: str, holds: frozenset[str] = frozenset()) -> None:
+        """What a pool wants cannot be read: it lends nothing and makes no nodes for gangs, and what it has lent stays.
+        `holds` are the gangs that it holds places for still."""
         before = self.offers.get(pool)
         if before is not None:
-            self.looked(pool, replace(before, lending=Lending()))
+            self.looked(pool, replace(before, lending=Lending(), makes=(), standings=(), holds=holds, gives_back=True))
 
     def looked_at_all(self, pools: Iterable[str] = ()) -> None:
         """All pools there are were looked at; those that have said nothing since the start could not be read."""

@@ -25,6 +25,7 @@ from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
+from autoscaler.app.pools_left import PoolsLeft
 from autoscaler.app.stores import KEEP_EVERY_S, Saver
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
@@ -61,8 +62,6 @@ class _Kept:
     state: PoolState = field(default_factory=PoolState)
     counts: PoolCounts = field(default_factory=PoolCounts)
     looked_s: float | None = None
-    asked: tuple[AskedOf, ...] = ()
-    """What it asks of NodePools and has no node yet; other pools of these count it."""
     doubt: Reread | None = None
     """A reading that has to be complete before the next look."""
 
@@ -98,10 +97,13 @@ class Pools:
         self._frozen = frozen
         self._shown = shown
         self._desk = desk or LoanDesk(is_open=False)
+        self._left = PoolsLeft(cluster, writer, self._desk, clock, frozen)
         self._bell = asyncio.Event()
         self._spent_s = 0.0
         """What the deciding of one round took."""
         self._kept: dict[str, _Kept] = {}
+        self._asked: dict[str, tuple[AskedOf, ...]] = {}
+        """By pool, what it asks of NodePools and has no node yet; other pools of these count it."""
         self._saved: Mapping[str, Any] = {}
         self._saver = Saver(store, "what warm pools learnt is not kept")
 
@@ -133,22 +135,24 @@ class Pools:
 
     async def _look_at_all(self) -> None:
         found = dict(self._cluster.pools)
-        for name in [name for name in self._kept if name not in found]:
-            del self._kept[name]
+        for name in [name for name in {**self._kept, **self._asked} if name not in found]:
+            self._kept.pop(name, None)
+            self._asked.pop(name, None)
             self._specs.forget(name)
             self._telling.forget(name)
             self._leads.forget(name)
             self._desk.looked(name, None)
         specs = {name: self._specs.of(name, pool, self._clock.now()) for name, pool in sorted(found.items())}
         for name, compiled in specs.items():
-            if not isinstance(compiled, Faulty):
+            if isinstance(compiled, Faulty):
+                self._guard.run(f"WarmPool {name}", partial(self._meet_faulty, name, compiled))
+            else:
                 self._guard.run(f"WarmPool {name}", partial(self._meet, name, compiled))
         for name, compiled in specs.items():
-            pool = found[name]
             if isinstance(compiled, Faulty):
                 self._leads.forget(name)
-                self._desk.looked_in_vain(name)
-                self._guard.run(f"WarmPool {name}", partial(self._telling.fault, name, pool, compiled))
+                self._guard.run(f"WarmPool {name}", partial(self._telling.fault, name, found[name], compiled))
+                await self._left.leave(name)
             else:
                 await self._look(name, compiled)
             await breathe(self._clock)
@@ -163,7 +167,13 @@ class Pools:
             now_s, params = self._clock.now(), compiled.params
             world = self._world(compiled, now_s)
             if world.slots is not None and world.nodes is not None:
-                kept.asked = asked(look(params, world, now_s), kept.state)
+                self._asked[name] = asked(look(params, world, now_s), kept.state)
+
+    def _meet_faulty(self, name: str, faulty: Faulty) -> None:
+        """Of a pool that cannot be used its pods say the same; what was known stands where they were not read."""
+        told = self._left.meet(name, faulty.uid)
+        if told is not None:
+            self._asked[name] = told
 
     async def _look(self, name: str, compiled: Compiled) -> None:
         kept = self._kept.get(name)
@@ -193,7 +203,7 @@ class Pools:
             lent=self._desk.lent_of(params.name, now_s),
             asks=self._desk.asks_of(params.name),
             asks_age_s=self._desk.asks_age_s(now_s),
-            beside=tuple(each for other, one in self._kept.items() if other != params.name for each in one.asked),
+            beside=tuple(each for other, mine in self._asked.items() if other != params.name for each in mine),
         )
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
@@ -203,7 +213,8 @@ class Pools:
             idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
         kept.state, kept.looked_s = result.state, now_s
-        kept.asked = kept.asked if result.asked is None else result.asked
+        if result.asked is not None:
+            self._asked[params.name] = result.asked
         outcome.append(result)
         self._spent_s += self._clock.monotonic() - begun_s
 
@@ -233,8 +244,8 @@ class Pools:
         nodes = frozenset(node.name for node in world.nodes)
         makes = () if params.observe or params.gangs is None else tuple(self._taken_by_gangs(params))
         takes_s = result.decision.refill_s or params.lead_prior_s
-        gangs = result.gangs
-        return Offer(terms, nodes, result.lending, knew, makes, takes_s, gangs.standings, gangs.holds)
+        told = result.gangs.standings, result.gangs.holds
+        return Offer(terms, nodes, result.lending, knew, makes, takes_s, *told, gives_back=not params.observe)
 
     def _taken_by_gangs(self, params: PoolParams) -> Iterator[str]:
         """Shapes of tiers whose nodes have no taint that would keep gangs off for good."""

@@ -107,6 +107,12 @@ def asks_for_nodes(pool: str, placed: int, pods: int, since_s: float | None, now
     return f"WarmPool {pool} has nodes made for it{ago}: places for {placed} of {pods} pods are held"
 
 
+def keeps_places(pool: str) -> str:
+    """What becomes of places that a pool holds which makes none more and gives none back."""
+    words = f"WarmPool {pool} holds places for it and makes no more of them, see its condition Acting"
+    return f"{words}; no other one is asked until these have ended"
+
+
 def refused_nodes(pool: str, why: str, until_s: float | None, now_s: float) -> str:
     """Why no nodes are made for a gang that lacks nothing else."""
     again = "" if until_s is None or until_s <= now_s else f"; asked again in {duration(until_s - now_s)}"

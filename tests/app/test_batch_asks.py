@@ -42,6 +42,11 @@ class Scene:
         )  # fmt: skip
         self.desk.looked(pool, offer)
 
+    def observes(self) -> None:
+        """The pool that holds places for the gang is set to decide and tell only."""
+        self.says(holds=("train",), makes=())
+        self.desk.looked("chat", replace(self.desk.offers["chat"], gives_back=False))
+
     def refuses(self, reason: PoolReason, in_s: float, *, pool: str = "chat") -> None:
         """A pool is looked at, and makes no nodes for the gang for so long."""
         until_s = self.plant.now_s + in_s
@@ -329,6 +334,56 @@ async def test_a_pool_that_makes_nodes_no_more_is_asked_no_more_and_that_is_told
     scene.plant.look()
     assert scene.plant.books.room.waits_for_nodes() == ()
     assert "no nodes are made for it: it says nothing of the request; asked again in 30 s" in scene.page()
+
+
+async def test_a_request_at_a_pool_that_turns_faulty_is_told_so_at_once_and_passed_on() -> None:
+    scene = Scene()
+    scene.says(pool="more")
+    scene.asked()
+    scene.arrives(0)
+    scene.desk.looked_in_vain("chat", frozenset({"train"}))
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,)), "what it holds is given back by then"
+    scene.says(pool="more", makes=())
+    scene.plant.look()
+    assert scene.plant.books.room.waits_for_nodes() == ()
+    told = "WarmPool chat has no nodes made for it: it makes none as it stands, see its conditions Accepted and Acting"
+    assert told in scene.page()
+    refusal = scene.plant.books.asks.refusal("job/ns/train", scene.plant.now_s)
+    assert refusal is not None
+    assert refusal[0] == "POOL_STOPPED"
+
+
+async def test_while_a_pool_that_only_observes_holds_places_on_nodes_no_other_one_makes_them_as_well() -> None:
+    scene = Scene()
+    scene.says(pool="more")
+    scene.asked()
+    scene.arrives(0)
+    scene.observes()
+    for _ in range(3):
+        scene.plant.look(ANSWER_S)
+        assert (scene.asks("chat"), scene.asks("more")) == ((TRAIN,), ())
+    assert "WarmPool chat holds places for it and makes no more of them, see its condition Acting" in scene.page()
+    scene.plant.gone("held-train-0", namespace="slots")
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,)), "they have ended by themselves"
+
+
+async def test_a_gang_whose_places_are_all_held_starts_though_their_pool_only_observes_even_after_a_restart() -> None:
+    scene = Scene()
+    scene.says(pool="more")
+    scene.asked()
+    scene.arrives(0)
+    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
+    scene.plant.begin()
+    scene.observes()
+    scene.says(pool="more")
+    scene.desk.looked_at_all()
+    for _ in range(3):
+        scene.plant.look()
+        assert (scene.asks("chat"), scene.asks("more")) == ((TRAIN,), ())
+    scene.arrives(1)
+    assert scene.plant.start() == ["train"]
 
 
 async def test_a_pool_is_not_taken_for_silent_while_nobody_decided() -> None:

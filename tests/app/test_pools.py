@@ -13,6 +13,7 @@ import pytest
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import Taint
 from autoscaler.adapters.kube.pool_cluster import PoolCluster
+from autoscaler.adapters.kube.pool_left import Left
 from autoscaler.adapters.kube.pool_objects import WarmPoolObject
 from autoscaler.adapters.kube.pool_slot_pod import Errand
 from autoscaler.adapters.kube.pool_writer import Became, Outcome, PoolWriter
@@ -30,7 +31,16 @@ from autoscaler.core.pool.gangs import FRESH_S
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.world import GangAsk, HolderSeen, LentSeen, ModelDemand, NodePoolSeen, PodsAsked, World
+from autoscaler.core.pool.world import (
+    AskedOf,
+    GangAsk,
+    HolderSeen,
+    LentSeen,
+    ModelDemand,
+    NodePoolSeen,
+    PodsAsked,
+    World,
+)
 from autoscaler.record.loans import LoanState, LoanTold
 from autoscaler.record.pool_status import PoolLine
 from autoscaler.runtime.clock import ScaledClock
@@ -94,6 +104,13 @@ class Seen:
         told = (NodePoolSeen("gpu", True, used_gpus=launched, used_nodes=launched),)
         return replace(world, slots=mine, node_pools=told, holders=self.holders)
 
+    def left(self, pool: str, _: str) -> Left:
+        """The slots of a pool that wait for a node: each asks for the one GPU of a node of its own."""
+        self.plant.advance(self.clock.now(), NOTHING)
+        waits = [each for each in self.plant.world().slots or () if each.name.startswith(f"{pool}-") and not each.node]
+        mine = tuple(each for each in self.holders if each.name.startswith(f"{pool}-"))
+        return Left((AskedOf("gpu", float(len(waits)), len(waits)),), mine)
+
     def lasting_taints_of(self, _: str) -> tuple[Taint, ...]:
         return ()
 
@@ -118,6 +135,10 @@ class Written:
         if self.answers:
             return self.answers.pop(0)
         self.plant.apply([intent])
+        return Outcome(Became.DONE)
+
+    async def delete(self, gone: DeleteSlot) -> Outcome:
+        self.intents.append(gone)
         return Outcome(Became.DONE)
 
     @property
@@ -334,6 +355,7 @@ async def test_a_bug_met_by_one_pool_stops_no_other() -> None:
         assert scene.written.created == ["chat-0", "chat-1"]
 
 
+UNKNOWN = [{"name": "gpu", "shape": "b200", "nodePoolRef": "gpu"}]
 THREE = [{"name": "gpu", "shape": "h100", "nodePoolRef": "gpu", "limits": {"gpus": 3}}]
 
 
@@ -366,6 +388,31 @@ async def test_a_new_leader_knows_before_its_first_order_what_all_pools_have_ask
     assert scene.written.created == ["chat-0", "chat-1", "bulk-0"]
 
 
+async def test_a_new_leader_counts_what_a_pool_asked_for_that_cannot_be_read_any_more() -> None:
+    """Two slots were ordered of a NodePool of three GPUs when the leader died; their pool was edited to a fault."""
+    async with keeping(warm_pool(tiers=THREE)) as scene:
+        await scene.wait(1.0)
+    scene.told.pools = {"chat", "bulk"}
+    scene.seen.pools |= {**two_pools(), "chat": warm_pool(2, tiers=UNKNOWN)}
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(scene.anew().run())
+        await scene.wait(1.0)
+        task.cancel()
+    assert scene.written.created == ["chat-0", "chat-1", "bulk-0"]
+
+
+async def test_what_a_pool_asked_for_that_turns_faulty_counts_until_its_nodes_do_and_not_beside_them() -> None:
+    """Two of three GPUs: once both nodes were launched the NodePool counts them itself."""
+    async with keeping(warm_pool(tiers=THREE)) as scene:
+        await scene.wait(1.0)
+        scene.told.pools = {"chat", "bulk"}
+        scene.seen.pools["chat"] = warm_pool(2, tiers=UNKNOWN)
+        await scene.wait(120.0)
+        scene.seen.pools["bulk"] = two_pools()["bulk"]
+        await scene.wait(20.0)
+        assert scene.written.created == ["chat-0", "chat-1", "bulk-0"]
+
+
 async def test_what_was_learnt_is_kept_and_a_new_leader_begins_with_it() -> None:
     store = Store()
     async with keeping(warm_pool(), store=store) as scene:
@@ -383,9 +430,8 @@ async def test_what_was_learnt_of_a_pool_that_cannot_be_read_after_a_restart_out
     async with keeping(warm_pool(), store=store) as scene:
         await scene.wait(240.0)
     learnt = store.kept["chat"]
-    unknown = [{"name": "gpu", "shape": "b200", "nodePoolRef": "gpu"}]
     other = WarmPoolObject(Meta("bulk", uid="u2", generation=1), warm_pool().spec)
-    async with keeping(warm_pool(2, tiers=unknown), other, store=store) as scene:
+    async with keeping(warm_pool(2, tiers=UNKNOWN), other, store=store) as scene:
         scene.told.pools = {"chat", "bulk"}
         await scene.wait(130.0)
         assert store.kept.keys() == {"chat", "bulk"}
@@ -521,6 +567,33 @@ async def test_a_pool_that_is_asked_makes_places_for_a_whole_gang_and_tells_who_
         after = scene.telling.pool("chat")
         assert after is not None
         assert after.counts.deleted == before.counts.deleted, "it was no slot"
+
+
+async def test_a_pool_that_turns_faulty_makes_no_nodes_for_gangs_and_gives_back_what_none_asks_for() -> None:
+    async with keeping(warm_pool(gangs={"maxGpus": 32})) as scene:
+        await scene.wait(5.0)
+        ask = GangAsk("job/ns/train", "u1", "h100", (PodsAsked(2, 8),))
+        scene.desk.asks({"chat": (ask,)}, scene.clock.now())
+        await scene.wait(10.0)
+        made = [intent for intent in scene.written.intents if isinstance(intent, CreateHolder)]
+        place = HolderSeen(made[0].name, "u-0", "u1", "gpu", 8, scene.clock.now())
+        scene.seen.holders = (place,)
+        scene.seen.pools["chat"] = warm_pool(2, gangs={"maxGpus": 32}, tiers=UNKNOWN)
+        scene.frozen = "change of racks"
+        await scene.wait(10.0)
+        offer = scene.desk.offers["chat"]
+        assert (offer.makes, offer.standings) == ((), ())
+        assert offer.holds == {"u1"}
+        gone = DeleteSlot(place.name, "u-0", PoolReason.GANG_OVER, of_gang=True)
+        assert gone not in scene.written.intents, "the gang asks for it still"
+        scene.desk.asks({}, scene.clock.now())
+        await scene.wait(6.0)
+        assert gone not in scene.written.intents, "all is frozen"
+        scene.frozen = None
+        await scene.wait(6.0)
+        assert gone in scene.written.intents
+        slots = [each for each in scene.written.intents if isinstance(each, DeleteSlot) and not each.of_gang]
+        assert slots == [], "what it keeps warm stays"
 
 
 async def test_a_pool_begins_nothing_for_gangs_of_which_batch_admission_has_not_spoken_for_a_minute() -> None:

@@ -10,7 +10,7 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.pool_cluster import PoolCluster, PoolScope
 from autoscaler.adapters.kube.writing import rfc3339
 from autoscaler.core.pool.params import PoolParams
-from autoscaler.core.pool.world import Sign, Trouble, World
+from autoscaler.core.pool.world import AskedOf, Sign, Trouble, World
 from autoscaler.runtime.clock import WallClock
 from tests.kube.clients import client
 from tests.kube.clients import until as once
@@ -114,6 +114,31 @@ async def test_without_karpenter_slots_and_nodes_are_known_and_node_pools_are_no
         assert len(world.nodes or ()) == 1
 
 
+async def test_pods_of_a_pool_that_cannot_be_read_say_what_they_ask_of_a_nodepool_until_a_node_is_under_way() -> None:
+    two = {"nodeSelector": ON_GPU, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}}]}
+    mig = {"nodeSelector": ON_GPU, "containers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": "7"}}}]}
+    async with scene() as it:
+        it.slot(spec=two)
+        it.slot("chat-1", spec={**two, "nodeName": "n0"})
+        it.slot("chat-2", spec=two, status={"phase": "Failed"})
+        held = {"labels": {**LABELS, "headroom.dev/gang-uid": "g1"}, "ownerReferences": OWNER}
+        it.server.put("held", path=PODS, metadata=held, spec=mig)
+        theirs = {"labels": LABELS, "ownerReferences": [{**OWNER[0], "uid": "an older pool of the name"}]}
+        it.server.put("old", path=PODS, metadata=theirs, spec=two)
+        await until(lambda: (left := it.cluster.left("chat", "pool-uid")) is not None and left.holders and left.asked)
+        await until(lambda: it.cluster.left("chat", "pool-uid").asked[0].nodes == 2)  # type: ignore[union-attr]
+        left = it.cluster.left("chat", "pool-uid")
+        assert left is not None
+        assert left.asked == (AskedOf("gpu", 9.0, 2),), "what a unit is a part of is not known: it counts whole"
+        assert [(each.gang_uid, each.units, each.node) for each in left.holders] == [("g1", 7, None)]
+        uid = next(slot.uid for slot in it.world().slots or () if slot.name == "chat-0")
+        words = "Pod should schedule on: nodeclaim/gpu-abcde"
+        it.server.put("e1", path=SLOT_EVENTS, message=words, involvedObject={"name": "chat-0", "uid": uid})
+        launched = {"conditions": [{"type": "Launched", "status": "True"}]}
+        it.server.put("gpu-abcde", path=CLAIMS, metadata={"namespace": "", "labels": ON_GPU}, status=launched)
+        await until(lambda: it.cluster.left("chat", "pool-uid").asked == (AskedOf("gpu", 7.0, 1),))  # type: ignore[union-attr]
+
+
 async def test_a_nomination_and_a_shortage_are_heard() -> None:
     async with scene() as it:
         it.slot()
@@ -147,6 +172,7 @@ async def test_what_was_never_read_is_unknown_and_not_empty() -> None:
         )
         world = cluster.world(PARAMS, "pool-uid", demand=None, serving_priority=0, now_s=T0)
         assert (world.slots, world.nodes, world.claims, world.node_pools) == (None, None, None, None)
+        assert cluster.left("chat", "pool-uid") is None
 
 
 async def test_a_missing_priority_class_is_none_and_the_default_one_counts_for_pods_without() -> None:

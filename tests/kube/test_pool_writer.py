@@ -50,6 +50,14 @@ def made(**spec: Any) -> dict[str, Any]:
     return found
 
 
+async def test_a_pod_of_a_pool_that_cannot_be_read_is_deleted_by_name_and_uid_or_the_refusal_is_told() -> None:
+    server = Server()
+    assert (await writer(server).delete(DELETE)).became is Became.DONE
+    assert server.requests == [("DELETE", f"{SLOTS}/chat-0", {"preconditions": {"uid": "uid-0"}})]
+    server.faults = [KubeError(Fault.DENIED, "403", status=403)]
+    assert (await writer(server).delete(DELETE)).became is Became.REFUSED
+
+
 async def test_a_slot_is_a_bare_pod_of_the_pools_own_by_name_label_and_owner() -> None:
     ((method, path, pod),) = (await carried_out(CREATE)).requests
     assert (method, path) == ("POST", SLOTS)

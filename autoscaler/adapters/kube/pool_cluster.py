@@ -15,6 +15,7 @@ from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Node, Taint
 from autoscaler.adapters.kube.pool_feeds import Hearers, PoolFeeds, believed
 from autoscaler.adapters.kube.pool_holder_pod import holder_seen
+from autoscaler.adapters.kube.pool_left import Left, left_of
 from autoscaler.adapters.kube.pool_nodes import NODE_POOL, claim_seen, node_pool_seen, node_seen
 from autoscaler.adapters.kube.pool_objects import NodeClaim, PlacedPod, ToldEvent, WarmPoolObject
 from autoscaler.adapters.kube.pool_places import Places
@@ -123,6 +124,19 @@ class PoolCluster:
             serving_priority=serving_priority,
             holders=tuple(holder_seen(pod, form.resource) for pod in self._places.holders(params.name, uid)),
         )
+
+    def left(self, pool: str, uid: str) -> Left | None:
+        """What there is of the WarmPool of this name and uid, whose spec need not be readable; None where pods were not
+        read."""
+        if not believed(self.feeds.pods):
+            return None
+        mine = self._places.slots(pool, uid), self._places.holders(pool, uid)
+        return left_of(*mine, self._scope.node_pool_label, self._is_launched)
+
+    def _is_launched(self, pod: PlacedPod) -> bool:
+        """Whether the claim that a pod was nominated to has its node under way: its NodePool counts that already."""
+        claim = self.feeds.claims.items.get(self._signs.nominated(pod.metadata.uid) or "")
+        return claim is not None and any(c.type == "Launched" and c.status == "True" for c in claim.status.conditions)
 
     def _nodes_seen(self, params: PoolParams, now_s: float) -> Iterator[NodeSeen]:
         for tier in params.tiers:

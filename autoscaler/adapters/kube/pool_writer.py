@@ -101,7 +101,7 @@ class PoolWriter:
                     taints = self._taints_of(intent.node_pool)
                     return await self._make(holder_pod(intent, errand, self._making, taints))
                 case DeleteSlot():
-                    return await self._delete(f"{self._path}/{intent.name}", intent.uid)
+                    return await self.delete(intent)
                 case MarkSlot():
                     return await self._mark(intent)
                 case DeleteClaim():
@@ -113,8 +113,14 @@ class PoolWriter:
                     await self._apply(intent.name, safe_fields(intent, errand.form), EDITOR)
                     return _DONE
         except KubeError as error:
-            lost = error.sent and (error.status is None or error.status >= 500)
-            return Outcome(Became.UNKNOWN if lost else Became.REFUSED, str(error))
+            return _failed(error)
+
+    async def delete(self, gone: DeleteSlot) -> Outcome:
+        """Delete one pod of ours, as it can be done for a WarmPool whose spec cannot be read."""
+        try:
+            return await self._delete(f"{self._path}/{gone.name}", gone.uid)
+        except KubeError as error:
+            return _failed(error)
 
     async def _create(self, order: CreateSlot, errand: Errand) -> Outcome:
         return await self._make(slot_pod(order, errand, self._making, self._taints_of(order.node_pool)))
@@ -167,3 +173,8 @@ class PoolWriter:
         await self._api.request(
             method, path, body=msgspec.json.encode(body), content_type=kind, timeout_s=CALL_S, admit=self._may_write
         )
+
+
+def _failed(error: KubeError) -> Outcome:
+    lost = error.sent and (error.status is None or error.status >= 500)
+    return Outcome(Became.UNKNOWN if lost else Became.REFUSED, str(error))
