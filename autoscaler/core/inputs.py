@@ -9,7 +9,7 @@ from autoscaler.core.capacity import leadtime
 from autoscaler.core.capacity.leadtime import LeadTime, Starts
 from autoscaler.core.capacity.throughput import Served
 from autoscaler.core.columns import F64, I64, Bools
-from autoscaler.core.observe import pods
+from autoscaler.core.observe import pods, told
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
 from autoscaler.core.params import Feature
@@ -186,6 +186,11 @@ def begun(readings: tuple[Readings, ...], asked: Bools) -> tuple[I64, I64]:
 
 def line(table: Table, rows: I64, seen: Batch) -> Line:
     """Gather what is known of the requests in line before this look is noted in the bounds, but for those before."""
+    serving = np.maximum(seen.serving - seen.unread, 0.0)
+    settled = least_within(table.bounds, rows, seen.now_s, seen.desired, SETTLE_S).astype(np.float64)
+    at_work, completing, looked_s = np.full(len(rows), np.nan), np.full(len(rows), np.nan), table.line.at_s[rows]
+    for i in np.flatnonzero((seen.queue > 0) & (settled < serving)).tolist():
+        at_work[i], completing[i] = told.at_work(seen.readings[i].pods or (), looked_s[i])
     return Line(
         waiting=seen.queue,
         before=np.full(len(rows), np.nan),
@@ -195,9 +200,11 @@ def line(table: Table, rows: I64, seen: Batch) -> Line:
         slack_s=table.policy.slack_s[rows],
         lead_s=seen.lead50_s,
         desired=seen.desired.astype(np.float64),
-        serving=np.maximum(seen.serving - seen.unread, 0.0),
-        settled=least_within(table.bounds, rows, seen.now_s, seen.desired, SETTLE_S).astype(np.float64),
+        serving=serving,
+        settled=settled,
         starting=seen.starting,
+        at_work=np.minimum(at_work, serving),
+        completing=np.minimum(completing, serving),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from autoscaler.core.observe.told import at_work
 from autoscaler.core.params import Params, Slo
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import uncalibrated
@@ -19,7 +20,7 @@ from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
 KNOWN = {
     "waiting": 0.0, "before": 0.0, "running": 16.0, "completed": 20.0, "dt_s": 5.0, "slack_s": 5.0, "lead_s": 30.0,
-    "desired": 1.0, "serving": 1.0, "settled": 1.0, "starting": 0.0,
+    "desired": 1.0, "serving": 1.0, "settled": 1.0, "starting": 0.0, "at_work": np.nan, "completing": np.nan,
 }  # fmt: skip
 """One replica, full with 16 that stay 4 s each: it completes 4 a second, and nobody knows that it can no more."""
 
@@ -264,6 +265,58 @@ def test_a_queue_that_stands_is_answered_at_the_second_look_however_long_a_tick_
     assert looked([0.0, tick_s], lambda _: 20.0, tick_s=tick_s) == [1, 2]
 
 
+def test_a_fleet_that_was_seen_to_start_orders_what_it_needs_five_seconds_after_it_serves() -> None:
+    """Ten start when the controller comes; 14 requests/s then meet replicas of one request/s each and 140 that wait.
+
+    It took what all ten completed for the work of one, and asked for nothing until their capacity was known at 30 s.
+    """
+    toy = Toy.of(0, 14.0, replica_rps=1.0, service_s=16.0, warmup_s=10.0)
+    toy.order(10)
+    told = Story(toy, Params(tick_s=5.0, warmup_prior_s=180.0, max_replicas=100)).run(60.0)
+    assert ordered(told) == [(15.0, 16), (20.0, 22), (25.0, 23)], "14 for the load, and 8 clear 160 within 20 s"
+
+
+@pytest.mark.parametrize("warmup_s", [1.0, 2.0, 5.0])
+@pytest.mark.parametrize(
+    ("load_rps", "queue", "most"),
+    [pytest.param(4.5, 300.0, 6, id="a queue"), pytest.param(20.0, 0.0, 8, id="a load"), pytest.param(8.0, 100.0, 5)],
+)
+def test_pods_that_start_in_seconds_and_serve_at_once_are_ordered_once(
+    warmup_s: float, load_rps: float, queue: float, most: int
+) -> None:
+    """Replicas of 4 requests/s: 300 are cleared within 20 s by 3.8 of them, beside 1.1 for the load."""
+    toy = Toy.of(1, load_rps, queue=queue, replica_rps=4.0, warmup_s=warmup_s)
+    told = Story(toy, Params(tick_s=2.0, warmup_prior_s=warmup_s, max_replicas=100)).run(20.0)
+    assert load_rps / 4.0 < max(counts(told)) <= most
+
+
+BUSY = PodReading("a", 100.0, 9.0, running=16.0, requests_total=40.0)
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        pytest.param((), (1.0, 1.0), id="one alone"),
+        pytest.param(
+            (replace(BUSY, ready_since_s=None),), (2.0, 2.0), id="another that is ready since nobody knows when"
+        ),
+        pytest.param((replace(BUSY, running=4.0, waiting=0.0),), (1.25, 1.25), id="another a quarter as full"),
+        pytest.param((replace(BUSY, running=0.0),), (1.0, 1.0), id="another that idles"),
+        pytest.param((replace(BUSY, requests_total=0.0),), (2.0, 1.0), id="another with its first requests"),
+        pytest.param((replace(BUSY, ready_since_s=201.0),), (2.0, 1.0), id="another that came after the last look"),
+        pytest.param((PodReading("b", 100.0),), (1.0, 1.0), id="another that tells nothing"),
+    ],
+)
+def test_pods_are_at_work_by_what_they_hold(others: tuple[PodReading, ...], told: tuple[float, float]) -> None:
+    assert at_work((BUSY, *others), 200.0) == told
+
+
+def test_of_pods_that_hold_nothing_nobody_knows_how_full_they_could_be() -> None:
+    assert at_work((replace(BUSY, running=0.0), PodReading("b", 100.0)), 200.0) == pytest.approx(
+        (math.nan, math.nan), nan_ok=True
+    )
+
+
 # the law ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("fields", "replicas"),
@@ -287,6 +340,22 @@ def test_a_queue_that_stands_is_answered_at_the_second_look_however_long_a_tick_
             id="a stay of 0.1 s: a few clear what is a hundred times in flight",
         ),
         pytest.param(
+            {"waiting": 60.0, "before": 60.0, "completed": 50.0, "desired": 2.0, "serving": 2.0, "settled": 0.0,
+             "at_work": 2.0, "completing": 2.0}, 3, id="2.6 for 10 requests/s and 60 that wait, both seen to start",
+        ),
+        pytest.param(
+            {"waiting": 60.0, "before": 60.0, "completed": 50.0, "running": 160.0, "desired": 10.0, "serving": 10.0,
+             "settled": 0.0, "at_work": 10.0, "completing": 10.0}, 13, id="the same of ten: three more clear it",
+        ),
+        pytest.param(
+            {"waiting": 60.0, "before": 60.0, "running": 64.0, "desired": 4.0, "serving": 4.0, "at_work": 4.0}
+            | {"completing": 1.0}, 2, id="three new ones are full and have completed nothing so far",
+        ),
+        pytest.param(
+            {"waiting": 60.0, "before": 110.0, "completed": 60.0, "running": 48.0, "desired": 3.0, "serving": 3.0,
+             "at_work": 3.0, "completing": 3.0}, 2, id="two new ones serve, and the queue is gone before another could",
+        ),
+        pytest.param(
             {"waiting": 9.0, "before": 9.0, "running": np.nan, "completed": np.nan}, 2, id="nothing but a queue"
         ),
         pytest.param(
@@ -305,11 +374,13 @@ def figures(most: float) -> st.SearchStrategy[float]:
 
 RESTS = st.fixed_dictionaries({
     "before": figures(1e4), "running": figures(1e3), "completed": figures(1e3), "dt_s": st.floats(0.5, 60.0),
-    "lead_s": st.floats(1.0, 900.0), "serving": st.integers(1, 50).map(float),
+    "lead_s": st.floats(1.0, 900.0), "serving": st.integers(1, 50).map(float), "at_work": figures(1.0),
+    "completing": st.floats(0.0, 1.0), "settled": st.integers(0, 50).map(float),
 })  # fmt: skip
 
 NEXT_TO_NOTHING = {
-    "before": np.nan, "running": 2e-309, "completed": 1e-308, "dt_s": 1.0, "lead_s": 1.0, "serving": 1.0
+    "before": np.nan, "running": 2e-309, "completed": 1e-308, "dt_s": 1.0, "lead_s": 1.0, "serving": 1.0,
+    "at_work": 1.0, "completing": 1.0, "settled": 0.0,
 }  # fmt: skip
 """Figures so small that a queue divided by them has no number."""
 
@@ -321,7 +392,9 @@ def test_a_longer_queue_asks_for_no_fewer_and_none_for_more_than_would_hold_it(
     queues: tuple[float, float], rest: dict[str, float], more: int
 ) -> None:
     desired = rest["serving"] + more
-    line = rest | {"desired": desired, "settled": rest["serving"], "starting": float(more)}
+    held_by = rest["at_work"] * rest["serving"]
+    busy = {"at_work": held_by, "completing": rest["completing"] * held_by}
+    line = rest | {"desired": desired, "starting": float(more)} | busy
     shorter, longer = (max(asked(waiting=queue, **line), desired) for queue in sorted(queues))
     assert desired <= shorter <= longer <= np.floor(1.5 * desired) + 1
     if rest["running"] > 0:

@@ -45,6 +45,21 @@ def unread(mute: Sequence[PodReading], now_s: float) -> int:
     return sum([pod.ready_since_s is not None and abs(now_s - pod.ready_since_s) < UNREAD_S for pod in mute])
 
 
+def at_work(pods: Iterable[PodReading], since_s: float) -> tuple[float, float]:
+    """Return as how many pods, each as full as the fullest, those that answered are at work, and of those the part
+    that served since `since_s` and completed a request; NaN where what runs is not known of any, or nothing does.
+
+    Where requests stay as long in one pod as in another completions come from pods in proportion to what they hold
+    (Little's law), but from none whose first requests are still in service.
+    """
+    running = [(pod.running, pod) for pod in pods if pod.running]
+    if not running:
+        return math.nan, math.nan
+    fullest = max([held for held, _ in running])
+    done = [h for h, pod in running if pod.requests_total and not (pod.ready_since_s or -math.inf) > since_s]
+    return sum([held for held, _ in running]) / fullest, sum(done) / fullest
+
+
 def running_but_for(readings: Readings, without: int) -> float:
     """Return what runs in the pods that answered; NaN unless they speak for all but `without` unread ones."""
     pods = readings.pods or ()

@@ -32,7 +32,8 @@ GROWTH = 0.5
 
 SETTLE_S = 30.0
 """Replicas ordered within this time have not shown in the queue (a guess): what waits in one pod stays there, so pods
-that start in a second would be asked for tenfold within six."""
+that start in a second would be asked for tenfold within six. They count as far as they are at work, by what the queue
+does since then: all replicas of a rollout or before a controller that comes back are as young."""
 
 
 LEAST = 1e-6
@@ -82,6 +83,10 @@ class Line:
     settled: F64
     """The least count that stood within `SETTLE_S`."""
     starting: F64
+    at_work: F64
+    """Ready replicas as what is in service would fill them, each as full as the fullest (`told.at_work`)."""
+    completing: F64
+    """Those of them that `completed` came from; both NaN where all are settled, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,7 @@ def sight(looked: Looked, i: int) -> Sight:
         because = Because.ONCE_A_TICK if looked.paused[i] else Because.WITHIN_A_SECOND
     else:
         because = Because.ENOUGH
-    uncounted = max(0, int(line.serving[0] - _full(line)[0]))
+    uncounted = max(0, int(line.serving[0] - np.fmax(_full(line), line.at_work)[0]))
     return Sight(float(rate_rps[0]), float(line.waiting[0] / rate_rps[0]), uncounted, because)
 
 
@@ -174,7 +179,9 @@ def asked(line: Line) -> F64:
     full, rate_rps = _full(line), _rate_rps(line)
     more = np.fmin(_held(line, full), _cleared(line, full, rate_rps))
     most = np.floor(line.desired * (1.0 + GROWTH)) + 1.0
-    count = np.where(_stands(line, rate_rps), np.minimum(full + filled(more), most), line.desired)
+    count = np.where(
+        _stands(line, rate_rps), np.minimum(np.fmax(full + filled(more), _level(line, rate_rps)), most), line.desired
+    )
     # Where only the queue is known, nothing says by how much: growth waits until the last one shows.
     blind = ~np.isfinite(line.running) & np.isnan(rate_rps)
     shown = (line.before > 0) & (line.starting == 0) & (line.settled >= line.desired)
@@ -183,7 +190,7 @@ def asked(line: Line) -> F64:
 
 
 def _full(line: Line) -> F64:
-    """Replicas that hold the requests in flight and complete what is completed."""
+    """Settled replicas: what others hold and complete is taken for theirs, which asks for fewer."""
     return np.maximum(np.minimum(line.serving, line.settled), 1.0)
 
 
@@ -215,10 +222,28 @@ def _cleared(line: Line, full: F64, rate_rps: F64) -> F64:
 
     Where requests are short a queue of hundreds is many times what is in flight, and a few replicas clear it.
     """
-    growth_rps = np.where(line.dt_s > 0, line.waiting - filled(line.before), 0.0) / np.maximum(filled(line.dt_s), 1e-9)
-    growth_rps = np.maximum(growth_rps, 0.0)
-    left = line.waiting + growth_rps * line.lead_s
-    level_rps = growth_rps + filled(rate_rps)
+    growth_rps = np.maximum(_growth_rps(line), 0.0)
+    return full * (growth_rps + _clear_rps(line, growth_rps, rate_rps)) / rate_rps
+
+
+def _level(line: Line, rate_rps: F64) -> F64:
+    """What both ask for, in all, where replicas that are not settled are at work; NaN at a first look at the queue.
+
+    What they do shows in how the queue grows or shrinks, which is taken with its sign: none is ordered again.
+    """
+    growth_rps = np.where(line.before > 0, _growth_rps(line), np.nan)
+    arrive_rps = np.maximum(rate_rps + growth_rps, 0.0)
+    cleared = line.completing * (arrive_rps + _clear_rps(line, growth_rps, rate_rps)) / rate_rps
+    return np.minimum(line.at_work + _held(line, line.at_work), cleared)
+
+
+def _growth_rps(line: Line) -> F64:
+    return np.where(line.dt_s > 0, line.waiting - filled(line.before), 0.0) / np.maximum(filled(line.dt_s), 1e-9)
+
+
+def _clear_rps(line: Line, growth_rps: F64, rate_rps: F64) -> F64:
+    """The rate that clears, beyond the load, what will be left of the queue when an order has landed."""
+    left = np.maximum(line.waiting + growth_rps * line.lead_s, 0.0)
     slack_s = clearing.spared_s(line.slack_s, line.lead_s)
-    within_s = clearing.within_s(left, level_rps, lead_s=line.lead_s, slack_s=slack_s)
-    return full * (growth_rps + left / within_s) / rate_rps
+    within_s = clearing.within_s(left, growth_rps + filled(rate_rps), lead_s=line.lead_s, slack_s=slack_s)
+    return left / within_s
