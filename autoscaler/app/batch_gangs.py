@@ -2,7 +2,8 @@
 
 Enters: work as it is followed, the tree of queues, nodes. Leaves: a gang, or a refusal with field, value and remedy.
 Its pods' shape is the one whose resource they ask for and whose nodes they may go to; a selector that leaves only some
-nodes of the shape is refused, because a place there would be no proof.
+nodes of the shape is refused, because a place there would be no proof. A gang that runs needs none: it is of the shape
+that its pods are on, whichever nodes came or were labelled otherwise since.
 """
 
 import math
@@ -89,13 +90,20 @@ class Around:
 
 
 def gang_of(
-    work: Work, around: Around, priority: int | None, *, unheld: str = "", displaces: bool = False
+    work: Work,
+    around: Around,
+    priority: int | None,
+    *,
+    unheld: str = "",
+    displaces: bool = False,
+    on: frozenset[str] = frozenset(),
 ) -> Gang | Unfit:
     """The gang that work in a queue asks for.
 
     `priority` is its PriorityClass's, None where there is none; `unheld` says what is wrong with the policy by which
     pods are held to nodes where the object's affinity may not be changed; `displaces` whether warm slots make room for
-    its pods. Work that says how long it takes to write a checkpoint may borrow, unless it is promised a runtime.
+    its pods; `on` are the shapes of the nodes that they are bound to. Work that says how long it takes to write a
+    checkpoint may borrow, unless it is promised a runtime.
     """
     says = work.says
     assert says is not None, "work of nobody's queue is no gang"
@@ -126,7 +134,10 @@ def gang_of(
         if wide is not None and wide.pod_set == at:
             elastic = Elastic(len(sets), wide.least, wide.most, wide.written) if wide.least < wide.most else None
             each = replace(each, pods=wide.least) if work.suspended else each
-        found = _pod_set(f"the pods of {each.name or f'set {at}'}", each, node_terms(affinities[at]), spec, around)
+        told = next((put.shape for put in work.put if put.pod_set == at), "")
+        ran = () if work.suspended else (told,) if told in on else tuple(sorted(on))
+        where = f"the pods of {each.name or f'set {at}'}"
+        found = _pod_set(where, each, node_terms(affinities[at]), spec, around, ran=ran)
         if isinstance(found, Unfit):
             return found
         sets.append(found)
@@ -148,9 +159,15 @@ def gang_of(
 
 
 def _pod_set(
-    where: str, each: WorkSet, terms: Sequence[Mapping[str, Any]], spec: BatchQueueSpec, around: Around
+    where: str,
+    each: WorkSet,
+    terms: Sequence[Mapping[str, Any]],
+    spec: BatchQueueSpec,
+    around: Around,
+    *,
+    ran: Sequence[str],
 ) -> PodSet | Unfit:
-    """The pods of one template, in units of the shape that they can only mean."""
+    """The pods of one template, in units of the shape that they can only mean. `ran` are shapes that they run on."""
     offered = {shape.resource for shape in around.shapes.values()}
     asked = {name: units for name, units in each.asks.units.items() if name in offered}
     if len(asked) != 1:
@@ -166,6 +183,9 @@ def _pod_set(
     named = [quota.shape for quota in spec.quotas]
     order = sorted(fits, key=lambda name: (named.index(name) if name in named else len(named), name))
     shape = next((name for name in order if fits[name][0]), None)
+    here = next((name for name in order if name in ran), None)
+    if here is not None:
+        return PodSet(each.pods, int(units), here, each.asks.cpu, each.asks.memory_gib)
     if shape is None and (selector or terms):
         words = f"no node that offers {resource} is one that {where} may go to; change their selector or affinity"
         return Unfit(BatchReason.UNKNOWN_SHAPE.name, words)

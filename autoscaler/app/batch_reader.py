@@ -8,6 +8,7 @@ from autoscaler.adapters.kube.batch_scope import Seen
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
+from autoscaler.app.batch_bound import BoundPods
 from autoscaler.app.batch_gangs import Around, Unfit, gang_of
 from autoscaler.app.guard import Guard
 from autoscaler.core.batch.gangs import Gang
@@ -19,7 +20,7 @@ class Reader:
 
     def __init__(self, cluster: BatchCluster, shapes: Mapping[str, Shape], tree: Tree, guard: Guard) -> None:
         self._cluster, self._shapes, self._tree, self._guard = cluster, shapes, tree, guard
-        self._around = Around(tree, shapes, {})
+        self._around, self._bound = Around(tree, shapes, {}), BoundPods(cluster)
         self._asked: dict[str, tuple[bytes, ...]] = {}
         """What of nodes each piece of work was read by."""
         self._anew: dict[str, None] = {}
@@ -68,7 +69,8 @@ class Reader:
 
     def _read(self, work: Work, priority: int | None, unheld: str) -> Gang | Unfit:
         displaces = self._cluster.displaces_slots(work.priority_class)
-        return gang_of(work, self._around, priority, unheld=unheld, displaces=displaces)
+        on = frozenset(shape for _, shape in self._bound.of(work.name)) if not work.suspended else frozenset[str]()
+        return gang_of(work, self._around, priority, unheld=unheld, displaces=displaces, on=on)
 
 
 def _elsewhere(namespace: str) -> Unfit:

@@ -593,6 +593,43 @@ async def test_one_that_runs_goes_on_whatever_nodes_come() -> None:
     assert plant.free() == {"a0": 0, "b0": 8}
 
 
+@pytest.mark.parametrize("case", ["a node came", "its node has another label"])
+async def test_one_that_runs_is_known_after_a_restart_though_its_selector_covers_its_nodes_no_more(case: str) -> None:
+    """Its 8 GPUs of a limit of 8 are its queue's still: nobody else of it is let in beside, and it may be stopped."""
+    plant = BatchPlant({}, guaranteed=8, limit=8)
+    plant.node("a0", 8, rack="a")
+    plant.job("train")
+    only_on(plant, "train", "a")
+    plant.look()
+    assert plant.start() == ["train"]
+    plant.pod("p0", "a0", job="train")
+    plant.look()
+    plant.node("b0", 8, rack="b")
+    if case != "a node came":
+        plant.node("a0", 8, rack="c")
+    plant.job("next")
+    plant.begin()
+    plant.look()
+    assert plant.books.room.runs.all.keys() == {"job/ns/train"}
+    assert plant.books.room.ledger.owners("a0", "h100") == {"batch": 8, "free": 0}
+    assert (plant.due(), plant.stop(), plant.books.unfit) == ([], [], {})
+    plant.edit("train", suspend=True)
+    plant.gone("p0")
+    plant.look()
+    assert plant.books.unfit["job/ns/train"].reason in {"NARROWED", "UNKNOWN_SHAPE"}, "it waits for a place of its own"
+    assert plant.due() == ["next"]
+
+
+async def test_one_that_runs_is_of_the_shape_of_its_nodes_after_a_restart_and_not_of_the_first_one() -> None:
+    plant = BatchPlant({}, shapes={"a100": Shape(sku="a100"), "h100": Shape(sku="h100")})
+    plant.node("n0", 8)
+    running(plant, "train")
+    plant.node("m0", 8, product="A100")
+    plant.begin()
+    plant.look()
+    assert plant.books.room.runs.all["job/ns/train"].gang.form.units() == {"h100": 8}
+
+
 async def test_a_bug_met_while_nodes_are_looked_through_has_every_gang_read_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
