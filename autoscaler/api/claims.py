@@ -129,6 +129,8 @@ class Reject(Enum):
     """The administrator did not list the target's kind."""
     OUTRANKED = "Outranked"
     """Another way in claims the same ``namespace/name``, of this kind or another, and is heard before this one."""
+    TOO_MANY = "TooManyWorkloads"
+    """As many workloads of its namespace, or in all, are taken up as the administrator lets be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from autoscaler.adapters.kube.cluster import Cluster
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.web.pulse import Pulse
 from autoscaler.adapters.web.tls import Greeting
-from autoscaler.api.claims import Claim
+from autoscaler.api.claims import Claim, Reject
 from autoscaler.app.health import GpuVeto
 from autoscaler.app.keda_side import KedaSide
 from autoscaler.app.pool_leads import PoolLeads
@@ -101,6 +101,8 @@ class Facts:
             loop_lag_s=self._pulse.lag_s,
             snapshot_age_s=None if leading else self._fetched.age_s,
             watch_staleness_s=self._cluster.staleness_s(),
+            claims={"taken": self._cluster.intake.taken, "waiting": self._cluster.intake.waiting},
+            claims_limit=self._cluster.intake.most.in_all,
             scrape_targets=self._scraper.states(),
             api_requests=sum((api.answers for api in self._apis), Counter()),
             lost={"audit": recorder.audit.lost, "journal": recorder.journal.lost},
@@ -124,12 +126,12 @@ class Facts:
         return _Lazily(self._workloads.driven, self._about)
 
     def rejected(self) -> Sequence[Rejected]:
-        """Who asks to be scaled in vain."""
+        """Who asks to be scaled in vain; last those who are too many, or they would hide all others."""
         return [
             Rejected(
                 one.namespace, one.kind if not one.policy else "ScalingPolicy", one.name, one.reject.value, one.message
             )
-            for one in self._cluster.rejections
+            for one in sorted(self._cluster.rejections, key=lambda one: one.reject is Reject.TOO_MANY)
         ]
 
     def _about(self, key: str, claim: Claim) -> About:

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable
 
 from autoscaler.adapters.engines.scraper import Scraper
+from autoscaler.adapters.kube.intake import Most
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.scope import Scope
@@ -60,6 +61,7 @@ def scope(settings: Settings) -> Scope:
         namespaces=settings.watch_namespaces,
         own_namespace=settings.namespace,
         freeze_config_map=settings.freeze_config_map,
+        most=Most(settings.limits.namespace_workloads, settings.limits.workloads),
         gateway_namespaces=tuple(
             part.namespace for part in (*settings.gateways.values(), settings.gpu_exporter) if part is not None
         ),

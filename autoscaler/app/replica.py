@@ -264,6 +264,8 @@ class Live:
     async def _catch_up(self) -> None:
         await self._cluster.wait_synced()
         await self._cluster.relist()
+        if self._cluster.intake.waiting:
+            self._cluster.settle(await self._runtime.recalled())
         self._freeze()
         self._publisher.begin(sorted(self._cluster.workloads))
 

@@ -17,7 +17,7 @@ from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.lease_object import LeaseObject
 from autoscaler.adapters.kube.scope import FREEZE_KEY, GROUP, VERSION
 from autoscaler.adapters.web.asked import Status
-from autoscaler.api.claims import Kind
+from autoscaler.api.claims import Kind, Reject
 from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import UPGRADE, differences, missing
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
@@ -29,7 +29,7 @@ from autoscaler.cli.work_check import WORK
 from autoscaler.ports import Clock, Fault
 from autoscaler.record.explain import duration
 from autoscaler.record.hpa import WHERE
-from autoscaler.record.status import WorkloadStatus
+from autoscaler.record.status import Rejected, WorkloadStatus
 from autoscaler.settings.model import Settings
 
 SKEW_S: Final = 5.0
@@ -260,12 +260,31 @@ async def _controller(patient: Patient) -> AsyncIterator[Finding]:
     for row in told.workloads:
         for finding in of_workload(row):
             yield finding
-    for one in told.rejected:
-        remedy = f"kubectl -n {one.namespace} edit {one.kind.lower()} {one.name}; its status and events say the same"
-        yield Finding(f"{one.namespace}/{one.name}", State.FAIL, f"{one.kind} is not served: {one.message}", remedy)
+    for finding in _rejected(told):
+        yield finding
     if told.next is not None:
         words = f"only {len(told.workloads)} of {told.total} were looked at"
         yield Finding("workloads", State.WARN, words, "headroom status NAMESPACE/ shows the others")
+
+
+def _rejected(told: Status) -> Iterator[Finding]:
+    """Who asks to be scaled in vain; those who are too many are one finding of their namespace."""
+    crowds: dict[str, list[Rejected]] = {}
+    for one in told.rejected:
+        if one.reason == Reject.TOO_MANY.value:
+            crowds.setdefault(one.namespace, []).append(one)
+            continue
+        remedy = f"kubectl -n {one.namespace} edit {one.kind.lower()} {one.name}; its status and events say the same"
+        yield Finding(f"{one.namespace}/{one.name}", State.FAIL, f"{one.kind} is not served: {one.message}", remedy)
+    for namespace, crowd in crowds.items():
+        first, more = crowd[0], f" and {len(crowd) - 1} more" if len(crowd) > 1 else ""
+        words = f"{first.kind} {first.name}{more}: {first.message}"
+        remedy = f"headroom status {namespace}/ lists those that are taken up; all of these have an event that says so"
+        yield Finding(f"{namespace}/", State.FAIL, words, remedy)
+    unseen = told.rejected_total - len(told.rejected)
+    if unseen > 0:
+        words = f"{unseen} more objects ask to be scaled in vain"
+        yield Finding("workloads", State.FAIL, words, "mend or delete those above, then look again")
 
 
 def of_workload(row: WorkloadStatus) -> Iterator[Finding]:

@@ -48,6 +48,10 @@ class Process:
     """Of the leader's snapshot that a follower holds."""
     watch_staleness_s: Mapping[str, float] = field(default_factory=dict)
     """By resource, such as pods; infinite before the first list."""
+    claims: Mapping[str, int] = field(default_factory=dict)
+    """Workloads that ask to be scaled: taken up, and waiting because that many are."""
+    claims_limit: int | None = None
+    """Workloads that are taken up at most."""
     scrape_targets: Mapping[str, int] = field(default_factory=dict)
     """By state."""
     api_requests: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -157,6 +161,10 @@ _NOTES: Final = Metric("headroom_notes_total", Kind.COUNTER, "Notes of the journ
 _STEP_LAG: Final = Metric("headroom_step_lag_seconds", Kind.HISTOGRAM, "From the instant of a reading to its decision.")
 _PATCH_LAG: Final = Metric("headroom_patch_lag_seconds", Kind.HISTOGRAM, "From the instant of a reading to the patch.")
 _WORKLOADS: Final = Metric("headroom_workloads", Kind.GAUGE, "Workloads that have been decided on.")
+_CLAIMS: Final = Metric(
+    "headroom_workload_claims", Kind.GAUGE, "Workloads that ask to be scaled, by whether they are taken up.", ("place",)
+)
+_CLAIMS_LIMIT: Final = Metric("headroom_workload_claims_limit", Kind.GAUGE, "Workloads that are taken up at most.")
 _LEADER: Final = Metric("headroom_leader", Kind.GAUGE, "1 while this replica leads.")
 _FROZEN: Final = Metric("headroom_frozen", Kind.GAUGE, "1 while all action is stopped in the whole cluster.")
 _TRANSITIONS: Final = Metric("headroom_lease_transitions_total", Kind.COUNTER, "Changes of the leader.")
@@ -179,7 +187,8 @@ _CONFIG: Final = Metric("headroom_config_info", Kind.GAUGE, "Always 1, with a ha
 
 CATALOGUE: Final = (
     *_FIGURES, _MODE, _DECISION_AGE, _INPUT_AGE, _SIGNAL, _DECISIONS, _ACTS, _NOTES, _STEP_LAG, _PATCH_LAG, _WORKLOADS,
-    _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS, _REQUESTS, _LOST, _WAITING,
+    _CLAIMS, _CLAIMS_LIMIT, _LEADER, _FROZEN, _TRANSITIONS, _LOOP_LAG, _STEP_AGE, _SNAPSHOT, _WATCH, _TARGETS,
+    _REQUESTS, _LOST, _WAITING,
     *GPUS, *HTTP, *KEDA, _BUILD, _CONFIG, *METRICS, *POOLS,
     *BATCH,
 )  # fmt: skip
@@ -232,6 +241,7 @@ def _counted(counts: Counts) -> Iterator[Family]:
 def _of_process(process: Process, workloads: int) -> Iterator[Family]:
     plain: dict[Metric, float | None] = {
         _WORKLOADS: workloads,
+        _CLAIMS_LIMIT: process.claims_limit,
         _LEADER: _truth(process.leading),
         _FROZEN: _truth(process.frozen),
         _TRANSITIONS: process.lease_transitions,
@@ -242,6 +252,7 @@ def _of_process(process: Process, workloads: int) -> Iterator[Family]:
         yield Family(metric, {} if value is None else {(): value})
     by_code: dict[Metric, Mapping[str, float]] = {
         _WATCH: process.watch_staleness_s,
+        _CLAIMS: process.claims,
         _TARGETS: process.scrape_targets,
         _LOST: process.lost,
         _WAITING: process.waiting,

@@ -60,8 +60,18 @@ class Checkpoints:
             if name not in self._loaded or _saved_s(saved) >= _saved_s(self._loaded[name]):
                 self._loaded[name] = saved
 
+    def latest(self) -> frozenset[str]:
+        """The workloads that were decided on when checkpoints were saved last.
+
+        Others that have one went before: theirs is from the time when they did.
+        """
+        newest_s = max(map(_saved_s, self._loaded.values()), default=0.0)
+        return frozenset(name for name, saved in self._loaded.items() if _saved_s(saved) > newest_s - EVERY_S)
+
     async def load(self) -> None:
-        """Read what an earlier run left; a store that does not answer is noted and nothing comes from it."""
+        """Read what an earlier run left, once; a store that does not answer is noted and nothing comes from it."""
+        if self._read.is_set():
+            return
         adopted, self._loaded = self._loaded, {}
         try:
             async with asyncio.timeout(self._load_s):

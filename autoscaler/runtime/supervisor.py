@@ -163,6 +163,11 @@ class Runtime:
         """Begin with these; the store's own are used where they are newer. Call it before `run`."""
         self._checkpoints.adopt(checkpoints)
 
+    async def recalled(self) -> frozenset[str]:
+        """The workloads that the last leader decided on until its end, as far as its checkpoints are there."""
+        await self._checkpoints.load()
+        return self._checkpoints.latest()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set or a task fails; then shut down in order. Errors come as an ExceptionGroup."""
         await self._checkpoints.load()

@@ -11,6 +11,7 @@ from autoscaler.api.shapes import Shape
 from autoscaler.settings.batch import Batch
 from autoscaler.settings.http import Http
 from autoscaler.settings.keda import Keda
+from autoscaler.settings.limits import Limits
 from autoscaler.settings.parts import (
     DEFAULT_KINDS,
     Audit,
@@ -105,6 +106,7 @@ class Settings(BaseSettings):
     keda: Keda = Keda()
     audit: Audit = Audit()
     budgets: Budgets = Budgets()
+    limits: Limits = Limits()
     gateways: Annotated[dict[Label, Gateway], Field(max_length=1000)] = {}
     """Gateways by the names that policies use."""
     gpu_exporter: GpuExporter | None = None

@@ -61,6 +61,9 @@ TROUBLES: Final = {
         29,
         31,
     ),
+    "HeadroomWorkloadsTurnedAway": Trouble(
+        {**LEADS, f'headroom_workload_claims{{{POD},place="waiting"}}': "0 7x30"}, 10, 12
+    ),
     "HeadroomSignalUnknown": Trouble({**LEADS, f'headroom_signal_state{{{CHAT},signal="queue"}}': "1 2 3x30"}, 11, 13),
     "HeadroomPagesSilent": Trouble(
         {

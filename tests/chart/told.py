@@ -59,6 +59,7 @@ LABELS: Final[Mapping[str, str]] = {
     "event": "codes of the [journal](reasons.md#the-journal)",
     "limit": "codes of [HPA](reasons.md#hpa)",
     "resource": "what is watched, such as pods",
+    "place": "taken, waiting (as many are taken up as may be)",
     "state": "answering, silent, unheard (asked and not heard yet)",
     "method": "of `headroom_api_requests_total` the HTTP method, of `headroom_keda_calls_total` the call",
     "answer": "a class such as 2xx, or timeout",

@@ -106,6 +106,16 @@ FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
         lambda c: setattr(c.controller, "rejected", (Rejected("prod", "ScalingPolicy", "x", "Invalid", "spec: bad"),)),
         1, "prod/x", "ScalingPolicy is not served: spec: bad",
     ),
+    "a crowd that is not taken up": (
+        lambda c: setattr(c.controller, "rejected", tuple(
+            Rejected("prod", "Deployment", name, "TooManyWorkloads", "not taken up") for name in ("x", "y", "z")
+        )), 1, "prod/", "Deployment x and 2 more: not taken up",
+    ),
+    "more in vain than are told one by one": (
+        lambda c: setattr(c.controller, "rejected", tuple(
+            Rejected("prod", "ScalingPolicy", f"x{n}", "Invalid", "spec: bad") for n in range(120)
+        )), 1, "workloads", "20 more objects ask to be scaled in vain",
+    ),
     "a workload never decided on": (
         lambda c: setattr(c.controller, "workloads", {"prod/new": CHAT}), 1, "prod/new", "not decided on yet",
     ),

@@ -10,9 +10,10 @@ from typing import Any, Final
 import pytest
 
 from autoscaler.adapters.kube.cluster import Cluster
+from autoscaler.adapters.kube.intake import Most
 from autoscaler.adapters.kube.replicas import ClusterScale
 from autoscaler.adapters.kube.scope import Hooks, Scope
-from autoscaler.api.claims import Kind
+from autoscaler.api.claims import Kind, Reject
 from autoscaler.ports import Fault, Patch, PortError, RefusedError
 from autoscaler.runtime.clock import WallClock
 from tests.kube.clients import client, until
@@ -21,7 +22,10 @@ from tests.kube.fakeserver import PODS, Connection, FakeServer, Handler, Request
 DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
 FREEZES: Final = "/api/v1/namespaces/headroom-system/configmaps"
 HPAS: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
-SCOPE: Final = Scope((Kind("apps", "v1", "deployments", "Deployment"),), (), "headroom-system", "headroom-freeze")
+SCOPE: Final = Scope(
+    (Kind("apps", "v1", "deployments", "Deployment"),), (), "headroom-system", "headroom-freeze", Most(1000, 5000)
+)
+POLICIES: Final = "/apis/headroom.dev/v1alpha1/scalingpolicies"
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 ASKS: Final = {"annotations": {"headroom.dev/scale": "true"}}
 
@@ -225,3 +229,69 @@ async def test_what_fails_in_another_namespace_is_no_problem_here() -> None:
         await until(lambda: any("namespaces/test/pods: 500" in words for words in scene.cluster.silent(0.0)))
         await until(lambda: scene.cluster.problems(claim.ref) == (), 6.0)
         assert any("namespaces/test/pods" in words for words in scene.cluster.silent(0.0)), "it fails all the while"
+
+
+def asks(scene: Scene, name: str, made: str, most: str = "8") -> None:
+    """An annotated Deployment that was made at this second of a minute."""
+    annotations = {**ASKS["annotations"], "headroom.dev/max-replicas": most}
+    metadata = {"annotations": annotations, "creationTimestamp": f"2026-11-23T10:00:{made}Z"}
+    scene.server.put(name, path=DEPLOYMENTS, metadata=metadata, spec={"replicas": 1})
+
+
+def claimed(scene: Scene) -> set[str]:
+    return {claim.ref.name for claim in scene.cluster.claims}
+
+
+FULL: Final = replace(SCOPE, most=Most(of_namespace=2, in_all=3))
+
+
+async def test_a_workload_too_many_is_told_so_and_taken_up_when_another_goes() -> None:
+    async with following(scope=FULL) as scene:
+        await scene.cluster.wait_synced()
+        asks(scene, "first", "01")
+        await until(lambda: claimed(scene) == {"chat", "first"})
+        asks(scene, "third", "03")
+        asks(scene, "second", "02")
+        await until(lambda: scene.cluster.intake.waiting == 2)
+        assert claimed(scene) == {"chat", "first"}
+        told = {one.name: (one.reject, one.kind, one.message) for one in scene.cluster.rejections}
+        assert set(told) == {"second", "third"}
+        assert told["second"][:2] == (Reject.TOO_MANY, "Deployment")
+        assert "at most 2 workloads of a namespace and 3 in all" in told["second"][2]
+        scene.server.delete("first", path=DEPLOYMENTS)
+        await until(lambda: claimed(scene) == {"chat", "second"})
+        assert [one.name for one in scene.cluster.rejections] == ["third"]
+
+
+async def test_a_slip_in_an_edit_and_a_target_that_is_made_anew_give_no_place_away() -> None:
+    async with following(scope=FULL) as scene:
+        await scene.cluster.wait_synced()
+        scene.server.delete("chat", path=DEPLOYMENTS)
+        scene.server.put("code", path=DEPLOYMENTS, spec={"replicas": 1})
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "code"}
+        scene.server.put("code", path=POLICIES, spec={"targetRef": target})
+        asks(scene, "chat", "30")
+        await until(lambda: claimed(scene) == {"chat", "code"})
+        asks(scene, "waits", "01")
+        asks(scene, "chat", "30", most="none")
+        await until(lambda: {one.reject for one in scene.cluster.rejections} == {Reject.TOO_MANY, Reject.INVALID})
+        asks(scene, "chat", "30")
+        await until(lambda: claimed(scene) == {"chat", "code"})
+        scene.server.delete("code", path=DEPLOYMENTS)
+        await until(lambda: {one.reject for one in scene.cluster.rejections} == {Reject.TOO_MANY, Reject.NO_TARGET})
+        scene.server.put("code", path=DEPLOYMENTS, spec={"replicas": 1})
+        await until(lambda: claimed(scene) == {"chat", "code"})
+        scene.server.delete("code", path=POLICIES)
+        await until(lambda: claimed(scene) == {"chat", "waits"})
+
+
+async def test_whoever_leads_next_takes_up_what_was_decided_on_whatever_came_first_in_a_list() -> None:
+    async with following(scope=FULL) as scene:
+        await scene.cluster.wait_synced()
+        for name, made in (("a", "30"), ("b", "10"), ("c", "20")):
+            asks(scene, name, made)
+        await until(lambda: scene.cluster.intake.waiting == 2)
+        scene.cluster.settle({"prod/c"})
+        assert claimed(scene) == {"c", "chat"}, "chat does not say when it was made, which counts as the oldest"
+        scene.cluster.settle(frozenset())
+        assert claimed(scene) == {"chat", "b"}

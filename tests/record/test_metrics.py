@@ -27,6 +27,7 @@ SHORT = Overload(
 PROCESS = Process(
     leading=True, frozen=False, lease_transitions=2, loop_lag_s=0.01, snapshot_age_s=0.0,
     watch_staleness_s={"pods": 1.0, "nodes": float("inf")}, scrape_targets={"up": 900, "down": 100},
+    claims={"taken": 1000, "waiting": 7}, claims_limit=1000,
     api_requests={("GET", "2xx"): 5, ("PATCH", "timeout"): 1}, lost={"audit": 0, "events": 4}, waiting={"audit": 7},
     http=HttpFigures(1.8e9, refused=False),
     keda=KedaFigures(calls={("GetMetrics", "OK"): 9, ("IsActive", "UNAVAILABLE"): 1}, streams=2, plaintext=True,
@@ -176,7 +177,7 @@ def test_the_series_of_a_workload_are_few_and_all_but_the_counted_ones_are_fixed
 def test_no_label_names_a_pod_or_anything_else_without_bound() -> None:
     closed = {
         "namespace", "workload", "mode", "signal", "verdict", "reason", "outcome", "event", "resource", "state",
-        "method", "answer", "code", "stream", "limit", "version", "hash", "account", "model", "side",
+        "method", "answer", "code", "stream", "limit", "place", "version", "hash", "account", "model", "side",
         "pool", "stage", "sku", "zone", "capacity_type", "type", "status", "queue", "shape", "owner",
     }  # fmt: skip
     assert {label for metric in CATALOGUE for label in metric.labels} == closed

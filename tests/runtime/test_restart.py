@@ -209,6 +209,19 @@ async def test_the_newer_checkpoint_is_used(kept: dict[str, Any], heard: dict[st
 
 
 @virtual
+async def test_what_was_decided_on_to_the_end_is_known_from_what_had_gone_before() -> None:
+    clock = ScaledClock()
+    store = Store({A: {"saved_s": 500.0}, "prod/b": {"saved_s": 499.0}, "prod/gone": {"saved_s": 440.0}, "prod/c": {}})
+    recorder = Recorder(audit=Lines(), journal=Lines(), clock=clock)
+    checkpoints = Checkpoints(
+        table=Table.empty(), store=store, clock=clock, recorder=recorder, load_s=1.0, timeout_s=1.0
+    )
+    assert checkpoints.latest() == frozenset()
+    await checkpoints.load()
+    assert checkpoints.latest() == {A, "prod/b"}
+
+
+@virtual
 async def test_what_was_heard_is_used_although_the_store_fails() -> None:
     async with running(target()) as leader:
         await leader.until(12.0)

@@ -5,7 +5,7 @@ decides nothing and writes nothing. While a resource cannot be read it says for 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -15,6 +15,7 @@ from autoscaler.adapters.kube.discovery import Discovery, Resolution
 from autoscaler.adapters.kube.followed import Followed, remedy, silence
 from autoscaler.adapters.kube.hpas import Hpas
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
+from autoscaler.adapters.kube.intake import Intake
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.membership import Membership, owner_of
 from autoscaler.adapters.kube.objects import ConfigMap
@@ -24,7 +25,7 @@ from autoscaler.adapters.kube.recheck import Recheck
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, ScalingPolicyObject, Target, Vpa
 from autoscaler.adapters.kube.scope import GROUP, VERSION, Hooks, Scope, root_of
-from autoscaler.api.claims import Claim, Doubt, Kind, Rejection, TargetRef
+from autoscaler.api.claims import Claim, Doubt, Kind, Reject, Rejection, TargetRef
 from autoscaler.core.types import ReplicaReading
 from autoscaler.ports import Clock
 from autoscaler.record.status import Problem
@@ -46,6 +47,7 @@ class Cluster:
         self._scope = scope
         self._discovery = Discovery(scope.kinds, scope.keda_addresses)
         self._resolutions: dict[str, Resolution] = {}
+        self.intake = Intake(scope.most)
         self.members = Membership()
         self.hpas = Hpas()
         freeze = Resource(
@@ -114,6 +116,11 @@ class Cluster:
     def rejections(self) -> Iterator[Rejection]:
         """Every object that asks in vain."""
         return (rejection for r in self._resolutions.values() for rejection in r.rejections)
+
+    def settle(self, before: Set[str]) -> None:
+        """Begin to lead: where not all can be taken up, those of `before` are, then the oldest."""
+        for key in self.intake.settle(before):
+            self._place(key, self._discovery.resolve(key))
 
     def resolution(self, workload: str) -> Resolution:
         """What became of all that asks for one workload."""
@@ -249,14 +256,36 @@ class Cluster:
 
     def _resolve(self, keys: Iterable[str]) -> None:
         for key in keys:
-            now, before = self._discovery.resolve(key), self._resolutions.get(key, Resolution())
-            if now == before:
-                continue
-            if now == Resolution():
-                del self._resolutions[key]
-            else:
-                self._resolutions[key] = now
-            self._told().claim(key)
+            found = self._discovery.resolve(key)
+            following = self._admit(key, found)
+            self._place(key, found)
+            if following is not None:
+                self._place(following, self._discovery.resolve(following))
+
+    def _admit(self, key: str, found: Resolution) -> str | None:
+        """Ask for a workload's place, or give it up; who has it then.
+
+        It is kept for as long as anybody asks: a slip in an edit, or a target that is made anew, gives no place away.
+        """
+        if found.claim is not None:
+            self.intake.ask(key, self._discovery.age(found.claim))
+        elif not (found.rejections and self.intake.takes(key)):
+            return self.intake.leave(key)
+        return None
+
+    def _place(self, key: str, now: Resolution) -> None:
+        """Tell of a workload if what became of those who ask for it, `now`, is not what it was."""
+        before = self._resolutions.get(key, Resolution())
+        if now.claim is not None and not self.intake.takes(key):
+            too_many = self._discovery.refused(now.claim, Reject.TOO_MANY, self.intake.most.words)
+            now = Resolution(None, (*now.rejections, too_many))
+        if now == before:
+            return
+        if now == Resolution():
+            del self._resolutions[key]
+        else:
+            self._resolutions[key] = now
+        self._told().claim(key)
 
 
 def _unheard(_: Change[Any]) -> None:

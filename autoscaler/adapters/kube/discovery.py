@@ -21,6 +21,7 @@ from autoscaler.adapters.kube.asked import (
     spoken_of,
     triggered,
 )
+from autoscaler.adapters.kube.intake import Age
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.owners import owned, sets_replicas
 from autoscaler.adapters.kube.scaled_objects import SCALED_OBJECT, ours
@@ -130,6 +131,27 @@ class Discovery:
         first = replace(first, obstacle=obstacle, remarks=told)
         return Resolution(first, rejections + tuple(self._outranked(claim, first) for claim in lost))
 
+    def age(self, claim: Claim) -> Age:
+        """How old the object is that makes a claim."""
+        _, asked = self._asker(claim)
+        return _age(asked.meta, asked.meta.uid)
+
+    def refused(self, claim: Claim, reject: Reject, words: str) -> Rejection:
+        """A claim that could be and is not served, as what its object asks in vain."""
+        kind, asked = self._asker(claim)
+        return rejection(asked, kind, reject, words)
+
+    def _asker(self, claim: Claim) -> tuple[str, Asked]:
+        """The kind of the object that makes a claim, and what it asks for."""
+        key, namespace = claim.ref.workload, claim.ref.namespace
+        if claim.scaled_object is not None:
+            return SCALED_OBJECT, self._objects[key][f"{namespace}/{claim.scaled_object}"]
+        if claim.policy is not None:
+            return POLICY_KIND, self._policies[key][f"{namespace}/{claim.policy}"]
+        found = self._targets[key][claim.ref.group, claim.ref.kind]
+        assert isinstance(found, Asked)
+        return claim.ref.kind, found
+
     def _claim_of_object(
         self, asks: str, key: str, asked: Asked, targets: Mapping[tuple[str, str], Asked | Meta]
     ) -> Claim | Rejection:
@@ -160,16 +182,8 @@ class Discovery:
         return Claim(_ref(kind, asked.meta), asked.spec, Way.ANNOTATION, None, asked.meta.generation)
 
     def _outranked(self, claim: Claim, winner: Claim) -> Rejection:
-        key, words = claim.ref.workload, f"{spoken_of(winner)} claims {winner.ref.workload} already"
-        if claim.scaled_object is not None:
-            asked = self._objects[key][f"{claim.ref.namespace}/{claim.scaled_object}"]
-            return rejection(asked, SCALED_OBJECT, Reject.OUTRANKED, words)
-        if claim.policy is not None:
-            asked = self._policies[key][f"{claim.ref.namespace}/{claim.policy}"]
-            return rejection(asked, POLICY_KIND, Reject.OUTRANKED, words)
-        found = self._targets[key][claim.ref.group, claim.ref.kind]
-        assert isinstance(found, Asked)
-        return rejection(found, claim.ref.kind, Reject.OUTRANKED, words)
+        words = f"{spoken_of(winner)} claims {winner.ref.workload} already"
+        return self.refused(claim, Reject.OUTRANKED, words)
 
     def _owner(self, meta: Meta) -> tuple[str, bool] | None:
         """What to tell of who controls a target, and whether that is known to set its replicas; None without one."""
@@ -250,7 +264,7 @@ def _meta(found: Asked | Meta) -> Meta:
     return found.meta if isinstance(found, Asked) else found
 
 
-def _age(meta: Meta, name: str) -> tuple[float, str]:
+def _age(meta: Meta, name: str) -> Age:
     return (meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0, name)
 
 

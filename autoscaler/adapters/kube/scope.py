@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoscaler.adapters.kube.cache import Change
+from autoscaler.adapters.kube.intake import Most
 from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.pulls import Pull
 from autoscaler.api.claims import Kind
@@ -24,6 +25,8 @@ class Scope:
     namespaces: tuple[str, ...]
     own_namespace: str
     freeze_config_map: str
+    most: Most
+    """How many workloads are taken up."""
     gateway_namespaces: tuple[str, ...] = ()
     """Where the pods of gateways and of the GPU exporter are, which are followed besides."""
     keda_addresses: frozenset[str] = frozenset()

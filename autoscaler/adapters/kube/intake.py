@@ -1,0 +1,132 @@
+"""Which claims are taken up where more are made than may be: those that are already, then the oldest.
+
+Enters: claims as they come and go, each with the age of the object that asks. Leaves: whose place changed. A claim that
+is taken up keeps its place until it goes, however many come: nobody's workload loses its controller because somebody
+adds objects. Who begins knows of no places; `settle` gives them to what the last leader decided on, then by age.
+"""
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Set
+from dataclasses import dataclass
+
+Age = tuple[float, str]
+"""When the object that asks was made, in seconds since 1970, and its UID where that is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """How many workloads are taken up: of one namespace, and of all together."""
+
+    of_namespace: int
+    in_all: int
+
+    @property
+    def words(self) -> str:
+        """What to tell whoever is not taken up, and what would help."""
+        return (
+            f"it is not taken up: Headroom takes up at most {self.of_namespace} workloads of a namespace and "
+            f"{self.in_all} in all, and others came before it; its replicas are left alone. Its turn comes as soon as "
+            "one of them goes: delete what is not needed, or have the administrator raise "
+            "settings.limits.namespace_workloads or settings.limits.workloads"
+        )
+
+
+class Intake:
+    """The places of claims, which are known by ``namespace/name``."""
+
+    def __init__(self, most: Most) -> None:
+        self.most = most
+        self._ages: dict[str, Age] = {}
+        """Of every claim there is."""
+        self._taken: dict[str, set[str]] = defaultdict(set)
+        """Namespace -> its claims that are taken up; none is empty."""
+        self._total = 0
+        self._waiting: dict[str, list[tuple[Age, str]]] = {}
+        """Namespace -> its claims that are not, by age; none is empty."""
+
+    @property
+    def taken(self) -> int:
+        """Claims that are taken up."""
+        return self._total
+
+    @property
+    def waiting(self) -> int:
+        """Claims that are not."""
+        return len(self._ages) - self._total
+
+    def takes(self, key: str) -> bool:
+        """Whether a claim is taken up."""
+        return key in self._taken.get(_namespace(key), ())
+
+    def ask(self, key: str, age: Age) -> None:
+        """Note a claim that came or changed; it is taken up if there is room, and waits by its age if there is none."""
+        before = self._ages.get(key)
+        if before == age:
+            return
+        self._ages[key] = age
+        if before is not None and self.takes(key):
+            return
+        if before is not None:
+            self._unlist(key, before)
+        if self._has_room(_namespace(key)):
+            self._take(key)
+        else:
+            insort(self._waiting.setdefault(_namespace(key), []), (age, key))
+
+    def leave(self, key: str) -> str | None:
+        """Note that a claim is gone; whose turn it is by that, if it is anybody's."""
+        age = self._ages.pop(key, None)
+        if age is None:
+            return None
+        namespace = _namespace(key)
+        if not self.takes(key):
+            self._unlist(key, age)
+            return None
+        self._taken[namespace].remove(key)
+        self._total -= 1
+        if not self._taken[namespace]:
+            del self._taken[namespace]
+        firsts = [line[0] for name, line in self._waiting.items() if self._has_room(name)]
+        if not firsts:
+            return None
+        first_age, first = min(firsts)
+        self._unlist(first, first_age)
+        self._take(first)
+        return first
+
+    def settle(self, before: Set[str]) -> list[str]:
+        """Give all places anew: to those of `before` first, then by age. Whose place is another by that.
+
+        What came when is chance while everything is being listed; it decides nothing of what lasts.
+        """
+        if not self.waiting:
+            return []
+        had = {key for keys in self._taken.values() for key in keys}
+        self._taken, self._waiting, self._total = defaultdict(set), {}, 0
+        for _, age, key in sorted((key not in before, age, key) for key, age in self._ages.items()):
+            if self._has_room(_namespace(key)):
+                self._take(key)
+            else:
+                self._waiting.setdefault(_namespace(key), []).append((age, key))
+        for line in self._waiting.values():
+            line.sort()
+        return [key for key in self._ages if (key in had) != self.takes(key)]
+
+    def _has_room(self, namespace: str) -> bool:
+        return self._total < self.most.in_all and len(self._taken.get(namespace, ())) < self.most.of_namespace
+
+    def _take(self, key: str) -> None:
+        self._taken[_namespace(key)].add(key)
+        self._total += 1
+
+    def _unlist(self, key: str, age: Age) -> None:
+        namespace = _namespace(key)
+        line = self._waiting[namespace]
+        del line[bisect_left(line, (age, key))]
+        if not line:
+            del self._waiting[namespace]
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]
