@@ -274,8 +274,9 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         completed=seen.served.completions > 0,
     )
     limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
-    begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s))
-    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed)
+    tick_s = table.policy.tick_s[rows]
+    begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s, tick_s))
+    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed, tick_s=tick_s)
     _give_back(table, rows, seen, situation, proposals=proposals, wanted=wanted)
     limits = limits.with_exact(np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0), unknown)
     soft = bounds.soft(table.bounds, rows, wanted, limits)

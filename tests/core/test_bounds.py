@@ -232,6 +232,49 @@ def test_after_pods_died_of_their_first_requests_only_a_completed_one_is_a_succe
     assert np.isnan(columns.back_off_until_s[0])
 
 
+@pytest.mark.parametrize("kind", ["failed", "died"])
+def test_a_node_that_is_lost_with_eight_young_pods_pauses_growth_for_a_minute(kind: str) -> None:
+    """It was 16 minutes: two to the power of eight failures. Who fails again after that waits as long."""
+    columns = BoundColumns.allocate(1)
+    started(columns, 0.0, **{kind: 8})
+    assert (columns.failures[0], columns.back_off_until_s[0]) == (8, bounds.BACK_OFF_S)
+    started(columns, 100.0, **{kind: 1})
+    assert (columns.failures[0], columns.back_off_until_s[0]) == (9, 100.0 + bounds.BACK_OFF_MOST_S)
+
+
+@pytest.mark.parametrize(("until_s", "after"), [(NOW_S + 900.0, 4), (NOW_S + 4500.0, 9), (NOW_S - 1.0, 9)])
+def test_a_pause_that_a_clock_an_hour_ahead_set_does_not_last_until_then(until_s: float, after: int) -> None:
+    columns, wish = memory(Case(9, 4, after)), np.array([9])
+    columns.back_off_until_s[0] = until_s
+    soft = bounds.soft(columns, ROW, wish, settings(Case(9, 4, after), 9))
+    assert int(soft[-1].after[0] if soft else wish[0]) == after
+
+
+def test_what_a_clock_that_was_an_hour_ahead_kept_limits_nothing_and_holds_nothing() -> None:
+    """Two stood by that clock and 50 were wanted; 64 stand, and none of it is of the last minute."""
+    columns, wish = BoundColumns.allocate(1), np.array([64_000])
+    for age_s in range(-3700, -3500, 10):
+        bounds.note(columns, ROW, np.array([NOW_S - age_s]), np.array([50]), np.array([2]))
+    columns.met_at_s[0], columns.met_with[0] = NOW_S + 3600.0, 2
+    assert bounds.forgotten(columns, ROW, np.array([NOW_S])).all()
+    bounds.note(columns, ROW, np.array([NOW_S]), np.array([7]), np.array([64]))
+    assert (columns.bin[0] >= 0).sum() == 1
+    assert columns.wanted[0][columns.bin[0] >= 0].tolist() == [64], "as at first sight"
+    soft = bounds.soft(columns, ROW, wish, settings(Case(64_000, 64, 0), 64_000))
+    assert int(soft[-1].after[0]) == 1024
+
+
+@pytest.mark.parametrize(("tick_s", "after"), [(5.0, 64), (60.0, 64), (120.0, 1024), (300.0, 1024)])
+def test_a_tick_of_two_minutes_takes_its_own_last_order_for_no_growth_of_others(tick_s: float, after: int) -> None:
+    """Four stood at the look two minutes ago and 60 were ordered, which became ready in the last minute."""
+    columns, wish, tick = BoundColumns.allocate(1), np.array([64_000]), np.array([tick_s])
+    bounds.note(columns, ROW, np.array([NOW_S - 120.0]), np.array([64]), np.array([4]), tick_s=tick)
+    given = {"begun": np.array([0]), "landed": np.array([60]), "tick_s": tick}
+    bounds.note(columns, ROW, np.array([NOW_S]), wish, np.array([64]), **given)
+    soft = bounds.soft(columns, ROW, wish, settings(Case(64_000, 64, 0), 64_000))
+    assert int(soft[-1].after[0]) == after
+
+
 @pytest.mark.parametrize("desired", [1, 2, 3, 9, 10, 11, 99, 1000])
 def test_the_pace_takes_at_least_one_and_never_more_than_its_share(desired: int) -> None:
     left = int(bounds.pace_floor(np.array([desired]))[0])

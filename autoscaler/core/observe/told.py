@@ -56,7 +56,9 @@ def at_work(pods: Iterable[PodReading], since_s: float) -> tuple[float, float]:
     if not running:
         return math.nan, math.nan
     fullest = max([held for held, _ in running])
-    done = [h for h, pod in running if pod.requests_total and not (pod.ready_since_s or -math.inf) > since_s]
+    done = [
+        h for h, pod in running if pod.requests_total and (pod.ready_since_s is None or not pod.ready_since_s > since_s)
+    ]
     return sum([held for held, _ in running]) / fullest, sum(done) / fullest
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, column
 from autoscaler.core.params import BIN_S
 from autoscaler.core.reasons import Reason
 
@@ -110,17 +110,22 @@ def note(
     *,
     begun: I64 | None = None,
     landed: I64 | None = None,
+    tick_s: F64 | float = 0.0,
 ) -> None:
     """Remember what was wanted and what stands on the target.
 
     What stands at the first sight of a workload counts as wanted, as HPA has it: nobody shrinks what they just met.
+    What a clock kept that was ahead of this one is dropped: it would be the newest for as long as that was ahead.
     Where the last minute is `forgotten`, the starts `begun` in it and the pods `landed` in it are taken for growth: a
     controller that crashes after each order would else have the whole minute's growth again at every restart. As many
     as stood when it was last looked are none: a rollout or a lost node has them start anew.
     """
+    number = np.floor(now_s / BIN_S).astype(np.int64)
+    ahead = columns.bin[rows] > number[:, None]
+    if ahead.any():
+        columns.bin[rows] = np.where(ahead, -1, columns.bin[rows])
     met = (columns.bin[rows] < 0).all(axis=1)
     wanted = np.where(met, np.maximum(wanted, ordered), wanted)
-    number = np.floor(now_s / BIN_S).astype(np.int64)
     slot = number % KEEP
     starts = np.zeros_like(ordered) if begun is None else begun
     young = starts if landed is None else starts + landed
@@ -128,7 +133,7 @@ def note(
     if young.any():
         newest = columns.bin[rows].argmax(axis=1)
         known = np.where(columns.bin[rows, newest] < 0, 0, np.minimum(ordered, columns.ordered_high[rows, newest]))
-        anew = forgotten(columns, rows, now_s)
+        anew = forgotten(columns, rows, now_s, tick_s)
         stood = np.where(anew, np.maximum(ordered - starts, known), ordered)
         columns.met_at_s[rows] = np.where(anew, now_s, columns.met_at_s[rows])
         columns.met_with[rows] = np.where(anew, np.maximum(ordered - young, known), columns.met_with[rows])
@@ -144,10 +149,9 @@ def forget_above(columns: BoundColumns, rows: I64, wanted: I64) -> None:
     columns.wanted[rows] = np.minimum(columns.wanted[rows], wanted[:, None])
 
 
-def forgotten(columns: BoundColumns, rows: I64, now_s: F64) -> Bools:
-    """Return the rows of which nothing is remembered within `RATE_UP_S`, shape (B,)."""
-    newest = columns.bin[rows].max(axis=1)
-    return np.asarray((newest < 0) | ((np.floor(now_s / BIN_S) - newest) * BIN_S >= RATE_UP_S))
+def forgotten(columns: BoundColumns, rows: I64, now_s: F64, tick_s: F64 | float = 0.0) -> Bools:
+    """Return the rows of which nothing is remembered within `RATE_UP_S`, or since the last tick, shape (B,)."""
+    return np.asarray(_ages_s(columns, rows, now_s).min(axis=1) >= np.maximum(RATE_UP_S, tick_s + BIN_S))
 
 
 def note_starts(
@@ -163,7 +167,8 @@ def note_starts(
     worked = np.where(before + died > 0, dying == 0, finished > 0)
     lost = failed + np.where(completed, 0, died)
     failures = np.where(worked, 0, columns.failures[rows] + lost)
-    extra = np.clip(failures - BACK_OFF_AFTER, 0, 10)
+    # Those of one look may have one cause, as a node that is lost with all of its pods: they double the pause once.
+    extra = np.clip(np.minimum(failures, columns.failures[rows] + 1) - BACK_OFF_AFTER, 0, 10)
     pause = np.minimum(BACK_OFF_S * 2.0**extra, BACK_OFF_MOST_S)
     fresh = (lost > 0) & (failures >= BACK_OFF_AFTER)
     until = np.where(fresh, now_s + pause, columns.back_off_until_s[rows])
@@ -173,8 +178,7 @@ def note_starts(
 
 def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, seconds: float) -> I64:
     """Return the least count that stood on the target within `seconds` (to a bin), the present one included."""
-    age_s = (np.floor(now_s / BIN_S).astype(np.int64)[:, None] - columns.bin[rows]) * BIN_S
-    lately = (columns.bin[rows] >= 0) & (age_s < seconds)
+    lately = _ages_s(columns, rows, now_s) < seconds
     least: I64 = np.where(lately, columns.ordered_low[rows], desired[:, None]).min(axis=1)
     return np.minimum(least, desired)
 
@@ -198,7 +202,8 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
     small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
-    paused = b.now_s < filled(columns.back_off_until_s[rows], -np.inf)
+    left_s = columns.back_off_until_s[rows] - b.now_s  # no pause is longer but by a clock that was ahead
+    paused = (left_s > 0) & (left_s <= BACK_OFF_MOST_S)
     chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
     chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
     kept = (chain.n == 0) & (b.desired > 0)
@@ -255,23 +260,27 @@ class _Chain:
 
 def _ordered(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64]:
     """Lowest and highest ordered count within the rate windows, the present one included."""
-    number = np.floor(b.now_s / BIN_S).astype(np.int64)
-    age_s = (number[:, None] - columns.bin[rows]) * BIN_S
-    known = columns.bin[rows] >= 0
-    low = np.where(known & (age_s < RATE_UP_S), columns.ordered_low[rows], b.desired[:, None]).min(axis=1)
-    high = np.where(known & (age_s < RATE_DOWN_S), columns.ordered_high[rows], b.desired[:, None]).max(axis=1)
+    age_s = _ages_s(columns, rows, b.now_s)
+    low = np.where(age_s < RATE_UP_S, columns.ordered_low[rows], b.desired[:, None]).min(axis=1)
+    high = np.where(age_s < RATE_DOWN_S, columns.ordered_high[rows], b.desired[:, None]).max(axis=1)
     return np.minimum(low, b.desired), np.maximum(high, b.desired)
+
+
+def _ages_s(columns: BoundColumns, rows: I64, now_s: F64) -> F64:
+    """Return how old each bin is, shape (B, KEEP); infinite where it holds nothing, or what a clock ahead kept."""
+    kept = columns.bin[rows]
+    age_s = (np.floor(now_s / BIN_S)[:, None] - kept) * BIN_S
+    return np.where((kept < 0) | (age_s < 0), np.inf, age_s)
 
 
 def _of_before(columns: BoundColumns, rows: I64, now_s: F64, least: I64, seconds: float) -> I64:
     """Return the least count that growth starts from, where what stood was met within `seconds`."""
-    lately = now_s - columns.met_at_s[rows] < seconds
+    age_s = now_s - columns.met_at_s[rows]
+    lately = (age_s >= 0) & (age_s < seconds)
     return np.where(lately, np.minimum(least, columns.met_with[rows]), least)
 
 
 def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
-    number = np.floor(b.now_s / BIN_S).astype(np.int64)
-    age_s = (number[:, None] - columns.bin[rows]) * BIN_S
-    recent = (columns.bin[rows] >= 0) & (age_s <= hold_s(b.lead_s, b.unready, b.young)[:, None])
+    recent = _ages_s(columns, rows, b.now_s) <= hold_s(b.lead_s, b.unready, b.young)[:, None]
     highest: I64 = np.where(recent, columns.wanted[rows], 0).max(axis=1)
     return highest
