@@ -26,6 +26,8 @@ class Attempts:
     room: Room
     memory: Memory
     admitted: list[Admitted] = field(default_factory=list)
+    promised: set[str] = field(default_factory=set)
+    """Of them those that room was kept for."""
 
     def start(self, waiting: Waiting, now_s: float, *, widens: bool = True) -> bool:
         """Admit a gang, if quota and room allow it; as narrow as it may be unless it `widens`."""
@@ -151,6 +153,7 @@ class Attempts:
         counts = room.kept_for.pop(name, None) is None
         if name in room.ledger.reservations:
             room.unreserve(name)
+            self.promised.add(name)
         room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
         self.memory.searched.pop(name, None)
         nodes = room.ledger.estate.nodes

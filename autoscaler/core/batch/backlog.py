@@ -264,6 +264,10 @@ class Backlog:
             return tuple({id(each): each for each in (first, min(covered, key=lambda each: each.rank))}.values())
         return (first,)
 
+    def length(self, queue: int) -> int:
+        """Gangs of one queue, at most: some may wait no more."""
+        return sum(map(len, self._queues[queue].buckets.values()))
+
     def in_queue(self, queue: int) -> list[Waiting]:
         """The gangs of one queue, by rank."""
         names = (name for bucket in self._queues[queue].buckets.values() for _, name in bucket)

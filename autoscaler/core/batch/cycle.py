@@ -1,12 +1,13 @@
 """One cycle of admission: who starts, who leaves for whom, and for whom room is kept. Deterministic; bounded work.
 
 In order: gangs whose reservation is whole start. Then the tournament's winner is tried again and again, each one whole
-or not at all; who does not fit steps aside, so that others pass, unless the queue is strict. Then the longest-waiting
-heads look for victims. Last, the oldest head that waits for room gets a reservation at its expected start (EASY), one
-for each shape; from then on others pass it only where they do not delay it.
+or not at all; who does not fit steps aside, so that others pass, unless the queue is strict. Where they do not all fit,
+those that came together are chosen together, so that less stays idle. Then the longest-waiting heads look for victims.
+Last, the oldest head that waits for room gets a reservation at its expected start (EASY), one for each shape; from then
+on others pass it only where they do not delay it.
 """
 
-from autoscaler.core.batch import promises, verdicts
+from autoscaler.core.batch import promises, together, verdicts
 from autoscaler.core.batch.attempts import Attempts
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.memory import Memory
@@ -39,8 +40,13 @@ class Cycles:
                 return Cycle(tuple(attempts.admitted), (), more=True)
             memory.reviewed = (room.news, now_s)
         self._ask_back()
+        since = len(attempts.admitted)
+        more = self._admissions(attempts, now_s)
+        if not more and together.improve(attempts, since, now_s):
+            self._ask_back()
+            more = self._admissions(attempts, now_s)
         # A cycle that admitted many leaves searches to the next one, so that none is long.
-        more = self._admissions(attempts, now_s) or len(attempts.admitted) > room.params.max_admissions // 4
+        more = more or len(attempts.admitted) > room.params.max_admissions // 4
         if not more:
             more = not searches.run(now_s)
         if not more:

@@ -136,6 +136,14 @@ class Placer:
             if wanted.vector:
                 estate.spare[spot.node] += (spot.cpu, spot.memory_gib)
 
+    def retake(self, spots: tuple[Spot, ...], wanted: Ask) -> None:
+        """Take the very room of these spots, which is free."""
+        estate = self.estate
+        for spot in spots:
+            estate.set_free(spot.node, int(estate.free[spot.node]) - spot.units)
+            if wanted.vector:
+                estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
+
     def candidates(self, wanted: Ask, level: int) -> Iterator[int]:
         """Domains of a level that the count does not refute, tightest first, as bits of nodes."""
         estate = self.estate
@@ -174,25 +182,38 @@ class Placer:
 
     def _fill(self, wanted: Ask, mask: int) -> tuple[Spot, ...] | None:
         spots: list[Spot] = []
-        for size, count, shape, pod_set in wanted.pods:
-            left = count
-            while left:
-                node = self._pick(wanted, size, shape, pod_set, mask)
-                if node < 0:
-                    self.give(tuple(spots), wanted)
-                    return None
-                free = int(self.estate.free[node])
-                number = min(left, free // size)
-                cpu = memory_gib = 0.0
-                if wanted.vector:
-                    number = min(number, self._vector_room(wanted, pod_set, node))
-                    each = wanted.form.pod_sets[pod_set]
-                    cpu, memory_gib = each.cpu * number, each.memory_gib * number
-                    self.estate.spare[node] -= (cpu, memory_gib)
-                self.estate.set_free(node, free - number * size)
-                spots.append(Spot(node, pod_set, number, number * size, cpu, memory_gib))
-                left -= number
+        for pods in wanted.pods:
+            if not self._add(wanted, pods, mask, spots):
+                self.give(tuple(spots), wanted)
+                return None
         return tuple(spots)
+
+    def add(self, wanted: Ask, pod_set: int, pods: int, mask: int, spots: list[Spot]) -> bool:
+        """Take room for some pods of one set of a gang, on nodes of `mask`; False where not all of them have any.
+
+        What was taken is in `spots` all the same.
+        """
+        size, _, shape, _ = next(each for each in wanted.pods if each[3] == pod_set)
+        return self._add(wanted, (size, pods, shape, pod_set), mask, spots)
+
+    def _add(self, wanted: Ask, pods: tuple[int, int, int, int], mask: int, spots: list[Spot]) -> bool:
+        size, left, shape, pod_set = pods
+        while left:
+            node = self._pick(wanted, size, shape, pod_set, mask)
+            if node < 0:
+                return False
+            free = int(self.estate.free[node])
+            number = min(left, free // size)
+            cpu = memory_gib = 0.0
+            if wanted.vector:
+                number = min(number, self._vector_room(wanted, pod_set, node))
+                each = wanted.form.pod_sets[pod_set]
+                cpu, memory_gib = each.cpu * number, each.memory_gib * number
+                self.estate.spare[node] -= (cpu, memory_gib)
+            self.estate.set_free(node, free - number * size)
+            spots.append(Spot(node, pod_set, number, number * size, cpu, memory_gib))
+            left -= number
+        return True
 
     def _pick(self, wanted: Ask, size: int, shape: int, pod_set: int, mask: int) -> int:
         """The node for the next pod; -1 where there is none."""

@@ -55,7 +55,6 @@ class Room:
         """A gang wants to start. One that runs or leaves is left as it is, even if it would be refused now.
 
         One that waits already keeps its place, and what is kept for it, unless queue, form, duration or rank changed.
-
         One whose pods are there still, though it is not running, waits until `left` says that they are gone.
         """
         refused = refusal(gang, self.params, self.tree.leaves)
@@ -253,6 +252,11 @@ class Room:
         self.runs.start(self._run(waiting, started_s, on_loan=on_loan))
         self.backlog.touch(waiting.queue)
 
+    def unstart(self, waiting: Waiting, now_s: float) -> None:
+        """A gang that started at this very instant, of which nobody was told, waits again as it did."""
+        self._ended(waiting.gang.name, now_s)
+        self.backlog.put(waiting)
+
     def keep_for(self, waiting: Waiting, now_s: float) -> None:
         """Others leave for a gang: it counts from now on."""
         self.kept_for[waiting.gang.name] = waiting
@@ -356,9 +360,7 @@ class Room:
     def _lost(self, name: str, now_s: float) -> Evicted | None:
         """A gang lost units; what pods of it hold still it holds until it has left."""
         run = self.runs.all[name]
-        told = None
-        if run.leaving_s is None:
-            told = self.evict(run, BatchReason.LOST, "", now_s)
+        told = self.evict(run, BatchReason.LOST, "", now_s) if run.leaving_s is None else None
         if name not in self.ledger.holdings:
             self._ended(name, now_s)
             self._wait_again(run)
