@@ -61,13 +61,16 @@ class PageReader:
 
     def facts(self, page: bytes, only: tuple[tuple[str, str], ...] = ()) -> Facts:
         """The facts of a page; of samples that have the labels of `only`, just those with these values count."""
-        rows = _by_name(self._facts, page)
+        return self.combined(self.rows(page), only)
+
+    def rows(self, page: bytes) -> dict[str, Rows] | None:
+        """The samples of a page under the names of its facts; None where they are too many."""
+        return _by_name(self._facts, page)
+
+    def combined(self, rows: Mapping[str, Rows] | None, only: tuple[tuple[str, str], ...] = ()) -> Facts:
+        """The facts in samples listed under their names, wherever they are from; None: too many to be believed."""
         if rows is None:
             return Facts(NOTHING, MappingProxyType({}), frozenset(self.profile.facts))
-        return self.combined(rows, only)
-
-    def combined(self, rows: Mapping[str, Rows], only: tuple[tuple[str, str], ...] = ()) -> Facts:
-        """The facts in samples listed under their names, wherever they are from."""
         values: dict[Fact, float] = {}
         names: dict[Fact, str] = {}
         impossible = set()

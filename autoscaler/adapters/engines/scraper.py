@@ -1,4 +1,5 @@
-"""Reads the metrics pages of serving pods and gateways, each once per interval, and answers from memory.
+"""Reads the metrics pages of serving pods and gateways, each once per interval however many workloads it speaks of, and
+answers from memory.
 
 Enters: targets, put and dropped as pods come and go. Leaves: a sample per workload, the news that makes a step worth
 while, and a report of what was found. It answers at once and never waits for a page. News is told for a first page of a
@@ -9,11 +10,12 @@ thousand steps a second.
 from collections.abc import Callable, Mapping
 
 from autoscaler.adapters.engines.catalogue import PROFILES
-from autoscaler.adapters.engines.facts import PageReader
+from autoscaler.adapters.engines.facts import Facts, PageReader
 from autoscaler.adapters.engines.fetch import CAP_BYTES, TIMEOUT_S, Trouble, fetching
 from autoscaler.adapters.engines.latency import LONG, LONG_FEWEST
 from autoscaler.adapters.engines.polling import Poller
 from autoscaler.adapters.engines.profiles import Profile, Span
+from autoscaler.adapters.engines.shared import SharedPage, SharedPages, Split
 from autoscaler.adapters.engines.targets import GatewayTarget, ScrapeTarget
 from autoscaler.adapters.engines.workload import Found, WorkloadBook, unknown, useless
 from autoscaler.ports import Clock, Fault, MetricSample, PortError
@@ -50,7 +52,8 @@ class Scraper:
         self._stale_s = max(STALE_INTERVALS * interval_s, STALE_MIN_S)
         self._books: dict[str, WorkloadBook] = {}
         self._targets: dict[str, ScrapeTarget | GatewayTarget] = {}
-        self._poller: Poller[ScrapeTarget | GatewayTarget] = Poller(clock, interval_s, self._absorb)
+        self._shared = SharedPages()
+        self._poller: Poller[ScrapeTarget | SharedPage] = Poller(clock, interval_s, self._absorb)
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -70,9 +73,9 @@ class Scraper:
             book = self._books[target.workload] = WorkloadBook(self._stale_s)
         book.put(target)
         if target.profile in self._readers:
-            self._poller.put(target)
+            self._ask(target)
         else:
-            self._poller.drop(target.uid)
+            self._rest(target.uid)
             book.miss(target, unknown(target.profile), self._clock.monotonic())
 
     def drop(self, uid: str) -> None:
@@ -80,7 +83,7 @@ class Scraper:
         target = self._targets.pop(uid, None)
         if target is None:
             return
-        self._poller.drop(uid)
+        self._rest(uid)
         self._books[target.workload].drop(target)
 
     def forget(self, workload: str) -> None:
@@ -111,7 +114,7 @@ class Scraper:
         self._readers[profile.name] = PageReader(profile)
         for target in self._targets.values():
             if target.profile == profile.name:
-                self._poller.put(target)
+                self._ask(target)
 
     def unlearn(self, name: str) -> None:
         """Know a profile no more; a target that has it still is not asked any more, and silent."""
@@ -141,26 +144,59 @@ class Scraper:
             return None
         return book.pods.durations.percentile(Span.DURATION, self._clock.monotonic(), LONG, LONG_FEWEST)
 
-    def _absorb(self, target: ScrapeTarget | GatewayTarget, answer: bytes | Trouble) -> bool:
+    def _ask(self, target: ScrapeTarget | GatewayTarget) -> None:
+        if isinstance(target, ScrapeTarget):
+            self._poller.put(target)
+            return
+        if self._shared.moves(target):
+            self._rest(target.uid)
+        self._poller.put(self._shared.put(target))
+
+    def _rest(self, uid: str) -> None:
+        """Ask no more for a target, nor for the page that it shared if nobody else reads it."""
+        page = self._shared.drop(uid)
+        self._poller.drop(uid if page is None else page.uid)
+
+    def _absorb(self, asked: ScrapeTarget | SharedPage, answer: bytes | Trouble) -> bool:
         """Take an answer; return whether it was of use."""
+        if isinstance(asked, SharedPage):
+            return self._absorb_shared(self._shared.readers(asked), answer)
+        if isinstance(answer, Trouble):
+            return self._take(asked, answer)
+        reader = self._readers[asked.profile]
+        is_useful = self._take(asked, reader.facts(answer))
+        if is_useful:
+            self._histograms(self._books[asked.workload], asked, reader, answer, self._clock.monotonic())
+        return is_useful
+
+    def _absorb_shared(self, targets: list[GatewayTarget], answer: bytes | Trouble) -> bool:
+        """Take the answer of a page for all who read it; return whether it was of use to any."""
+        useful, splits = 0, dict[str, Split | None]()
+        for target in targets:
+            if isinstance(answer, Trouble):
+                self._take(target, answer)
+                continue
+            reader, (label, pool) = self._readers[target.profile], target.own[0]
+            if target.profile not in splits:
+                rows = reader.rows(answer)
+                splits[target.profile] = None if rows is None else Split(rows, label)
+            split = splits[target.profile]
+            useful += self._take(target, reader.combined(None if split is None else split.rows(pool), target.own))
+        return useful > 0
+
+    def _take(self, target: ScrapeTarget | GatewayTarget, told: Facts | Trouble) -> bool:
+        """Note what a page says of one workload; return whether that is of use."""
         book = self._books[target.workload]
         now_s, mono_s = self._clock.now(), self._clock.monotonic()
-        trouble = answer if isinstance(answer, Trouble) else None
-        news = False
-        if isinstance(answer, bytes):
-            reader = self._readers[target.profile]
-            own = target.own if isinstance(target, GatewayTarget) else ()
-            facts = reader.facts(answer, own)
-            trouble = useless(facts, reader.profile)
-            if trouble is None:
-                news = book.absorb(target, facts, now_s=now_s, mono_s=mono_s)
-                if isinstance(target, ScrapeTarget):
-                    self._histograms(book, target, reader, answer, mono_s)
-        if trouble is not None:
-            news = book.miss(target, trouble, mono_s)
+        if isinstance(told, Facts):
+            told = useless(told, self._readers[target.profile].profile) or told
+        if isinstance(told, Facts):
+            news = book.absorb(target, told, now_s=now_s, mono_s=mono_s)
+        else:
+            news = book.miss(target, told, mono_s)
         if news:
             self._on_news(target.workload)
-        return trouble is None
+        return isinstance(told, Facts)
 
     @staticmethod
     def _histograms(book: WorkloadBook, target: ScrapeTarget, reader: PageReader, page: bytes, mono_s: float) -> None:
