@@ -259,6 +259,8 @@ class Batch:
         late = list(books.due_latecomers(self._clock.now()))
         await self._write_all([(work, partial(self._seat, books, work, pairs)) for work, pairs in late])
         await self._write_all([(work, partial(self._try, books, work)) for work in tries])
+        doubts = list(books.denials.due(self._cluster.works, books.room.runs.all, self._clock.now()))
+        await self._write_all([(other, partial(self._try_stop, books, name, other)) for name, other in doubts])
         return bool(starts or tries)
 
     async def _write_all(self, writes: Sequence[tuple[Work, Callable[[], Coroutine[Any, Any, None]]]]) -> list[Work]:
@@ -335,8 +337,17 @@ class Batch:
         if done.work is not None:
             self._cluster.written(done.work)
             return
-        if books.rests.not_stopped(work, self._clock.now()) or not done.changed:
+        again = books.rests.not_stopped(work, self._clock.now())
+        if done.denied and (again or not done.changed):
+            books.denials.denied(work.name, done.words, self._clock.now())
+        if again or not done.changed:
             self._failed(work.name, done.became, done.words)
+
+    async def _try_stop(self, books: Books, name: str, other: Work) -> None:
+        """Ask whether the stop of another gang would be taken, where that of one is refused over and over."""
+        done = await self._writer.stop(other, tries=True)
+        if done.became is Became.DONE:
+            books.denials.is_alone(name)
 
     def _failed(self, gang: str, became: Became, why: str) -> None:
         LOG.warning("a gang was not written", gang=gang, became=became.value, why=why)

@@ -14,6 +14,7 @@ from autoscaler.adapters.kube.batch_work import Put, Work
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_asks import Asks
+from autoscaler.app.batch_denials import Denials
 from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_loans import Loans
@@ -62,11 +63,10 @@ class Books:
         """Gangs that were admitted and whose objects do not say so yet."""
         self.unfit: dict[str, Unfit] = {}
         self.notes: dict[str, Note] = {}
-        self.tally = Tally()
-        self.started: dict[str, Began] = {}
+        self.tally, self.started = Tally(), dict[str, Began]()
         self._reader = Reader(cluster, shapes, tree, guard)
-        self.rests, self.trials = Rests(), trials or Trials()
-        self.latecomers = Latecomers()
+        self.rests, self.trials, self.latecomers = Rests(), trials or Trials(), Latecomers()
+        self.denials = Denials(self.rests)
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
@@ -142,7 +142,7 @@ class Books:
         if self.acts:
             self.call_back(now_s)
         else:
-            self.rests.note_unwritten(self.cluster.works, self.room.runs, now_s)
+            self.denials.note(self.cluster.works, self.room.runs, self.notes, now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
         for name in [name for name in self.notes if self._is_whole_again(name)]:
@@ -151,7 +151,7 @@ class Books:
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""
         self.places.now_s = now_s  # a stop that was not taken is due again a while later, seen or unseen
-        self.rests.note_unwritten(self.cluster.works, self.room.runs, now_s)
+        self.denials.note(self.cluster.works, self.room.runs, self.notes, now_s)
         self.tally.stopped(self.loans.recall(now_s))
 
     def decide(self, now_s: float) -> bool:

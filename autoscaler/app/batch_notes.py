@@ -5,6 +5,7 @@ from typing import Final
 
 UNBOUND: Final = "UNBOUND"
 REFUSED_WRITE: Final = "WRITE_REFUSED"
+STOP_DENIED: Final = "STOP_DENIED"
 STAYS: Final = "CANNOT_STOP"
 UNSTOPPABLE: Final = "pods cannot be stopped but by whoever may delete them"
 

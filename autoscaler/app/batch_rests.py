@@ -109,13 +109,17 @@ class Rests:
         self._unstopped[work.name] = (work.version, now_s + RETRY_S)
         return again
 
+    def is_given_up(self, name: str) -> bool:
+        """Whether so many stops of a gang were not taken, for whatever reason, that nobody waits for it any more."""
+        return self._times_unstopped.get(name, NEVER)[0] >= REFUSED_MOST
+
     def note_unwritten(self, works: Mapping[str, Work], runs: Runs, now_s: float) -> None:
         """Gangs whose objects do not say yet that they are to leave have all of their time before them, unless they
         refused to say so time after time: whoever waits for them does not wait for ever."""
         names = [work.name for work, _ in unstopped(works, runs.all) if work.can_be_stopped]
         self._times_unstopped = {name: self._times_unstopped.get(name, NEVER) for name in names}
-        for name, (times, _) in self._times_unstopped.items():
-            if times < REFUSED_MOST:
+        for name in names:
+            if not self.is_given_up(name):
                 runs.unwritten(name, now_s)
 
     def may_stop(self, work: Work, now_s: float) -> bool:

@@ -23,7 +23,7 @@ from autoscaler.api.batch_tree import Tree
 from autoscaler.api.schema import custom_resource
 from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_look import Look, left_out
-from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND
+from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, STOP_DENIED, UNBOUND
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
 from autoscaler.core.batch.outcome import Evicted
@@ -187,6 +187,8 @@ def _code(gang: GangTold, now_s: float, no_nodes: str) -> str:
             if gang.reason in FAILED:
                 return f"Warning/StartFailed/{gang.reason}"
             return f"Normal/Waiting/{gang.reason}" if now_s - gang.created_s >= WAITS_S else ""
+        case GangState.LEAVING if gang.reason == STOP_DENIED:
+            return f"Warning/StopFailed/{gang.reason}"
         case GangState.LEAVING if gang.reason == BatchReason.OVERDUE.name:
             return f"Warning/StillThere/{gang.reason}"
         case GangState.LEAVING | GangState.STARTING if gang.reason in FAILED:

@@ -157,6 +157,7 @@ async def test_nothing_is_sent_without_the_lead() -> None:
     [
         (409, Became.REFUSED, True), (422, Became.REFUSED, True), (404, Became.REFUSED, True),
         (403, Became.REFUSED, False), (500, Became.UNKNOWN, False), (None, Became.UNKNOWN, False),
+        (429, Became.REFUSED, False),
     ],
 )  # fmt: skip
 async def test_a_silence_is_no_refusal_and_another_version_is_no_fault(
@@ -166,6 +167,7 @@ async def test_a_silence_is_no_refusal_and_another_version_is_no_fault(
     server.error = KubeError(Fault.UNAVAILABLE, "words", status=status)
     done = await writer(server).stop(work(suspend=False))
     assert (done.became, done.changed, done.words) == (became, changed, "words")
+    assert done.denied == (status in {403, 422}), "by who looked at it, not for want of time or for another version"
 
 
 async def test_a_stop_takes_the_word_of_a_loan_away_and_leaves_all_else_that_is_noted() -> None:

@@ -28,6 +28,9 @@ CALL_S: Final = 10.0
 CHANGED: Final = frozenset({404, 409, 422})
 """The object is not what it was: gone, or another version than the patch was made for."""
 
+PASSING: Final = frozenset({404, 408, 409, 429})
+"""Refusals that say nothing of whether the same will be refused again."""
+
 DROPPED: Final = (
     "the API server did not keep spec.podTemplateOverrides, by which its pods are held to nodes; "
     "use a Trainer of a version that has them, such as 2.1"
@@ -49,6 +52,8 @@ class Written:
     words: str = ""
     changed: bool = False
     """Refused because the object was not what it had been: its next version is on its way."""
+    denied: bool = False
+    """Refused by the server, or a webhook, as it stands: not for want of time, nor because it came too often."""
     version: str = ""
     """The version that a patch before the refused one made of it, empty where there was none."""
     pods: tuple[QueuedPod, ...] = ()
@@ -118,19 +123,25 @@ class BatchWriter:
     async def try_out(self, work: Work) -> Written:
         """Have the server say whether it would let a gang start, wherever that were; nothing is changed."""
         starts = [*self._tests(work, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
+        return await self._tried(work, starts)
+
+    async def _tried(self, work: Work, changes: Sequence[Mapping[str, Any]]) -> Written:
         try:
-            await self.send(work.ref.path, starts, tries=True)
+            await self.send(work.ref.path, changes, tries=True)
         except KubeError as error:
             if UNTRIED not in str(error):
                 return refused(error)
         return Written(Became.DONE)
 
-    async def stop(self, work: Work) -> Written:
-        """Stop a gang: its pods are told to end, and it is as wide as it was written."""
+    async def stop(self, work: Work, *, tries: bool = False) -> Written:
+        """Stop a gang: its pods are told to end, and it is as wide as it was written. With `tries` the server only says
+        whether it would take that."""
         stop: dict[str, Any] = {"op": "add", "path": work.suspend_at, "value": True}  # it need not be there yet
         if work.suspend_in:
             stop = {"op": "add", "path": work.suspend_in, "value": {work.suspend_at.rpartition("/")[2]: True}}
         changes = [*self._tests(work, suspended=False), stop]
+        if tries:
+            return await self._tried(work, changes)
         changes += _gone(work, LOAN)  # it holds nothing on loan once its pods are gone
         back = _widen(work, None if work.width is None else work.width.written)
         kept = _gone(work, WIDTH) if work.width is not None else []
@@ -246,4 +257,6 @@ def _tolerates(key: str) -> dict[str, str]:
 def refused(error: KubeError) -> Written:
     """What became of a patch that the server did not take, or did not answer."""
     lost = error.sent and (error.status is None or error.status >= 500)
-    return Written(Became.UNKNOWN if lost else Became.REFUSED, None, str(error), error.status in CHANGED)
+    denied = error.status is not None and 400 <= error.status < 500 and error.status not in PASSING
+    became = Became.UNKNOWN if lost else Became.REFUSED
+    return Written(became, None, str(error), error.status in CHANGED, denied=denied)

@@ -69,7 +69,7 @@ def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str
             at_s
             if run.leaving_s is None and (at_s := run.started_s + run.expected_s * ratios[run.queue]) > now_s
             else run.end_s(ratios[run.queue], now_s)
-            if run.told_s is None
+            if run.told_s is None or run.stays
             else max(now_s, run.told_s + run.gang.notice_s),
             name,
         )
@@ -140,6 +140,7 @@ def _leaving(room: Room, node: int, now_s: float) -> list[str]:
     out = []
     for name in room.ledger.on_node[node]:
         run = room.runs.all.get(name)
-        if run is not None and run.told_s is not None and now_s - run.told_s <= room.params.stuck_s:
+        told_s = None if run is None or run.stays else run.told_s
+        if told_s is not None and now_s - told_s <= room.params.stuck_s:
             out.append(name)
     return out

@@ -44,6 +44,8 @@ class Running:
     """Since when it was asked to leave; it holds its GPUs still and counts for no quota."""
     unwritten_s: float | None = None
     """When it was last seen that its object does not say so yet; None where it has said so from the beginning."""
+    stays: bool = False
+    """It was asked to leave, and its stop is refused as such: nobody counts on its going."""
     leaves_for: str | None = None
     """The gang that gets its place, while it leaves for one."""
     evictions: int = 0
@@ -67,8 +69,9 @@ class Running:
         return self.gang.priority, self.gang.importance, self.restart_s - self.checkpoint_s, self.gang.name
 
     def is_overdue(self, stuck_s: float, now_s: float) -> bool:
-        """Whether it was told to leave, and holds its GPUs still `stuck_s` after its notice."""
-        return self.leaving_s is not None and now_s > self.leaving_s + self.gang.notice_s + stuck_s
+        """Whether it was told to leave, and holds its GPUs still `stuck_s` after its notice, or nobody may tell it."""
+        late = self.leaving_s is not None and now_s > self.leaving_s + self.gang.notice_s + stuck_s
+        return late or (self.leaving_s is not None and self.stays)
 
     @property
     def told_s(self) -> float | None:
@@ -81,7 +84,7 @@ class Running:
         It has both from when its stop was written. What refuses or freezes the stop of one does so for the next one as
         well, and all of them would go at once when that is over.
         """
-        return self.told_s is not None and now_s <= self.told_s + self.gang.notice_s + stuck_s
+        return not self.stays and self.told_s is not None and now_s <= self.told_s + self.gang.notice_s + stuck_s
 
     def end_s(self, ratio: float, now_s: float) -> float:
         """When it is expected to end; one that is over its time is taken to need another tenth of it."""

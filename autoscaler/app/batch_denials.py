@@ -1,0 +1,83 @@
+"""Stops that are refused as such: whether it is one gang that may not be stopped, or all.
+
+Enters: refusals, and whether the server would take the stop of another gang. Leaves: which gangs nobody counts on any
+more, so that others are told to leave in their place; which other gang is to be asked about. What refuses all stops,
+such as a webhook that is out of order, has nobody else told to leave: all of them would go when that is over.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autoscaler.adapters.kube.batch_work import Work
+from autoscaler.app.batch_notes import STOP_DENIED, Note
+from autoscaler.app.batch_rests import RETRY_S, Rests, unstopped
+from autoscaler.core.batch.running import Running, Runs
+
+MOST: Final = 12
+"""So many times the stop of a gang is refused as such, once in `RETRY_S` and so within a minute, before it is asked
+whether another one's would be (a guess)."""
+
+TRY_S: Final = 15.0
+"""Between two such questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """How often the stop of a gang was refused, when that was counted last, and the last words."""
+
+    times: int = 0
+    counted_s: float = -math.inf
+    words: str = ""
+    asked_s: float = -math.inf
+    """When it was last asked whether another gang's stop would be taken."""
+    alone: bool = False
+    """It would be: it is this gang that may not be stopped."""
+
+
+class Denials:
+    """Those of one cluster's gangs; `rests` know which of them were given up anyhow."""
+
+    def __init__(self, rests: Rests) -> None:
+        self._rests = rests
+        self._all: dict[str, Denial] = {}
+
+    def denied(self, name: str, words: str, now_s: float) -> None:
+        """The stop of a gang was refused as it stands, by a webhook, a policy or for want of the right."""
+        before = self._all.get(name, Denial())
+        if now_s >= before.counted_s + RETRY_S:  # a new version, of each pod that starts or ends, is asked at once
+            before = replace(before, times=before.times + 1, counted_s=now_s)
+        self._all[name] = replace(before, words=words)
+
+    def due(self, works: Mapping[str, Work], runs: Mapping[str, Running], now_s: float) -> Iterator[tuple[str, Work]]:
+        """Gangs that were refused so often, each with another one, another each time, whose stop is to be tried out."""
+        for name, each in self._all.items():
+            if each.alone or each.times < MOST or now_s < each.asked_s + TRY_S:
+                continue
+            self._all[name] = replace(each, asked_s=now_s)
+            others = [works[other] for other, run in runs.items() if run.leaving_s is None and other in works]
+            others = [work for work in others if work.can_be_stopped and not (work.suspended or work.ended)]
+            if others:
+                yield name, others[each.times % len(others)]
+
+    def is_alone(self, name: str) -> None:
+        """The server would take the stop of another gang."""
+        if name in self._all:
+            self._all[name] = replace(self._all[name], alone=True)
+
+    def note(self, works: Mapping[str, Work], running: Runs, notes: MutableMapping[str, Note], now_s: float) -> None:
+        """Who was told to leave, and whose object does not say so. Nobody counts on gangs that may not be stopped, one
+        at a time; `notes` are what is told of gangs."""
+        self._rests.note_unwritten(works, running, now_s)
+        runs = running.all
+        leaving = {work.name for work, _ in unstopped(works, runs)}
+        self._all = {name: each for name, each in self._all.items() if name in leaving}
+        alone = [name for name, each in self._all.items() if each.alone]
+        for name in alone:
+            early = [each for each in alone if runs[each].stays and not self._rests.is_given_up(each)]
+            runs[name].stays = runs[name].stays or not early
+        for name in [name for name, note in notes.items() if note.reason == STOP_DENIED]:
+            del notes[name]
+        for name in [name for name in alone if runs[name].stays]:
+            notes[name] = Note(STOP_DENIED, f"{self._all[name].words}; it is asked again, and counted on no more")
