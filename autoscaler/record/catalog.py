@@ -74,6 +74,7 @@ WORDS: Final = MappingProxyType(
         "gone_at_once": "so few are served within a second, and say nothing of the replicas",
         "once_a_tick": "more were asked for within this tick, and the next one tells whether these are enough",
         "within_a_second": "looks within a second count as one",
+        "nothing_served": "nothing is in service and nothing was done, so that nobody knows how many it needs",
         "queue_alone": "nothing else is known, and more are asked for when the last order shows in it",
     }
 )

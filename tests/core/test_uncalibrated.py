@@ -73,10 +73,12 @@ def test_what_is_said_names_the_queue_what_runs_and_what_starts() -> None:
     assert [(e["queue"], e["in_flight"], e["starting"]) for e in said[:2]] == [(40.0, 16.0, 0), (60.0, 16.0, 1)]
 
 
-def watched(line: Line, now_s: float, before_s: float | None = None, **columns: float) -> uncalibrated.Sight:
+def watched(
+    line: Line, now_s: float, before_s: float | None = None, done_rps: float = 2.0, **columns: float
+) -> uncalibrated.Sight:
     """What a look at `now_s` says of a queue that asks for no more, `before_s` after another of the same queue."""
     kept, rows = LineColumns.allocate(1), np.array([0])
-    times = {"tick_s": np.array([5.0]), "done_rps": np.array([2.0])}
+    times = {"tick_s": np.array([5.0]), "done_rps": np.array([done_rps])}
     if before_s is not None:
         uncalibrated.look(kept, rows, line, now_s=np.array([before_s]), **times)
     for name, value in columns.items():
@@ -114,6 +116,10 @@ SIXTY = {"waiting": 60.0, "completed": 50.0, "slack_s": 10.0, "lead_s": 180.0, "
             (2.0, 30.0, 0, Because.WITHIN_A_SECOND), id="half a second after another look",
         ),
         pytest.param(
+            {"desired": 9.0, "settled": 0.0, "serving": 0.0, "running": 0.0, "completed": np.nan, "done_rps": np.nan},
+            0.0, {}, (math.nan, math.nan, 0, Because.NOTHING_SERVED), id="nine start",
+        ),
+        pytest.param(
             {"desired": 4.0, "settled": 2.0, "running": np.nan, "completed": np.nan}, -600.0, {},
             (math.nan, math.nan, 0, Because.QUEUE_ALONE), id="nothing but a queue is known",
         ),
@@ -123,8 +129,10 @@ def test_a_queue_that_asks_for_no_more_says_what_is_done_and_why(
     fields: dict[str, float], before_s: float | None, columns: dict[str, float], told: tuple[object, ...]
 ) -> None:
     """At three in the morning "too little is known" reads as blindness, where all of this is seen."""
-    line = Line(**{name: np.array([value]) for name, value in (KNOWN | SIXTY | fields).items()})
-    assert tuple(watched(line, 5.0, before_s, **columns)) == pytest.approx(told, nan_ok=True)
+    given = KNOWN | SIXTY | fields
+    done_rps = given.pop("done_rps", 2.0)
+    line = Line(**{name: np.array([value]) for name, value in given.items()})
+    assert tuple(watched(line, 5.0, before_s, done_rps, **columns)) == pytest.approx(told, nan_ok=True)
 
 
 def a_second_page_is_empty(ordered: int, *, ready_for_s: float) -> Decision:

@@ -112,6 +112,8 @@ class Because(Enum):
     ONCE_A_TICK = "once_a_tick"
     WITHIN_A_SECOND = "within_a_second"
     """The look before was so close that this one does not count."""
+    NOTHING_SERVED = "nothing_served"
+    """Nothing is in service and nothing was completed: there is nothing to count replicas by."""
     QUEUE_ALONE = "queue_alone"
     """Neither what runs nor what is done is known, and the last order has not shown."""
 
@@ -169,7 +171,8 @@ def sight(looked: Looked, i: int) -> Sight:
     elif propose.count(asked(line))[0] > line.desired[0]:
         because = Because.ONCE_A_TICK if looked.paused[i] else Because.WITHIN_A_SECOND
     else:
-        because = Because.ENOUGH
+        counted = line.running[0] > LEAST or np.isfinite(rate_rps[0])
+        because = Because.ENOUGH if counted else Because.NOTHING_SERVED
     uncounted = max(0, int(line.serving[0] - np.fmax(_full(line), line.at_work)[0]))
     return Sight(float(rate_rps[0]), float(line.waiting[0] / rate_rps[0]), uncounted, because)
 
