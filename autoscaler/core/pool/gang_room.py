@@ -1,8 +1,9 @@
 """What is left for the gangs of one look: of what they may have, of the pool's GPU budget, of a tier.
 
 Enters: the view, slots that hold GPUs and this look's orders of them, what requests that stand lack still. Leaves:
-whether so much more may be held, and whether a pod may ask for capacity. What a request lacks still is nobody else's,
-however long another gang waits: one that holds a part and can never have the rest would hold it in vain.
+whether so much more may be held, and whether a pod may ask for capacity. What a request lacks still goes to none that
+is to be begun, however long that gang waits: one that holds a part and can never have the rest would hold it in vain.
+Of those that hold a part who waits longer comes first, or each would keep the last place from the other.
 """
 
 from collections.abc import Iterable
@@ -32,7 +33,7 @@ class GangRoom:
     makes: list[CreateHolder] = field(default_factory=list)
     """What this look makes for gangs."""
     lacking: dict[str, list[CreateHolder]] = field(default_factory=dict)
-    """By uid of a gang whose request stands: what is to be made for it still."""
+    """By uid of each gang, in the order of the requests: what is to be made still of one that stands."""
 
     def may_hold(self, uid: str, units: int, terms: GangTerms) -> bool:
         """Whether so much more may be held for a gang, beside what others have and will have."""
@@ -79,4 +80,7 @@ class GangRoom:
         return breaker.position(self.state.circuits, tier, None, self.view.now_s)
 
     def _others_lack(self, uid: str) -> Iterable[CreateHolder]:
-        return (each for other, mine in self.lacking.items() if other != uid for each in mine)
+        """What is to be made for others before anything is for this one."""
+        order = list(self.lacking)
+        before = order[: order.index(uid)] if self.lacking[uid] else order
+        return (each for other in before if other != uid for each in self.lacking[other])

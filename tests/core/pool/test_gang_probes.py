@@ -12,7 +12,7 @@ from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.world import PodsAsked
 from autoscaler.record.pools import step_sentence
-from tests.core.pool.builders import NOW_S, claim, domain, known, node, of, slot, trouble, with_circuits
+from tests.core.pool.builders import NOW_S, claim, domain, known, node, node_pools, of, slot, trouble, warm, with_circuits
 from tests.core.pool.gangs import ASK, MAKES, OTHER, SHAPED, empty, holder, looked, refusals
 
 HALF = Circuit(opened=1, until_s=NOW_S - 1.0, trouble_s=NOW_S - 200.0)
@@ -124,6 +124,18 @@ def test_of_a_tiers_limit_a_probing_gangs_part_is_kept_from_an_older_one_as_well
     done = looked(seen, doubtful(), replace(ROOMY, tiers=(tier,)))
     assert {each.gang_uid for each in of(CreateHolder, done)} == {WIDE.uid}
     assert refusals(done) == [PoolReason.NO_ROOM, None]
+
+
+def test_of_two_gangs_that_lost_a_place_each_and_have_room_for_one_the_older_one_gets_it() -> None:
+    """Two pods of 8 GPUs each: 32 at most in the tier, of which a slot took 8 while both had lost one."""
+    younger = replace(ASK, gang="job/ns/younger", uid="u2")
+    tier = replace(SHAPED, max_gpus=32)
+    held = tuple(holder(0, ask, node=name) for ask, name in ((ASK, "n0"), (younger, "n1")))
+    nodes = (*(node(name, units=8, free_units=0) for name in ("n0", "n1")), node("n-p-0", units=8))
+    stands = tuple(replace(each, used_gpus=24.0, used_nodes=3) for each in node_pools(tier))
+    seen = replace(empty(asks=(ASK, younger), holders=held, nodes=nodes), slots=(warm("p-0"),), node_pools=stands)
+    done = looked(seen, known(), replace(ROOMY, tiers=(tier,), min_slots=1))
+    assert [each.gang_uid for each in of(CreateHolder, done)] == [ASK.uid]
 
 
 def test_a_probing_gang_that_a_lowered_limit_leaves_no_room_for_gives_its_one_place_back() -> None:
