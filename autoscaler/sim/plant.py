@@ -178,6 +178,11 @@ class Plant:
         """The count on ``/scale``."""
         return self._desired
 
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Replicas: desired, ready, starting."""
+        return self._desired, len(self._ready), len(self._starting)
+
     def order(self, replicas: int) -> None:
         """Set the desired count, clipped to [0, max_replicas].
 

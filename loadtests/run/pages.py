@@ -59,12 +59,17 @@ class Pages:
         at_s = max(min(readings.now_s, until_s) + ahead_s, self._asked_s)
         pods = tuple(self._page(pod, at_s) for pod in readings.pods)
         self._read = {pod.name: pod for pod in pods}
+        self._next_s = {name: self._next_s[name] for name in self._read}
         self._asked_s = at_s
         silent = bool(pods) and all(pod.requests_total is None for pod in pods)
         if silent or not pods:  # of the instant of the look, that of the pods' list
             self._newest_s = at_s
         now_s = min(self._newest_s, readings.now_s)
         return replace(readings, now_s=now_s, pods=None if silent else pods, gateway=None)
+
+    def come(self, now_s: float) -> bool:
+        """Whether a page has come by `now_s` that is not known yet, or none at all is."""
+        return min(self._next_s.values(), default=-math.inf) <= now_s + _CLOCK_TOLERANCE_S
 
     def missed(self) -> bool:
         """Whether a look comes before the page of its instant, drawn anew each time."""
@@ -93,12 +98,14 @@ class Pages:
         return turn_s + INTERVAL_S * math.floor((at_s - turn_s) / INTERVAL_S)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ByPages:
-    """A policy that is asked at every step of the plant and reads pages, not the plant."""
+    """A policy that reads pages, not the plant. Whoever drives it may pass over the steps of which `wakes` says so."""
 
     policy: RecordedPolicy
     pages: Pages
+    _counts: tuple[int, int, int] | None = None
+    """Of the replicas, at the last look."""
 
     @property
     def name(self) -> str:
@@ -109,6 +116,13 @@ class ByPages:
     def tick_s(self) -> float:
         """The policy's."""
         return self.policy.tick_s
+
+    def wakes(self, now_s: float, counts: tuple[int, int, int]) -> bool:
+        """Whether there is anything to look at: a page, a tick's end, or replicas that are not what they were. With
+        none of them a look finds what the last one found."""
+        due = now_s >= self.policy.due_s - _CLOCK_TOLERANCE_S
+        changed, self._counts = counts != self._counts, counts
+        return due or changed or self.pages.come(now_s)
 
     def decide(self, readings: Readings) -> int:
         """What the policy makes of the pages that have come; a tick that is over is looked at as it ends."""

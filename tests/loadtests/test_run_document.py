@@ -16,6 +16,7 @@ from loadtests.run.course import Course, CourseError
 from loadtests.run.document import Document, advised, as_json, document
 from loadtests.run.measured import figures, gpu_hours
 from loadtests.run.page import page
+from loadtests.run.pages import ByPages
 from loadtests.run.pods import Life
 from loadtests.run.predicted import Prediction, predicted
 from loadtests.run.reading import read_scenario
@@ -239,6 +240,23 @@ def test_a_prediction_is_the_middle_of_each_figure_and_tells_how_far_the_others_
     assert whole.figures.attainment_ratio == pytest.approx((in_time[1] + in_time[2]) / 2)
     assert whole.figures.gpu_hours == hours[1], "those of a run, whose parts add up, and nothing between two runs"
     assert whole.hours == (hours[0].total, hours[-1].total)
+
+
+def test_a_simulated_controller_that_is_woken_by_news_decides_as_one_that_looks_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "{title: x, duration: 40s, traffic: {rate: 8, output-tokens: 96}, engine: {slots: 8, warm-up: {graphs: 10s}}, "
+        "policy: {ttft: 5s}}"
+    )
+    monkeypatch.setattr("loadtests.run.predicted.STEP_S", 0.1)
+    woken = predicted(read_scenario(path), tmp_path, (0,))
+    monkeypatch.setattr(ByPages, "wakes", lambda *_: True)
+    always = predicted(read_scenario(path), tmp_path, (0,))
+    assert woken.figures == always.figures
+    assert woken.ready.tolist() == always.ready.tolist()
+    assert len(set(woken.ready.tolist())) > 1
 
 
 @pytest.mark.parametrize("uid", ["3f1c0f5e-9a51-4f60-8a39-5a1f2f8a3d11", "b", "c"])

@@ -105,6 +105,22 @@ def test_a_tick_ends_with_the_page_of_its_instant_or_with_the_one_before(
     assert len(ends) >= 8
 
 
+def test_nothing_is_looked_at_where_nothing_can_have_changed() -> None:
+    """One pod, read at .25 of each second: a look at each page, at the end of each tick, and as replicas change."""
+    decided = RecordedPolicy(Params(max_replicas=4), 0.01, contradicts=lambda *_: False)
+    policy, woken = ByPages(decided, Pages(np.random.default_rng(0), (0.25,))), list[float]()
+    for step in range(1, 1201):
+        now_s, ready = step / 100, 1 + (step > 840)
+        if policy.wakes(now_s, (ready, ready, 0)):
+            woken.append(now_s)
+            policy.decide(shown(now_s, ("a", "b")[:ready]))
+    assert woken[0] == 0.01, "nothing is known yet"
+    assert [at_s for at_s in woken if 1.0 < at_s < 8.0] == [1.25, 2.25, 3.25, 4.25, 5.0, 5.25, 6.25, 7.25]
+    later = [at_s for at_s in woken if 8.3 < at_s < 9.3]
+    assert (later[0], later[-1]) == (8.41, 9.25), "as it becomes ready, and each of the two in its turn"
+    assert len(later) in {3, 4}
+
+
 def test_no_gateway_stands_before_the_pods_and_an_outage_is_no_pod_that_went() -> None:
     read = known(1.0)
     assert read.known(shown(1.1)).gateway is None
