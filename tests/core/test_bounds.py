@@ -264,6 +264,17 @@ def test_what_a_clock_that_was_an_hour_ahead_kept_limits_nothing_and_holds_nothi
     assert int(soft[-1].after[0]) == 1024
 
 
+def test_a_clock_set_back_by_minutes_shrinks_nothing_that_was_wanted_until_then() -> None:
+    """Four were wanted for 25 minutes and 64 in the last five, by a clock that was so far ahead; a gap needs 20."""
+    columns, wish = BoundColumns.allocate(1), np.array([20])
+    for at_s in range(-1500, 300, 10):
+        count = np.array([4 if at_s < 0 else 64])
+        bounds.note(columns, ROW, np.array([NOW_S + at_s]), count, count)
+    bounds.note(columns, ROW, np.array([NOW_S]), wish, np.array([64]))
+    soft = bounds.soft(columns, ROW, wish, settings(Case(20, 64, 64), 20))
+    assert int(soft[-1].after[0]) == 64
+
+
 @pytest.mark.parametrize(("tick_s", "after"), [(5.0, 64), (60.0, 64), (120.0, 1024), (300.0, 1024)])
 def test_a_tick_of_two_minutes_takes_its_own_last_order_for_no_growth_of_others(tick_s: float, after: int) -> None:
     """Four stood at the look two minutes ago and 60 were ordered, which became ready in the last minute."""

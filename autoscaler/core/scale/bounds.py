@@ -115,7 +115,8 @@ def note(
     """Remember what was wanted and what stands on the target.
 
     What stands at the first sight of a workload counts as wanted, as HPA has it: nobody shrinks what they just met.
-    What a clock kept that was ahead of this one is dropped: it would be the newest for as long as that was ahead.
+    What a clock kept that was ahead of this one is dropped: it would be the newest for as long as that was ahead. What
+    was wanted of late is not known then, and what stands counts as wanted again.
     Where the last minute is `forgotten`, the starts `begun` in it and the pods `landed` in it are taken for growth: a
     controller that crashes after each order would else have the whole minute's growth again at every restart. As many
     as stood when it was last looked are none: a rollout or a lost node has them start anew.
@@ -124,7 +125,7 @@ def note(
     ahead = columns.bin[rows] > number[:, None]
     if ahead.any():
         columns.bin[rows] = np.where(ahead, -1, columns.bin[rows])
-    met = (columns.bin[rows] < 0).all(axis=1)
+    met = ahead.any(axis=1) | (columns.bin[rows] < 0).all(axis=1)
     wanted = np.where(met, np.maximum(wanted, ordered), wanted)
     slot = number % KEEP
     starts = np.zeros_like(ordered) if begun is None else begun
