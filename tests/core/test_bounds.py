@@ -268,7 +268,7 @@ def test_a_clock_set_back_by_minutes_shrinks_nothing_that_was_wanted_until_then(
     """Four were wanted for 25 minutes and 64 in the last five, by a clock that was so far ahead; a gap needs 20."""
     columns, wish = BoundColumns.allocate(1), np.array([20])
     for at_s in range(-1500, 300, 10):
-        count = np.array([4 if at_s < 0 else 64])
+        count = np.array([4 if at_s <= 0 else 64])
         bounds.note(columns, ROW, np.array([NOW_S + at_s]), count, count)
     bounds.note(columns, ROW, np.array([NOW_S]), wish, np.array([64]))
     soft = bounds.soft(columns, ROW, wish, settings(Case(20, 64, 64), 20))
