@@ -8,7 +8,7 @@ from autoscaler.adapters.kube.intake import Most
 from autoscaler.adapters.kube.lease import Elector
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.scope import Scope
-from autoscaler.adapters.kube.store import ConfigMapStore
+from autoscaler.adapters.kube.store import ConfigMapStore, Stored
 from autoscaler.adapters.web.peer import address_of
 from autoscaler.api.claims import Kind
 from autoscaler.app.outside import Outside
@@ -34,9 +34,10 @@ def elector(settings: Settings, outside: Outside, identity: str) -> Elector:
 
 
 def kept(
-    settings: Settings, outside: Outside, prefix: str, may_write: Callable[[], bool], patience_s: float = PATIENCE_S
+    settings: Settings, outside: Outside, what: Stored, may_write: Callable[[], bool], patience_s: float = PATIENCE_S
 ) -> Patient:
-    """What is kept in the ConfigMaps whose names begin with `prefix`; it is asked for during `patience_s`."""
+    """What whoever leads by the settings' lease keeps of one thing; it is asked for during `patience_s`."""
+    prefix = what.prefix(settings.lease.name)
     store = ConfigMapStore(outside.api, settings.namespace, prefix, may_write)
     return Patient(store, outside.clock, prefix, patience_s)
 

@@ -5,12 +5,13 @@ followed and nothing is asked of the API server.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 from autoscaler.adapters.kube.pool_cluster import PoolCluster, PoolScope
 from autoscaler.adapters.kube.pool_slot_pod import Making
 from autoscaler.adapters.kube.pool_writer import PoolWriter
 from autoscaler.adapters.kube.status import StatusWriter
+from autoscaler.adapters.kube.store import Stored
 from autoscaler.api.crd import WARM_POOL
 from autoscaler.app import parts
 from autoscaler.app.guard import Guard
@@ -24,8 +25,6 @@ from autoscaler.app.pools import Pools
 from autoscaler.app.publishing import Events
 from autoscaler.record.pool_status import PoolLine, PoolStatus
 from autoscaler.settings.model import Settings
-
-CHECKPOINTS: Final = "headroom-pools"
 
 
 class PoolSide:
@@ -64,7 +63,7 @@ class PoolSide:
             demands=demands,
             leads=leads,
             telling=self._telling,
-            store=parts.kept(settings, outside, CHECKPOINTS, may_write),
+            store=parts.kept(settings, outside, Stored.POOLS, may_write),
             clock=clock,
             guard=guard,
             frozen=frozen,

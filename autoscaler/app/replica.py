@@ -22,6 +22,7 @@ from autoscaler.adapters.kube.pods import Pod
 from autoscaler.adapters.kube.replicas import ClusterScale, News
 from autoscaler.adapters.kube.scope import Hooks
 from autoscaler.adapters.kube.status import StatusWriter
+from autoscaler.adapters.kube.store import Stored
 from autoscaler.adapters.prometheus.source import PrometheusSource
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.adapters.web.live import LiveFacts
@@ -65,9 +66,6 @@ LAST_WORDS_S: Final = 1.0
 """For the record of a process that lost the lead; it writes nothing else any more."""
 
 COMPONENT: Final = "headroom"
-CHECKPOINTS: Final = "headroom-checkpoint"
-WARM_UPS: Final = "headroom-warmup"
-SHADOW: Final = "headroom-shadow"
 SHADOW_WAITS_S: Final = 10.0
 """For estimates, which the first decision waits for."""
 
@@ -101,7 +99,7 @@ class Live:
         self._scale = ClusterScale(
             api, self._cluster, clock, may_write=may_write, remaining_s=remaining_s, failed=self._gpus.failed, cost=cost
         )
-        store = parts.kept(settings, outside, CHECKPOINTS, may_write)
+        store = parts.kept(settings, outside, Stored.CHECKPOINTS, may_write)
         driven = Ports(clock, self._signals, self._scale, news, outside.audit, outside.journal, store, outside.fitter)
         budgets = Budgets(settings.budgets.cluster_gpus, settings.budgets.namespaces)
         self._runtime = Runtime(driven, may_write=may_write, budgets=budgets)
@@ -112,7 +110,7 @@ class Live:
             guard=self._guard, lead=self._next_start,
         )  # fmt: skip
         self._warmups = WarmUps(
-            cluster=self._cluster, clock=clock, store=parts.kept(settings, outside, WARM_UPS, may_write),
+            cluster=self._cluster, clock=clock, store=parts.kept(settings, outside, Stored.WARM_UPS, may_write),
             gpu_resources=gpu_resources, claimed=lambda workload: workload in self._workloads.driven,
             model=self._model, sample=self._scraper.sample, leading=may_write,
         )  # fmt: skip
@@ -128,7 +126,7 @@ class Live:
             room=Room(self._cluster, gpu_resources), identity=self._identity,
         )  # fmt: skip
         self._shadowing = Shadowing(
-            table=self._runtime.table, store=parts.kept(settings, outside, SHADOW, may_write, SHADOW_WAITS_S),
+            table=self._runtime.table, store=parts.kept(settings, outside, Stored.SHADOW, may_write, SHADOW_WAITS_S),
             clock=clock, leading=may_write, guard=self._guard,
         )  # fmt: skip
         self._publisher = Publisher(

@@ -23,7 +23,7 @@ from autoscaler.cli.definitions import UPGRADE, differences, missing
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.loan_check import stale_loans
 from autoscaler.cli.reviews import decoded, reviewed, served
-from autoscaler.cli.rights import Own, rights
+from autoscaler.cli.rights import Own, of_each_rule, rights
 from autoscaler.cli.status import state
 from autoscaler.cli.work_check import WORK
 from autoscaler.ports import Clock, Fault
@@ -150,10 +150,10 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     own = Own(settings.namespace, settings.lease.name, settings.freeze_config_map)
     pools = settings.warm_pools
     slots = pools.namespace if pools.enabled else None
-    needed = rights(
+    needed = of_each_rule(rights(
         kinds, settings.watch_namespaces, own, keda=settings.keda.enabled, deletion_cost=settings.deletion_cost,
         slots=slots, batch=settings.batch.enabled, authorize=settings.http.authorize,
-    )  # fmt: skip
+    ))  # fmt: skip
     who, account = "you", patient.account
     if account is not None:
         who = f"system:serviceaccount:{settings.namespace}:{account}"

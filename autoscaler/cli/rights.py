@@ -12,6 +12,7 @@ from autoscaler.adapters.kube.batch_trainer import GROUP as TRAINER
 from autoscaler.adapters.kube.batch_trainer import RESOURCE as TRAINJOBS
 from autoscaler.adapters.kube.batch_training import GROUP as KUBEFLOW
 from autoscaler.adapters.kube.batch_training import TRAINING
+from autoscaler.adapters.kube.store import config_maps
 from autoscaler.api.claims import Kind
 
 WATCHED: Final = (
@@ -94,6 +95,14 @@ def rights(
         place = (right.group, right.resource, right.verb, right.namespace or "", right.name or "")
         needed.setdefault(place, right)
     return tuple(needed.values())
+
+
+def of_each_rule(needed: Iterable[Right]) -> tuple[Right, ...]:
+    """Of rights that differ in a name alone the first: one rule grants them, and there are hundreds of names."""
+    found: dict[tuple[str, ...], Right] = {}
+    for right in needed:
+        found.setdefault((right.group, right.resource, right.verb, right.namespace or ""), right)
+    return tuple(found.values())
 
 
 def _wide(kinds: tuple[Kind, ...], namespaces: tuple[str | None, ...]) -> Iterator[Right]:
@@ -209,5 +218,7 @@ def _own(own: Own, *, keda: bool) -> Iterator[Right]:
         yield Right("", "pods", verb, "label the leader, so that KEDA's Service finds it", own.namespace)
     for verb in ("list", "watch"):
         yield Right("", "configmaps", verb, "see a freeze", own.namespace, own.freeze)
-    for verb in ("get", "create", "update", "delete"):
-        yield Right("", "configmaps", verb, "keep checkpoints", own.namespace)
+    yield Right("", "configmaps", "create", "keep checkpoints", own.namespace)
+    for verb in ("get", "update", "delete"):
+        for name in config_maps(own.lease):
+            yield Right("", "configmaps", verb, "keep checkpoints", own.namespace, name)

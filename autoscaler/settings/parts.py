@@ -135,7 +135,8 @@ class Scrape(Part):
 class Lease(Part):
     """Who of the replicas leads. One that could not renew for `deadline_s` stops writing and ends."""
 
-    name: ObjectName = "headroom"
+    name: Annotated[ObjectName, Field(max_length=200)] = "headroom"
+    """What a leader keeps is called after it too: two installations in one namespace need two names."""
     duration_s: Annotated[float, Field(ge=1, le=300), NO_SWITCH] = 10.0
     """After so long without renewal another replica takes over."""
     deadline_s: Annotated[float, Field(ge=0.5, le=300), NO_SWITCH] = 7.0

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from autoscaler.api.claims import Kind
-from autoscaler.cli.rights import Own, Right, jobset_rights, rights, training_rights, trainjob_rights
+from autoscaler.cli.rights import Own, Right, jobset_rights, of_each_rule, rights, training_rights, trainjob_rights
 from autoscaler.settings.model import Settings
 from tests.conftest import ROOT
 
@@ -41,6 +41,19 @@ def test_where_only_some_namespaces_are_watched_rights_are_asked_for_there() -> 
     assert Right("apps", "deployments/scale", "patch", "change replica counts", "test") in needed
     assert {right.resource for right in needed if right.namespace is None} == {"nodes"}
     assert needed[-1].words == "delete configmaps in ops"
+
+
+def test_of_what_is_kept_under_many_names_one_is_asked_for_and_no_right_reaches_any_other() -> None:
+    needed = rights([], [], Own("ops", "blue", "stop"))
+    kept = [right for right in needed if right.resource == "configmaps" and right.verb in {"get", "update", "delete"}]
+    assert all(right.name is not None and right.name.startswith("blue-") for right in kept)
+    asked = [right for right in of_each_rule(needed) if right in kept]
+    assert [(right.verb, right.name) for right in asked] == [
+        ("get", "blue-checkpoint-index"), ("update", "blue-checkpoint-index"), ("delete", "blue-checkpoint-index"),
+    ]  # fmt: skip
+    assert {(r.resource, r.verb, r.namespace) for r in of_each_rule(needed)} == {
+        (r.resource, r.verb, r.namespace) for r in needed
+    }
 
 
 def test_the_optional_role_grants_exactly_what_marking_pods_takes() -> None:

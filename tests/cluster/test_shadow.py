@@ -14,8 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from autoscaler.adapters.kube.api import KubeApi
-from autoscaler.adapters.kube.store import ConfigMapStore
-from autoscaler.app.replica import SHADOW
+from autoscaler.adapters.kube.store import ConfigMapStore, Stored
 from autoscaler.hindsight.ledger import Ledger, Three
 from autoscaler.hindsight.served import Sums
 from autoscaler.runtime.clock import WallClock
@@ -50,7 +49,7 @@ async def keep_two_hours_more(plane: Plane, workload: str) -> None:
     clock = WallClock()
     kubeconfig = plane.folder / "admin.kubeconfig"
     async with KubeApi.connect(kubeconfig=kubeconfig, context=None, clock=clock, qps=50, burst=50) as api:
-        store = ConfigMapStore(api, NAMESPACE, SHADOW, lambda: True)
+        store = ConfigMapStore(api, NAMESPACE, Stored.SHADOW.prefix("headroom"), lambda: True)
         kept = {name: dict(sums) for name, sums in (await store.load()).items()}
         ledger = Ledger.unpack(kept[workload])
         four, three = Sums(4 * 7200.0, late=90.0, waited_s=9000.0), Sums(3 * 7200.0, late=130.0, waited_s=9900.0)

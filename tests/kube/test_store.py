@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
-from autoscaler.adapters.kube.store import LABELS, MOST_BYTES, ConfigMapStore
+from autoscaler.adapters.kube.store import LABELS, MOST_BYTES, MOST_SHARDS, ConfigMapStore, Stored, config_maps
 from autoscaler.ports import Fault, PortError
 from tests.kube.apis import Apis, Direct, Ill, serving
 
@@ -64,6 +64,30 @@ async def test_a_save_removes_what_no_generation_needs_any_more() -> None:
     await ours.save(checkpoints(3))
     assert names(apis) in (["0-a", "index"], ["0-b", "index"])
     assert await store(apis).load() == checkpoints(3)
+
+
+async def test_rights_can_name_all_that_is_ever_kept_and_two_leases_of_a_namespace_share_none_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.store.MOST_BYTES", 3000)  # 26 MiB would be all shards else
+    apis = Apis()
+    for lease in ("blue", "green"):
+        for what in Stored:
+            ours = ConfigMapStore(Direct(apis), "headroom", what.prefix(lease), lambda: True)
+            for mark in (1, 2):
+                await ours.save(checkpoints(260, 150, mark=mark))
+            await ours.save(checkpoints(3, mark=3))
+    every = {*config_maps("blue"), *config_maps("green")}
+    made = {
+        body["metadata"]["name"] for (method, _), body in zip(apis.asked, apis.bodies, strict=True) if method == "POST"
+    }
+    assert made <= every
+    assert len(made) == 2 * len(Stored) * (1 + 2 * MOST_SHARDS), "each was made at least once"
+    assert len(every) == 2 * len(Stored) * (1 + 2 * MOST_SHARDS)
+    blue = ConfigMapStore(Direct(apis), "headroom", Stored.SHADOW.prefix("blue"), lambda: True)
+    await blue.save({})
+    green = ConfigMapStore(Direct(apis), "headroom", Stored.SHADOW.prefix("green"), lambda: True)
+    assert await green.load() == checkpoints(3, mark=3)
 
 
 async def test_shards_that_did_not_change_are_not_written_again() -> None:

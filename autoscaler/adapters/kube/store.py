@@ -6,12 +6,14 @@ not in use, then the index, then removes what no generation needs. A reader take
 digest: it has a complete generation, or an error that names the ConfigMap.
 
 Every write is conditional on the version last read, so that one which arrives late, from a process that no longer
-leads, is refused. Verbs: get, update and delete on these names, and create, which RBAC cannot bind to names.
+leads, is refused. Verbs: get, update and delete on these names, and create, which RBAC cannot bind to names. The names
+begin with the lease's: whoever leads by another lease of the namespace keeps what is his.
 """
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +34,38 @@ LABELS: Final = {"app.kubernetes.io/managed-by": "headroom", "app.kubernetes.io/
 
 INDEX_KEY: Final = "index.json"
 SHARD_KEY: Final = "checkpoints.json"
+
+
+class Stored(Enum):
+    """What a leader keeps, by what its ConfigMaps are called after the lease."""
+
+    CHECKPOINTS = "checkpoint"
+    WARM_UPS = "warmup"
+    SHADOW = "shadow"
+    POOLS = "pools"
+
+    def prefix(self, lease: str) -> str:
+        """What the names begin with of the ConfigMaps of whoever leads by this lease."""
+        return f"{lease}-{self.value}"
+
+
+def config_maps(lease: str) -> tuple[str, ...]:
+    """Every ConfigMap that whoever leads by this lease may keep."""
+    return tuple(name for each in Stored for name in _names(each.prefix(lease)))
+
+
+def _names(prefix: str) -> Iterator[str]:
+    yield _index_of(prefix)
+    for slot in range(MOST_SHARDS):
+        yield from _copies(prefix, slot)
+
+
+def _index_of(prefix: str) -> str:
+    return f"{prefix}-index"
+
+
+def _copies(prefix: str, slot: int) -> tuple[str, str]:
+    return f"{prefix}-{slot}-a", f"{prefix}-{slot}-b"
 
 
 class _Shard(msgspec.Struct, frozen=True):
@@ -103,7 +137,7 @@ class ConfigMapStore:
         used = next((shard for shard in before.shards if shard.slot == slot), None)
         if used is not None and used.sha256 == digest:
             return used
-        first, second = (f"{self._prefix}-{slot}-{copy}" for copy in "ab")
+        first, second = _copies(self._prefix, slot)
         name = second if used is not None and used.name == first else first
         data = {SHARD_KEY: text.decode()}
         try:
@@ -122,12 +156,12 @@ class ConfigMapStore:
         index = _Index(before.generation + 1, shards)
         data = {INDEX_KEY: msgspec.json.encode(index).decode()}
         method = "POST" if before.version is None else "PUT"
-        version = await self._write(method, f"{self._prefix}-index", data, before.version)
+        version = await self._write(method, _index_of(self._prefix), data, before.version)
         return msgspec.structs.replace(index, version=version)
 
     async def _read_index(self, damaged: _Index | None = None) -> _Index:
         """The index; an empty one where there is none, `damaged` (if given) where ours cannot be read."""
-        name = f"{self._prefix}-index"
+        name = _index_of(self._prefix)
         try:
             content = await self._get(name)
         except KubeError as error:

@@ -85,10 +85,21 @@
   resources: [configmaps]
   resourceNames: [{{ .settings.freeze_config_map }}]
   verbs: [list, watch]
-# Checkpoints: up to 64 shards of each; a name that is still to be made cannot be given here.
+# What is kept: an index each, and two copies of up to 32 shards. A name that is still to be made cannot be given here.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, update, delete]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames:
+{{- range $kept := list "checkpoint" "warmup" "shadow" "pools" }}
+    - {{ $.settings.lease.name }}-{{ $kept }}-index
+{{- range $slot := until 32 }}
+    - {{ $.settings.lease.name }}-{{ $kept }}-{{ $slot }}-a
+    - {{ $.settings.lease.name }}-{{ $kept }}-{{ $slot }}-b
+{{- end }}
+{{- end }}
+  verbs: [get, update, delete]
 {{- if .settings.keda.enabled }}
 # The leader's label, by which the Service that KEDA asks finds its pod; a pod's name cannot be known here.
 - apiGroups: [""]
