@@ -130,12 +130,13 @@ class LoanDesk:
         if _gist(before) != _gist(offer):
             self._changed()
 
-    def looked_in_vain(self, pool: str, holds: frozenset[str] = frozenset()) -> None:
+    def looked_in_vain(self, pool: str, holds: frozenset[str] | None) -> None:
         """What a pool wants cannot be read: it lends nothing and makes no nodes for gangs, and what it has lent stays.
-        `holds` are the gangs that it holds places for still."""
+        `holds` are the gangs that it holds places for still; None where its pods were not read: those of before."""
         before = self.offers.get(pool)
         if before is not None:
-            self.looked(pool, replace(before, lending=Lending(), makes=(), standings=(), holds=holds, gives_back=True))
+            kept = before.holds if holds is None else holds
+            self.looked(pool, replace(before, lending=Lending(), makes=(), standings=(), holds=kept, gives_back=True))
 
     def looked_at_all(self, pools: Iterable[str] = ()) -> None:
         """All pools there are were looked at; those that have said nothing since the start could not be read."""

@@ -230,7 +230,8 @@ class Pools:
         )
 
     def _offer(self, params: PoolParams, world: World, result: Reconciled, knew: int) -> Offer | None:
-        """What a pool offers to batch work; the one before stands where nodes were not read, but for what it lends."""
+        """What a pool offers to batch work; the one before stands where nodes were not read, but for what it lends, and
+        what it said of gangs where its pods were not."""
         before = self._desk.offers.get(params.name)
         if world.nodes is None:
             return None if before is None else replace(before, lending=result.lending, knew=knew)
@@ -244,7 +245,8 @@ class Pools:
         nodes = frozenset(node.name for node in world.nodes)
         makes = () if params.observe or params.gangs is None else tuple(self._taken_by_gangs(params))
         takes_s = result.decision.refill_s or params.lead_prior_s
-        told = result.gangs.standings, result.gangs.holds
+        said = result.gangs if world.slots is not None or before is None else before
+        told = said.standings, said.holds
         return Offer(terms, nodes, result.lending, knew, makes, takes_s, *told, gives_back=not params.observe)
 
     def _taken_by_gangs(self, params: PoolParams) -> Iterator[str]:

@@ -42,13 +42,16 @@ class PoolsLeft:
     async def leave(self, pool: str) -> None:
         """Tell whoever asked it to ask elsewhere; give back what no gang asks for. After `meet`."""
         left = self._left.pop(pool, None)
-        holders = () if left is None else left.holders
-        holds = frozenset(each.gang_uid for each in holders if not (each.over or each.deleting))
-        self._desk.looked_in_vain(pool, holds)
+        if left is None:
+            self._desk.looked_in_vain(pool, None)
+            return
+        self._desk.looked_in_vain(pool, frozenset(e.gang_uid for e in left.holders if not (e.over or e.deleting)))
         if self._frozen() is not None:
             return
         age_s = self._desk.asks_age_s(self._clock.now())
-        for gone in list(unwanted(holders, self._desk.asks_of(pool), age_s))[:MOST]:
+        for gone in list(unwanted(left.holders, self._desk.asks_of(pool), age_s))[:MOST]:
             done = await self._writer.delete(gone)
             if done.became is not Became.DONE:
                 LOG.warning("a place for a gang is not given back", pool=pool, pod=gone.name, why=done.words)
+            if done.became is Became.UNKNOWN:
+                break  # who does not answer now would keep the looks at all other pools waiting, ten seconds a pod

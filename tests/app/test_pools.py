@@ -79,6 +79,7 @@ class Seen:
         self.unread: tuple[str, ...] = ()
         self.breaks: set[str] = set()
         self.holders: tuple[HolderSeen, ...] = ()
+        self.pods_unread = False
 
     @property
     def feeds(self) -> "Seen":
@@ -102,10 +103,13 @@ class Seen:
         mine = tuple(each for each in world.slots or () if each.name.startswith(f"{params.name}-"))
         launched = sum(each.launched_s is not None for each in world.claims or ())
         told = (NodePoolSeen("gpu", True, used_gpus=launched, used_nodes=launched),)
-        return replace(world, slots=mine, node_pools=told, holders=self.holders)
+        slots, holders = (None, ()) if self.pods_unread else (mine, self.holders)
+        return replace(world, slots=slots, node_pools=told, holders=holders)
 
-    def left(self, pool: str, _: str) -> Left:
+    def left(self, pool: str, _: str) -> Left | None:
         """The slots of a pool that wait for a node: each asks for the one GPU of a node of its own."""
+        if self.pods_unread:
+            return None
         self.plant.advance(self.clock.now(), NOTHING)
         waits = [each for each in self.plant.world().slots or () if each.name.startswith(f"{pool}-") and not each.node]
         mine = tuple(each for each in self.holders if each.name.startswith(f"{pool}-"))
@@ -139,7 +143,7 @@ class Written:
 
     async def delete(self, gone: DeleteSlot) -> Outcome:
         self.intents.append(gone)
-        return Outcome(Became.DONE)
+        return self.answers.pop(0) if self.answers else Outcome(Became.DONE)
 
     @property
     def created(self) -> list[str]:
@@ -594,6 +598,39 @@ async def test_a_pool_that_turns_faulty_makes_no_nodes_for_gangs_and_gives_back_
         assert gone in scene.written.intents
         slots = [each for each in scene.written.intents if isinstance(each, DeleteSlot) and not each.of_gang]
         assert slots == [], "what it keeps warm stays"
+
+
+@pytest.mark.parametrize("is_faulty", [False, True], ids=["of a pool that is kept", "of a pool that turned faulty"])
+async def test_whose_places_are_held_stands_as_it_was_while_pods_are_not_read(is_faulty: bool) -> None:
+    """Else a gang that starts would be taken for one that asks for nothing, and its places given back."""
+    async with keeping(warm_pool(gangs={"maxGpus": 32})) as scene:
+        scene.seen.holders = (HolderSeen("chat-gang-0", "u-0", "u1", "gpu", 8, scene.clock.now(), node="n0"),)
+        await scene.wait(10.0)
+        assert scene.desk.holder("u1") == "chat"
+        scene.seen.pods_unread = True
+        if is_faulty:
+            scene.seen.pools["chat"] = warm_pool(2, gangs={"maxGpus": 32}, tiers=UNKNOWN)
+        await scene.wait(10.0)
+        assert scene.desk.holder("u1") == "chat"
+        scene.seen.pods_unread, scene.seen.holders = False, ()
+        await scene.wait(10.0)
+        assert scene.desk.holder("u1") is None
+
+
+async def test_places_of_a_faulty_pool_are_given_back_no_further_at_a_look_once_no_answer_came() -> None:
+    """Each waits for ten seconds, and other pools with it; a refusal holds up none of the others."""
+    held = tuple(HolderSeen(f"chat-gang-{at}", f"u-{at}", "u1", "gpu", 8, START_S) for at in range(3))
+    async with keeping(warm_pool(gangs={"maxGpus": 32})) as scene:
+        await scene.wait(5.0)
+        scene.seen.holders = held
+        scene.desk.asks({}, scene.clock.now())
+        scene.seen.pools["chat"] = warm_pool(2, gangs={"maxGpus": 32}, tiers=UNKNOWN)
+        silent, refused = Outcome(Became.UNKNOWN, "no answer within 10 s"), Outcome(Became.REFUSED, "403")
+        scene.written.intents, scene.written.answers = [], [refused, silent]
+        await scene.wait(5.0)
+        assert [each.name for each in scene.written.intents if isinstance(each, DeleteSlot)] == [
+            "chat-gang-0", "chat-gang-1",
+        ]  # fmt: skip
 
 
 async def test_a_pool_begins_nothing_for_gangs_of_which_batch_admission_has_not_spoken_for_a_minute() -> None:

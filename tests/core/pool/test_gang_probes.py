@@ -12,7 +12,19 @@ from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.world import PodsAsked
 from autoscaler.record.pools import step_sentence
-from tests.core.pool.builders import NOW_S, claim, domain, known, node, node_pools, of, slot, trouble, warm, with_circuits
+from tests.core.pool.builders import (
+    NOW_S,
+    claim,
+    domain,
+    known,
+    node,
+    node_pools,
+    of,
+    slot,
+    trouble,
+    warm,
+    with_circuits,
+)
 from tests.core.pool.gangs import ASK, MAKES, OTHER, SHAPED, empty, holder, looked, refusals
 
 HALF = Circuit(opened=1, until_s=NOW_S - 1.0, trouble_s=NOW_S - 200.0)
