@@ -106,8 +106,8 @@ def test_a_policy_that_is_aimed_elsewhere_frees_its_old_target() -> None:
 def test_a_policy_that_cannot_be_served_says_why(asked: ScalingPolicyObject, reject: Reject, words: str) -> None:
     known = books()
     known.target(DEPLOYMENT, "prod/chat", target())
-    (aimed,) = known.policy("prod/p", asked)
-    found = known.resolve(aimed)
+    assert known.policy("prod/p", asked) == {"prod/chat"}, "whoever asks in vain goes on asking for it"
+    found = known.resolve("prod/chat")
     assert found.claim is None
     assert rejects(found) == {"p": reject}
     assert words in found.rejections[0].message

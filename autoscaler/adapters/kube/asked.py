@@ -7,6 +7,8 @@ those that ask in vain.
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaled_objects import API_VERSION, SCALED_OBJECT, read_scaled_object, remarks, target_of
 from autoscaler.adapters.kube.scaling import ObjectRef, ScaledObject, ScalingPolicyObject
@@ -31,6 +33,13 @@ class Asked:
     remarks: tuple[str, ...] = ()
 
 
+class _Aimed(msgspec.Struct, frozen=True, rename="camel"):
+    target_ref: ObjectRef = ObjectRef()
+
+
+_aimed = msgspec.json.Decoder(_Aimed)
+
+
 def annotated(kind: Kind, meta: Meta) -> Asked | None:
     """What a target asks for itself; None when it does not ask."""
     ref = ObjectRef(f"{kind.group}/{kind.version}" if kind.group else kind.version, kind.kind, meta.name)
@@ -51,10 +60,18 @@ def policied(found: ScalingPolicyObject) -> Asked:
     try:
         spec = read_scaling_policy(bytes(found.spec))
     except InputError as error:
-        return Asked(found.metadata, ObjectRef(), None, str(error))
+        return Asked(found.metadata, _aim(found), None, str(error))
     assert spec.target_ref is not None
     ref = spec.target_ref
     return Asked(found.metadata, ObjectRef(ref.api_version, ref.kind, ref.name), spec)
+
+
+def _aim(found: ScalingPolicyObject) -> ObjectRef:
+    """The target of a policy that cannot be read, as far as that can be: it goes on asking for it."""
+    try:
+        return _aimed.decode(bytes(found.spec)).target_ref
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ObjectRef()
 
 
 def triggered(found: ScaledObject, addresses: frozenset[str]) -> Asked:
