@@ -60,7 +60,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 def _run(given: argparse.Namespace, name: str, command: str) -> int:
     from autoscaler.cli.output import check_writable  # noqa: PLC0415 - not needed for --help
-    from loadtests.run.document import advised  # noqa: PLC0415 - the same
+    from loadtests.run.document import advised, reread  # noqa: PLC0415 - the same
     from loadtests.run.predicted import predicted  # noqa: PLC0415 - the same
     from loadtests.run.reading import read_scenario  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
@@ -84,6 +84,7 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     try:
         for way in ways:
             found.append(_document(scenario, way, path, command))
+            found[-1] = reread(found[-1], path.parent)
             found[-1] = advised(found[-1], path.parent)
             for line in lines(found[-1]):
                 print(line, flush=True)

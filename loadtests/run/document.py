@@ -14,9 +14,10 @@ import numpy as np
 from autoscaler.adapters.engines.polling import phase_of
 from loadtests.bench.machine import machine
 from loadtests.run.course import Course
+from loadtests.run.fidelity import Fidelity, compared, with_turned
 from loadtests.run.measured import Figures, FloatArray, figures, gpu_hours
 from loadtests.run.pages import INTERVAL_S
-from loadtests.run.predicted import Prediction
+from loadtests.run.predicted import Prediction, predicted
 from loadtests.run.scenario import Scaling, Scenario
 from loadtests.run.story import Moment, Shedding, Starts, moments, shedding, starts
 from loadtests.run.verdict import GOAL_RATIO, Cause, WhatIf, causes, late, recommended, what_ifs
@@ -26,34 +27,6 @@ SCOPE: Final = "control loop, not GPU"
 LABELS: Final = {
     Scaling.DIRECT: "Headroom", Scaling.KEDA: "Headroom through KEDA", Scaling.KEDA_QUEUE: "KEDA and HPA on the queue",
 }  # fmt: skip
-HOURS_RATIO: Final = 0.05
-ATTAINMENT_POINTS: Final = 2.0
-RECOVERY_RATIO: Final = 0.10
-
-
-@dataclass(frozen=True, slots=True)
-class Fidelity:
-    """One figure measured and predicted."""
-
-    name: str
-    measured: float | None
-    predicted: float | None
-    span: tuple[float, float]
-    """Between which the simulator's runs lie, by when pages are read."""
-    apart: float | None
-    """In the words of `unit`; None where one of the two is not there."""
-    unit: str
-    allowed: float
-
-    @property
-    def held(self) -> bool | None:
-        """Whether the prediction is as near as is asked; None where it cannot be told."""
-        return None if self.apart is None else abs(self.apart) <= self.allowed
-
-    @property
-    def within(self) -> bool:
-        """Whether what was measured lies among the simulator's runs."""
-        return self.measured is not None and self.span[0] <= self.measured <= self.span[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +69,7 @@ def document(scenario: Scenario, path: Path, course: Course, prediction: Predict
     """Judge a course."""
     measured = judged(scenario, course)
     whole = course.run.ended == "done"
-    fidelity = _fidelity(measured, prediction) if whole and prediction is not None else ()
+    fidelity = compared(measured, prediction) if whole and prediction is not None else ()
     due_s = course.run.schedule.due_s
     ttft_s = _ttft_s(due_s, course)
     return Document(
@@ -112,6 +85,15 @@ def advised(document: Document, folder: Path) -> Document:
     if not few:
         return document
     return replace(document, what_ifs=tuple(what_ifs(document.scenario, folder, document.starts.most_at_once)))
+
+
+def reread(document: Document, folder: Path) -> Document:
+    """The document with what the simulator says where it reads pages when this run's were, where it is compared."""
+    read_s = turns_s(document.course)
+    if not (document.fidelity and read_s):
+        return document
+    again = predicted(document.scenario, folder, turns_s=read_s).figures
+    return replace(document, fidelity=with_turned(document.fidelity, again))
 
 
 def judged(scenario: Scenario, course: Course) -> Figures:
@@ -183,6 +165,13 @@ def turn_s(uid: str, start_s: float) -> float | None:
     return round((phase_of(uid) * INTERVAL_S - start_s) % INTERVAL_S, 3) if uid else None
 
 
+def turns_s(course: Course) -> list[float]:
+    """`turn_s` of the pods that served when the load began, in the order in which they became ready."""
+    first = [life for life in course.lives if life.ready_s is not None and life.ready_s < course.start_s]
+    found = [turn_s(life.uid, course.start_s) for life in sorted(first, key=lambda life: life.ready_s or 0.0)]
+    return [each for each in found if each is not None]
+
+
 def _ttft_s(due_s: FloatArray, course: Course) -> FloatArray:
     """Seconds to the first token of each request of the schedule; NaN where none came or the request failed."""
     found = np.full(due_s.size, np.nan)
@@ -206,34 +195,6 @@ def _held(course: Course, until_s: float) -> tuple[float, float]:
         warming_s += within(life.begun_s, ready_s)
         held_s += within(ready_s, ended_s)
     return warming_s, held_s
-
-
-def _fidelity(measured: Figures, prediction: Prediction) -> tuple[Fidelity, ...]:
-    told = prediction.figures
-    low, high = prediction.attainment
-    hours, other = measured.gpu_hours.total, told.gpu_hours.total
-    points = 100.0 * (told.attainment_ratio - measured.attainment_ratio)
-    rows = [
-        Fidelity("GPU-hours", hours, other, prediction.hours, 100.0 * (other / hours - 1.0), "%", 100.0 * HOURS_RATIO),
-        Fidelity(
-            "in time, %", 100.0 * measured.attainment_ratio, 100.0 * told.attainment_ratio,
-            (100.0 * low, 100.0 * high), points, "points",
-            ATTAINMENT_POINTS,
-        ),
-    ]  # fmt: skip
-    if measured.recovery_s is not None:
-        apart = None
-        if told.recovery_s is not None and measured.recovery_s > 0.0:
-            apart = 100.0 * (told.recovery_s / measured.recovery_s - 1.0)
-        elif told.recovery_s == 0.0:
-            apart = 0.0
-        rows.append(
-            Fidelity(
-                "recovery, s", measured.recovery_s, told.recovery_s, prediction.recovery_s, apart, "%",
-                100.0 * RECOVERY_RATIO,
-            )
-        )  # fmt: skip
-    return tuple(rows)
 
 
 def _from_start(instant_s: float | None, start_s: float) -> float | None:

@@ -5,7 +5,8 @@ Enters: figures or a whole document. Leaves: lines of text.
 
 from typing import Any, Final
 
-from loadtests.run.document import SCOPE, Document, Fidelity, scaler_use
+from loadtests.run.document import SCOPE, Document, scaler_use
+from loadtests.run.fidelity import Fidelity
 from loadtests.run.measured import Figures
 from loadtests.run.verdict import GOAL_RATIO, Cause, Remedy, WhatIf, recommended
 from loadtests.run.watched import Sample
@@ -190,7 +191,8 @@ def apart_text(row: Fidelity) -> str:
     verdict = "held" if row.held else "MISSED"
     where = "within" if row.within else "outside"
     span = f"what was measured is {where} {row.span[0]:.3g} to {row.span[1]:.3g}, by when pages are read"
-    return f"{row.apart:+.1f} {row.unit}, {verdict} ({row.allowed:g} {row.unit} allowed); {span}"
+    turned = "" if row.turned is None else f"; read when this run's were: {row.turned:.4g}"
+    return f"{row.apart:+.1f} {row.unit}, {verdict} ({row.allowed:g} {row.unit} allowed); {span}{turned}"
 
 
 def seconds_text(seconds: float | None) -> str:

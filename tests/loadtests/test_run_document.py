@@ -13,7 +13,7 @@ from autoscaler.adapters.engines.polling import Lane, phase_of
 from autoscaler.adapters.engines.targets import ScrapeTarget
 from loadtests.run import command, standing, verdict
 from loadtests.run.course import Course, CourseError
-from loadtests.run.document import Document, advised, as_json, document
+from loadtests.run.document import Document, advised, as_json, document, reread, turn_s, turns_s
 from loadtests.run.measured import figures, gpu_hours
 from loadtests.run.page import page
 from loadtests.run.pages import ByPages
@@ -157,6 +157,42 @@ def test_what_the_simulator_misses_is_said_with_how_much(scenario: Scenario) -> 
         assert row.apart is not None
         assert row.held is (abs(row.apart) <= row.allowed)
         assert any(("held" if row.held else "MISSED") in line and row.name in line for line in lines(found))
+
+
+def test_what_the_simulator_says_of_the_runs_own_instants_stands_beside_and_is_not_judged(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    def again(*_: object, turns_s: list[float]) -> Prediction:
+        asked.append(turns_s)
+        return replace(told(), figures=replace(told().figures, attainment_ratio=0.5, recovery_s=77.0))
+
+    monkeypatch.setattr("loadtests.run.document.predicted", again)
+    plain = judged(scenario, late_s=(50.0, 70.0))
+    assert reread(plain, DOUBLING.parent) is plain, "nobody knows the uids of its pods"
+    plain.course.lives[0].uid = "b"
+    found = reread(plain, DOUBLING.parent)
+    assert asked == [[turn_s("b", START_S)]]
+    assert [row.turned for row in plain.fidelity] == [None, None, None]
+    assert [row.turned for row in found.fidelity] == [told().figures.gpu_hours.total, 50.0, 77.0]
+    assert [(row.apart, row.held) for row in found.fidelity] == [(row.apart, row.held) for row in plain.fidelity]
+    assert sum(line.endswith("; read when this run's were: 77") for line in lines(found)) == 1
+    assert as_json(found)["fidelity"][2]["turned"] == 77.0  # type: ignore[index]
+    assert "read when this run&#x27;s were: 50" in page([found], "")
+    cut = judged(scenario, ended="interrupted", until_s=70.0)
+    cut.course.lives[0].uid = "b"
+    assert reread(cut, DOUBLING.parent) is cut
+
+
+def test_only_pods_that_served_when_the_load_began_tell_its_instants(scenario: Scenario) -> None:
+    whole = judged(scenario).course
+    for life, uid in zip(whole.lives, ("3f1c0f5e-9a51-4f60-8a39-5a1f2f8a3d11", "b", "c", "d"), strict=True):
+        life.uid = uid
+    first = [turn_s(uid, START_S) for uid in ("3f1c0f5e-9a51-4f60-8a39-5a1f2f8a3d11", "b")]
+    assert turns_s(whole) == first
+    whole.lives[0].ready_s, whole.lives[1].uid = START_S - 3.0, ""
+    assert turns_s(whole) == first[:1]
 
 
 def test_a_run_that_was_cut_keeps_what_was_known_and_compares_nothing(scenario: Scenario) -> None:
