@@ -30,8 +30,10 @@ class Denial:
     times: int = 0
     counted_s: float = -math.inf
     words: str = ""
+    asked: int = 0
+    """How often it was asked whether another gang's stop would be taken."""
     asked_s: float = -math.inf
-    """When it was last asked whether another gang's stop would be taken."""
+    """When it was last asked."""
     alone: bool = False
     """It would be: it is this gang that may not be stopped."""
 
@@ -55,11 +57,11 @@ class Denials:
         for name, each in self._all.items():
             if each.alone or each.times < MOST or now_s < each.asked_s + TRY_S:
                 continue
-            self._all[name] = replace(each, asked_s=now_s)
+            self._all[name] = replace(each, asked=each.asked + 1, asked_s=now_s)
             others = [works[other] for other, run in runs.items() if run.leaving_s is None and other in works]
             others = [work for work in others if work.can_be_stopped and not (work.suspended or work.ended)]
             if others:
-                yield name, others[each.times % len(others)]
+                yield name, others[each.asked % len(others)]
 
     def is_alone(self, name: str) -> None:
         """The server would take the stop of another gang."""

@@ -116,6 +116,8 @@ async def test_what_the_server_says_to_a_try_is_what_it_would_say_to_a_start(wor
     server.error.sent = True
     done = await writer(server).try_out(work())
     assert (done.became, done.work, words in done.words) == (became, None, became is Became.REFUSED)
+    stop = await writer(server).stop(work(suspend=False), tries=True)
+    assert stop.became is Became.REFUSED, "whom nobody can be asked about is not told to leave instead of another"
 
 
 async def test_what_its_author_wrote_is_kept_beside_and_a_taint_that_is_put_up_with_is_not_told_twice() -> None:

@@ -123,19 +123,19 @@ class BatchWriter:
     async def try_out(self, work: Work) -> Written:
         """Have the server say whether it would let a gang start, wherever that were; nothing is changed."""
         starts = [*self._tests(work, suspended=True), {"op": "replace", "path": work.suspend_at, "value": False}]
-        return await self._tried(work, starts)
+        tried = await self._tried(work, starts)
+        return Written(Became.DONE) if UNTRIED in tried.words else tried
 
     async def _tried(self, work: Work, changes: Sequence[Mapping[str, Any]]) -> Written:
         try:
             await self.send(work.ref.path, changes, tries=True)
         except KubeError as error:
-            if UNTRIED not in str(error):
-                return refused(error)
+            return refused(error)
         return Written(Became.DONE)
 
     async def stop(self, work: Work, *, tries: bool = False) -> Written:
         """Stop a gang: its pods are told to end, and it is as wide as it was written. With `tries` the server only says
-        whether it would take that."""
+        whether it would take that; where it cannot say, it does not."""
         stop: dict[str, Any] = {"op": "add", "path": work.suspend_at, "value": True}  # it need not be there yet
         if work.suspend_in:
             stop = {"op": "add", "path": work.suspend_in, "value": {work.suspend_at.rpartition("/")[2]: True}}
