@@ -289,6 +289,22 @@ async def test_a_slip_in_an_edit_and_a_target_that_is_made_anew_give_no_place_aw
         await until(lambda: claimed(scene) == {"chat", "waits"})
 
 
+async def test_an_object_that_is_aimed_elsewhere_stands_in_line_before_the_place_that_it_leaves_is_given_away() -> None:
+    async with following(scope=FULL) as scene:
+        await scene.cluster.wait_synced()
+        scene.server.delete("chat", path=DEPLOYMENTS)
+        for number in range(8):
+            scene.server.put(f"code-{number}", path=DEPLOYMENTS, spec={"replicas": 1})
+        asks(scene, "young", "30")
+        made = {"creationTimestamp": "2026-11-23T09:00:00Z"}
+        for number in range(8):
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"code-{number}"}
+            scene.server.put("code", path=POLICIES, metadata=made, spec={"targetRef": target})
+            await until(lambda found={"young", f"code-{number}"}: claimed(scene) == found)
+            asks(scene, "waits", "59")
+            await until(lambda: scene.cluster.intake.waiting == 1)
+
+
 async def test_whoever_leads_next_takes_up_what_was_decided_on_whatever_came_first_in_a_list() -> None:
     async with following(scope=FULL) as scene:
         await scene.cluster.wait_synced()

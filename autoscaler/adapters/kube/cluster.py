@@ -255,12 +255,14 @@ class Cluster:
         return self._hooks
 
     def _resolve(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            found = self._discovery.resolve(key)
-            following = self._admit(key, found)
-            self._place(key, found)
-            if following is not None:
-                self._place(following, self._discovery.resolve(following))
+        found = {key: self._discovery.resolve(key) for key in keys}
+        # Who asks is in line before a place falls free: an object that is aimed elsewhere may be the first there.
+        asking = sorted(found, key=lambda key: found[key].claim is None)
+        following = [next_one for key in asking if (next_one := self._admit(key, found[key])) is not None]
+        for key, now in found.items():
+            self._place(key, now)
+        for key in following:
+            self._place(key, self._discovery.resolve(key))
 
     def _admit(self, key: str, found: Resolution) -> str | None:
         """Ask for a workload's place, or give it up; who has it then.
