@@ -9,6 +9,7 @@ import errno
 import secrets
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from autoscaler.adapters.web.assets import page
+from autoscaler.adapters.web.crowd import Crowd
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.hub import Hub, Standing
 from autoscaler.adapters.web.reader import Reader
@@ -33,6 +35,11 @@ grow to what memory holds, at 9 kB each."""
 
 RETRY_MS = 1000
 MAX_READERS = 64
+MAX_OF_ADDRESS = 16
+"""Pages of one address; those of people behind one proxy are among them."""
+
+DEAF_S = 15.0
+"""A page that takes nothing for so long is given up: it hears a beat every five seconds."""
 
 MAX_SHOWN = 12
 """Workloads that one page may ask for whole."""
@@ -45,6 +52,8 @@ class _Source:
     hub: Hub
     standing: Callable[[], Standing] | None
     lasts_s: float | None
+    pages: Counter[str]
+    """Open pages by address."""
 
 
 _MACHINE = Hosts()
@@ -83,7 +92,7 @@ def add_page(
     `standing` is asked, whenever a page is told something and at every beat, what the replica is; without it the hub
     says what it was told. A stream is ended after `lasts_s` seconds, None for never, and pages then ask for another.
     """
-    app[_SOURCE] = _Source(hub, standing, lasts_s)
+    app[_SOURCE] = _Source(hub, standing, lasts_s, Counter())
     app.router.add_get("/", _page)
     app.router.add_get("/events", _events, allow_head=False)
 
@@ -109,11 +118,18 @@ async def running(
 ) -> AsyncIterator[None]:
     """Let `app` answer on a listening socket for the length of the block; both are closed when it ends."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S)
+    server: asyncio.Server | None = None
     try:
         await runner.setup()
-        await web.SockSite(runner, listener, ssl_context=tls).start()
+        speaks = runner.server
+        assert speaks is not None, "it was set up"
+        handshake_s = IDLE_S if tls is not None else None
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(Crowd(speaks), sock=listener, ssl=tls, ssl_handshake_timeout=handshake_s)
         yield
     finally:
+        if server is not None:
+            server.close()
         await runner.cleanup()
         listener.close()
 
@@ -169,6 +185,21 @@ async def _events(request: web.Request) -> web.StreamResponse:
     hub = source.hub
     if hub.readers >= MAX_READERS:
         raise web.HTTPServiceUnavailable(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
+    address = request.remote or ""
+    if source.pages[address] >= MAX_OF_ADDRESS:
+        words = f"{MAX_OF_ADDRESS} pages are open from {address}, and one address has no more; close one\n"
+        raise web.HTTPServiceUnavailable(text=words, headers={"Retry-After": "10"})
+    source.pages[address] += 1
+    try:
+        return await _stream(request, source)
+    finally:
+        source.pages[address] -= 1
+        if not source.pages[address]:
+            del source.pages[address]
+
+
+async def _stream(request: web.Request, source: _Source) -> web.StreamResponse:
+    hub = source.hub
     shown = request.query.getall("show", None)
     focus = None if shown is None else frozenset(shown[:MAX_SHOWN])
     response = web.StreamResponse(
@@ -176,16 +207,16 @@ async def _events(request: web.Request) -> web.StreamResponse:
     )
     await response.prepare(request)
     try:
-        await response.write(b"retry: %d\n\n" % RETRY_MS)
+        await _write(request, response, b"retry: %d\n\n" % RETRY_MS)
         with hub.reader(focus) as reader:
             async with asyncio.timeout(source.lasts_s):
-                await _tell(reader, source, response)
+                await _tell(request, reader, source, response)
     except (ConnectionError, TimeoutError):
         pass  # the page was closed, or asks anew; its reader is gone with the block above
     return response
 
 
-async def _tell(reader: Reader, source: _Source, response: web.StreamResponse) -> None:
+async def _tell(request: web.Request, reader: Reader, source: _Source, response: web.StreamResponse) -> None:
     hub = source.hub
     while True:
         if source.standing is not None:
@@ -197,4 +228,16 @@ async def _tell(reader: Reader, source: _Source, response: web.StreamResponse) -
             message = b"event: beat\ndata: {}\n\n"
         if message is None:
             return
-        await response.write(message)
+        await _write(request, response, message)
+
+
+async def _write(request: web.Request, response: web.StreamResponse, message: bytes) -> None:
+    """Say something to a page. Raises ConnectionError, having hung up, where it takes nothing for `DEAF_S`."""
+    try:
+        async with asyncio.timeout(DEAF_S) as scope:
+            await response.write(message)
+    except TimeoutError:
+        if scope.expired() and request.transport is not None:
+            request.transport.abort()
+            raise ConnectionResetError("a page takes nothing") from None
+        raise
