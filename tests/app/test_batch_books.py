@@ -393,6 +393,26 @@ async def test_a_job_that_somebody_starts_by_hand_counts_and_one_that_somebody_s
     assert plant.due() == ["first"]
 
 
+async def test_a_gang_whose_node_is_taken_before_its_pods_are_bound_is_stopped_whole_and_let_in_elsewhere() -> None:
+    """Karpenter takes the node for empty in the seconds between the start and the binding."""
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    plant.job("train", pods=2)
+    plant.look()
+    assert plant.start() == ["train"]
+    plant.pod("train-0", "n0", job="train")
+    plant.pod("train-1", "", job="train")
+    plant.lose("n1")
+    plant.look()
+    assert plant.stop() == ["train"]
+    plant.node("n2", 8)
+    plant.look()
+    assert plant.due() == [], "its pods are there still"
+    plant.gone("train-0", "train-1")
+    plant.look()
+    assert plant.start() == ["train"]
+    assert {put.node for put in plant.work("train").put} == {"n0", "n2"}
+
+
 async def test_a_node_that_is_lost_stops_its_gangs_whole() -> None:
     plant = BatchPlant(FOUR)
     nodes = running(plant, "wide", pods=2)

@@ -3,6 +3,7 @@
 import pytest
 
 from autoscaler.core.batch.params import Order, Quota, Shape
+from autoscaler.core.batch.placement import Ask, Placer, Spot
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
@@ -107,6 +108,31 @@ def test_case_11_the_first_that_does_not_fit_sets_its_equals_aside_and_room_brin
     assert story.order() == ["g000", "g001"]
     story.run()
     assert story.order() == [f"g{at:03}" for at in range(50)]
+
+
+def test_case_11_five_thousand_equals_that_do_not_fit_are_asked_about_once_and_once_more_for_each_room_that_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where each was asked about again a cycle would take 5,000 searches for room; the bound is ten in all."""
+    story = Story(params(), racks(1, 2), takes_s=lambda gang: 10.0, checks=False)
+    story.submit(*(gang(f"g{at:04}", pods=2, units=8, created_s=float(at)) for at in range(5000)))
+    searches, take = [], Placer.take
+
+    def counted(placer: Placer, wanted: Ask) -> tuple[Spot, ...] | None:
+        searches.append(story.now_s)
+        return take(placer, wanted)
+
+    monkeypatch.setattr(Placer, "take", counted)
+    story.settle()
+    assert story.order() == ["g0000"]
+    first = len(searches)
+    assert first <= 10
+    for _ in range(20):
+        story.settle()
+    assert len(searches) == first, "nothing has changed"
+    story.run(15.0)
+    assert story.order() == ["g0000", "g0001"]
+    assert len(searches) - first <= 10
 
 
 @pytest.mark.parametrize(("order", "started"), [(Order.FAIR, ["small"]), (Order.STRICT, [])], ids=str)

@@ -124,6 +124,21 @@ def test_case_18_a_quota_lowered_under_running_work_evicts_nobody_and_admits_nob
     assert (verdict.reason, verdict.changes[0].units) == (BatchReason.LIMIT, 5)
 
 
+def test_case_18_a_service_without_end_shrinks_to_a_lowered_guarantee_once_others_want_theirs() -> None:
+    """Four replicas of a service that never ends, 8 GPUs each; its queue's guarantee is lowered from 32 to 16."""
+    running = [PodSeen(f"n{at}", H100, 8, gang=f"service-{at}") for at in range(4)]
+    story = Story(params(queue("a", 16), queue("b", 16)), racks(1, 4), running, takes_s=lambda gang: 1e9)
+    for at in range(4):
+        assert story.room.adopt(gang(f"service-{at}", units=8), 0.0, 1.0) is None
+    story.settle()
+    assert story.victims() == [], "nobody wants it"
+    story.now_s = 100.0
+    story.submit(*(gang(f"b{at}", "b", units=8, created_s=100.0) for at in range(4)))
+    story.run(1000.0)
+    assert len(story.victims()) == 2
+    assert (story.holds("a"), story.holds("b")) == (16, 16), "and no further than its guarantee"
+
+
 BAD_TREES: dict[str, tuple[tuple[QueueSpec, ...], str]] = {
     "a circle": ((QueueSpec("a", "b"), QueueSpec("b", "a")), r"queues\[a\].parent: the parents go in a circle"),
     "its own parent": ((QueueSpec("a", "a"),), "circle: a -> a; leave one parent out"),
@@ -280,6 +295,8 @@ def test_case_44_room_is_judged_on_nodes_that_are_on_their_way_too() -> None:
     story.settle()
     kept = story.room.ledger.reservations["g"]
     assert kept.start_s == 500.0
+    verdict = story.why("huge")
+    assert (verdict.reason, verdict.changes[0].units) == (BatchReason.UNLENT, 8), "it is short of 8 with what comes"
     story.now_s = 500.0
     story.look([node("new")])
     story.settle()
@@ -341,3 +358,19 @@ def test_case_56_a_clock_that_jumps_back_breaks_nothing() -> None:
     story.settle()
     assert story.order() == ["one", "two"]
     assert story.room.contradictions() == []
+
+
+def test_case_56_a_clock_that_jumps_a_month_ahead_ends_nothing_that_runs_and_gives_nothing_twice() -> None:
+    story = Story(params(queue("a", 8), queue("b", 8), reserve_after_s=30.0), racks(1, 2), takes_s=lambda gang: 1e9)
+    story.submit(gang("one", units=8, expected_s=600.0), gang("two", "b", units=8, expected_s=600.0))
+    story.settle()
+    story.submit(gang("next", units=8, created_s=5.0))
+    story.now_s = 30 * 86_400.0
+    story.settle()
+    assert (story.order(), story.victims()) == (["one", "two"], [])
+    story.room.finish("one", story.now_s)
+    story.settle()
+    assert story.order() == ["one", "two", "next"]
+    story.now_s = 60.0
+    story.settle()
+    assert (story.victims(), story.room.contradictions()) == ([], [])

@@ -72,6 +72,37 @@ def test_case_50_a_burst_takes_loans_back_whole_and_the_cheapest_first() -> None
     assert story.order().count("g2") == 1, "the bound was lowered: it does not come back at once"
 
 
+def test_case_50_a_burst_while_a_gang_holds_the_only_whole_rack_has_all_of_it_back_for_one_gpu() -> None:
+    story = lending(LoanBound(16, expected_s=7200.0))
+    story.submit(gang("wide", pods=2, units=8, lendable=True, required="rack"))
+    story.settle()
+    assert story.admitted[0][1].lent_units == 16
+    evicted, bills = story.room.recall(H100, 1, 100.0, nodes=["warm1"])
+    assert [each.gang for each in evicted] == ["wide"]
+    assert bills[0].lost_gpu_s == 16 * (100.0 + 120.0), "all of its work is on the bill, for one GPU that was wanted"
+    story.room.lend({H100: LoanBound(0)})
+    story.room.left("wide", 130.0)
+    story.settle()
+    owners = [story.room.ledger.owners(each.name, H100) for each in WARM]
+    assert owners == [{"serving": 8, "free": 0}] * 2
+    assert story.order() == ["wide"], "and it does not come back on what serving needs"
+
+
+def test_case_50_a_burst_while_nodes_are_made_for_a_gang_takes_loans_back_and_leaves_the_request_as_it_is() -> None:
+    story = Story(params(queue("a", 16), queue("b")), WARM, takes_s=lambda gang: 1e7)
+    story.room.lend({H100: LoanBound(8, expected_s=7200.0)})
+    story.submit(gang("loan", "b", units=8, lendable=True), gang("wants", "a", pods=2, units=8))
+    story.settle()
+    story.room.ask_for_nodes(story.room.backlog.waiting["wants"], 10.0, 310.0)
+    evicted, _ = story.room.recall(H100, 64, 20.0)
+    assert [each.gang for each in evicted] == ["loan"], "what is to come is not serving's"
+    story.room.lend({H100: LoanBound(0)})
+    story.room.left("loan", 50.0)
+    story.settle()
+    assert story.room.waits_for_nodes() == ("wants",)
+    assert story.order() == ["loan"], "what came back is serving's, and not of whoever waits for nodes"
+
+
 def test_one_that_is_told_to_leave_and_never_goes_keeps_the_others_no_longer_than_its_notice_and_two_minutes() -> None:
     story = lending(LoanBound(16, expected_s=7200.0))
     story.submit(*(gang(f"g{at}", units=4, lendable=True, notice_s=45.0) for at in range(3)))

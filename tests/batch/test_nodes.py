@@ -148,6 +148,25 @@ def test_case_48_a_gang_that_nodes_are_asked_for_starts_on_room_that_others_leav
     story.now_s = 100.0
     story.settle()
     assert story.order() == ["runs", "waits"]
+    assert (story.room.waits_for_nodes(), story.room.tree.quotas[ROOT].total) == ((), [8]), "the surplus is cancelled"
+    assert asked(story) == []
+
+
+def test_case_43_who_waits_for_others_to_leave_asks_for_no_node_and_does_once_one_does_not_go() -> None:
+    specs = (queue("a", 8), queue("b"))
+    story = Story(params(*specs, stuck_s=120.0), racks(1, 1), takes_s=lambda each: 1e7)
+    story.submit(gang("stuck", "b", units=8, notice_s=1e6))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["stuck"]
+    for at_s in (101.0, 160.0, 219.0):
+        story.to(at_s)
+        assert asked(story) == [], "its place is being freed: a node besides would be one too many"
+    story.to(230.0)
+    assert story.victims() == ["stuck"]
+    assert asked(story) == ["mine"]
 
 
 def test_a_request_that_is_given_up_leaves_the_gang_at_its_old_place_and_its_quota_to_others() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, MarkSlot
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import ModelDemand
-from tests.core.pool.builders import NOW_S, demand, node, of, pool, taken, warm, world
+from tests.core.pool.builders import FIRST, NOW_S, demand, node, node_pools, of, pool, taken, warm, world
 
 CHOOSE = pool(choose=True, min_slots=3)
 
@@ -95,3 +95,20 @@ def test_a_node_that_is_consolidated_between_the_slots_end_and_the_bind_costs_a_
     assert marks(again) == [("p-1", "ns/chat")]
     assert of(DeleteSlot, again) == []
     assert (len(of(CreateSlot, done)), len(of(CreateSlot, again))) == (2, 0), "what is missing is ordered once"
+
+
+def test_whose_replica_dies_after_its_slot_went_has_one_slot_come_back_on_the_empty_node_and_none_thrashes() -> None:
+    """The NodePool is full: a slot that were not for the empty node would wait for one that may never be launched."""
+    slots = (warm("p-0", lease="ns/chat", leased_s=NOW_S - 5.0, age_s=900.0), warm("p-1"), warm("p-2"))
+    full = node_pools(FIRST, limit_nodes=3, used_nodes=3)
+    done = taken(CHOOSE, world(slots, demand=(waits(),), node_pools=full))
+    assert [gone.name for gone in of(DeleteSlot, done)] == ["p-0"]
+    empty = (node("n-p-0", free_units=1), node("n-p-1"), node("n-p-2"))
+    dead = world(slots[1:], nodes=empty, demand=(demand(0.0),), node_pools=full)
+    state, given = done.state, len(of(CreateSlot, done))
+    assert given == 0, "there is no room for one more while the replica comes"
+    for at in range(1, 13):
+        again = taken(CHOOSE, dead, state, NOW_S + 5.0 * at)
+        given, state = given + len(of(CreateSlot, again)), again.state
+        assert (marks(again), of(DeleteSlot, again)) == ([], [])
+    assert given == 1, "ordered once, for the node that is empty, and waited for"
