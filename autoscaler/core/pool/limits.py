@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 
 from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.gang_pods import names_of, units_of
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot
 from autoscaler.core.pool.params import PoolTier
 from autoscaler.core.pool.state import PoolState
@@ -85,6 +86,19 @@ def held(view: View, tier: PoolTier, more: Sequence[CreateHolder] = ()) -> Amoun
 def held_gpus(view: View) -> float:
     """Physical GPUs whose places are held for gangs, with or without a node."""
     return sum(each.units for each in view.world.holders if not each.over) / view.params.slot.parts
+
+
+def kept_gpus(view: View, state: PoolState) -> float:
+    """Physical GPUs of the pool's budget that are no slot's: places that are held for gangs, and what a request that
+    holds some lacks still. A slot in that place would have the others given back, with the nodes that came for them."""
+    there = [each for each in view.world.holders if not each.over]
+    lacking = 0
+    for ask in view.world.asks or ():
+        names, before = frozenset(names_of(view.params.name, ask)), state.gave_back.get(ask.uid)
+        mine = [each.units for each in there if each.name in names]
+        if mine and not ask.starts and (before is None or view.now_s >= before.until_s):
+            lacking += units_of(ask) - sum(mine)
+    return held_gpus(view) + lacking / view.params.slot.parts
 
 
 def ordered(view: View, state: PoolState, tier: PoolTier, more: Sequence[CreateSlot]) -> Amount:

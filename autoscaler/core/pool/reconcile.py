@@ -31,7 +31,7 @@ from autoscaler.core.pool.intents import (
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
-from autoscaler.core.pool.limits import asked, held_gpus
+from autoscaler.core.pool.limits import asked, kept_gpus
 from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent, there
 from autoscaler.core.pool.losses import Lost, lost, taught
 from autoscaler.core.pool.params import PoolParams
@@ -206,7 +206,7 @@ def _ordered(
         return nothing, ()
     if stopped:
         return nothing, tuple(PoolStep("order", wanted_slots, 0, reason) for reason in stopped)
-    gang_gpus = held_gpus(view)
+    gang_gpus = kept_gpus(view, state)
     most = most_slots(params, gang_gpus)
     free, begin = max(0, most - stock.standing), max(0, params.max_starting - stock.starting)
     need = Need(wanted_slots, short, min(free, begin), sizing.target)

@@ -240,12 +240,25 @@ def test_slots_and_gangs_together_hold_no_more_than_the_pools_gpu_budget_whoever
     done = looked(empty(asks=(ASK,), holders=held, nodes=full), params=keeps)
     assert of(CreateSlot, done) == []
     steps = [step_sentence(step) for step in done.decision.trace if step.reason is PoolReason.GANGS_HOLD]
-    assert steps == ["0 of 2 ordered: gangs hold 16 GPUs of the pool's 16 until they start"]
+    assert steps == ["0 of 2 ordered: 16 GPUs of the pool's 16 are kept for gangs until they start"]
     one = replace(ASK, pods=(PodsAsked(1, 8),))
     half = looked(empty(asks=(one,), holders=(holder(0, one, node="n0"),), nodes=full[:1]), params=keeps)
     assert (len(of(CreateSlot, half)), of(DeleteSlot, half)) == (1, [])
     gone = looked(empty(asks=(), holders=(), nodes=full), params=keeps)
     assert len(of(CreateSlot, gone)) == 2, "they have started, and are the pool's no more"
+
+
+def test_no_slot_takes_what_a_gang_that_holds_a_part_lacks_still_of_the_pools_gpu_budget() -> None:
+    """Of 16 GPUs it holds 8, on a node that came for it: with a slot in its other place these would be given back."""
+    keeps = replace(MAKES, max_gpus=16.0, min_slots=1)
+    seen = empty(asks=(ASK,), holders=(holder(0, node="n0"),), nodes=(node("n0", units=8, free_units=0),))
+    done = looked(seen, params=keeps)
+    assert (of(CreateSlot, done), of(DeleteSlot, done)) == ([], [])
+    assert [each.name for each in of(CreateHolder, done)] == [holder(1).name]
+    late = looked(replace(seen, holders=(holder(0, node="n0", age_s=900.0),)), params=keeps)
+    assert [each.reason for each in of(DeleteSlot, late)] == [PoolReason.GANG_LATE]
+    after = looked(seen, late.state, keeps, NOW_S + 5.0)
+    assert len(of(CreateSlot, after)) == 1, "it is given back, and what it lacks is nobody's"
 
 
 def test_a_lowered_gpu_budget_gives_the_gangs_places_back_before_slots_and_gang_hold_more_than_it() -> None:
