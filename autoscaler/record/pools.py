@@ -100,7 +100,7 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.CONTENT_FAILING: ("none of {before} ordered: images or weights keep failing",),
         PoolReason.ZONE_OUT: ("{after} of {before} ordered: no tier has capacity in a zone with a minimum",),
         PoolReason.GANGS_HOLD: (
-            "{after} of {before} ordered: {gang_gpus} GPUs of the pool's {max_gpus} are kept for gangs until they start",
+            "{after} of {before} ordered: {gang_gpus} GPUs of the pool's {max_gpus} are for gangs until they start",
         ),
         PoolReason.LOANS_UNKNOWN: ("none of {before} ordered: it is not known yet what gangs have on loan",),
         PoolReason.LENDS: (

@@ -240,7 +240,7 @@ def test_slots_and_gangs_together_hold_no_more_than_the_pools_gpu_budget_whoever
     done = looked(empty(asks=(ASK,), holders=held, nodes=full), params=keeps)
     assert of(CreateSlot, done) == []
     steps = [step_sentence(step) for step in done.decision.trace if step.reason is PoolReason.GANGS_HOLD]
-    assert steps == ["0 of 2 ordered: 16 GPUs of the pool's 16 are kept for gangs until they start"]
+    assert steps == ["0 of 2 ordered: 16 GPUs of the pool's 16 are for gangs until they start"]
     one = replace(ASK, pods=(PodsAsked(1, 8),))
     half = looked(empty(asks=(one,), holders=(holder(0, one, node="n0"),), nodes=full[:1]), params=keeps)
     assert (len(of(CreateSlot, half)), of(DeleteSlot, half)) == (1, [])
