@@ -83,7 +83,7 @@ def test_it_is_no_slot_though_it_is_ours_and_no_node_under_it_is_taken_for_empty
     one, elsewhere = held(), held(namespace="prod")
     assert holds_for(one.metadata, "slots") == ("job/ns/train", "u1")
     assert (is_slot(one.metadata, "slots"), is_ours(one.metadata, "slots"), pool_of(one)) == (False, True, None)
-    assert is_foreign(one, "slots"), "a NodeClaim under it is never deleted"
+    assert is_foreign(one, "slots", "chat"), "a NodeClaim under it is never deleted"
     assert holds_for(elsewhere.metadata, "slots") is None
 
 
@@ -94,6 +94,6 @@ def test_they_are_listed_by_pool_and_owner_until_they_are_gone() -> None:
         places.note(Change(one.metadata.key, None, one))
     assert [each.metadata.name for each in places.holders("chat", "pool-uid")] == ["chat-gang-1-0"]
     assert list(places.slots("chat", "pool-uid")) == []
-    assert places.on_node("n0", "nvidia.com/gpu").units == 4
+    assert places.on_node("n0", "nvidia.com/gpu", "chat").units == 4
     places.note(Change(ours.metadata.key, ours, None))
     assert list(places.holders("chat", "pool-uid")) == []

@@ -28,20 +28,20 @@ def change(new: PlacedPod | None, old: PlacedPod | None = None) -> Change[Placed
 def test_units_are_held_from_binding_to_the_end() -> None:
     places, waiting, bound = Places("slots"), placed("a", spec={"nodeName": ""}), placed("a")
     places.note(change(waiting))
-    assert places.on_node("n0", GPU) == OnNode()
+    assert places.on_node("n0", GPU, "chat") == OnNode()
     places.note(change(bound, waiting))
-    assert places.on_node("n0", GPU) == OnNode(units=2, foreign=1)
+    assert places.on_node("n0", GPU, "chat") == OnNode(units=2, foreign=1)
     over = placed("a", status={"phase": "Succeeded"})
     places.note(change(over, bound))
-    assert places.on_node("n0", GPU) == OnNode()
+    assert places.on_node("n0", GPU, "chat") == OnNode()
 
 
 def test_a_pod_that_goes_gives_back_what_it_held() -> None:
     places, one = Places("slots"), placed("a")
     places.note(change(one))
-    assert places.on_node("n0", GPU).units == 2
+    assert places.on_node("n0", GPU, "chat").units == 2
     places.note(change(None, one))
-    assert places.on_node("n0", GPU) == OnNode()
+    assert places.on_node("n0", GPU, "chat") == OnNode()
 
 
 def test_slots_are_listed_by_pool_and_owner_and_are_not_foreign() -> None:
@@ -51,9 +51,18 @@ def test_slots_are_listed_by_pool_and_owner_and_are_not_foreign() -> None:
     for one in (ours, posing, elsewhere):
         places.note(change(one))
     assert [one.metadata.name for one in places.slots("chat", "pool-uid")] == ["chat-0"]
-    assert places.on_node("n0", GPU) == OnNode(units=2, foreign=0)
+    assert places.on_node("n0", GPU, "chat") == OnNode(units=2, foreign=0)
     places.note(change(None, ours))
     assert list(places.slots("chat", "pool-uid")) == []
+
+
+def test_a_slot_of_another_pool_is_foreign_to_this_one_so_that_a_node_that_both_warm_is_nobodys_to_retire() -> None:
+    places, ours = Places("slots"), pod(spec={"nodeName": "n0"})
+    places.note(change(ours))
+    assert places.on_node("n0", GPU, "chat") == OnNode(units=2, foreign=0)
+    assert places.on_node("n0", GPU, "bulk") == OnNode(units=2, foreign=1)
+    places.note(change(None, ours))
+    assert places.on_node("n0", GPU, "bulk") == OnNode()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +75,7 @@ def test_slots_are_listed_by_pool_and_owner_and_are_not_foreign() -> None:
     ],
 )
 def test_foreign_is_whom_a_deleted_node_would_hit(metadata: dict[str, Any], foreign: bool) -> None:
-    assert is_foreign(placed("a", metadata=metadata), "slots") is foreign
+    assert is_foreign(placed("a", metadata=metadata), "slots", "chat") is foreign
 
 
 def test_a_node_is_validated_while_the_operators_validator_is_ready_on_it() -> None:
@@ -75,6 +84,6 @@ def test_a_node_is_validated_while_the_operators_validator_is_ready_on_it() -> N
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     before, after = placed("v", metadata=label), placed("v", metadata=label, status=ready)
     places.note(change(before))
-    assert not places.on_node("n0", GPU).validator_ready
+    assert not places.on_node("n0", GPU, "chat").validator_ready
     places.note(change(after, before))
-    assert places.on_node("n0", GPU).validator_ready
+    assert places.on_node("n0", GPU, "chat").validator_ready

@@ -163,6 +163,16 @@ async def test_a_claim_whose_node_runs_somebody_elses_pod_stays() -> None:
     assert [method for method, _, _ in server.requests] == ["GET"]
 
 
+async def test_a_claim_whose_node_has_a_slot_of_another_pool_stays() -> None:
+    server = Server()
+    slot = {"metadata": {"name": "bulk-0", "namespace": "slots", "labels": {
+        "app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "bulk"}}}  # fmt: skip
+    server.body = json.dumps({"items": [slot]}).encode()
+    outcome = await writer(server, node="n0").carry_out(CLAIM, errand())
+    assert outcome.became is Became.REFUSED
+    assert "slots/bulk-0 runs on n0; the node is left alone" in outcome.words
+
+
 MANAGED: dict[str, Any] = {
     "managed": True,
     "tiers": [

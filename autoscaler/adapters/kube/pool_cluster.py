@@ -154,7 +154,8 @@ class PoolCluster:
     def _node(self, node: Node, tier: PoolTier, params: PoolParams) -> NodeSeen:
         name, form = node.metadata.name, params.slot
         claim = self.feeds.claims.items.get(self._claim_of.get(name, ""))
-        pool, there = self.feeds.node_pools.items.get(tier.node_pool), self._places.on_node(name, form.resource)
+        pool = self.feeds.node_pools.items.get(tier.node_pool)
+        there = self._places.on_node(name, form.resource, params.name)
         gated_s = self._gated_s.get(name)
 
         def read() -> NodeSeen:

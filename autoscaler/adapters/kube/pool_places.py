@@ -33,8 +33,8 @@ class Places:
         self._holders: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
         """By WarmPool: pods that hold places for gangs."""
         self._on_node: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
-        self._counted: dict[tuple[str, str], OnNode] = {}
-        """What was counted of (node, resource), until a pod on the node changes."""
+        self._counted: dict[tuple[str, str, str], OnNode] = {}
+        """What was counted of (node, resource) for a pool, until a pod on the node changes."""
 
     def note(self, change: Change[PlacedPod]) -> None:
         """A pod came, changed or went."""
@@ -65,27 +65,27 @@ class Places:
         """The pods that hold places for gangs and that the WarmPool of this name and uid owns."""
         return (pod for pod in self._holders.get(pool, {}).values() if owned_by(pod, uid))
 
-    def on_node(self, node: str, resource: str) -> OnNode:
-        """What is on a node."""
-        key = (node, resource)
+    def on_node(self, node: str, resource: str, pool: str) -> OnNode:
+        """What is on a node, as a WarmPool sees it: another one's slots are foreign to it."""
+        key = (node, resource, pool)
         found = self._counted.get(key)
         if found is None:
-            found = self._counted[key] = self._count(self._on_node.get(node, {}).values(), resource)
+            found = self._counted[key] = self._count(self._on_node.get(node, {}).values(), resource, pool)
         return found
 
-    def _count(self, pods: Iterable[PlacedPod], resource: str) -> OnNode:
+    def _count(self, pods: Iterable[PlacedPod], resource: str, pool: str) -> OnNode:
         units, foreign, validated = 0, 0, False
         for pod in pods:
             units += units_of(pod, resource)
-            foreign += is_foreign(pod, self._namespace)
+            foreign += is_foreign(pod, self._namespace, pool)
             if pod.metadata.labels.get("app") == VALIDATOR:
                 validated = validated or any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
         return OnNode(units, foreign, validated)
 
 
-def is_foreign(pod: PlacedPod, namespace: str) -> bool:
-    """Whether a pod is neither a slot nor bound to its node."""
-    if is_slot(pod.metadata, namespace):
+def is_foreign(pod: PlacedPod, namespace: str, pool: str) -> bool:
+    """Whether a pod is neither a slot of this pool nor bound to its node."""
+    if is_slot(pod.metadata, namespace) and pod.metadata.labels[POOL] == pool:
         return False
     if MIRROR in pod.metadata.annotations:
         return False

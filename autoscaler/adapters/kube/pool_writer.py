@@ -105,7 +105,7 @@ class PoolWriter:
                 case MarkSlot():
                     return await self._mark(intent)
                 case DeleteClaim():
-                    return await self._delete_claim(intent)
+                    return await self._delete_claim(intent, errand.pool.name)
                 case CreateNodePool():
                     await self._apply(intent.name, whole(intent, errand.pool.name, errand.spec, errand.form), OWNER)
                     return _DONE
@@ -151,13 +151,13 @@ class PoolWriter:
                 raise
         return _DONE
 
-    async def _delete_claim(self, going: DeleteClaim) -> Outcome:
+    async def _delete_claim(self, going: DeleteClaim, pool: str) -> Outcome:
         node = self._node_of(going.name)
         if node:
             query = (("fieldSelector", f"spec.nodeName={node}"),)
             answer = await self._api.request("GET", "/api/v1/pods", query=query, timeout_s=CALL_S)
             there = decoded(_pods, answer, f"GET pods on {node}").items
-            foreign = [pod.metadata.key for pod in there if is_foreign(pod, self._making.namespace)]
+            foreign = [pod.metadata.key for pod in there if is_foreign(pod, self._making.namespace, pool)]
             if foreign:
                 return Outcome(Became.REFUSED, f"{going.name}: {foreign[0]} runs on {node}; the node is left alone")
         return await self._delete(f"{KARPENTER}/nodeclaims/{going.name}", going.uid)
