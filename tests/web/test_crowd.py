@@ -99,3 +99,19 @@ async def test_a_page_that_takes_nothing_is_hung_up_on_and_its_place_is_free(mon
             await asyncio.sleep(0)
         await until(lambda: hub.readers == 0, 5.0)
         deaf.close()
+
+
+async def test_a_page_behind_a_slow_line_takes_a_large_message_in_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "DEAF_S", 0.3)
+    hub = Hub(interval_s=0.01)
+    hub.publish_results(table("x" * 12_000_000))
+    async with listening(hub) as port:
+        reader, writer = await connected(port, "127.0.0.2")
+        writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        taken, begun_s = 0, asyncio.get_running_loop().time()
+        while taken < 12_000_000:
+            taken += len(await reader.readexactly(200_000))
+            await asyncio.sleep(0.01)
+        assert asyncio.get_running_loop().time() - begun_s > 2 * server.DEAF_S
+        assert hub.readers == 1
+        writer.close()
