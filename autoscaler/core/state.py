@@ -282,6 +282,17 @@ def restore(table: Table, name: str, saved: dict[str, Any]) -> None:
     _restore_quantiles(table, row, saved["scores"])
 
 
+def known(table: Table, saved: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a checkpoint without the groups of columns that this build does not have, and their names.
+
+    A later build that learns more keeps it in a group of its own, under the same version: after a rollback the rest is
+    as good as it was. Raises what `restore` raises for a checkpoint without columns.
+    """
+    groups = table.groups()
+    columns = {key: packed for key, packed in saved["columns"].items() if key in groups}
+    return saved | {"columns": columns}, tuple(sorted(saved["columns"].keys() - columns.keys()))
+
+
 def _coarse(table: Table, row: int) -> dict[str, Any]:
     """Load history as means per five minutes, newest last, with the head bin."""
     head = int(table.history.head[row])

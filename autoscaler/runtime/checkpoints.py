@@ -84,19 +84,22 @@ class Checkpoints:
         self._read.set()
 
     def restore(self, name: str) -> Saved | None:
-        """Put a new row's checkpoint back, if there is one, and return it; only the first row of a name gets it."""
+        """Put a new row's checkpoint back, if there is one, and return what of it was used; only the first row of a name
+        gets it."""
         saved = self._loaded.pop(name, None)
         if saved is None:
             return None
         params = self._table.track(self._table.rows[name]).params
         try:
+            saved, strange = state.known(self._table, saved)
             state.restore(self._table, name, saved)
         except UNUSABLE as error:
             self._table.remove(name)
             self._table.put(name, params)
             self._recorder.note(Event.CHECKPOINT_REFUSED, f"{type(error).__name__}: {error}", name)
             return None
-        self._recorder.note(Event.RESTORED, f"version {saved.get('version')}", name)
+        left_out = f"; left out, as this build does not know it: {', '.join(strange)}" if strange else ""
+        self._recorder.note(Event.RESTORED, f"version {saved.get('version')}{left_out}", name)
         return saved
 
     async def run(self) -> None:

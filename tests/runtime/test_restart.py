@@ -118,6 +118,21 @@ async def test_a_checkpoint_that_cannot_be_used_is_noted_and_the_workload_starts
 
 
 @virtual
+async def test_what_a_later_build_learned_besides_is_left_out_and_said_and_the_rest_is_used() -> None:
+    async with running(target()) as leader:
+        await leader.until(61.0)
+    kept = leader.store.kept[A]
+    kept["columns"]["rhythms"] = {"phase": [1.0, 2.0]}
+    kept["zero_signal"] = True
+    async with running(target(), store=Store({A: kept})) as older:
+        await older.until(6.0)
+        assert older.runtime.table.track(older.runtime.table.rows[A]).zero_signal is True
+    (note,) = [each for each in older.told("note") if each["event"] == "restored from a checkpoint"]
+    assert note["message"] == f"version {kept['version']}; left out, as this build does not know it: rhythms"
+    assert "rhythms" not in older.store.kept[A]["columns"]
+
+
+@virtual
 async def test_a_store_that_fails_is_noted_and_nothing_else_happens() -> None:
     async with running(target(), store=Store(fails=True)) as bench:
         await bench.until(61.0)
