@@ -279,7 +279,7 @@ def _rejected(told: Status) -> Iterator[Finding]:
     for namespace, crowd in crowds.items():
         first, more = crowd[0], f" and {len(crowd) - 1} more" if len(crowd) > 1 else ""
         words = f"{first.kind} {first.name}{more}: {first.message}"
-        remedy = f"headroom status {namespace}/ lists those that are taken up; all of these have an event that says so"
+        remedy = f"headroom status {namespace}/ lists those that are taken up; the events of these say the same"
         yield Finding(f"{namespace}/", State.FAIL, words, remedy)
     unseen = told.rejected_total - len(told.rejected)
     if unseen > 0:

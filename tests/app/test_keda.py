@@ -54,6 +54,7 @@ def test_a_scaledobject_that_nobody_has_seen_is_not_found() -> None:
         (Reject.INVALID, Refusal.INVALID),
         (Reject.OUTRANKED, Refusal.INVALID),
         (Reject.KIND_REFUSED, Refusal.INVALID),
+        (Reject.TOO_MANY, Refusal.INVALID),
         (Reject.NO_TARGET, Refusal.UNKNOWN),
     ],
 )

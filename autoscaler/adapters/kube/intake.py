@@ -26,8 +26,8 @@ class Most:
         """What to tell whoever is not taken up, and what would help."""
         return (
             f"it is not taken up: Headroom takes up at most {self.of_namespace} workloads of a namespace and "
-            f"{self.in_all} in all, and others came before it; its replicas are left alone. Its turn comes as soon as "
-            "one of them goes: delete what is not needed, or have the administrator raise "
+            f"{self.in_all} in all, and others came before it; Headroom leaves its replicas alone. Its turn comes "
+            "as soon as one of them goes: delete what is not needed, or have the administrator raise "
             "settings.limits.namespace_workloads or settings.limits.workloads"
         )
 
