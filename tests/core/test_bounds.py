@@ -242,7 +242,14 @@ def test_a_node_that_is_lost_with_eight_young_pods_pauses_growth_for_a_minute(ki
     assert (columns.failures[0], columns.back_off_until_s[0]) == (9, 100.0 + bounds.BACK_OFF_MOST_S)
 
 
-@pytest.mark.parametrize(("until_s", "after"), [(NOW_S + 900.0, 4), (NOW_S + 4500.0, 9), (NOW_S - 1.0, 9)])
+@pytest.mark.parametrize(
+    ("until_s", "after"),
+    [
+        pytest.param(NOW_S + 960.04, 4, id="the longest, as a checkpoint rounds it"),
+        pytest.param(NOW_S + 4500.0, 9, id="an hour ahead"),
+        pytest.param(NOW_S - 1.0, 9, id="over"),
+    ],
+)
 def test_a_pause_that_a_clock_an_hour_ahead_set_does_not_last_until_then(until_s: float, after: int) -> None:
     columns, wish = memory(Case(9, 4, after)), np.array([9])
     columns.back_off_until_s[0] = until_s

@@ -203,8 +203,9 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
     small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
-    left_s = columns.back_off_until_s[rows] - b.now_s  # no pause is longer but by a clock that was ahead
-    paused = (left_s > 0) & (left_s <= BACK_OFF_MOST_S)
+    # No pause is longer but by a clock that was ahead, or by the tenth of a second that a checkpoint keeps.
+    left_s = columns.back_off_until_s[rows] - b.now_s
+    paused = (left_s > 0) & (left_s <= BACK_OFF_MOST_S + BIN_S)
     chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
     chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
     kept = (chain.n == 0) & (b.desired > 0)
