@@ -218,18 +218,22 @@ def test_case_22_a_gang_that_cannot_be_meant_is_refused_once_and_ends_no_cycle(
 
 
 def test_case_28_a_gang_that_lost_a_member_is_not_overtaken_by_a_fresh_one_of_lower_rank() -> None:
+    """A node is repaired under it: neither what its members leave nor the mended node is a fresh job's."""
     story = forever(nodes=racks(1, 2))
     story.submit(gang("old", pods=2, units=8))
     story.settle()
     story.now_s = 10.0
-    story.submit(gang("fresh", units=8, created_s=10.0))
-    broken = [node("n0", ready=False), node("n1")]
-    story.look(broken, [PodSeen("n0", H100, 8, Owner.FOREIGN)])
+    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
+    story.look([node("n1")], rest)
+    story.submit(gang("fresh", units=8, created_s=10.0, expected_s=1e9))
     story.settle()
-    story.look(racks(1, 2))
-    story.room.finish("fresh", 20.0)
+    assert (story.victims(), story.order()) == (["old"], ["old"]), "its other member holds its GPUs until it is gone"
+    story.look(racks(1, 2), rest)
+    story.room.left("old", 40.0)
+    story.now_s = 40.0
     story.settle()
-    assert story.order()[-1] == "old"
+    assert story.order() == ["old", "old"]
+    assert "fresh" in story.room.backlog.waiting
 
 
 def test_case_29_interleaved_gangs_never_hold_parts_of_each_others_room() -> None:

@@ -61,7 +61,8 @@ def first_ends(room: Room, now_s: float) -> list[tuple[float, str]]:
 
 
 def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str]]:
-    """When each gang that holds GPUs is expected to leave them; who leaves for another leaves nothing to others."""
+    """When each gang that holds GPUs is expected to leave them; who leaves for another leaves nothing to others, nor
+    does one that lost GPUs and will wait at its old place."""
     ratios = {queue: room.runs.ratios(queue)[level] for queue in room.tree.leaves.values()}
     return [
         (
@@ -74,7 +75,7 @@ def expected_ends(room: Room, now_s: float, level: int) -> list[tuple[float, str
             name,
         )
         for name, run in room.runs.all.items()
-        if run.leaves_for is None or run.leaves_for not in room.kept_for
+        if not run.lost and (run.leaves_for is None or run.leaves_for not in room.kept_for)
     ]
 
 

@@ -306,7 +306,7 @@ class Room:
         self.runs.leave(run, now_s)
         self.count(run.queue, run.load, -1, now_s)
         self.backlog.touch(run.queue)
-        self.evictions[run.name] = run.evictions + 1
+        self.evictions[run.name], run.lost = run.evictions + 1, reason is BatchReason.LOST
         if beneficiary:
             run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)

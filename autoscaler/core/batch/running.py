@@ -46,6 +46,8 @@ class Running:
     """When it was last seen that its object does not say so yet; None where it has said so from the beginning."""
     stays: bool = False
     """It was asked to leave, and its stop is refused as such: nobody counts on its going."""
+    lost: bool = False
+    """It leaves because it lost GPUs: what it leaves it will want again, at its old place."""
     leaves_for: str | None = None
     """The gang that gets its place, while it leaves for one."""
     evictions: int = 0
