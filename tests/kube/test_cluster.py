@@ -315,3 +315,19 @@ async def test_whoever_leads_next_takes_up_what_was_decided_on_whatever_came_fir
         assert claimed(scene) == {"c", "chat"}, "chat does not say when it was made, which counts as the oldest"
         scene.cluster.settle(frozenset())
         assert claimed(scene) == {"chat", "b"}
+
+
+async def test_what_is_asked_for_in_vain_when_somebody_begins_to_lead_stands_in_no_line() -> None:
+    async with following(scope=FULL) as scene:
+        await scene.cluster.wait_synced()
+        asks(scene, "slip", "30")
+        await until(lambda: claimed(scene) == {"chat", "slip"})
+        asks(scene, "slip", "30", most="none")
+        asks(scene, "waits", "40")
+        await until(lambda: claimed(scene) == {"chat"} and scene.cluster.intake.waiting == 1)
+        scene.cluster.settle({"prod/chat", "prod/waits"})
+        assert claimed(scene) == {"chat", "waits"}
+        assert scene.cluster.intake.waiting == 0
+        scene.server.delete("waits", path=DEPLOYMENTS)
+        asks(scene, "late", "50")
+        await until(lambda: claimed(scene) == {"chat", "late"})

@@ -120,7 +120,10 @@ class Cluster:
     def settle(self, before: Set[str]) -> None:
         """Begin to lead: where not all can be taken up, those of `before` are, then the oldest."""
         for key in self.intake.settle(before):
-            self._place(key, self._discovery.resolve(key))
+            found = self._discovery.resolve(key)
+            if found.claim is None and not self.intake.takes(key):
+                self.intake.leave(key)  # it had kept its place while it was asked for in vain, and is in no line
+            self._place(key, found)
 
     def resolution(self, workload: str) -> Resolution:
         """What became of all that asks for one workload."""
