@@ -4,6 +4,7 @@ Enters: nothing; `warm_pool` puts them together. Each part refuses what contradi
 refused there. Names of shapes are the administrator's; no part holds a secret.
 """
 
+import re
 from enum import Enum
 from typing import Annotated, Any, Final, Self
 
@@ -111,17 +112,29 @@ class WarmModel(Model):
     """Where the weights come from; left out, only the image is warmed."""
 
 
+NODES_OWN: Final = (
+    "^/((bin|boot|dev|etc|home|lib|lib32|lib64|proc|root|run|sbin|sys|usr|var/(run|log)"
+    "|var/lib/(cni|containerd|containers|docker|etcd|kubelet|rancher))(/.*)?|var|var/lib)?/?$|//|/[.][.]?(/|$)"
+)
+"""Found in paths of a node that no cache is: its own folders and what is above one, and other ways to write a path. The
+admission policy of slots has the same."""
+IS_NODES_OWN: Final = (
+    "hostPath is a folder of the node's own; give the cache one of its own, such as /var/lib/headroom/cache"
+)
+
+
 class CacheVolume(Model):
     """The one volume that slots may write: where weights stay for the replicas that follow."""
 
     model_config = ConfigDict(
         json_schema_extra=cel(
             ("has(self.hostPath) != has(self.claim)", "give one of hostPath and claim, and not both"),
+            (f"!has(self.hostPath) || !self.hostPath.matches('{NODES_OWN}')", IS_NODES_OWN),
         )
     )
 
     host_path: AbsolutePath | None = None
-    """A folder on the node."""
+    """A folder on the node, and none of the system's: not in /etc, /usr, /run or /var/lib/kubelet, nor /var itself."""
     claim: ObjectName | None = None
     """A PersistentVolumeClaim in the slots' namespace."""
     mount_path: AbsolutePath = "/cache"
@@ -131,6 +144,8 @@ class CacheVolume(Model):
     def _is_one(self) -> Self:
         if (self.host_path is None) == (self.claim is None):
             raise ValueError("give one of host_path and claim, and not both")
+        if self.host_path is not None and re.search(NODES_OWN, self.host_path):
+            raise ValueError(IS_NODES_OWN.replace("hostPath", "host_path"))
         return self
 
 

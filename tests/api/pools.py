@@ -97,6 +97,8 @@ FAULTY: Final[dict[str, tuple[dict[str, Any], str]]] = {
         spec(models=[{**MODEL, "weights": "hf://example/chat"}]), "spec: models have weights and there is no cache"),
     "two caches": (
         spec(cache={"hostPath": "/a", "claim": "b"}), "spec.cache: give one of hostPath and claim, and not both"),
+    "a cache in the kubelet's folder": (
+        spec(cache={"hostPath": "/var/lib/kubelet/pods"}), "spec.cache: hostPath is a folder of the node's own; give"),
     "an image in capitals": (spec(models=[{**MODEL, "image": "VLLM"}]), "spec.models[0].image: 'VLLM' is out of range"),
     "a source without a scheme": (
         spec(models=[{**MODEL, "weights": "/models"}]), "must be a source such as hf://org/model"),

@@ -1,18 +1,22 @@
 """A WarmPool is read whole or refused with field and remedy, and compiled into what the core works on."""
 
 import json
+import re
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from autoscaler.api.calendar import read_schedule, read_zone, windows
 from autoscaler.api.shapes import Shape
 from autoscaler.api.warm_pool import compile_pool, content_of, events_of, read_warm_pool
+from autoscaler.api.warm_pool_parts import NODES_OWN
 from autoscaler.core.params import KnownEvent
 from autoscaler.core.pool.params import CapacityType, GangTerms, PoolParams, Sharing
 from autoscaler.errors import InputError
 from tests.api.pools import FAULTY, MADE, MODEL, SHAPES, SOUND, SPOT, TIER, event, spec
+from tests.conftest import ROOT
 
 
 def compiled(fields: dict[str, Any], now: str = "2026-11-21T12:00:00+00:00", **more: Any) -> PoolParams:
@@ -34,6 +38,29 @@ def test_a_faulty_pool_is_refused_with_field_and_remedy(fields: dict[str, Any], 
     with pytest.raises(InputError) as refused:
         compiled(fields)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        ("/", True), ("/etc", True), ("/etc/kubernetes/pki", True), ("/var", True), ("/var/", True), ("/var/lib", True),
+        ("/var/lib/kubelet/pods", True), ("/var/log", True), ("/run/containerd", True), ("/dev/shm", True),
+        ("//etc", True), ("/./etc", True), ("/cache/../etc", True), ("/cache/.", True), ("/proc/1/root", True),
+        ("/var/lib/headroom/cache", False), ("/var/lib/cache", False), ("/cache", False), ("/nvme/.models", False),
+        ("/mnt/etc", False), ("/etcetera", False), ("/var/cache/weights", False), ("/data/", False),
+    ],
+)  # fmt: skip
+def test_a_cache_is_no_folder_of_the_nodes_own(path: str, is_own: bool) -> None:
+    assert bool(re.search(NODES_OWN, path)) is is_own
+
+
+def test_the_policy_of_slots_and_the_definition_know_the_same_folders() -> None:
+    policy = msgspec.yaml.decode((ROOT / "config/rbac/warm-pools/admission-policy.yaml").read_text().split("---")[0])
+    told = [each["expression"] for each in policy["spec"]["validations"] if "node's own" in each["message"]]
+    assert told == [
+        f"object.spec.?volumes.orValue([]).all(v, !has(v.hostPath) || !v.hostPath.path.matches( '{NODES_OWN}'))"
+    ]
+    assert f"matches('{NODES_OWN}')" in (ROOT / "config/crd/headroom.dev_warmpools.yaml").read_text().replace("''", "'")
 
 
 def test_an_empty_spec_is_refused() -> None:

@@ -253,6 +253,10 @@ def test_a_freeze_stops_orders_and_is_told(plane: Plane, pool: str) -> None:
 CACHE: Final = {"name": "headroom-cache", "hostPath": {"path": "/var/lib/headroom/cache"}}
 REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a folder of the node": ({"volumes": [CACHE, {"name": "root", "hostPath": {"path": "/"}}]}, "no volume but"),
+    "a folder that is the node's own": (
+        {"volumes": [{"name": "headroom-cache", "hostPath": {"path": "/etc/kubernetes"}}]},
+        "no folder of the node's own",
+    ),
     "a token": ({"automountServiceAccountToken": True}, "no token of a service account"),
     "the node's network": ({"hostNetwork": True}, "share nothing with their node"),
     "root": ({"securityContext": {"runAsNonRoot": False}}, "run as nobody"),

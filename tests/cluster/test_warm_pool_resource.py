@@ -31,6 +31,7 @@ REFUSED = {
     "no NodePool": "a tier has a nodePoolRef exactly when the pool is not managed",
     "weights without a cache": "weights are given without a cache volume; give cache, or leave the weights out",
     "two caches": "give one of hostPath and claim, and not both",
+    "a cache in the kubelet's folder": "hostPath is a folder of the node's own; give the cache one of its own",
     "an image in capitals": "spec.models[0].image",
     "a source without a scheme": "spec.models[0].weights",
     "a driver in words": "spec.slot.minDriver",
