@@ -98,6 +98,25 @@ def test_a_gang_for_which_room_was_kept_starts_when_it_has_room_whoever_came_wit
     assert story.order() == ["runs", "first"]
 
 
+def test_what_one_left_where_kept_room_is_lent_would_go_back_to_that_and_is_not_given_to_another() -> None:
+    """Six of eight GPUs are kept for a wide gang; two go to the first, and the six to a short one, in one cycle."""
+    story = Story(params(reserve_after_s=30.0), [node(f"n{at}", rack=f"r{at}") for at in range(2)])
+    story.submit(gang("runs", units=8, expected_s=1000.0))
+    story.settle()
+    story.submit(gang("wide", pods=2, units=6))
+    story.to(40.0)
+    assert story.room.ledger.estate.free.tolist() == [0, 2]
+    for name, units, created_s, importance in (
+        ("first", 2, 40.0, 1.0),
+        ("short", 6, 42.0, 1.0),
+        ("dear", 2, 43.0, 4.0),
+    ):
+        story.submit(gang(name, units=units, created_s=created_s, importance=importance, expected_s=100.0))
+    story.settle()
+    assert story.order() == ["runs", "first", "short"]
+    assert story.room.ledger.estate.free.tolist() == [0, 0]
+
+
 def test_a_queue_with_more_than_can_be_gone_through_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(together, "MOST_LOOKED_AT", 3)
     assert started(three()) == ["first"]

@@ -162,6 +162,10 @@ class Ledger:
                 break
         return missing
 
+    def is_lacking(self, node: int) -> bool:
+        """Whether a reservation lacks units of a node still: what is released there is its, and not free."""
+        return any(kept.plan[node] > kept.held.get(node, 0) for kept in self._planned.get(node, {}).values())
+
     def spare_for(self, reservation: Reservation, node: int) -> float:
         """Cores or GiB, the scarcer, that are free on a node beyond what is kept for this one; below 0 they lack."""
         spare = self.estate.spare[node].copy()

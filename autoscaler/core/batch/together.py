@@ -315,8 +315,10 @@ def _started(attempts: Attempts, admitted: Admitted) -> Member | None:
     run = room.runs.all[admitted.gang]
     if admitted.reason is not BatchReason.FITS or admitted.gang in attempts.promised:
         return None
-    waiting = room.backlog.waiting_as(run.gang, run.queue, run.brand, run.rank)
-    return _member(room, waiting, room.ledger.holdings[admitted.gang].spots)
+    spots = room.ledger.holdings[admitted.gang].spots
+    if any(room.ledger.is_lacking(spot.node) for spot in spots):
+        return None  # one that started on what is kept there took it since: what this one left would be no other's
+    return _member(room, room.backlog.waiting_as(run.gang, run.queue, run.brand, run.rank), spots)
 
 
 def _member(room: Room, waiting: Waiting, spots: tuple[Spot, ...] = ()) -> Member | None:
