@@ -232,13 +232,13 @@ def test_after_pods_died_of_their_first_requests_only_a_completed_one_is_a_succe
     assert np.isnan(columns.back_off_until_s[0])
 
 
-@pytest.mark.parametrize("kind", ["failed", "died"])
-def test_a_node_that_is_lost_with_eight_young_pods_pauses_growth_for_a_minute(kind: str) -> None:
+@pytest.mark.parametrize("starting", [8, 0], ids=["while they start", "with their first requests"])
+def test_a_node_that_is_lost_with_eight_young_pods_pauses_growth_for_a_minute(starting: int) -> None:
     """It was 16 minutes: two to the power of eight failures. Who fails again after that waits as long."""
     columns = BoundColumns.allocate(1)
-    started(columns, 0.0, **{kind: 8})
+    started(columns, 0.0, failed=starting, died=8 - starting)
     assert (columns.failures[0], columns.back_off_until_s[0]) == (8, bounds.BACK_OFF_S)
-    started(columns, 100.0, **{kind: 1})
+    started(columns, 100.0, died=1)
     assert (columns.failures[0], columns.back_off_until_s[0]) == (9, 100.0 + bounds.BACK_OFF_MOST_S)
 
 
