@@ -99,6 +99,7 @@ class Facts:
             frozen=self._cluster.frozen is not None,
             lease_transitions=self._elector.term,
             loop_lag_s=self._pulse.lag_s,
+            blind_age_s=self._runtime.blind_age_s,
             snapshot_age_s=None if leading else self._fetched.age_s,
             watch_staleness_s=self._cluster.staleness_s(),
             claims={"taken": self._cluster.intake.taken, "waiting": self._cluster.intake.waiting},

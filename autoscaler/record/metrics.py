@@ -8,6 +8,7 @@ where an exporter shows its GPUs.
 Dashboards and alerts read the names: renaming one is a breaking change.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -44,6 +45,8 @@ class Process:
     lease_transitions: int | None = None
     loop_lag_s: float | None = None
     """How late the event loop came round to a timer, at worst, of late."""
+    blind_age_s: float = math.inf
+    """Since a workload was looked at that could not be read; not exposed."""
     snapshot_age_s: float | None = None
     """Of the leader's snapshot that a follower holds."""
     watch_staleness_s: Mapping[str, float] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class Checkpoints:
         self._read.set()
 
     def restore(self, name: str) -> Saved | None:
-        """Put a new row's checkpoint back, if there is one, and return what was used; only a name's first row gets it."""
+        """Put a new row's checkpoint back, if there is one, and return what was used; a name has it once."""
         saved = self._loaded.pop(name, None)
         if saved is None:
             return None

@@ -57,6 +57,8 @@ class Loop:
             wake=self.wake,
             again=self._again,
         )
+        self.blind_s = NEVER_S
+        """When a look ended last with nothing to decide on: its target could not be read, and never was."""
         self._agenda = Agenda()
         self._lanes: dict[str, Lane] = {}
         self.steps = Steps(
@@ -177,6 +179,7 @@ class Loop:
         if cause is not None:
             self.steps.arrive(Arrival(lane, gathered, cause))
         elif gathered.readings is None:
+            self.blind_s = self._clock.monotonic()
             self._agenda.plan(target.name, self._clock.monotonic() + target.params.tick_s)
         else:
             self._agenda.plan(target.name, lane.due_s)

@@ -163,6 +163,11 @@ class Runtime:
         """Begin with these; the store's own are used where they are newer. Call it before `run`."""
         self._checkpoints.adopt(checkpoints)
 
+    @property
+    def blind_age_s(self) -> float:
+        """Since a workload was looked at of which nothing could be read; infinite where that never was."""
+        return self._ports.clock.monotonic() - self._loop.blind_s
+
     async def recalled(self) -> frozenset[str]:
         """The workloads that the last leader decided on until its end, as far as its checkpoints are there."""
         await self._checkpoints.load()

@@ -1,5 +1,6 @@
 """A bug that one workload provokes stops that workload and no other: in the core, around it, and in an adapter."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -89,6 +90,19 @@ async def test_neither_events_nor_edits_touch_a_workload_that_is_left_alone(monk
         await bench.until(50.0)
     assert [n["now_s"] for n in bench.told("note") if n["workload"] == BAD] == [1.0]
     assert [at_s for at_s, name in bench.source.reads if name == BAD] == [0.0, 1.0]
+
+
+async def test_one_that_raised_and_can_be_read_no_more_is_looked_at_on_and_that_is_known_of_the_driver() -> None:
+    """Its last decision grows old; a driver whose loop stands still looks at nothing."""
+    async with running(target()) as bench:
+        await bench.until(6.0)
+        assert bench.runtime.blind_age_s == math.inf, "it was read"
+        loop = bench.runtime._loop
+        bench.scale.fails.add(A)
+        loop.steps.quarantine(loop._lanes[A], Bug("KeyError: 'x'"))
+        await bench.until(1200.0)
+        assert bench.steps()[-1][0] < 10.0
+        assert bench.runtime.blind_age_s <= 5.0
 
 
 async def test_readings_that_were_on_their_way_when_it_raised_are_not_stepped() -> None:

@@ -248,6 +248,16 @@ async def test_health_is_that_a_leader_still_decides(
     assert await response.json() == {"status": said, "step_age_s": age_s}
 
 
+async def test_a_leader_that_looks_and_can_read_nothing_is_not_stuck(client: Client, controller: Controller) -> None:
+    """Another would read no more, and would have to learn anew."""
+    controller.clock.now_s = 100.0 + STUCK_S + 1
+    controller.process = replace(LEADING, blind_age_s=4.0)
+    response = await client.get("/healthz")
+    assert (response.status, (await response.json())["status"]) == (200, "nothing can be read")
+    controller.process = replace(LEADING, blind_age_s=STUCK_S + 1)
+    assert (await client.get("/healthz")).status == 503
+
+
 async def test_a_leader_without_a_workload_is_well(client: Client, controller: Controller) -> None:
     controller.board.forget("prod/chat")
     response = await client.get("/healthz")

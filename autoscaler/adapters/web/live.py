@@ -37,7 +37,8 @@ from autoscaler.record.pool_status import PoolStatus
 from autoscaler.record.status import About, Rejected
 
 STUCK_S = 900.0
-"""A leader that has decided nothing at all for so long is stuck: the longest tick is five minutes."""
+"""A leader that has decided nothing at all for so long is stuck: the longest tick is five minutes. One that looked and
+could read nothing is not: another would read no more, and would begin anew."""
 
 EVERYWHERE = "::"
 
@@ -262,9 +263,11 @@ def _metrics(facts: LiveFacts) -> Handler:
 
 def _health(facts: LiveFacts) -> Handler:
     async def handle(_request: web.Request) -> web.Response:
-        age_s = facts.board.step_age_s(facts.clock.now())
-        stuck = facts.process().leading is True and age_s is not None and age_s > STUCK_S
-        return _said(503 if stuck else 200, {"status": "stuck" if stuck else "ok", "step_age_s": age_s})
+        age_s, process = facts.board.step_age_s(facts.clock.now()), facts.process()
+        idle = process.leading is True and age_s is not None and age_s > STUCK_S
+        is_stuck = idle and process.blind_age_s > STUCK_S
+        status = "stuck" if is_stuck else "nothing can be read" if idle else "ok"
+        return _said(503 if is_stuck else 200, {"status": status, "step_age_s": age_s})
 
     return handle
 
