@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from autoscaler.core import recall, state
 from autoscaler.core.capacity.leadtime import LeadTrack
-from autoscaler.core.capacity.throughput import SATURATED_MIN_POD_S
+from autoscaler.core.capacity.throughput import SATURATED_LEFT_POD_S
 from autoscaler.core.observe.pods import WorkloadTrack
 from autoscaler.core.params import Feature, Params
 from autoscaler.core.state import Table
@@ -44,7 +44,7 @@ def know(table: Table, workload: str) -> Knowledge | None:
         return None
     columns = table.throughput
     full_s = float(columns.saturated_pod_s[row])
-    least = full_s < SATURATED_MIN_POD_S
+    least = full_s < SATURATED_LEFT_POD_S
     proven_rps = float(columns.proven_rps[row])
     # The core may try a little more than was proven, or allow less for the sake of token times; a queue is served at
     # what was seen.
@@ -91,7 +91,7 @@ def lend(twins: Table, twin: str, table: Table, workload: str) -> None:
     row, other = table.rows[workload], twins.rows[twin]
     track = table.track(row)
     mine, theirs = table.throughput, twins.throughput
-    if mine.saturated_pod_s[row] >= SATURATED_MIN_POD_S:
+    if mine.saturated_pod_s[row] >= SATURATED_LEFT_POD_S:
         for name in LEARNED:
             getattr(theirs, name)[other] = getattr(mine, name)[row]
     elif mine.proven_rps[row] > theirs.proven_rps[other]:

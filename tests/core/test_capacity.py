@@ -62,6 +62,22 @@ def test_a_moment_of_saturation_is_not_believed() -> None:
     assert np.isnan(learned([half]).rps[0])
 
 
+@pytest.mark.parametrize(("looks", "every_s"), [(20, 1.0), (10, 2.0), (4, 5.0), (2, 10.0)])
+def test_twenty_saturated_seconds_of_one_pod_are_believed_at_the_look_that_ends_them(
+    looks: int, every_s: float
+) -> None:
+    """What was forgotten of them meanwhile, 0.04 s of four looks, cost a whole look."""
+
+    def look(i: int) -> Served:
+        return served(
+            every_s * i, pods=1.0, dt_s=every_s, saturated_done=every_s, saturated_pod_s=every_s,
+            saturated_running=4.0 * every_s,
+        )  # fmt: skip
+
+    assert np.isnan(learned([look(i) for i in range(looks - 1)]).rps[0])
+    assert learned([look(i) for i in range(looks)]).rps[0] == pytest.approx(1.0)
+
+
 def test_a_slower_engine_is_noticed_within_an_hour_of_saturated_pods() -> None:
     hour = [saturated(10.0 * i, 3.0) for i in range(180)]
     slower = [saturated(1800.0 + 10.0 * i, 2.0) for i in range(360)]

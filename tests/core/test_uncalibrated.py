@@ -47,7 +47,7 @@ def glimpsed(readings: Readings) -> Readings:
 def test_one_request_that_waits_for_a_step_to_end_is_no_reason_to_grow() -> None:
     """Two replicas with eight in flight: it took them to 4, 7 and 11 within three minutes."""
     toy = Toy.of(2, 2.0, warmup_s=15.0)
-    told = Story(toy, Params(tick_s=5.0, warmup_prior_s=15.0, max_replicas=16)).run(200.0, glimpsed)
+    told = Story(toy, Params(tick_s=5.0, warmup_prior_s=15.0, max_replicas=16)).run(180.0, glimpsed)
     assert set(counts(told)) == {2}
 
 

@@ -8,6 +8,7 @@ lower bound is what a replica does that serves one request after the other: a fl
 per replica is idle part of the time, and must not be taken for full.
 """
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -20,6 +21,10 @@ SATURATED_MIN_POD_S = 20.0
 
 SATURATED_MEMORY_POD_S = 3600.0
 """Saturated pod-seconds over which the estimate forgets (an hour of one replica)."""
+
+SATURATED_LEFT_POD_S = SATURATED_MIN_POD_S * math.exp(-SATURATED_MIN_POD_S / SATURATED_MEMORY_POD_S)
+"""What is left at least of so many, forgotten while they were watched: four looks at 5 s leave 19.96 of 20, and whoever
+asks for 20 of what is left waits for a fifth look."""
 
 PROVEN_WINDOW_S = 60.0
 """A proven rate is a mean over a minute; shorter means would take a lucky batch for capacity."""
@@ -118,7 +123,7 @@ def learn(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64
 def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64) -> Throughput:
     """Return the capacity from the sums as they are."""
     pod_s = columns.saturated_pod_s[rows]
-    seen = pod_s >= SATURATED_MIN_POD_S
+    seen = pod_s >= SATURATED_LEFT_POD_S
     safe = np.maximum(pod_s, 1e-9)
     measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
     slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
