@@ -59,6 +59,8 @@ class Loop:
         )
         self.blind_s = NEVER_S
         """When a look ended last with nothing to decide on: its target could not be read, and never was."""
+        self.read_s = NEVER_S
+        """When a look ended last that a decision may follow."""
         self._agenda = Agenda()
         self._lanes: dict[str, Lane] = {}
         self.steps = Steps(
@@ -175,6 +177,8 @@ class Loop:
             self._actuator.read_back(target.name)
         if not reads_back and not target.told:  # what KEDA is told it sets in its own time, and as far as it may
             self._note_edit(lane, gathered)
+        if gathered.readings is not None:
+            self.read_s = self._clock.monotonic()
         cause = self._cause(lane, gathered, forced)
         if cause is not None:
             self.steps.arrive(Arrival(lane, gathered, cause))

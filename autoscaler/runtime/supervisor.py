@@ -7,9 +7,10 @@ may lines that were being written at that moment be written twice.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from autoscaler.core.scale.sharing import Budgets
 from autoscaler.core.state import Table
@@ -25,6 +26,9 @@ from autoscaler.runtime.refit import Refit
 from autoscaler.runtime.target import Target
 
 T = TypeVar("T")
+
+READ_S: Final = 330.0
+"""A workload that can be read is looked at within the longest tick, of five minutes."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 """A task to be: begun inside the task, so that one cancelled before its first turn leaves nothing unawaited."""
@@ -165,8 +169,12 @@ class Runtime:
 
     @property
     def blind_age_s(self) -> float:
-        """Since a workload was looked at of which nothing could be read; infinite where that never was."""
-        return self._ports.clock.monotonic() - self._loop.blind_s
+        """Since a workload was looked at of which nothing could be read; infinite where that never was.
+
+        And where another was read within `READ_S`: what was read and is not decided on is no blindness.
+        """
+        now_s = self._ports.clock.monotonic()
+        return math.inf if now_s - self._loop.read_s <= READ_S else now_s - self._loop.blind_s
 
     async def recalled(self) -> frozenset[str]:
         """The workloads that the last leader decided on until its end, as far as its checkpoints are there."""

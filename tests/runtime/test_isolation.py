@@ -105,6 +105,17 @@ async def test_one_that_raised_and_can_be_read_no_more_is_looked_at_on_and_that_
         assert bench.runtime.blind_age_s <= 5.0
 
 
+async def test_one_that_can_never_be_read_excuses_no_driver_that_reads_others_and_decides_nothing() -> None:
+    async with running(target(), target(B)) as bench:
+        await bench.until(6.0)
+        loop = bench.runtime._loop
+        for name, until_s, least_s, most_s in ((B, 400.0, math.inf, math.inf), (A, 800.0, 0.0, 5.0)):
+            bench.scale.fails.add(name)
+            loop.steps.quarantine(loop._lanes[name], Bug("KeyError: 'x'"))
+            await bench.until(until_s)
+            assert least_s <= bench.runtime.blind_age_s <= most_s
+
+
 async def test_readings_that_were_on_their_way_when_it_raised_are_not_stepped() -> None:
     async with running(target(BAD)) as bench:
         await bench.until(1.0)
