@@ -242,6 +242,10 @@ def claimed(scene: Scene) -> set[str]:
     return {claim.ref.name for claim in scene.cluster.claims}
 
 
+async def until_claimed(scene: Scene, names: set[str]) -> None:
+    await until(lambda: claimed(scene) == names)
+
+
 FULL: Final = replace(SCOPE, most=Most(of_namespace=2, in_all=3))
 
 
@@ -300,7 +304,7 @@ async def test_an_object_that_is_aimed_elsewhere_stands_in_line_before_the_place
         for number in range(8):
             target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"code-{number}"}
             scene.server.put("code", path=POLICIES, metadata=made, spec={"targetRef": target})
-            await until(lambda found={"young", f"code-{number}"}: claimed(scene) == found)
+            await until_claimed(scene, {"young", f"code-{number}"})
             asks(scene, "waits", "59")
             await until(lambda: scene.cluster.intake.waiting == 1)
 
