@@ -152,7 +152,7 @@ class Pools:
             if isinstance(compiled, Faulty):
                 self._leads.forget(name)
                 self._guard.run(f"WarmPool {name}", partial(self._telling.fault, name, found[name], compiled))
-                await self._left.leave(name)
+                await self._guard.wait(f"WarmPool {name}", self._left.leave(name))
             else:
                 await self._look(name, compiled)
             await breathe(self._clock)

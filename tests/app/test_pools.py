@@ -133,6 +133,7 @@ class Written:
         self.plant = plant
         self.intents: list[Intent] = []
         self.answers: list[Outcome] = []
+        self.breaks: set[str] = set()
 
     async def carry_out(self, intent: Intent, errand: Errand) -> Outcome:
         self.intents.append(intent)
@@ -143,6 +144,8 @@ class Written:
 
     async def delete(self, gone: DeleteSlot) -> Outcome:
         self.intents.append(gone)
+        if gone.name in self.breaks:
+            raise ZeroDivisionError("a bug of ours")
         return self.answers.pop(0) if self.answers else Outcome(Became.DONE)
 
     @property
@@ -631,6 +634,19 @@ async def test_places_of_a_faulty_pool_are_given_back_no_further_at_a_look_once_
         assert [each.name for each in scene.written.intents if isinstance(each, DeleteSlot)] == [
             "chat-gang-0", "chat-gang-1",
         ]  # fmt: skip
+
+
+async def test_a_bug_met_by_a_pool_that_cannot_be_used_stops_no_other() -> None:
+    async with keeping(warm_pool(gangs={"maxGpus": 32})) as scene:
+        await scene.wait(5.0)
+        scene.desk.asks({}, scene.clock.now())
+        scene.seen.holders = (HolderSeen("chat-gang-0", "u-0", "u1", "gpu", 8, scene.clock.now()),)
+        scene.written.breaks = {"chat-gang-0"}
+        scene.told.pools = {"chat", "other"}
+        scene.seen.pools["chat"] = warm_pool(2, gangs={"maxGpus": 32}, tiers=UNKNOWN)
+        scene.seen.pools["other"] = WarmPoolObject(Meta("other", uid="u2", generation=1), warm_pool().spec)
+        await scene.wait(10.0)
+        assert "other-0" in scene.written.created
 
 
 async def test_a_pool_begins_nothing_for_gangs_of_which_batch_admission_has_not_spoken_for_a_minute() -> None:
