@@ -354,3 +354,37 @@ def test_rows_do_not_touch_each_other() -> None:
     soft = bounds.soft(columns, rows, wanted, every)
     hard = bounds.hard(columns, rows, soft[-1].after if soft else wanted, every)
     assert hard[-1].after.tolist() == [case.after for case in cases]
+
+
+@pytest.mark.parametrize(
+    "back_s", [0.0, 40.0, 300.0, 2500.0], ids=["steady", "a bin", "five minutes", "beyond what is kept"]
+)
+def test_what_was_lately_is_found_among_all_that_is_remembered_and_nothing_ahead_of_a_clock_set_back(
+    back_s: float,
+) -> None:
+    """Counts of two workloads over an hour, at even and uneven times; then the clock goes back, or does not."""
+    rng, rows, columns = np.random.default_rng(7), np.array([0, 1]), BoundColumns.allocate(2)
+    noted: list[dict[int, list[tuple[int, int]]]] = [{}, {}]
+    for at_s in np.cumsum(rng.choice([5.0, 10.0, 70.0], 150)).tolist():
+        wanted, stood = rng.integers(0, 90, 2), rng.integers(1, 90, 2)
+        bounds.note(columns, rows, np.full(2, at_s), wanted, stood)
+        for row in rows.tolist():
+            noted[row].setdefault(int(at_s // 10), []).append((int(wanted[row]), int(stood[row])))
+    for row in rows.tolist():  # met with what stands, as wanted
+        first = min(noted[row])
+        noted[row][first][0] = (max(noted[row][first][0]), noted[row][first][0][1])
+    kept = set({n % bounds.KEEP: n for n in sorted(noted[0])}.values())
+    now_s = at_s - back_s
+    number = int(now_s // 10)
+    for seconds in (15.0, 30.0, 60.0, 300.0):
+        found = bounds.least_within(columns, rows, np.full(2, now_s), np.array([50, 50]), seconds)
+        for row in rows.tolist():
+            lately = [n for n in noted[row] if n in kept and 0 <= (number - n) * 10 < seconds]
+            assert found[row] == min([50, *(stood for n in lately for _, stood in noted[row][n])])
+    case = Case(0, 100, 0, given={"now_s": now_s, "lead_s": 1200.0})
+    inputs = settings(case, 0)
+    both = replace(inputs, **{f.name: np.repeat(getattr(inputs, f.name), 2) for f in fields(BoundInputs)})
+    held = {c.reason: c.after for c in bounds.soft(columns, rows, np.array([0, 0]), both)}[Reason.STABILISATION]
+    for row in rows.tolist():
+        lately = [n for n in noted[row] if n in kept and 0 <= (number - n) * 10 <= 300]
+        assert held[row] == max(50, *(wanted for n in lately for wanted, _ in noted[row][n])), "half may go in a minute"

@@ -32,27 +32,26 @@ def expected_rps(count: F64, cover_s: F64, lead_s: F64) -> F64:
     shape (B, LOOKBACK_BINS); `lead_s` (B,) in seconds, NaN where not known.
     """
     bins = np.clip(np.nan_to_num(lead_s, nan=0.0) / BIN_S, LEAST_BINS, MOST_BINS).astype(np.int64) // PARTS * PARTS
-    block = np.maximum(BLOCK_BINS, bins // BLOCK_SHARE)
-    counted, measured_s = _added_up(count), _added_up(cover_s)
-    means = np.stack([_mean(counted, measured_s, part * bins // PARTS, block) for part in range(PARTS + 1)])
-    grown = (means[:-1] - means[1:]).min(axis=0)
+    wide = np.maximum(BLOCK_BINS, bins // BLOCK_SHARE)[:, None]
+    first = bins[:, None] * np.arange(PARTS + 1) // PARTS
+    means = _means(count, cover_s, first, wide)
+    grown = (means[:, :-1] - means[:, 1:]).min(axis=1)
     found: F64 = np.nan_to_num(np.maximum(grown, 0.0) * PARTS * lead_s / (bins * BIN_S), nan=0.0)
     return found
 
 
-def _mean(counted: F64, measured_s: F64, first: I64, wide: I64) -> F64:
-    """Requests/s over bins [first, first + wide) of each row, NaN where less than half of them was measured."""
-    seconds = _between(measured_s, first, wide)
-    known = seconds >= 0.5 * wide * BIN_S
-    return np.where(known, _between(counted, first, wide) / np.maximum(seconds, 1e-9), np.nan)
+def _means(count: F64, cover_s: F64, first: I64, wide: I64) -> F64:
+    """Requests/s over bins [first, first + wide) of each row, NaN where less than half of them was measured.
+
+    `first` has shape (B, blocks), and so has what is returned; `wide` (B, 1).
+    """
+    rows = np.arange(len(count))[:, None]
+    counted, seconds = (sums[rows, first + wide] - sums[rows, first] for sums in (_added_up(count), _added_up(cover_s)))
+    return np.where(seconds >= 0.5 * wide * BIN_S, counted / np.maximum(seconds, 1e-9), np.nan)
 
 
 def _added_up(values: F64) -> F64:
     """The sums of the first 0, 1, … values of each row, shape (B, bins + 1)."""
-    return np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
-
-
-def _between(sums: F64, first: I64, wide: I64) -> F64:
-    edges = np.stack([first, first + wide], axis=1)
-    both: F64 = np.take_along_axis(sums, edges, axis=1)
-    return both[:, 1] - both[:, 0]
+    sums = np.zeros((values.shape[0], values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums

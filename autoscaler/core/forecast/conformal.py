@@ -136,7 +136,7 @@ def quantiles(columns: ConformalColumns, rows: I64, *levels: F64) -> Iterator[F6
 def _at(level: F64, weight: F64, total: F64) -> F64:
     want = level[:, None] * total[:, :, -1]
     cell = np.minimum((total < want[:, :, None]).sum(axis=2), CELLS - 1)
-    taken = np.take_along_axis(total, cell[:, :, None], axis=2)[:, :, 0]
-    inside = np.take_along_axis(weight, cell[:, :, None], axis=2)[:, :, 0]
+    row, model = np.arange(len(cell))[:, None], np.arange(MODELS)
+    taken, inside = total[row, model, cell], weight[row, model, cell]
     part = np.where(inside > 0, 1.0 - (taken - want) / np.maximum(inside, 1e-12), 1.0)
     return np.asarray(EDGES[cell] + clipped(part, 0.0, 1.0) * (EDGES[cell + 1] - EDGES[cell]))

@@ -48,7 +48,7 @@ def look(needs: F64, lead_s: F64) -> Habit:
     known = np.isfinite(needs)
     ranked = np.sort(np.where(known, needs, np.inf), axis=1)
     place = np.maximum(np.ceil(LEVEL * known.sum(axis=1)).astype(np.int64) - 1, 0)
-    expected = np.take_along_axis(ranked, place[:, None], axis=1)[:, 0]
+    expected = ranked[np.arange(len(ranked)), place]
     habit, over = np.full(len(needs), np.nan), np.zeros(len(needs), dtype=np.bool_)
     # Most loads are never away: only the others are worth a closer look.
     at = np.flatnonzero((expected > 0) & (ranked[:, 0] < OFF_RATIO * expected))

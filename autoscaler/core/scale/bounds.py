@@ -152,7 +152,9 @@ def forget_above(columns: BoundColumns, rows: I64, wanted: I64) -> None:
 
 def forgotten(columns: BoundColumns, rows: I64, now_s: F64, tick_s: F64 | float = 0.0) -> Bools:
     """Return the rows of which nothing is remembered within `RATE_UP_S`, or since the last tick, shape (B,)."""
-    return np.asarray(_ages_s(columns, rows, now_s).min(axis=1) >= np.maximum(RATE_UP_S, tick_s + BIN_S))
+    minute_s = np.maximum(RATE_UP_S, tick_s + BIN_S)
+    age_s = _lately(columns, rows, now_s, float(np.max(minute_s))).age_s
+    return np.asarray(age_s.min(axis=1) >= minute_s)
 
 
 def note_starts(
@@ -179,27 +181,24 @@ def note_starts(
 
 def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, seconds: float) -> I64:
     """Return the least count that stood on the target within `seconds` (to a bin), the present one included."""
-    lately = _ages_s(columns, rows, now_s) < seconds
-    least: I64 = np.where(lately, columns.ordered_low[rows], desired[:, None]).min(axis=1)
-    return np.minimum(least, desired)
+    return _lately(columns, rows, now_s, seconds).lowest(columns, desired, seconds)
 
 
 def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[Change]:
     """Apply the soft bounds to the wanted count in order and return each change."""
     chain = _Chain(wanted)
-    low, high = _ordered(columns, rows, b)
-    low = _of_before(columns, rows, b.now_s, low, RATE_UP_S)
-    lately = _of_before(
-        columns, rows, b.now_s, least_within(columns, rows, b.now_s, b.desired, RATE_UP_ADD_S), RATE_UP_ADD_S
-    )
-    added = np.minimum(lately + RATE_UP_ADD, low + RATE_UP_ADD * (RATE_UP_S / RATE_UP_ADD_S))
+    held_s = hold_s(b.lead_s, b.unready, b.young)
+    past = _lately(columns, rows, b.now_s, float(np.fmax.reduce(held_s, initial=RATE_UP_S)))
+    low = _of_before(columns, rows, b.now_s, past.lowest(columns, b.desired, RATE_UP_S), RATE_UP_S)
+    last = _of_before(columns, rows, b.now_s, past.lowest(columns, b.desired, RATE_UP_ADD_S), RATE_UP_ADD_S)
+    added = np.minimum(last + RATE_UP_ADD, low + RATE_UP_ADD * (RATE_UP_S / RATE_UP_ADD_S))
     most = np.maximum(added, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
     chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, np.maximum(most, b.desired)), chain.n))
-    pace = pace_floor(high)
+    pace = pace_floor(past.highest(columns, b.desired, RATE_DOWN_S))
     chain.apply(
         Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n)
     )
-    held = np.minimum(_highest_wanted(columns, rows, b), b.desired)
+    held = np.minimum(past.most_wanted(columns, held_s), b.desired)
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
     small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
@@ -218,14 +217,12 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
 def hard(columns: BoundColumns, rows: I64, n: I64, b: BoundInputs) -> list[Change]:
     """Apply events and the hard limits, last of all. Contradicting limits change nothing and say so."""
     chain = _Chain(n)
-    _, high = _ordered(columns, rows, b)
+    pace = pace_floor(_lately(columns, rows, b.now_s, RATE_DOWN_S).highest(columns, b.desired, RATE_DOWN_S))
     chain.apply(Reason.EVENT_FLOOR, np.maximum(chain.n, b.event_floor))
-    chain.apply(
-        Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, np.minimum(pace_floor(high), b.desired)))
-    )
+    chain.apply(Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, np.minimum(pace, b.desired))))
     chain.apply(Reason.FLOOR, np.maximum(chain.n, b.min_replicas))
     for reason, limit in ((Reason.MAX, b.max_replicas), (Reason.QUOTA, b.quota), (Reason.BUDGET, b.budget)):
-        paced = np.where(b.desired > limit, np.maximum(limit, np.minimum(pace_floor(high), b.desired)), limit)
+        paced = np.where(b.desired > limit, np.maximum(limit, np.minimum(pace, b.desired)), limit)
         chain.apply(reason, np.minimum(chain.n, paced))
     contradiction = (b.event_floor > b.event_ceiling) | (b.min_replicas > b.max_replicas)
     within = np.minimum(b.desired, np.minimum(b.max_replicas, np.minimum(b.quota, b.budget)))
@@ -260,19 +257,40 @@ class _Chain:
             self.n = after
 
 
-def _ordered(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64]:
-    """Lowest and highest ordered count within the rate windows, the present one included."""
-    age_s = _ages_s(columns, rows, b.now_s)
-    low = np.where(age_s < RATE_UP_S, columns.ordered_low[rows], b.desired[:, None]).min(axis=1)
-    high = np.where(age_s < RATE_DOWN_S, columns.ordered_high[rows], b.desired[:, None]).max(axis=1)
-    return np.minimum(low, b.desired), np.maximum(high, b.desired)
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """Bins of the rings: in which rows and places they lie, and how old each is; arrays that broadcast to (B, bins)."""
+
+    rows: I64
+    places: I64
+    age_s: F64
+    """Infinite where nothing is remembered."""
+
+    def lowest(self, columns: BoundColumns, desired: I64, seconds: float) -> I64:
+        """The lowest count that stood within `seconds`, the present one included, shape (B,)."""
+        stood = np.where(self.age_s < seconds, columns.ordered_low[self.rows, self.places], desired[:, None])
+        lowest: I64 = np.minimum(stood.min(axis=1), desired)
+        return lowest
+
+    def highest(self, columns: BoundColumns, desired: I64, seconds: float) -> I64:
+        """The highest count that stood within `seconds`, the present one included, shape (B,)."""
+        stood = np.where(self.age_s < seconds, columns.ordered_high[self.rows, self.places], desired[:, None])
+        highest: I64 = np.maximum(stood.max(axis=1), desired)
+        return highest
+
+    def most_wanted(self, columns: BoundColumns, held_s: F64) -> I64:
+        """The highest count that was wanted within each row's `held_s`, 0 where nothing is remembered, shape (B,)."""
+        held = self.age_s <= held_s[:, None]
+        wanted: I64 = np.where(held, columns.wanted[self.rows, self.places], 0).max(axis=1)
+        return wanted
 
 
-def _ages_s(columns: BoundColumns, rows: I64, now_s: F64) -> F64:
-    """Return how old each bin is, shape (B, KEEP); infinite where it holds nothing, or what a clock ahead kept."""
-    kept = columns.bin[rows]
-    age_s = (np.floor(now_s / BIN_S)[:, None] - kept) * BIN_S
-    return np.where((kept < 0) | (age_s < 0), np.inf, age_s)
+def _lately(columns: BoundColumns, rows: I64, now_s: F64, seconds: float) -> _Past:
+    """Return the bins that are no older than `seconds`, few of those kept; what a clock ahead kept is none of them."""
+    number = np.floor(now_s / BIN_S).astype(np.int64)[:, None] - np.arange(min(KEEP, int(seconds // BIN_S) + 1))
+    places = number % KEEP
+    held = (columns.bin[rows[:, None], places] == number) & (number >= 0)
+    return _Past(rows[:, None], places, np.where(held, (number[:, :1] - number) * BIN_S, np.inf))
 
 
 def _of_before(columns: BoundColumns, rows: I64, now_s: F64, least: I64, seconds: float) -> I64:
@@ -280,9 +298,3 @@ def _of_before(columns: BoundColumns, rows: I64, now_s: F64, least: I64, seconds
     age_s = now_s - columns.met_at_s[rows]
     lately = (age_s >= 0) & (age_s < seconds)
     return np.where(lately, np.minimum(least, columns.met_with[rows]), least)
-
-
-def _highest_wanted(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
-    recent = _ages_s(columns, rows, b.now_s) <= hold_s(b.lead_s, b.unready, b.young)[:, None]
-    highest: I64 = np.where(recent, columns.wanted[rows], 0).max(axis=1)
-    return highest

@@ -126,7 +126,7 @@ def propose(s: Situation) -> Proposals:
     roomier = np.where(limited, np.ceil(np.minimum(roomier, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
     binding = capped.argmax(axis=1)
-    exact = np.minimum(np.take_along_axis(need, binding[:, None], axis=1)[:, 0], capped.max(axis=1))
+    exact = np.minimum(need[np.arange(len(need)), binding], capped.max(axis=1))
     others = np.delete(capped, 4, axis=1).max(axis=1)
     buys = (left > 0) & (capped[:, 4] > np.maximum(others, s.desired))
     in_service = (binding == 1) | (binding == 2)
