@@ -7,7 +7,7 @@ keys at the top level are a caller's own notes and pass, unless they look like a
 
 import difflib
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -108,6 +108,17 @@ class Line(msgspec.Struct, frozen=True):
     limits: Limits
 
 
+class Head(NamedTuple):
+    """What is known of a line without its readings."""
+
+    now_s: int | float
+    workload: str
+    policy_json: bytes | None
+    """The policy as written, None when the line carries none."""
+    counted: bool
+    """It tells how many replicas are desired, and how many are ready."""
+
+
 class _Sound(msgspec.Struct):
     """A line that was found sound, in the types of its parts; it refuses what only `read_line` understands."""
 
@@ -148,22 +159,26 @@ def read_line(text: bytes, *, ahead_s: float = CLOCK_NOISE_S) -> Line:
 
     A start may be ahead of the line's own instant by `ahead_s`.
     """
-    try:
-        whole = _WHOLE.decode(text)
-    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError):
-        # Decoding all at once takes a third of the time, and part by part it can be said what is amiss, if anything is.
-        whole = _in_parts(text)
-    policy, gateway, latency = bytes(whole.policy), whole.gateway, whole.latency
+    whole = _checked(text, ahead_s)
+    pods, gateway, latency = whole.pods, whole.gateway, whole.latency
     return Line(
         now_s=whole.now_s,
         workload=whole.workload,
-        policy_json=None if policy == b"null" else policy,
-        replicas=_replicas(whole.replicas, whole.now_s, ahead_s),
-        pods=None if whole.pods is None else _pods(whole.pods),
+        policy_json=_given(whole.policy),
+        replicas=_replicas(whole.replicas),
+        pods=None if pods is None else msgspec.convert(pods, tuple[PodReading, ...], from_attributes=True),
         gateway=None if gateway is None else GatewayReading(gateway.queued, gateway.requests_total),
         latency=None if latency is None else LatencyReading(*msgspec.structs.astuple(latency)),
         limits=_limits(whole.limits),
     )
+
+
+def read_head(text: bytes, *, ahead_s: float = CLOCK_NOISE_S) -> Head:
+    """What a line begins with, all of it checked as `read_line` does and its readings left to `read_again`."""
+    whole = _checked(text, ahead_s)
+    seen = whole.replicas
+    counted = seen is not None and seen.desired is not None and seen.ready is not None
+    return Head(whole.now_s, whole.workload, _given(whole.policy), counted)
 
 
 def read_again(text: bytes, *, ahead_s: float = CLOCK_NOISE_S) -> Line:
@@ -172,17 +187,37 @@ def read_again(text: bytes, *, ahead_s: float = CLOCK_NOISE_S) -> Line:
         sound = _SOUND.decode(text)
     except msgspec.DecodeError:
         return read_line(text, ahead_s=ahead_s)
-    policy = bytes(sound.policy)
     return Line(
         now_s=sound.now_s,
         workload=sound.workload,
-        policy_json=None if policy == b"null" else policy,
+        policy_json=_given(sound.policy),
         replicas=sound.replicas,
         pods=sound.pods,
         gateway=sound.gateway,
         latency=sound.latency,
         limits=sound.limits or _UNLIMITED,
     )
+
+
+def _checked(text: bytes, ahead_s: float) -> _Whole:
+    try:
+        whole = _WHOLE.decode(text)
+    except (UnicodeDecodeError, RecursionError, msgspec.DecodeError):
+        # Decoding all at once takes a third of the time, and part by part it can be said what is amiss, if anything is.
+        whole = _in_parts(text)
+    if whole.replicas is not None:
+        _check_replicas(whole.replicas, whole.now_s, ahead_s)
+    if whole.pods is not None and len({pod.name for pod in whole.pods}) < len(whole.pods):
+        _refuse_twice(whole.pods)
+    if whole.limits is not None:
+        _check_whole("limits.quota_replicas", whole.limits.quota_replicas)
+        _check_whole("limits.budget_replicas", whole.limits.budget_replicas)
+    return whole
+
+
+def _given(policy: msgspec.Raw) -> bytes | None:
+    written = bytes(policy)
+    return None if written == b"null" else written
 
 
 def _in_parts(text: bytes) -> _Whole:
@@ -236,25 +271,24 @@ def _part(parts: dict[str, msgspec.Raw], key: str) -> Any:
         raise InputError(worded(key, bytes(raw), str(error))) from error
 
 
-def _replicas(given: _Replicas | None, now_s: float, ahead_s: float) -> SeenReplicas:
-    if given is None:
-        return SeenReplicas()
-    if given.starting is None:
-        return SeenReplicas(_whole("replicas.desired", given.desired), _whole("replicas.ready", given.ready))
-    for index, start in enumerate(given.starting):
+def _check_replicas(given: _Replicas, now_s: float, ahead_s: float) -> None:
+    for index, start in enumerate(given.starting or ()):
         if start.since_s > now_s + ahead_s:
             raise InputError(
                 f"replicas.starting[{index}].since_s: {start.since_s:.15g} is after now_s {now_s:.15g}; "
                 "give the instant of the order"
             )
-    starting = tuple(StartingReplica(s.since_s, s.name, bool(s.unschedulable)) for s in given.starting)
-    return SeenReplicas(_whole("replicas.desired", given.desired), _whole("replicas.ready", given.ready), starting)
+    _check_whole("replicas.desired", given.desired)
+    _check_whole("replicas.ready", given.ready)
 
 
-def _pods(given: list[_Pod]) -> tuple[PodReading, ...]:
-    if len({pod.name for pod in given}) < len(given):
-        _refuse_twice(given)
-    return msgspec.convert(given, tuple[PodReading, ...], from_attributes=True)
+def _replicas(given: _Replicas | None) -> SeenReplicas:
+    if given is None:
+        return SeenReplicas()
+    starting = None
+    if given.starting is not None:
+        starting = tuple(StartingReplica(s.since_s, s.name, bool(s.unschedulable)) for s in given.starting)
+    return SeenReplicas(_whole(given.desired), _whole(given.ready), starting)
 
 
 def _refuse_twice(given: list[_Pod]) -> None:
@@ -269,13 +303,13 @@ def _refuse_twice(given: list[_Pod]) -> None:
 def _limits(given: _Limits | None) -> Limits:
     if given is None or (given.quota_replicas is None and given.budget_replicas is None and given.budget_words is None):
         return _UNLIMITED
-    quota = _whole("limits.quota_replicas", given.quota_replicas)
-    return Limits(quota, _whole("limits.budget_replicas", given.budget_replicas), given.budget_words)
+    return Limits(_whole(given.quota_replicas), _whole(given.budget_replicas), given.budget_words)
 
 
-def _whole(field: str, value: float | None) -> int | None:
-    if value is None:
-        return None
-    if not value.is_integer():
+def _check_whole(field: str, value: float | None) -> None:
+    if value is not None and not value.is_integer():
         raise InputError(f"{field}: {value:g} is no whole number; give 0..{MOST_REPLICAS}")
-    return int(value)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

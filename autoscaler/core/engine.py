@@ -4,8 +4,9 @@ Both drivers call `step`. It reads as seven numbered stages; every stage works o
 Nothing here knows where readings come from or who applies a decision.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.inputs import Batch
 from autoscaler.core.observe import history
+from autoscaler.core.observe.pods import Interval
 from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import bounds, clearing, propose, uncalibrated
@@ -50,13 +52,21 @@ def step(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Containe
     return StepResult(tuple(decided[name] for name, _ in batch), made.fits)
 
 
-def advance(table: Table, batch: Sequence[tuple[str, Readings]], supplied: Container[str] = ()) -> Advanced:
-    """The same step for whoever asks for the words of few of its decisions, or of none."""
+def advance(
+    table: Table,
+    batch: Sequence[tuple[str, Readings]],
+    supplied: Container[str] = (),
+    known: Mapping[str, Interval] = MappingProxyType({}),
+) -> Advanced:
+    """The same step for whoever asks for the words of few of its decisions, or of none.
+
+    `known` are intervals by workload that `pods.difference` returned of these readings and the workload's own track.
+    """
     rows, readings, outdated = gather.select(table, batch)
     fits: list[FitRequest] = []
     stepped: Stepped | None = None
     if readings:
-        seen = gather.observe(table, rows, readings)  # 1 observe
+        seen = gather.observe(table, rows, readings, known)  # 1 observe
         closed = history.absorb(
             table.history,
             rows,
@@ -325,15 +335,12 @@ def _note_withheld(table: Table, rows: I64, seen: Batch, s: propose.Situation, s
 
 def _remember(stepped: Stepped) -> None:
     seen, capacity, load, outcome = stepped.seen, stepped.capacity, stepped.load, stepped.outcome
-    told = (
+    figures = Figures(
         seen.now_s, load.now_rps, seen.queue, seen.ready.astype(np.int64), seen.serving, seen.desired, outcome.replicas,
         outcome.wanted, capacity.rps, capacity.term, seen.lead50_s, seen.lead90_s, load.burn, load.late_share,
     )  # fmt: skip
-    # As lists, for one number of an array costs more than all that is done with it.
-    for row, readings, figures in zip(
-        stepped.rows.tolist(), seen.readings, zip(*(each.tolist() for each in told), strict=True), strict=True
-    ):
-        stepped.table.track(row).last = readings, Figures._make(figures)
+    for place, (row, readings) in enumerate(zip(stepped.rows.tolist(), seen.readings, strict=True)):
+        stepped.table.track(row).last = readings, figures, place
 
 
 def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:

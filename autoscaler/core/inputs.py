@@ -99,10 +99,10 @@ def select(
     return np.asarray(rows, dtype=np.int64), tuple(readings), outdated
 
 
-def observe(table: Table, rows: I64, readings: tuple[Readings, ...]) -> Batch:
-    """Difference every row's readings against its track and gather the sums."""
+def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapping[str, Interval]) -> Batch:
+    """Difference every row's readings against its track, but for the intervals `known` by workload; gather the sums."""
     tracks = [table.track(row) for row in rows.tolist()]
-    intervals = [pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
+    intervals = [known.get(t.name) or pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
     followed = [leadtime.follow(t.lead, r, t.params.warmup_prior_s) for t, r in zip(tracks, readings, strict=True)]
     shrinkable = [_note(t, r, i.anew) for t, r, i in zip(tracks, readings, intervals, strict=True)]
     sums = dict(zip(Interval._fields, np.ascontiguousarray(np.array(intervals, dtype=np.float64).T), strict=True))

@@ -81,22 +81,22 @@ class Seen:
 
 
 class Figures(NamedTuple):
-    """`Seen` without the ages of the starts: what most steps remember and nobody asks for."""
+    """`Seen` of all rows of a step, arrays of shape (B,) that nobody writes to, without the ages of the starts."""
 
-    now_s: float
-    load_rps: float
-    queue: float
-    ready: int
-    serving: float
-    desired: int
-    replicas: int
-    wanted: int
-    rps: float
-    term: int
-    lead50_s: float
-    lead90_s: float
-    burn: float
-    late_share: float
+    now_s: F64
+    load_rps: F64
+    queue: F64
+    ready: I64
+    serving: F64
+    desired: I64
+    replicas: I64
+    wanted: I64
+    rps: F64
+    term: I64
+    lead50_s: F64
+    lead90_s: F64
+    burn: F64
+    late_share: F64
 
 
 @dataclass(slots=True)
@@ -108,8 +108,8 @@ class Track:
     pods: WorkloadTrack = field(default_factory=WorkloadTrack)
     lead: LeadTrack = field(default_factory=LeadTrack)
     fresh: FreshnessTrack = field(default_factory=FreshnessTrack)
-    last: Seen | tuple[Readings, Figures] | None = None
-    """What the last step saw, or what that is made of."""
+    last: Seen | tuple[Readings, Figures, int] | None = None
+    """What the last step saw, or what that is made of: its figures, and this workload's place in them."""
     zero_signal: bool = False
     """A gateway's queue has been seen: a signal that lives at zero."""
     coming: FittedModel | None = None
@@ -119,17 +119,19 @@ class Track:
     def seen(self) -> Seen | None:
         """What the last step saw; most steps nobody asks, so it is made for whoever does."""
         if isinstance(self.last, tuple):
-            readings, figures = self.last
+            readings, figures, place = self.last
             ages_s = tuple([readings.now_s - start.since_s for start in readings.replicas.starting])
-            self.last = Seen(starting_ages_s=ages_s, **figures._asdict())
+            own = {name: column[place].item() for name, column in zip(Figures._fields, figures, strict=True)}
+            self.last = Seen(starting_ages_s=ages_s, **own)
         return self.last
 
     @property
     def lead50_s(self) -> float | None:
         """The median lead time as the last step saw it; None before the first."""
         last = self.last
-        figures = last[1] if isinstance(last, tuple) else last
-        return None if figures is None else figures.lead50_s
+        if isinstance(last, tuple):
+            return float(last[1].lead50_s[last[2]])
+        return None if last is None else last.lead50_s
 
 
 @dataclass(slots=True)

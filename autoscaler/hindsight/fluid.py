@@ -76,10 +76,11 @@ class Lateness:
         else:
             curve.append((at_s, total))
         from_s, read_s, late = self._read_s, at_s - self.slack_s, 0.0
+        waits = self._waiting > 0.0 or waiting > 0.0 or self._excess > 0.0  # if nothing does nobody is late
         while len(curve) > 1 and curve[1][0] <= read_s:
             curve.popleft()
             bend_s, due = curve[0]
-            if bend_s < read_s:
+            if waits and bend_s < read_s:
                 share = (bend_s - from_s) / (read_s - from_s)
                 excess = self._waiting + (waiting - self._waiting) * share - (before + arrivals * share - due)
                 late += (due - self._due) * _positive_share(self._excess, excess)
@@ -89,7 +90,8 @@ class Lateness:
             high_s, most = curve[1]
             due += (most - due) * (read_s - low_s) / (high_s - low_s)
         excess = waiting - (total - due)
-        late += (due - self._due) * _positive_share(self._excess, excess)
+        if waits:
+            late += (due - self._due) * _positive_share(self._excess, excess)
         self._read_s, self._due, self._waiting, self._excess = read_s, due, waiting, excess
         return late
 

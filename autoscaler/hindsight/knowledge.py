@@ -5,16 +5,21 @@ that what would have been is decided with what was really learned. It decides no
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from autoscaler.core import recall, state
 from autoscaler.core.capacity.leadtime import LeadTrack
 from autoscaler.core.capacity.throughput import SATURATED_LEFT_POD_S
+from autoscaler.core.columns import I64
 from autoscaler.core.observe.pods import WorkloadTrack
 from autoscaler.core.params import Feature, Params
 from autoscaler.core.state import Table
 
-LEARNED = ("saturated_done", "saturated_pod_s", "saturated_running", "proven_rps", "proven_at_s", "residence_s")
+PROVEN = ("proven_rps", "proven_at_s")
+LEARNED = ("saturated_done", "saturated_pod_s", "saturated_running", *PROVEN, "residence_s")
 """What the core knows of a replica; what it smooths of the present is each row's own."""
 
 
@@ -86,17 +91,29 @@ def _put(twins: Table, twin: str, params: Params) -> None:
     twins.put(twin, replace(params, without=params.without | {Feature.LEARNED}))
 
 
-def lend(twins: Table, twin: str, table: Table, workload: str) -> None:
-    """Let `twin` know what was learned since: capacity once it was measured, warm-ups, and the models in force."""
-    row, other = table.rows[workload], twins.rows[twin]
-    track = table.track(row)
+def lend(twins: Table, table: Table, pairs: Sequence[tuple[str, str]]) -> None:
+    """Let each twin know what its workload learned since: measured capacity, warm-ups, and the models in force.
+
+    `pairs` are (twin, workload); a twin is nobody's workload. All at once: a column costs as much as a number of it.
+    """
+    if not pairs:
+        return
+    others = [twins.rows[twin] for twin, _ in pairs]
+    rows = [table.rows[workload] for _, workload in pairs]
+    _lend_capacity(twins, np.asarray(others, dtype=np.int64), table, np.asarray(rows, dtype=np.int64))
+    for row, other in zip(rows, others, strict=True):
+        twins.track(other).lead.samples_s = table.track(row).lead.samples_s
+        model = table.fitted.get(row)
+        if model is not None:
+            twins.fitted[other] = model
+
+
+def _lend_capacity(twins: Table, others: I64, table: Table, rows: I64) -> None:
     mine, theirs = table.throughput, twins.throughput
-    if mine.saturated_pod_s[row] >= SATURATED_LEFT_POD_S:
-        for name in LEARNED:
-            getattr(theirs, name)[other] = getattr(mine, name)[row]
-    elif mine.proven_rps[row] > theirs.proven_rps[other]:
-        theirs.proven_rps[other], theirs.proven_at_s[other] = mine.proven_rps[row], mine.proven_at_s[row]
-    twins.track(other).lead.samples_s = track.lead.samples_s
-    model = table.fitted.get(row)
-    if model is not None:
-        twins.fitted[other] = model
+    measured = mine.saturated_pod_s[rows] >= SATURATED_LEFT_POD_S
+    proven = ~measured & (mine.proven_rps[rows] > theirs.proven_rps[others])
+    for some, names in ((measured, LEARNED), (proven, PROVEN)):
+        if some.any():
+            to, of = (others, rows) if some.all() else (others[some], rows[some])
+            for name in names:
+                getattr(theirs, name)[to] = getattr(mine, name)[of]

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 from autoscaler.hindsight import strands
-from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked, Written
+from autoscaler.hindsight.recording import Begun, Fitted, Marked, Unread, Written
 
 MEMORIES: Final = 2
 """A lap begins at every second memory, four hours after the one before it: shorter ones spend more looks on what two of
@@ -75,7 +75,7 @@ class Lap:
         return len(self.entries) * (3 if self.believed else 7)
 
 
-def overlapped(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Lap]]:
+def overlapped(entries: Iterable[Unread], workload: str | None = None) -> Iterator[list[Lap]]:
     """The laps of all workloads, or of one, so many at a time as may be held."""
     return strands.in_parts(entries, _Held(), workload)
 
@@ -100,20 +100,19 @@ class _Held:
     laps: list[Lap] = field(default_factory=list)
     open: dict[str, _Open] = field(default_factory=dict)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Unread) -> None:
         name = entry.workload
         ours = self.open.setdefault(name, _Open())
         if not ours.laps:
             self._begin(name, ours, entry if isinstance(entry, Marked) else None)
             if isinstance(entry, Marked):
                 return
-        if isinstance(entry, Looked):
-            _pass(ours, float(entry.line.now_s))
-            written, policy = Written.of(entry), entry.line.policy_json
-            same = ours.policy in {None, policy}
-            ours.policy = policy
+        if isinstance(entry, Written):
+            _pass(ours, entry.now_s)
+            same = ours.policy in {None, entry.policy_json}
+            ours.policy = entry.policy_json
             for lap in ours.laps:
-                lap.entries.append(written)
+                lap.entries.append(entry)
                 lap.steady = lap.steady and same
         elif isinstance(entry, Marked):
             ours.laps[0].entries.append(entry)

@@ -6,6 +6,7 @@ is missing is named.
 """
 
 import gzip
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.api.lines import Line, read_again, read_line
+from autoscaler.api.lines import Line, read_again, read_head
 from autoscaler.core import recall
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.reasons import Reason
@@ -43,7 +44,7 @@ _ROWS: Final = Table.empty(1)
 """What columns a memory must have."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """What a recorded decision came to, for whoever compares."""
 
     now_s: float
@@ -98,8 +99,6 @@ class Looked(msgspec.Struct, frozen=True):
     decision: bytes
     """The decision's line as it was written, empty where there is none."""
     where: str
-    text: bytes = b""
-    """The inputs' line as it was written; empty where the inputs were not read out of one."""
 
     @property
     def workload(self) -> str:
@@ -108,25 +107,26 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
-    """A look that waits for its turn as it was written, in half the room, to be read by the process that steps it."""
+    """A look that was checked and waits for its turn as it was written, to be read by the process that steps it."""
 
+    now_s: float
+    workload: str
+    policy_json: bytes | None
+    """The policy as written; None where it, or the count of replicas, is missing, so that nothing can be decided."""
     text: bytes
-    said: Said | None
-    decision: bytes
+    """The inputs' line."""
     where: str
-
-    @classmethod
-    def of(cls, looked: Looked) -> "Written":
-        """A look of which the text was kept."""
-        return cls(looked.text, looked.said, looked.decision, looked.where)
+    said: Said | None = None
+    decision: bytes = b""
 
     def looked(self) -> Looked:
-        """The look, read again."""
-        return Looked(read_again(self.text, ahead_s=AHEAD_S), self.said, self.decision, self.where, self.text)
+        """The look, read."""
+        return Looked(read_again(self.text, ahead_s=AHEAD_S), self.said, self.decision, self.where)
 
 
 Entry = Begun | Fitted | Marked | Looked
-_Part = Entry | tuple[Said, bytes, str]
+Unread = Begun | Fitted | Marked | Written
+_Part = Unread | tuple[Said, bytes, str]
 
 
 @dataclass(slots=True)
@@ -142,6 +142,8 @@ class Recording:
     """Decisions on readings that were too old to use: they have no inputs and changed nothing."""
     alone: int = 0
     """Decisions whose inputs are not in the record."""
+    _policies: dict[bytes, bytes] = field(default_factory=dict)
+    """Each once: they come with every look."""
 
     @classmethod
     def of(cls, given: Sequence[Path]) -> "Recording":
@@ -158,9 +160,14 @@ class Recording:
 
     def entries(self) -> Iterator[Entry]:
         """Beginnings, models, memories and looks in order. Raises InputError for a file that cannot be opened."""
-        waiting: Looked | None = None
+        for entry in self.unread():
+            yield entry.looked() if isinstance(entry, Written) else entry
+
+    def unread(self) -> Iterator[Unread]:
+        """The same, with looks that are checked and not read."""
+        waiting: Written | None = None
         for read in self._parts():
-            if isinstance(read, Looked):
+            if isinstance(read, Written):
                 if waiting is not None:
                     yield waiting
                 waiting = read
@@ -172,8 +179,8 @@ class Recording:
                 yield read
                 continue
             said, text, where = read
-            if waiting is not None and (said.workload, said.now_s) == (waiting.line.workload, waiting.line.now_s):
-                yield Looked(waiting.line, said, text, where, waiting.text)
+            if waiting is not None and (said.workload, said.now_s) == (waiting.workload, waiting.now_s):
+                yield Written(waiting.now_s, waiting.workload, waiting.policy_json, waiting.text, where, said, text)
                 waiting = None
             elif said.reason == Reason.OUTDATED.name:
                 self.outdated += 1
@@ -190,7 +197,7 @@ class Recording:
                     for number, text in enumerate(lines, 1):
                         self.lines += 1
                         try:
-                            yield _part(text, f"{name}: line {number}")
+                            yield self._part(text, f"{name}: line {number}")
                         except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                             if text.endswith(b"\n"):
                                 self.bad_line(f"{path}: line {number}: {error}")
@@ -201,26 +208,32 @@ class Recording:
             except OSError as error:
                 raise InputError(f"{path}: {error.strerror}; give audit files that can be read") from error
 
+    def _part(self, text: bytes, where: str) -> _Part:
+        if text.startswith(inputs.PREFIX):
+            return self._written(text, where)
+        if text.startswith(starts.PREFIX):
+            start = _START.decode(text)
+            if start.version != starts.VERSION:
+                raise InputError(f"version: {start.version} is not known; this build reads {starts.VERSION}")
+            return Begun(start, where)
+        if text.startswith(fits.PREFIX):
+            return _fitted(_FIT.decode(text))
+        if text.startswith(memories.PREFIX):
+            return _marked(_KEPT.decode(text), where)
+        return _SAID.decode(text), text.rstrip(b"\n"), where
+
+    def _written(self, text: bytes, where: str) -> Written:
+        head = read_head(text, ahead_s=AHEAD_S)
+        policy = head.policy_json if head.counted else None
+        if policy is not None:
+            policy = self._policies.setdefault(policy, policy)
+        return Written(float(head.now_s), sys.intern(head.workload), policy, text, where)
+
     def bad_line(self, words: str) -> None:
         """Note a line that cannot be used, in words that name it."""
         self.bad += 1
         if self.bad <= MOST_TOLD:
             self.faults.append(words)
-
-
-def _part(text: bytes, where: str) -> _Part:
-    if text.startswith(inputs.PREFIX):
-        return Looked(read_line(text, ahead_s=AHEAD_S), None, b"", where, text)
-    if text.startswith(starts.PREFIX):
-        start = _START.decode(text)
-        if start.version != starts.VERSION:
-            raise InputError(f"version: {start.version} is not known; this build reads {starts.VERSION}")
-        return Begun(start, where)
-    if text.startswith(fits.PREFIX):
-        return _fitted(_FIT.decode(text))
-    if text.startswith(memories.PREFIX):
-        return _marked(_KEPT.decode(text), where)
-    return _SAID.decode(text), text.rstrip(b"\n"), where
 
 
 def _fitted(fit: Fit) -> Fitted:

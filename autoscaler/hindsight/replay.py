@@ -16,7 +16,7 @@ from autoscaler.hindsight.history import Series, looks
 from autoscaler.hindsight.joined import Agreement, Lapped, Laps, join, under
 from autoscaler.hindsight.overlaps import Lap, overlapped
 from autoscaler.hindsight.overlay import Overlay, SettingError
-from autoscaler.hindsight.recording import MOST_TOLD, Begun, Entry, Fitted, Looked, Recording
+from autoscaler.hindsight.recording import MOST_TOLD, Begun, Fitted, Looked, Recording, Unread, Written
 from autoscaler.hindsight.rerun import Fit, Rerun
 from autoscaler.hindsight.strands import Strand, plait
 from autoscaler.hindsight.turns import Turn, turns
@@ -100,12 +100,13 @@ def _stepped(done: Replayed, strand: Strand) -> Iterator[Look]:
     yield from stepped(done.rerun, strand)
 
 
-def _in_time(done: Replayed) -> Iterator[Entry]:
+def _in_time(done: Replayed) -> Iterator[Unread]:
     """The entries without the looks that cannot be used; of those it is noted why."""
-    for entry in done.recording.entries():
-        if isinstance(entry, Looked):
+    for entry in done.recording.unread():
+        if isinstance(entry, Written):
             try:
-                _note_time(done, entry, done.rerun.policy(entry).tick_s)
+                params = done.rerun.policy(entry.policy_json, entry.where)
+                _note_time(done, entry.workload, entry.now_s, entry.where, params.tick_s)
             except InputError as error:
                 done.recording.bad_line(str(error))
                 continue
@@ -133,11 +134,11 @@ def _overlapping(done: Replayed, whatif: WhatIf, workload: str | None, processes
     done.agreements = join(whatif, [*ended, *mine.ended])
 
 
-def _possible(done: Replayed, whatif: WhatIf) -> Iterator[Entry]:
+def _possible(done: Replayed, whatif: WhatIf) -> Iterator[Unread]:
     """The same entries. Raises SettingError where the other settings cannot be with what is recorded."""
     for entry in _in_time(done):
-        if isinstance(entry, Looked):
-            whatif.params(entry)
+        if isinstance(entry, Written):
+            whatif.params(entry.policy_json)
         yield entry
 
 
@@ -187,16 +188,16 @@ def _step(done: Replayed, turn: Turn) -> None:
 def _readings(done: Replayed, looked: Looked) -> Readings:
     """What was read, as the next look at its workload. Raises InputError for one that is not whole or out of order."""
     readings = done.rerun.readings(looked)
-    _note_time(done, looked, done.rerun.params(looked.workload).tick_s)
+    tick_s = done.rerun.params(looked.workload).tick_s
+    _note_time(done, looked.workload, float(looked.line.now_s), looked.where, tick_s)
     return readings
 
 
-def _note_time(done: Replayed, looked: Looked, tick_s: float) -> None:
+def _note_time(done: Replayed, name: str, now_s: float, where: str, tick_s: float) -> None:
     """Note when a workload was looked at, and for how long it was not. Raises InputError for a look out of order."""
-    name, now_s = looked.workload, float(looked.line.now_s)
     before_s = done.to_s.get(name)
     if before_s is not None and now_s < before_s:
-        raise InputError(f"{looked.where}: now_s {now_s:.15g} is before {before_s:.15g}; give the files of one run")
+        raise InputError(f"{where}: now_s {now_s:.15g} is before {before_s:.15g}; give the files of one run")
     if before_s is not None and now_s - before_s > max(SILENT_S, SILENT_TICKS * tick_s):
         if len(done.gaps) < MOST_TOLD:
             done.gaps.append(f"{name}: nothing for {duration(now_s - before_s)} from {clock(before_s)} on")

@@ -158,7 +158,8 @@ class Rerun:
     def readings(self, looked: Looked, row: str | None = None) -> Readings:
         """The readings of a look, its policy put in force. Raises InputError for a line that is not whole."""
         line, name = looked.line, row or looked.workload
-        params = self.policy(looked)
+        counted = line.replicas.desired is not None and line.replicas.ready is not None
+        params = self.policy(line.policy_json if counted else None, looked.where)
         if name not in self.table.rows:
             self.unbegun.add(line.workload)
             self.afresh.add(name)
@@ -169,12 +170,11 @@ class Rerun:
         replicas = ReplicaReading(seen.desired or 0, seen.ready or 0, seen.starting or ())
         return Readings(float(line.now_s), replicas, line.pods, line.gateway, line.latency, line.limits)
 
-    def policy(self, looked: Looked) -> Params:
+    def policy(self, policy_json: bytes | None, where: str) -> Params:
         """The parameters that a look brings. Raises InputError for a line that is not whole."""
-        line = looked.line
-        if line.policy_json is None or line.replicas.desired is None or line.replicas.ready is None:
-            raise InputError(f"{looked.where}: no policy or no replicas; give lines of an audit file")
-        params = self._compiled.params(line.policy_json)
+        if policy_json is None:
+            raise InputError(f"{where}: no policy or no replicas; give lines of an audit file")
+        params = self._compiled.params(policy_json)
         return params if self.learned else unfitted(params)
 
     def params(self, row: str) -> Params:

@@ -23,12 +23,6 @@ class Sums:
         self.held_s = self.late = self.waited_s = 0.0
         return taken
 
-    def add(self, other: "Sums") -> None:
-        """Add another account's."""
-        self.held_s += other.held_s
-        self.late += other.late
-        self.waited_s += other.waited_s
-
 
 @dataclass(slots=True)
 class Modelled:

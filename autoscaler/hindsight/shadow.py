@@ -96,6 +96,8 @@ class Shadow:
         self._suffix = suffix
         self._followed: dict[str, _Followed] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self.told: dict[str, Interval] = {}
+        """By row of the core's table, what the last looks told of pods, where that row remembers what we do."""
 
     def before(self, table: Table, looks: Iterable[Look]) -> list[tuple[str, Readings]]:
         """Count the spans that these steps end; what the core is to decide on, in the rows of `twins`.
@@ -103,10 +105,15 @@ class Shadow:
         A workload may occur once and must have a row in `table`; before its first step there nothing is counted.
         """
         batch: list[tuple[str, Readings]] = []
+        learned: list[tuple[str, str]] = []
+        self.told.clear()
         for look in looks:
             readings = self._see(table, look)
             if readings is not None:
-                batch.append((look.workload + self._suffix, readings))
+                twin = look.workload + self._suffix
+                batch.append((twin, readings))
+                learned.append((twin, look.learner))
+        lend(self.twins, table, learned)
         return batch
 
     def after(self, decisions: Sequence[Ordered]) -> None:
@@ -199,6 +206,7 @@ class Shadow:
         followed, now_s = self._follow(look), look.readings.now_s
         followed.last = None
         if followed.world is not None and now_s - followed.at_s < LEAST_SPAN_S:
+            self._part(table, followed)
             return None
         interval, known = self._read(table, followed)
         if not math.isfinite(interval.queue) or known is None:
@@ -221,7 +229,6 @@ class Shadow:
             self._resume(followed, span_s, interval.queue)
         else:
             self._count(followed, interval.arrivals_s, interval.arrivals, interval.queue, known)
-        lend(self.twins, look.workload + self._suffix, table, look.learner)
         return followed.world.readings(look.readings, known.residence_s, known.kv_per_request)
 
     def _read(self, table: Table, followed: _Followed) -> tuple[Interval, Knowledge | None]:
@@ -231,9 +238,29 @@ class Shadow:
         if other is not None and other.track is followed.track and other.read and other.read[0] is look.readings:
             followed.read = other.read
         else:
+            shared = self._share(table, followed)
             interval = pods.difference(followed.track, look.readings)
+            if shared:
+                self.told[look.learner] = interval
             followed.read = look.readings, interval, know(table, look.learner)
         return followed.read[1:]
+
+    def _share(self, table: Table, followed: _Followed) -> bool:
+        """Let the row that is to be stepped on the same look go by our track, if it remembers the same of its pods."""
+        look = followed.look
+        if look.learned_in is None or not look.readings.now_s >= followed.track.at_s:
+            return False
+        row = table.track(table.rows[look.learned_in])
+        if row.pods is not followed.track and pods.alike(row.pods, followed.track):
+            row.pods = followed.track
+        return row.pods is followed.track
+
+    def _part(self, table: Table, followed: _Followed) -> None:
+        """Let that row go by a track of its own, for a look that we pass over."""
+        look = followed.look
+        if look.learned_in is not None:
+            row = table.track(table.rows[look.learned_in])
+            row.pods = replace(row.pods)
 
     def at(self, workload: str) -> _Followed | None:
         """Where a workload stands; None for one that is not followed."""
@@ -241,6 +268,9 @@ class Shadow:
 
     def _follow(self, look: Look) -> _Followed:
         followed = self._followed.get(look.workload)
+        if followed is not None and followed.look.params is look.params:  # nearly always
+            followed.look = look
+            return followed
         slack_s = look.params.slo.queue_slack_s()
         if followed is None or followed.slack_s != slack_s:
             self.rest(look.workload)
@@ -252,8 +282,7 @@ class Shadow:
             kept = self._ledgers.get(look.workload)
             if kept is None or kept.slack_s != slack_s:
                 self._ledgers[look.workload] = Ledger(slack_s=slack_s)
-        before = followed.look.params
-        if before is not look.params and before != look.params and followed.world is not None:
+        if followed.look.params != look.params and followed.world is not None:
             given = self.twins.track(self.twins.rows[look.workload + self._suffix]).params
             self.twins.put(look.workload + self._suffix, replace(look.params, without=given.without))
         followed.look = look

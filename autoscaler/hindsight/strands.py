@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from autoscaler.hindsight.recording import Begun, Entry, Fitted, Looked, Marked, Written
+from autoscaler.hindsight.recording import Begun, Fitted, Marked, Unread, Written
 
 MOST_BYTES: Final = 320_000_000
 """Text held at a time, a workload-week with a decision every 5 s; a stretch that this cuts goes on in the same row."""
@@ -48,7 +48,7 @@ class Strand:
 class Holds(Protocol[Stretch]):
     """Stretches of a recording while it is read."""
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Unread) -> None:
         """Take in the next entry."""
 
     def take(self) -> list[Stretch]:
@@ -58,14 +58,14 @@ class Holds(Protocol[Stretch]):
         """Those held so far, as nothing follows."""
 
 
-def in_parts(entries: Iterable[Entry], held: Holds[Stretch], workload: str | None) -> Iterator[list[Stretch]]:
+def in_parts(entries: Iterable[Unread], held: Holds[Stretch], workload: str | None) -> Iterator[list[Stretch]]:
     """The stretches of all workloads, or of one, so many at a time as may be held."""
     size_bytes = 0
     for entry in entries:
         if workload not in {None, entry.workload}:
             continue
         held.add(entry)
-        if isinstance(entry, Looked):
+        if isinstance(entry, Written):
             size_bytes += len(entry.text) + len(entry.decision)
         if size_bytes >= MOST_BYTES:
             yield held.take()
@@ -73,7 +73,7 @@ def in_parts(entries: Iterable[Entry], held: Holds[Stretch], workload: str | Non
     yield held.last()
 
 
-def plait(entries: Iterable[Entry], workload: str | None = None) -> Iterator[list[Strand]]:
+def plait(entries: Iterable[Unread], workload: str | None = None) -> Iterator[list[Strand]]:
     """The strands of all workloads, or of one, so many at a time as may be held; those of one time in their order."""
     return in_parts(entries, _Held(), workload)
 
@@ -85,7 +85,7 @@ class _Held:
     begun: dict[str, int] = field(default_factory=dict)
     """How many strands each workload has had."""
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Unread) -> None:
         name = entry.workload
         if isinstance(entry, Begun | Marked):
             before = self.open.get(name)
@@ -93,8 +93,7 @@ class _Held:
                 before.over, before.ends = True, entry if isinstance(entry, Marked) else None
             self._begin(name, entry)
         else:
-            kept = Written.of(entry) if isinstance(entry, Looked) else entry
-            (self.open.get(name) or self._begin(name, None)).entries.append(kept)
+            (self.open.get(name) or self._begin(name, None)).entries.append(entry)
 
     def take(self) -> list[Strand]:
         taken, self.strands = self.strands, []

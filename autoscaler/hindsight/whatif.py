@@ -123,10 +123,10 @@ class WhatIf:
         """Whether a row's recorded decisions are taken from the record: what was remembered of it is not followed."""
         return row in self._taken
 
-    def params(self, looked: Looked) -> Params:
-        """The other settings at a look. Raises SettingError where they cannot be."""
-        assert looked.line.policy_json is not None
-        return self._compiled.params(looked.line.policy_json)
+    def params(self, policy_json: bytes | None) -> Params:
+        """The other settings in the place of a recorded policy. Raises SettingError where they cannot be."""
+        assert policy_json is not None
+        return self._compiled.params(policy_json)
 
     def step(self, turn: Sequence[tuple[Looked, Readings]]) -> None:
         """Decide on one look at each of some workloads: as recorded, otherwise, and in both worlds."""
@@ -140,11 +140,11 @@ class WhatIf:
         for name, looked, readings in turn:
             learned_in = name + _OPEN if self._take(name, looked) else None
             first.append(Look(name, readings, self.rerun.params(name), learned_in=learned_in))
-            second.append(Look(name, readings, self.params(looked), learned_in=learned_in))
+            second.append(Look(name, readings, self.params(looked.line.policy_json), learned_in=learned_in))
         as_is, other = self._as_is.before(table, first), self._other.before(table, second)
-        beside = [pair for look in second for pair in self._beside(look)]
+        beside = self._beside(second)
         again = [(look.workload, look.readings) for look in first if look.workload not in self._taken]
-        made = engine.advance(table, [*again, *beside, *as_is, *other], self.rerun.supplied)
+        made = engine.advance(table, [*again, *beside, *as_is, *other], self.rerun.supplied, self._as_is.told)
         self.rerun.made(made.fits)
         worlds = made.counts[len(again) + len(beside) :]
         self._as_is.after(worlds[: len(as_is)])
@@ -167,22 +167,25 @@ class WhatIf:
         """
         known = self._as_is.known(name) if name in self.believed and name not in self._taken else None
         if known is not None and not known.least and self._other.known(name) is not None:
-            alike = self.rerun.params(name).warmup_prior_s == self.params(looked).warmup_prior_s
+            alike = self.rerun.params(name).warmup_prior_s == self.params(looked.line.policy_json).warmup_prior_s
             if alike or known.warmup_samples > 0:
                 self._taken.add(name)
         return name in self._taken
 
-    def _beside(self, look: Look) -> list[tuple[str, Readings]]:
+    def _beside(self, looks: Sequence[Look]) -> list[tuple[str, Readings]]:
         """The other settings on the same readings, where there are decisions to compare with."""
         if not self._recorded:
             return []
-        name, table = look.workload, self.rerun.table
-        if self._given.get(name) is not look.params:
-            self._given[name] = look.params
-            table.put(name + _OPEN, unfitted(look.params))
-        if name not in self._taken and table.track(table.rows[name]).seen is not None:
-            lend(table, name + _OPEN, table, name)
-        return [(name + _OPEN, look.readings)]
+        table, learned = self.rerun.table, list[tuple[str, str]]()
+        for look in looks:
+            name = look.workload
+            if self._given.get(name) is not look.params:
+                self._given[name] = look.params
+                table.put(name + _OPEN, unfitted(look.params))
+            if name not in self._taken and table.track(table.rows[name]).lead50_s is not None:
+                learned.append((name + _OPEN, name))
+        lend(table, table, learned)
+        return [(look.workload + _OPEN, look.readings) for look in looks]
 
     def _lay_beside(self, told: Told, name: str, looked: Looked, made: Advanced, replicas: Mapping[str, int]) -> None:
         """Count a decision on the same readings, with the reasons where another count came of it."""

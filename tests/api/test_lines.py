@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autoscaler.api.lines import read_again, read_line, workload_of
+from autoscaler.api.lines import read_again, read_head, read_line, workload_of
 from autoscaler.core.types import (
     GatewayReading,
     LatencyReading,
@@ -72,6 +72,8 @@ def test_a_line_that_was_read_before_is_read_as_it_was(rest: str) -> None:
     text = f"{{{START}{', ' if rest else ''}{rest}}}".encode()
     again = read_again(text)
     assert repr(again) == repr(read_line(text)), "types too"
+    told = again.replicas.desired is not None and again.replicas.ready is not None
+    assert read_head(text) == (again.now_s, again.workload, again.policy_json, told)
 
 
 @pytest.mark.parametrize("now", ["10", "10.0", "-3", "1700000000", "1700000000.25"])
@@ -148,6 +150,9 @@ def test_a_fault_is_named_by_its_field_and_value(text: str, message: str) -> Non
     with pytest.raises(InputError) as caught:
         read_line(text.encode())
     assert str(caught.value).startswith(message)
+    with pytest.raises(InputError) as head:
+        read_head(text.encode())
+    assert str(head.value) == str(caught.value)
 
 
 @pytest.mark.parametrize(

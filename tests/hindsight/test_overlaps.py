@@ -1,6 +1,7 @@
 """Other settings are tried on stretches that overlap: every look is counted once, and the overlaps tell the error."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from autoscaler.cli.replayed import Shown, as_json, comparisons, text
+from autoscaler.core.observe import pods
+from autoscaler.core.observe.pods import Interval, WorkloadTrack, difference
+from autoscaler.core.types import Readings
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight import crew, overlaps, strands
 from autoscaler.hindsight.joined import Agreement, Lapped
@@ -17,6 +21,7 @@ from autoscaler.hindsight.overlay import Overlay, SettingError
 from autoscaler.hindsight.recording import Marked, Recording, Written
 from autoscaler.hindsight.replay import Replayed, replay
 from autoscaler.hindsight.served import Sums
+from autoscaler.hindsight.shadow import Shadow
 from autoscaler.hindsight.timeline import Timeline
 from autoscaler.hindsight.whatif import Tally, Told, WhatIf
 from autoscaler.record import memories
@@ -37,7 +42,7 @@ def tried(folder: Path, given: list[bytes], *changes: str, exact: bool = False, 
 
 
 def laps_of(folder: Path, given: list[bytes]) -> list[Lap]:
-    (held,) = overlapped(Recording.of([write(folder / "audit.jsonl", given)]).entries())
+    (held,) = overlapped(Recording.of([write(folder / "audit.jsonl", given)]).unread())
     return held
 
 
@@ -106,6 +111,42 @@ def test_a_lap_that_takes_its_decisions_as_recorded_comes_to_the_same_as_if_it_m
     assert taken.whatif.told[WORKLOAD].decisions == 100
     assert taken.whatif.estimates(WORKLOAD) == made.whatif.estimates(WORKLOAD)
     assert taken.agreements == made.agreements
+
+
+def test_what_two_rows_read_off_one_look_is_differenced_once_and_comes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every fourth look comes again 0.4 s later, as where an event follows a page: the worlds pass it over."""
+    given, looks = list[bytes](), 0
+    for line in marked():
+        given.append(line)
+        if b'"kind":"inputs"' in line:
+            looks += 1
+        elif line.startswith(b'{"version"') and looks % 4 == 0:
+            given += [later(each) for each in given[-2:]]
+    differenced = list[float]()
+
+    def counted(track: WorkloadTrack, readings: Readings) -> Interval:
+        differenced.append(readings.now_s)
+        return difference(track, readings)
+
+    monkeypatch.setattr(pods, "difference", counted)
+    shared = tried(tmp_path, given, "max_replicas=8")
+    once = len(differenced)
+    monkeypatch.setattr(Shadow, "_share", lambda *_: False)
+    apart = tried(tmp_path, given, "max_replicas=8")
+    assert shared.whatif is not None
+    assert apart.whatif is not None
+    assert shared.whatif.told == apart.whatif.told
+    assert shared.whatif.told[WORKLOAD].decisions == 125
+    assert shared.whatif.estimates(WORKLOAD) == apart.whatif.estimates(WORKLOAD)
+    assert shared.agreements == apart.agreements
+    assert len(differenced) - 2 * once > 30, "of the looks of two laps"
+
+
+def later(line: bytes) -> bytes:
+    """The same look, 0.4 s later."""
+    return re.sub(rb'"now_s":([0-9]+)\.0', rb'"now_s":\1.4', line, count=1)
 
 
 def test_a_lap_in_which_the_policy_changes_makes_its_decisions_again(tmp_path: Path) -> None:

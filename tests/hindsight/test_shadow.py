@@ -5,8 +5,10 @@ import json
 import pytest
 
 from autoscaler.core.params import Params, Slo
+from autoscaler.core.state import Table
 from autoscaler.core.types import ReplicaReading, StartingReplica
 from autoscaler.hindsight.fleet import Fleet
+from autoscaler.hindsight.knowledge import lend
 from autoscaler.hindsight.ledger import Ledger
 from autoscaler.hindsight.shadow import Shadow
 from autoscaler.record.estimate import Doubt
@@ -191,3 +193,30 @@ def test_a_workload_that_is_not_known_is_no_error() -> None:
     assert shadow.estimate("prod/unknown") is None
     assert shadow.ours("prod/unknown") is None
     assert shadow.span("prod/unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("learned", "lent"),
+    [
+        pytest.param({"saturated_pod_s": 30.0, "saturated_done": 60.0}, 60.0, id="measured"),
+        pytest.param({"saturated_pod_s": 10.0, "saturated_done": 60.0}, 7.0, id="too little to believe"),
+        pytest.param({"proven_rps": 3.0, "proven_at_s": 5.0}, 3.0, id="proven, and more than the twin has"),
+        pytest.param({"proven_rps": 1.0, "proven_at_s": 5.0}, 2.0, id="proven, and less"),
+    ],
+)
+def test_a_twin_learns_what_its_own_workload_did_whoever_learns_beside_it(
+    learned: dict[str, float], lent: float
+) -> None:
+    """The twins have served 7 requests when full, and 2 requests/s without being full; two others learn otherwise."""
+    table, twins = Table.empty(), Table.empty()
+    rows = {"full": {"saturated_pod_s": 99.0}, "ours": learned, "proven": {"proven_rps": 9.0}}
+    for name, values in rows.items():
+        row, twin = table.put(name, Params()), twins.put(f"{name} twin", Params())
+        for column, value in values.items():
+            getattr(table.throughput, column)[row] = value
+        twins.throughput.saturated_done[twin], twins.throughput.proven_rps[twin] = 7.0, 2.0
+        table.track(row).lead.samples_s = [float(row)]
+    lend(twins, table, [(f"{name} twin", name) for name in rows])
+    column = "proven_rps" if "proven_rps" in learned else "saturated_done"
+    assert getattr(twins.throughput, column)[twins.rows["ours twin"]] == lent
+    assert [twins.track(row).lead.samples_s for row in range(3)] == [[0.0], [1.0], [2.0]]

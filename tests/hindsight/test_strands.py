@@ -34,7 +34,7 @@ def again(folder: Path, given: list[bytes], *changes: str) -> Replayed:
 
 def test_a_record_falls_into_stretches_at_its_memories(tmp_path: Path) -> None:
     path = write(tmp_path / "audit.jsonl", marked())
-    (held,) = plait(Recording.of([path]).entries())
+    (held,) = plait(Recording.of([path]).unread())
     assert [len(strand.entries) for strand in held] == [21, 20, 20, 20, 19]
     assert [strand.row for strand in held] == [WORKLOAD, *(f"{WORKLOAD} #{number}" for number in (2, 3, 4, 5))]
     assert [strand.ends is not None for strand in held] == [True] * 4 + [False]
@@ -165,7 +165,7 @@ def test_what_has_to_stay_with_the_caller_counts_for_its_part(tmp_path: Path, mo
     """Two workloads of 5 stretches, of which 3 may go: a child gets 5 of the 6, about half of all 10."""
     monkeypatch.setattr(crew, "LEAST_LOOKS", 10)
     given = [line.replace(WORKLOAD.encode(), name) for name in (b"a/a", b"b/b") for line in marked()]
-    (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", given)]).entries())
+    (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", given)]).unread())
     ours, (away,) = crew.shared_out(held, 2)
     assert [len(strand.entries) for strand in away] == [20] * 5
     assert sum(len(strand.entries) for strand in ours) == 100
@@ -173,9 +173,9 @@ def test_what_has_to_stay_with_the_caller_counts_for_its_part(tmp_path: Path, mo
 
 
 def test_little_work_and_what_rests_on_something_before_it_stay_in_one_process(tmp_path: Path) -> None:
-    (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", marked())]).entries())
+    (held,) = plait(Recording.of([write(tmp_path / "audit.jsonl", marked())]).unread())
     assert crew.shared_out(held, 4) == (held, [])
     bare = [line for line in marked() if not line.startswith(memories.PREFIX)]
-    (whole,) = plait(Recording.of([write(tmp_path / "audit.jsonl", bare)]).entries())
+    (whole,) = plait(Recording.of([write(tmp_path / "audit.jsonl", bare)]).unread())
     whole[0].entries *= 60
     assert crew.shared_out(whole, 4) == (whole, [])

@@ -48,6 +48,18 @@ class WorkloadTrack:
     desired: int = 0
 
 
+def alike(first: WorkloadTrack, second: WorkloadTrack) -> bool:
+    """Whether two tracks remember the same, so that `difference` returns the same of both."""
+    return (
+        first.at_s == second.at_s
+        and first.counted_at_s == second.counted_at_s
+        and first.desired == second.desired
+        and first.gateway == second.gateway
+        and (first.in_flight == second.in_flight or (math.isnan(first.in_flight) and math.isnan(second.in_flight)))
+        and first.pods == second.pods
+    )
+
+
 class Interval(NamedTuple):
     """Sums over the time since the last sample. NaN means not measured; it is never used as zero.
 
@@ -196,7 +208,7 @@ def _add_up(
         if pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S:
             continue
         span_s = now_s - before.at_s
-        if gateway_waits or min(waiting, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9):
+        if gateway_waits or (waiting > 0 and min(waiting, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9)):
             saturated += done
             saturated_s += span_s
             saturated_running += (running or 0.0) * span_s
