@@ -99,8 +99,7 @@ def _dynamo() -> str | None:
 
 
 def _inference_sim() -> str | None:
-    found = shutil.which("llm-d-inference-sim")
-    return None if found else "no llm-d-inference-sim on PATH (github.com/llm-d/llm-d-inference-sim)"
+    return parts.missing(("llm-d",))
 
 
 def _prometheus() -> str | None:

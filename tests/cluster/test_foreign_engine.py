@@ -16,6 +16,7 @@ import pytest
 from tests.cluster.plane import Plane
 from tests.cluster.processes import Process, free_port, wait_for
 from tests.cluster.scene import Scene
+from tests.real import parts
 
 pytestmark = [
     pytest.mark.real,
@@ -33,7 +34,9 @@ OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def server(tmp_path: Path) -> Iterator[str]:
     """The server's URL, with nothing to do yet."""
     port = free_port()
-    command = ["llm-d-inference-sim", "--model", "m", "--port", str(port), "--max-num-seqs", "2"]
+    program = parts.program(parts.LLM_D)
+    assert program is not None
+    command = [str(program), "--model", "m", "--port", str(port), "--max-num-seqs", "2"]
     with Process([*command, "--time-to-first-token", "120s"], tmp_path / "server.log") as process:
         url = f"http://127.0.0.1:{port}"
         wait_for(lambda: b"vllm:" in _page(url), 30, f"the server's page ({process.log})")

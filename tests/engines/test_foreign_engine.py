@@ -10,6 +10,7 @@ from autoscaler.adapters.engines.catalogue import PROFILES
 from autoscaler.adapters.engines.facts import PageReader
 from autoscaler.adapters.engines.profiles import Fact
 from tests.cluster.processes import free_port, wait_for
+from tests.real import parts
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("llm-d-inference-sim"), pytest.mark.timeout(60)]
 
@@ -18,7 +19,9 @@ pytestmark = [pytest.mark.real, pytest.mark.needs("llm-d-inference-sim"), pytest
 def address() -> Iterator[str]:
     """Where the server's page is."""
     port = free_port()
-    command = ["llm-d-inference-sim", "--model", "m", "--port", str(port)]
+    program = parts.program(parts.LLM_D)
+    assert program is not None
+    command = [str(program), "--model", "m", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             yield f"http://127.0.0.1:{port}/metrics"

@@ -27,6 +27,7 @@ KUBERNETES = "v1.36.3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
 KEDA = "2.21.0"
 KEDA_MODULE = "github.com/kedacore/keda/v2"
+LLM_D = "llm-d-inference-sim"
 LWS_MODULE = "sigs.k8s.io/lws"
 JOBSET_MODULE = "sigs.k8s.io/jobset"
 TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
@@ -70,6 +71,7 @@ PARTS = {
         ((f"{KARPENTER_MODULE}/pkg/operator.Version", KARPENTER),),
         ("main.go",),
     ),
+    "llm-d": Part("llm-d", {LLM_D: f"github.com/llm-d/{LLM_D}/cmd/{LLM_D}"}),
     "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
     "jobset": Part("jobset", {"jobset-controller": JOBSET_MODULE}),
     "trainer": Part("trainer", {"trainer-controller": "headroom.dev/tests/real/trainer"}, sources=("main.go",)),
