@@ -16,7 +16,6 @@ from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.gang_pods import holders_of, names_of, pods_of, units_of
 from autoscaler.core.pool.gang_room import GangRoom
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
-from autoscaler.core.pool.limits import held_gpus
 from autoscaler.core.pool.params import GangTerms, PoolTier
 from autoscaler.core.pool.placement import usable
 from autoscaler.core.pool.reasons import PoolReason
@@ -68,7 +67,7 @@ class Gangs:
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
     steps: tuple[PoolStep, ...] = ()
     held_gpus: float | None = None
-    """Physical GPUs whose places were held when it was looked, with or without a node; None where it was not looked."""
+    """Physical GPUs whose places were seen to be held, with or without a node; None where it was not looked."""
     holds: frozenset[str] = frozenset()
     """Whom places were held for, by uid."""
 
@@ -85,7 +84,7 @@ def hold(
     `orders` those that this look orders besides."""
     now_s, world, terms = view.now_s, view.world, view.params.gangs
     kept = {uid: each for uid, each in state.gave_back.items() if now_s < each.until_s + FORGET_S}
-    gpus = held_gpus(view)
+    gpus = sum(each.units for each in world.holders if each.uid and not each.over) / view.params.slot.parts
     holds = frozenset(each.gang_uid for each in world.holders if not (each.over or each.deleting))
     if world.asks is None or view.params.observe:
         return Gangs(gave_back=kept, held_gpus=gpus, holds=holds)

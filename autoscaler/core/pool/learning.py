@@ -73,6 +73,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     warm = slots.counts & (slots.stage == Stage.WEIGHTS_WARM)
     seen = {slot.name for slot in slots.seen}
     uids = {slot.uid for slot in slots.seen}
+    held = {holder.name for holder in view.world.holders}
     return replace(
         state,
         history=history,
@@ -85,6 +86,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
         ordered={
             name: order for name, order in state.ordered.items() if name not in seen and now_s - order.at_s < UNSEEN_S
         },
+        made={name: each for name, each in state.made.items() if name not in held and now_s - each.at_s < UNSEEN_S},
         dropped={uid: at_s for uid, at_s in state.dropped.items() if uid in uids and now_s - at_s < UNSEEN_S},
     )
 

@@ -39,10 +39,10 @@ from autoscaler.core.pool.placement import Need, Placed, by_zone, place
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.rotation import Rotation, rotated
 from autoscaler.core.pool.sizing import LOOK_S, Sizing, most_slots, refill, size
-from autoscaler.core.pool.state import Ordered, PoolState
+from autoscaler.core.pool.state import Made, Ordered, PoolState
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
-from autoscaler.core.pool.world import AskedOf, World
+from autoscaler.core.pool.world import AskedOf, HolderSeen, World
 
 HINDER_GANGS: Final = frozenset({PoolReason.UNSYNCED, PoolReason.PRIORITY})
 """What stops orders of slots and keeps nodes from being asked for gangs as well."""
@@ -90,6 +90,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         return _unread(params, world, state, now_s)
     view, want = look(params, world, now_s), wanted(world)
     state = learnt(state, view, want, refill(state, _next_kind(view, state), params).usual_s)
+    view = replace(view, world=replace(world, holders=(*world.holders, *_coming(state))))
     found = lost(view, state)
     state = taught(state, view, found)
     stock = _stock(view, state, found)
@@ -127,6 +128,12 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *_node_pools(view))
     state = _remembered(state, view, deletes, placed, held)
     return Reconciled(state, intents, decision, told, ahead, loans, held, asked(view, state, held.makes))
+
+
+def _coming(state: PoolState) -> Iterator[HolderSeen]:
+    """What was made to hold places for gangs and is not seen yet; nobody can delete it before its uid is known."""
+    for name, each in state.made.items():
+        yield HolderSeen(name, "", each.gang_uid, each.tier, each.units, each.at_s, deleting=True)
 
 
 def _next_kind(view: View, state: PoolState) -> StartKind:
@@ -297,6 +304,7 @@ def _remembered(state: PoolState, view: View, deletes: list[DeleteSlot], placed:
     return replace(
         state,
         ordered={**state.ordered, **{order.name: Ordered(order.tier, order.zone, now_s) for order in orders}},
+        made={**state.made, **{new.name: Made(new.gang_uid, new.tier, new.units, now_s) for new in gangs.makes}},
         dropped={**state.dropped, **{gone.uid: now_s for gone in deletes}},
         created_s=now_s if placed.launches or probes else state.created_s,
     )

@@ -33,6 +33,16 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """A pod that was made to hold the place of a gang's pod and is not seen yet."""
+
+    gang_uid: str
+    tier: str
+    units: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class GaveBack:
     """A request for nodes for a gang that was given back."""
 
@@ -79,6 +89,8 @@ class PoolState:
     targets: tuple[tuple[float, int], ...] = ()
     """The targets that are the highest since their time, (time, slots), newest last."""
     ordered: Mapping[str, Ordered] = field(default_factory=dict)
+    made: Mapping[str, Made] = field(default_factory=dict)
+    """By the name of the pod."""
     dropped: Mapping[str, float] = field(default_factory=dict)
     """The uids of slots whose deletion was ordered, and when."""
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
@@ -109,6 +121,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "misses": state.misses,
         "targets": [list(entry) for entry in state.targets],
         "ordered": {name: [o.tier, o.zone, o.at_s] for name, o in state.ordered.items()},
+        "made": {name: [m.gang_uid, m.tier, m.units, m.at_s] for name, m in state.made.items()},
         "dropped": dict(state.dropped),
         "gave_back": [[uid, each.reason.name, each.until_s, each.times] for uid, each in state.gave_back.items()],
         "created_s": state.created_s if math.isfinite(state.created_s) else None,
@@ -148,6 +161,10 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
         misses=float(saved["misses"]),
         targets=tuple((float(at_s), int(slots)) for at_s, slots in saved["targets"]),
         ordered={str(name): Ordered(str(t), zone, float(at_s)) for name, (t, zone, at_s) in saved["ordered"].items()},
+        made={
+            str(name): Made(str(uid), str(tier), int(units), float(at_s))
+            for name, (uid, tier, units, at_s) in saved.get("made", {}).items()
+        },
         dropped={str(uid): float(at_s) for uid, at_s in saved["dropped"].items()},
         gave_back={
             str(uid): GaveBack(PoolReason[reason], float(until_s), int(times))

@@ -248,6 +248,22 @@ def test_slots_and_gangs_together_hold_no_more_than_the_pools_gpu_budget_whoever
     assert len(of(CreateSlot, gone)) == 2, "they have started, and are the pool's no more"
 
 
+def test_places_that_were_made_and_nobody_has_seen_yet_are_in_the_pools_gpu_budget_for_a_minute() -> None:
+    """The next look comes before the watch has shown them: with two slots besides it would be 32 GPUs of 16."""
+    budget, nothing = replace(MAKES, max_gpus=16.0, min_slots=0), empty(asks=(ASK,))
+    first = looked(nothing, params=budget)
+    assert len(of(CreateHolder, first)) == 2
+    keeps = replace(budget, min_slots=2)
+    second = looked(nothing, pool_state.unpack(pool_state.pack(first.state)), keeps, NOW_S + 5.0)
+    assert (of(CreateSlot, second), of(CreateHolder, second), of(DeleteSlot, second)) == ([], [], [])
+    gone = looked(empty(asks=()), second.state, keeps, NOW_S + 10.0)
+    assert of(DeleteSlot, gone) == [], "nothing is deleted whose uid nobody knows"
+    seen = looked(empty(asks=(), holders=(holder(0),)), gone.state, keeps, NOW_S + 15.0)
+    assert [each.uid for each in of(DeleteSlot, seen)] == [holder(0).uid]
+    lost = looked(nothing, first.state, budget, NOW_S + 60.0)
+    assert len(of(CreateHolder, lost)) == 2, "they never came"
+
+
 def test_no_slot_takes_what_a_gang_that_holds_a_part_lacks_still_of_the_pools_gpu_budget() -> None:
     """Of 16 GPUs it holds 8, on a node that came for it: with a slot in its other place these would be given back."""
     keeps = replace(MAKES, max_gpus=16.0, min_slots=1)
