@@ -15,6 +15,6 @@ class Limits(Part):
     Beyond that those that are taken up already stay, then the oldest come first, and the others are told so."""
 
     workloads: Workloads = 5000
-    """In all: half of the memory that the chart lets the controller have."""
+    """In all: some 300 MB of the 1 GiB that the chart lets the controller have."""
     namespace_workloads: Workloads = 1000
     """Of one namespace."""
