@@ -267,6 +267,13 @@ def test_a_tick_whose_page_is_a_second_old_asks_for_growth_like_any_other() -> N
     assert told == [2, 4, 4, 4, 7, 11]
 
 
+@pytest.mark.parametrize("apart_s", [0.9994, 1.0, 1.0007])
+def test_a_queue_is_seen_a_page_after_a_tick_whichever_of_the_two_came_a_millisecond_early(apart_s: float) -> None:
+    """One waits at the page after a tick, and 20 five seconds later: too few to be clear by themselves, but they stand."""
+    waiting = {apart_s: 1.0, apart_s + 5.0: 20.0}
+    assert looked([0.0, *waiting], lambda at_s: waiting.get(at_s, 0.0)) == [1, 1, 2]
+
+
 @pytest.mark.parametrize("tick_s", [5.0, 60.0, 90.0, 300.0])
 def test_a_queue_that_stands_is_answered_at_the_second_look_however_long_a_tick_is(tick_s: float) -> None:
     """20 wait for 16 in flight: too few to be clear by itself."""

@@ -39,9 +39,9 @@ does since then: all replicas of a rollout or before a controller that comes bac
 LEAST = 1e-6
 """Fewer requests than this, or fewer a second, are none: nothing is divided by them."""
 
-LOOK_S = 1.0
-"""Looks closer together count as one: pages come about once a second each, and between two looks of which only a
-gateway's came nothing was completed, as far as anybody can see. A queue that was not there and is clear by itself
+LOOK_S = 0.9
+"""Looks closer together count as one: pages come about once a second each, give or take a few milliseconds, and between
+two looks of which only a gateway's came nothing was completed, as far as anybody can see. A queue that was not there and is clear by itself
 counts at once: it needs nothing to compare with, and would else wait for the next tick."""
 
 PAUSE_TICKS = 0.75
