@@ -5,9 +5,11 @@ and an absent pod. Nothing in here is ever NaN or infinite; `validate` refuses b
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import cached_property
+from typing import overload
 
 from autoscaler.core.reasons import Reason
 
@@ -39,6 +41,73 @@ class PodReading:
     generation_tokens_total: float | None = None
     kv_cache_usage: float | None = None
     """Share of the KV cache in use, 0..1."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Which pods serve in a simulated fleet, in parallel tuples, oldest first."""
+
+    names: tuple[str, ...]
+    since_s: tuple[float, ...]
+    """The instants they became ready."""
+    begun: tuple[float, ...]
+    """What a pod that was there from the beginning had completed when each became ready."""
+
+    @cached_property
+    def name_set(self) -> frozenset[str]:
+        """The names, to be compared with others."""
+        return frozenset(self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alike(Sequence[PodReading]):
+    """Readings of the pods of a simulated fleet, which are alike in all but their age: no pod is read by itself.
+
+    It stands for the `PodReading` of each, which are made for whoever asks. At least one pod; nothing is None but
+    `running` and `kv_cache_usage`.
+    """
+
+    roster: Roster
+    served: float
+    """What a pod that was there from the beginning has completed."""
+    waiting: float
+    running: float | None
+    kv_cache_usage: float | None
+
+    def __len__(self) -> int:
+        return len(self.roster.names)
+
+    @overload
+    def __getitem__(self, index: int) -> PodReading: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[PodReading, ...]: ...
+    def __getitem__(self, index: int | slice) -> PodReading | tuple[PodReading, ...]:
+        return self.each()[index]
+
+    def __iter__(self) -> Iterator[PodReading]:
+        return iter(self.each())
+
+    def __eq__(self, other: object) -> bool:
+        return self.each() == (other.each() if isinstance(other, Alike) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.each())
+
+    def each(self) -> tuple[PodReading, ...]:
+        """The pods one by one."""
+        roster = self.roster
+        return tuple(
+            [
+                PodReading(
+                    name, since_s, waiting=self.waiting, running=self.running, requests_total=self.served - begun,
+                    kv_cache_usage=self.kv_cache_usage,
+                )
+                for name, since_s, begun in zip(roster.names, roster.since_s, roster.begun, strict=True)
+            ]
+        )  # fmt: skip
+
+
+Pods = tuple[PodReading, ...] | Alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +161,7 @@ class Readings:
 
     now_s: float
     replicas: ReplicaReading
-    pods: tuple[PodReading, ...] | None = None
+    pods: Pods | None = None
     gateway: GatewayReading | None = None
     latency: LatencyReading | None = None
     limits: Limits = field(default_factory=Limits)
@@ -129,7 +198,7 @@ def numbers(reading: object, path: str = "") -> Iterator[tuple[str, float]]:
         return
     if isinstance(reading, (int, float)):
         yield path, float(reading)
-    elif isinstance(reading, tuple):
+    elif isinstance(reading, (tuple, Alike)):
         for index, item in enumerate(reading):
             yield from numbers(item, f"{path}[{index}]")
     else:

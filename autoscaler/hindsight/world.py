@@ -7,7 +7,7 @@ in the place of those that were read, and the account of what was held and late.
 
 from dataclasses import dataclass, field
 
-from autoscaler.core.types import GatewayReading, PodReading, Readings, ReplicaReading
+from autoscaler.core.types import Alike, GatewayReading, Readings, ReplicaReading, Roster
 from autoscaler.hindsight.fleet import Fleet
 from autoscaler.hindsight.served import Modelled
 
@@ -22,11 +22,11 @@ class World:
     _arrived: float = 0.0
     _per_pod: float = 0.0
     """Requests served by a pod that was there from the beginning."""
-    _base: dict[str, float] = field(default_factory=dict)
-    """What `_per_pod` was when a pod began to serve."""
+    _roster: Roster = field(default_factory=lambda: Roster((), (), ()))
+    """The pods that serve."""
     _rate_rps: float = 0.0
     _shown: ReplicaReading | None = None
-    """The replicas that `_base` is of."""
+    """The replicas that `_roster` is of."""
 
     @classmethod
     def like(cls, seen: Readings, waiting: float, slack_s: float, warmup_s: float) -> "World":
@@ -64,22 +64,23 @@ class World:
 
     def readings(self, seen: Readings, residence_s: float | None, kv_per_request: float | None) -> Readings:
         """What would have been read at the instant of `seen`; how long a request is served, and its KV, as measured."""
-        ready, shown = self.fleet.ready, self.fleet.reading()
+        shown = self.fleet.reading()
         if shown is not self._shown:
-            self._base = {name: self._base.get(name, self._per_pod) for name, _ in ready}
-            self._shown = shown
-        waiting, count = self.account.queue.waiting, len(ready)
+            self._roster, self._shown = self._enrolled(), shown
+        waiting, count = self.account.queue.waiting, shown.ready
         queued = None if seen.gateway is None else seen.gateway.queued
         gateway = GatewayReading(None if queued is None else 0.0 if count else waiting, self._arrived)
-        running = None if residence_s is None or not count else self._rate_rps * residence_s / count
+        if not count:
+            return Readings(seen.now_s, shown, (), gateway, None, seen.limits)
+        running = None if residence_s is None else self._rate_rps * residence_s / count
         kv = None if running is None or kv_per_request is None else min(1.0, running * kv_per_request)
-        each, served, base = waiting / max(count, 1), self._per_pod, self._base
-        pods = tuple(
-            [
-                PodReading(
-                    name, since_s, waiting=each, running=running, requests_total=served - base[name], kv_cache_usage=kv
-                )
-                for name, since_s in ready
-            ]
-        )
+        pods = Alike(self._roster, self._per_pod, waiting / count, running, kv)
         return Readings(seen.now_s, shown, pods, gateway, None, seen.limits)
+
+    def _enrolled(self) -> Roster:
+        """The pods that serve, where some came or went; one that comes has completed nothing."""
+        begun = dict(zip(self._roster.names, self._roster.begun, strict=True))
+        names, since_s = tuple([name for name, _ in self.fleet.ready]), tuple([at_s for _, at_s in self.fleet.ready])
+        if names == self._roster.names:
+            return self._roster
+        return Roster(names, since_s, tuple([begun.get(name, self._per_pod) for name in names]))

@@ -80,7 +80,8 @@ class EmbeddedCluster:
         cut = self._clock.now() < self._sites[workload].cut_until_s
         if cut or (readings.pods is None and readings.gateway is None):
             raise PortError(Fault.UNAVAILABLE, f"the metrics of {workload} do not answer")
-        return MetricSample(readings.now_s, readings.pods, readings.gateway, readings.latency)
+        pods = None if readings.pods is None else tuple(readings.pods)
+        return MetricSample(readings.now_s, pods, readings.gateway, readings.latency)
 
     def patch(self, workload: str, seen_replicas: int, replicas: int) -> Patch:
         """Order `replicas` if the plant still has `seen_replicas`. Raises PortError for an unknown workload."""

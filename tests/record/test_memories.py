@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoscaler.core.capacity.leadtime import LeadTrack
-from autoscaler.core.observe.pods import PodTrack
+from autoscaler.core.observe.sums import PodTrack
 from autoscaler.core.params import Params
 from autoscaler.core.recall import Memory, remember
 from autoscaler.core.state import Table

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from autoscaler.core.types import Readings, StartingReplica
+from autoscaler.core.types import Alike, Readings, StartingReplica
 
 PRIOR_S = 180.0
 """Lead time before anything was measured and without a prior: the middle of what peers report (100 s to minutes)."""
@@ -110,7 +110,9 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
     if schedulable:
         credited = tuple(sorted([age for age in schedulable if age <= lead.l99_s], reverse=True))
     track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
-    if readings.pods is not None:
+    if isinstance(readings.pods, Alike):
+        track.pods = readings.pods.roster.name_set
+    elif readings.pods is not None:
         track.pods = frozenset(map(_NAME, readings.pods))
     if not (replicas.starting or finished or left):
         return _NONE, lead

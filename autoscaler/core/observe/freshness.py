@@ -7,7 +7,7 @@ an outage must not look like silence (kedacore/keda#1850, ai-dynamo/dynamo#14575
 from enum import Enum
 from functools import cache
 
-from autoscaler.core.types import LatencyReading, Readings
+from autoscaler.core.types import Alike, LatencyReading, Readings
 
 HELD_TICKS = 3.0
 """A reading is held for three ticks; after that the signal is unknown."""
@@ -117,7 +117,11 @@ def _present(readings: Readings) -> frozenset[str]:
     """
     pods, gateway, latency = readings.pods, readings.gateway, readings.latency
     requests = waiting = running = tokens = kv = 0
-    if pods:
+    if isinstance(pods, Alike):
+        tokens = len(pods)
+        running, kv = tokens * (pods.running is None), tokens * (pods.kv_cache_usage is None)
+        silent = tokens - 0.8 * max(readings.replicas.ready, 1)
+    elif pods:
         for pod in pods:
             requests += pod.requests_total is None
             waiting += pod.waiting is None

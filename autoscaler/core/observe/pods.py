@@ -6,33 +6,16 @@ whoever adds them up: a history of such sums would shrink the fleet as soon as t
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autoscaler.core.observe import alike as fleets
+from autoscaler.core.observe.alike import AlikeTracks
+from autoscaler.core.observe.sums import SETTLE_S, STANDING_RATIO, WEDGE_S, PodSums, PodTrack
 from autoscaler.core.observe.told import TOLD_RATIO, least_waiting, running_but_for, silent, unread
 from autoscaler.core.observe.told import told as who_told
-from autoscaler.core.types import GatewayReading, PodReading, Readings
-
-WEDGE_S = 30.0
-"""A pod with work and no progress for this long is wedged. Longer than any prefill; vLLM's wedge lasts forever."""
-
-SETTLE_S = 15.0
-"""A pod younger than this says nothing about capacity: its first requests are still being served (a guess)."""
-
-STANDING_RATIO = 0.2
-"""A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
-have come and gone, and its rate would pass for capacity."""
-
-
-@dataclass(slots=True)
-class PodTrack:
-    """What is remembered of one pod between samples. `progress_at_s` is when a counter last moved."""
-
-    reading: PodReading
-    at_s: float
-    progress_at_s: float
-    ready_since_s: float | None = None
-    """As it was last known."""
+from autoscaler.core.types import Alike, GatewayReading, PodReading, Pods, Readings
 
 
 @dataclass(slots=True)
@@ -40,7 +23,7 @@ class WorkloadTrack:
     """What is remembered of one workload between samples."""
 
     at_s: float = math.nan
-    pods: dict[str, PodTrack] = field(default_factory=dict)
+    pods: Mapping[str, PodTrack] = field(default_factory=dict)
     gateway: GatewayReading | None = None
     counted_at_s: float = math.nan
     """When the counter behind `Interval.arrivals` was last read."""
@@ -105,7 +88,7 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     if told is not None:
         track.pods, sums = _add_up(told, had, now_s, track.at_s, gateway_waits)
         died = sums.died
-        if len(told) >= readings.replicas.ready and not had.keys() <= track.pods.keys():
+        if len(told) >= readings.replicas.ready and not _all_there(had, track.pods):
             died += sum([_of_no_use(had[name]) for name in had.keys() - track.pods.keys()])
         died = max(0, died - max(0, track.desired - readings.replicas.desired))
         track.desired = readings.replicas.desired
@@ -138,38 +121,27 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     )
 
 
-class _PodSums(NamedTuple):
-    waiting: float = 0.0
-    running: float = 0.0
-    running_pods: int = 0
-    kv: float = 0.0
-    kv_pods: int = 0
-    completions: float = 0.0
-    counted: int = 0
-    went_on: int = 0
-    """Pods whose counter was known last time and went on, and those where it began anew:"""
-    began_anew: int = 0
-    late: float = 0.0
-    """Completions of pods that were not read last time: they arrived, but not within this interval."""
-    saturated_completions: float = 0.0
-    saturated_pod_s: float = 0.0
-    saturated_running: float = 0.0
-    free_completions: float = 0.0
-    free_pod_s: float = 0.0
-    wedged: int = 0
-    died: int = 0
-
-
-_NOTHING = _PodSums()
+_NOTHING = PodSums()
 
 
 def _add_up(
-    told: tuple[PodReading, ...], had: dict[str, PodTrack], now_s: float, since_s: float, gateway_waits: bool
-) -> tuple[dict[str, PodTrack], _PodSums]:
-    """What to remember of the pods, and their sums; `since_s` is the instant of the last sample.
+    told: Pods, had: Mapping[str, PodTrack], now_s: float, since_s: float, gateway_waits: bool
+) -> tuple[Mapping[str, PodTrack], PodSums]:
+    """What to remember of the pods, and their sums; `since_s` is the instant of the last sample."""
+    if not isinstance(told, Alike):
+        return _one_by_one(told, had, now_s, since_s, gateway_waits)
+    if isinstance(had, AlikeTracks) and had.read.roster is told.roster and had.at_s == since_s:
+        sums = fleets.add_up(told, had, now_s, gateway_waits)
+        if sums is not None:
+            return AlikeTracks(told, now_s), sums
+    tracks, sums = _one_by_one(told.each(), had, now_s, since_s, gateway_waits)
+    return fleets.remembered(told, tracks, now_s), sums
 
-    One loop over plain variables: it is entered for every pod of every look.
-    """
+
+def _one_by_one(
+    told: tuple[PodReading, ...], had: Mapping[str, PodTrack], now_s: float, since_s: float, gateway_waits: bool
+) -> tuple[dict[str, PodTrack], PodSums]:
+    """The same, in one loop over plain variables: it is entered for every pod of every look."""
     tracks: dict[str, PodTrack] = {}
     waits = runs = kv = completions = late = 0.0
     saturated = saturated_s = saturated_running = free = free_s = 0.0
@@ -215,10 +187,17 @@ def _add_up(
         else:
             free += done
             free_s += span_s
-    return tracks, _PodSums(
+    return tracks, PodSums(
         waits, runs, running_pods, kv, kv_pods, completions, counted, went_on, began_anew, late,
         saturated, saturated_s, saturated_running, free, free_s, wedged, died,
     )  # fmt: skip
+
+
+def _all_there(had: Mapping[str, PodTrack], tracks: Mapping[str, PodTrack]) -> bool:
+    """Whether no pod is gone."""
+    if isinstance(had, AlikeTracks) and isinstance(tracks, AlikeTracks) and had.read.roster is tracks.read.roster:
+        return True
+    return had.keys() <= tracks.keys()
 
 
 def _moved(pod: PodReading, old: PodReading, done: float | None) -> bool:
@@ -270,7 +249,7 @@ def _gateway_queue(readings: Readings) -> float:
 def _total(gateway: float, pods: float, readings: Readings) -> float:
     """Queue at the gateway plus queue in the pods; NaN only when neither was read."""
     told = readings.pods
-    if told and told[0].waiting is None and all(p.waiting is None for p in told):
+    if told and not isinstance(told, Alike) and told[0].waiting is None and all(p.waiting is None for p in told):
         pods = math.nan
     if math.isnan(gateway) and math.isnan(pods):
         return math.nan
@@ -278,7 +257,7 @@ def _total(gateway: float, pods: float, readings: Readings) -> float:
 
 
 def _arrivals(
-    track: WorkloadTrack, readings: Readings, sums: _PodSums | None, seen: dict[str, PodTrack], queue: float
+    track: WorkloadTrack, readings: Readings, sums: PodSums | None, seen: Mapping[str, PodTrack], queue: float
 ) -> tuple[float, float, bool]:
     """Arrivals, the seconds they cover, and whether they are not known because the counters behind them began anew.
 
@@ -306,7 +285,7 @@ def _arrivals(
     return max(0.0, sums.completions + sums.late + grown_by), span_s, False
 
 
-def _anew(sums: _PodSums, seen: dict[str, PodTrack], readings: Readings) -> bool:
+def _anew(sums: PodSums, seen: Mapping[str, PodTrack], readings: Readings) -> bool:
     """Whether too few of the pods' counters went on: what the others completed is lost and would pass for a lull."""
     if not sums.went_on:
         return bool(readings.pods) and any(before.reading.requests_total is not None for before in seen.values())

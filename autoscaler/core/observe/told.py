@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from autoscaler.core.observe.freshness import nobody_serves
-from autoscaler.core.types import PodReading, Readings
+from autoscaler.core.types import Alike, PodReading, Pods, Readings
 
 TOLD_RATIO = 0.8
 """Share of the ready pods that must answer; freshness asks for the same share of each signal."""
@@ -18,7 +18,7 @@ UNREAD_S = 11.0
 settings allow, an answer may take as long, and Kubernetes tells instants to the second."""
 
 
-def told(readings: Readings, mute: Sequence[PodReading]) -> tuple[PodReading, ...] | None:
+def told(readings: Readings, mute: Sequence[PodReading]) -> Pods | None:
     """Return the pods, if enough of the ready ones answered to speak for all; else None. `mute` are the `silent`."""
     pods = readings.pods
     if pods is None or (not pods and not nobody_serves(readings)):
@@ -28,6 +28,8 @@ def told(readings: Readings, mute: Sequence[PodReading]) -> tuple[PodReading, ..
 
 def silent(pods: Iterable[PodReading]) -> list[PodReading]:
     """Return the pods of which nothing was read."""
+    if isinstance(pods, Alike):
+        return []
     return [
         pod
         for pod in pods

@@ -1,0 +1,51 @@
+"""What is remembered of a pod between two samples, and what the pods of a workload add up to."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from autoscaler.core.types import PodReading
+
+WEDGE_S = 30.0
+"""A pod with work and no progress for this long is wedged. Longer than any prefill; vLLM's wedge lasts forever."""
+
+SETTLE_S = 15.0
+"""A pod younger than this says nothing about capacity: its first requests are still being served (a guess)."""
+
+STANDING_RATIO = 0.2
+"""A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
+have come and gone, and its rate would pass for capacity."""
+
+
+@dataclass(slots=True)
+class PodTrack:
+    """What is remembered of one pod between samples. `progress_at_s` is when a counter last moved."""
+
+    reading: PodReading
+    at_s: float
+    progress_at_s: float
+    ready_since_s: float | None = None
+    """As it was last known."""
+
+
+class PodSums(NamedTuple):
+    """Sums over the pods of one sample, and over what they did since the last one."""
+
+    waiting: float = 0.0
+    running: float = 0.0
+    running_pods: int = 0
+    kv: float = 0.0
+    kv_pods: int = 0
+    completions: float = 0.0
+    counted: int = 0
+    went_on: int = 0
+    """Pods whose counter was known last time and went on, and those where it began anew:"""
+    began_anew: int = 0
+    late: float = 0.0
+    """Completions of pods that were not read last time: they arrived, but not within this interval."""
+    saturated_completions: float = 0.0
+    saturated_pod_s: float = 0.0
+    saturated_running: float = 0.0
+    free_completions: float = 0.0
+    free_pod_s: float = 0.0
+    wedged: int = 0
+    died: int = 0
