@@ -29,15 +29,9 @@ def decide(
     """
     if not jsonl:
         raise InputError("decide: no format given; say `headroom decide --jsonl`")
-    # Numerics are imported here, after the help; scikit-learn only when the first model is asked for.
+    # Numerics are imported here, after the help.
     from autoscaler.cli.stream import DecideStream
-    from autoscaler.core.forecast.models import FittedModel
-    from autoscaler.core.forecast.training import FitRequest
-
-    def fit(request: FitRequest) -> FittedModel:
-        from autoscaler.fitting.fit import fit
-
-        return fit(request)
+    from autoscaler.fitting.late import fit
 
     stream = DecideStream(fit)
     out = sys.stdout.buffer

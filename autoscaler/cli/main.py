@@ -70,6 +70,11 @@ class LazyGroup(TyperGroup):
         summary = SUMMARIES.get(cmd_name)
         return None if summary is None else LazyCommand(cmd_name, help=summary)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The sub-command that is named; where there is none, an error that names those that are spelled like it."""
+        self.commands = {name: LazyCommand(name, help=line) for name, line in SUMMARIES.items()}
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the sub-command; an error of ours becomes one line on standard error, never a traceback."""
         try:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.adapters.web.hub import Hub
-from autoscaler.adapters.web.server import serving
 from autoscaler.app.demo import DemoSession, DemoWorkload, demo_session
 from autoscaler.cli.comparison import Comparison, compare_here
 from autoscaler.cli.screen import Line, progress
@@ -107,6 +106,8 @@ class Interrupts:
 
 async def play(plan: Plan) -> Outcome:
     """Play the plan and compare. InputError when the port cannot be had, CancelledError on the second interrupt."""
+    from autoscaler.adapters.web.server import serving
+
     outcome, hub = Outcome(), Hub()
     workloads = [
         DemoWorkload(name, instance.traffic, instance.spec, plan.params[name])

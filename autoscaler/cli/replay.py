@@ -108,7 +108,7 @@ def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
 
 
 def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay", *, exact: bool) -> "Replayed":
-    from autoscaler.fitting.fit import fit
+    from autoscaler.fitting.late import fit
     from autoscaler.hindsight.recording import Recording
     from autoscaler.hindsight.replay import replay
 
@@ -121,7 +121,7 @@ def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay"
 
 def _of_prometheus(options: live.PrometheusOptions, workload: str, overlay: "Overlay") -> "Replayed":
     from autoscaler.cli.replay_history import series_of
-    from autoscaler.fitting.fit import fit
+    from autoscaler.fitting.late import fit
     from autoscaler.hindsight.replay import replay_history
 
     series, gaps = series_of(options, workload)

@@ -42,7 +42,7 @@ def report(
         )
     check_writable([path for path in (json, html) if path is not None])
     if audit:
-        from autoscaler.fitting.fit import fit
+        from autoscaler.fitting.late import fit
         from autoscaler.hindsight.estimates import estimates
         from autoscaler.hindsight.recording import Recording
 

@@ -26,8 +26,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
 from autoscaler.errors import HeadroomError
 from autoscaler.sim.plant import PlantSpec, opening_replicas
@@ -122,6 +120,10 @@ def _solve(
     *, budget: float, start_s: float, opening: int,
 ) -> tuple[float, FloatArray, FloatArray]:  # fmt: skip
     """Solve the program over columns (n replicas, u starts, q open work, s service, m missed), slots each."""
+    # Imported here, for they take a quarter of a second, which whoever asks `simulate` for its help would wait.
+    from scipy.optimize import linprog  # noqa: PLC0415
+    from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack  # noqa: PLC0415
+
     slots = new.size
     none, one = csr_array((slots, slots)), eye_array(slots)
     change = one - eye_array(slots, k=-1)

@@ -9,7 +9,7 @@ from autoscaler.core.forecast import forecaster
 from autoscaler.core.params import Params
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Readings
-from autoscaler.fitting.fit import fit
+from autoscaler.fitting.late import fit
 
 WORKLOAD = "sim/workload"
 

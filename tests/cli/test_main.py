@@ -56,10 +56,19 @@ def test_version_is_the_packages_own() -> None:
     assert (result.exit_code, result.stdout) == (0, f"headroom {__version__}\n")
 
 
-def test_an_unknown_sub_command_is_refused() -> None:
-    result = run(main.app, ["nope"])
+def test_an_unknown_sub_command_is_refused_with_those_that_are_spelled_like_it() -> None:
+    assert run(main.app, ["nope"]).exit_code == 2
+    result = run(main.app, ["simulat"])
     assert result.exit_code == 2
-    assert "nope" in result.stderr
+    assert "No such command 'simulat'. Did you mean 'simulate'?" in result.stderr
+
+
+@pytest.mark.parametrize("name", main.SUMMARIES)
+def test_help_of_a_sub_command_waits_for_no_library_that_takes_long(name: str) -> None:
+    """A third of a second, and as long for each Tab of completion: scikit-learn alone takes one."""
+    script = f"import sys; from autoscaler.cli.main import load; load({name!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"sklearn", "scipy", "aiohttp", "requests", "grpc", "pydantic_settings"} & set(done.stdout.split())
 
 
 @pytest.mark.usefixtures("sample")

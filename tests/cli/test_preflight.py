@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from autoscaler.cli import preflight as command
+from autoscaler.cli import preflighting
 from autoscaler.cli.main import app
 
 FILES = ["policies.yaml", "pools.yaml", "preflight.html", "preflight.json", "queues.yaml"]
@@ -151,7 +152,7 @@ def test_an_interrupted_run_writes_nothing(trace: Path, tmp_path: Path, monkeypa
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "examine", interrupt)  # a person's Ctrl-C has no other form in one process
+    monkeypatch.setattr(preflighting, "examine", interrupt)  # a person's Ctrl-C has no other form in one process
     done = preflight("--trace", trace, "--out", tmp_path / "out")
     assert done.exit_code == 130
     assert "interrupted: nothing was written" in done.stderr
