@@ -16,9 +16,12 @@ I64 = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-def column(*shape: int, fill: float = np.nan, dtype: type = np.float64, keep: bool = False) -> Any:
-    """Declare one column: extra dimensions per row, fill value, dtype, and whether a checkpoint keeps it."""
-    return field(metadata={"shape": shape, "fill": fill, "dtype": dtype, "keep": keep})
+def column(*shape: int, fill: float = np.nan, dtype: type = np.float64, keep: bool = False, later: bool = False) -> Any:
+    """Declare one column: extra dimensions per row, fill value, dtype, and whether a checkpoint keeps it.
+
+    One that came `later` is taken to hold its fill where the memory of an older build lacks it.
+    """
+    return field(metadata={"shape": shape, "fill": fill, "dtype": dtype, "keep": keep, "later": later})
 
 
 def filled(values: F64, otherwise: float = 0.0) -> F64:

@@ -6,6 +6,7 @@ in it, nor are the fitted models: whoever keeps a memory keeps those beside it.
 """
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,18 @@ def recall(table: Table, name: str, memory: Memory) -> None:
     track.last, track.zero_signal, track.fit_asked_s = memory.seen, memory.zero_signal, memory.fit_asked_s
 
 
+def completed(table: Table, memory: Memory) -> Memory:
+    """Return a memory with the columns that came later than its build, as they were then: at their fill."""
+    later = {
+        f"{key}.{spec.name}": spec.metadata
+        for key, group in _groups(table)
+        for spec in fields(group)
+        if spec.metadata["later"]
+    }
+    missing = {name: _fill(declared) for name, declared in later.items() if name not in memory.columns}
+    return replace(memory, columns=memory.columns | missing) if missing else memory
+
+
 def check(table: Table, memory: Memory) -> None:
     """Raise ValueError, naming a column, where a memory has others than rows of this table."""
     sizes = {
@@ -90,6 +103,11 @@ def _bytes(group: Columns, name: str, row: int) -> bytes:
     column = getattr(group, name)
     packed: bytes = column[row].astype(_little(column.dtype)).tobytes()
     return packed
+
+
+def _fill(declared: Any) -> bytes:
+    dtype = _little(np.dtype(declared["dtype"]))
+    return np.full(declared["shape"], declared["fill"], dtype).tobytes()
 
 
 def _little(dtype: np.dtype) -> np.dtype:

@@ -246,7 +246,7 @@ def _marked(kept: Kept, where: str) -> Marked:
     if kept.version != memories.VERSION:
         raise InputError(f"version: {kept.version} is not known; this build reads {memories.VERSION}")
     try:
-        memory = memories.unpacked(kept.memory)
+        memory = recall.completed(_ROWS, memories.unpacked(kept.memory))
         recall.check(_ROWS, memory)
     except ValueError as error:
         raise InputError(f"memory: {error}") from error

@@ -23,7 +23,8 @@ PREFIX: Final = b'{"kind":"memory"'
 VERSION: Final = 1
 """Raised when a key, or a column that keeps its name and its size, changes its meaning, and when a key goes; a new key
 does not raise it. Columns that come, go or change their size need not: whoever reads a memory compares their names and
-sizes with its own (`core.recall.check`) and refuses one that differs as another build's."""
+sizes with its own (`core.recall.check`) and refuses one that differs as another build's, but for columns that are
+declared to begin at their fill (`core.recall.completed`)."""
 
 _MOST_BYTES: Final = 16 << 20
 """A memory with ten thousand pods has two megabytes; whatever unfolds to more than this is none."""

@@ -205,17 +205,16 @@ def test_a_minute_of_an_absurd_wish_costs_sixteen_times_what_stood_or_160_more(s
     assert count <= max(16 * standing, standing + 160)
 
 
-def test_failures_double_the_pause_and_one_success_ends_it() -> None:
-    columns = BoundColumns.allocate(1)
-    pauses = []
+def test_each_failure_after_a_pause_doubles_it_and_one_success_ends_it() -> None:
+    columns, now_s, pauses = BoundColumns.allocate(1), 0.0, list[float]()
     for _ in range(10):
-        started(columns, 0.0, failed=1)
-        pauses.append(float(np.nan_to_num(columns.back_off_until_s[0])))
-    assert pauses[:2] == [0.0, 0.0]
-    assert pauses[2] > 0.0
-    assert all(b >= a for a, b in itertools.pairwise(pauses))
-    assert pauses[-1] <= 3600.0, "it never gives up for good"
-    started(columns, 1.0, finished=1)
+        started(columns, now_s, failed=1)
+        until_s = float(columns.back_off_until_s[0])
+        pauses.append(0.0 if np.isnan(until_s) else until_s - now_s)
+        now_s = max(now_s, float(np.nan_to_num(until_s))) + 1.0
+    assert pauses == [0.0, 0.0, 60.0, 120.0, 240.0, 480.0, 960.0, 960.0, 960.0, 960.0], "it never gives up for good"
+    started(columns, now_s, finished=1)
+    assert columns.failures[0] == columns.pauses[0] == 0
     after, reasons, _ = outcome(Case(9, 4, 9))
     assert np.isnan(columns.back_off_until_s[0])
     assert (after, reasons) == (9, [])
@@ -234,12 +233,35 @@ def test_after_pods_died_of_their_first_requests_only_a_completed_one_is_a_succe
 
 @pytest.mark.parametrize("starting", [8, 0], ids=["while they start", "with their first requests"])
 def test_a_node_that_is_lost_with_eight_young_pods_pauses_growth_for_a_minute(starting: int) -> None:
-    """It was 16 minutes: two to the power of eight failures. Who fails again after that waits as long."""
+    """It was 16 minutes: two to the power of eight failures. Who fails again after that waits twice as long."""
     columns = BoundColumns.allocate(1)
     started(columns, 0.0, failed=starting, died=8 - starting)
     assert (columns.failures[0], columns.back_off_until_s[0]) == (8, bounds.BACK_OFF_S)
     started(columns, 100.0, died=1)
-    assert (columns.failures[0], columns.back_off_until_s[0]) == (9, 100.0 + bounds.BACK_OFF_MOST_S)
+    assert (columns.failures[0], columns.back_off_until_s[0]) == (9, 100.0 + 2 * bounds.BACK_OFF_S)
+
+
+def test_a_lost_nodes_pods_that_end_over_several_looks_double_no_pause_and_all_are_told() -> None:
+    """Five, then three: it was eight minutes."""
+    columns = BoundColumns.allocate(1)
+    started(columns, 0.0, failed=5)
+    started(columns, 5.0, failed=1, died=1)
+    started(columns, 20.0, died=1)
+    assert (columns.failures[0], columns.died[0], columns.pauses[0]) == (8, 2, 1)
+    assert columns.back_off_until_s[0] == 20.0 + bounds.BACK_OFF_S
+
+
+@pytest.mark.parametrize(
+    ("now_s", "pause_s"), [(900.0, 240.0), (1000.0, 480.0)], ids=["while it pauses", "after its pause"]
+)
+def test_a_pause_that_an_older_build_kept_goes_on_from_the_failures_that_it_counted(
+    now_s: float, pause_s: float
+) -> None:
+    """Five failures in a row: the third pause of 1, 2, 4 minutes, which ends at 960 s."""
+    columns = BoundColumns.allocate(1)
+    columns.unpack(0, {"failures": 5.0, "died": 0.0, "back_off_until_s": 960.0})
+    started(columns, now_s, failed=1)
+    assert (columns.failures[0], columns.back_off_until_s[0]) == (6, now_s + pause_s)
 
 
 @pytest.mark.parametrize(

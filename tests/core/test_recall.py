@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.core import engine
 from autoscaler.core.params import Params
-from autoscaler.core.recall import Memory, check, recall, remember
+from autoscaler.core.recall import Memory, check, completed, recall, remember
 from autoscaler.core.state import Table
 from autoscaler.record.audit import audit_line
 from autoscaler.sim.headroom import WORKLOAD, HeadroomPolicy
@@ -80,3 +80,16 @@ def test_the_memory_of_another_build_is_refused_and_nothing_is_changed(broken, w
         recall(table, WORKLOAD, broken(before))
     assert remember(table, WORKLOAD).columns == before.columns
     check(table, before)
+
+
+def test_the_memory_of_a_build_before_a_later_column_is_used_as_if_it_held_its_fill() -> None:
+    table = Table.empty()
+    table.put(WORKLOAD, PARAMS)
+    whole = remember(table, WORKLOAD)
+    older = replace(whole, columns={name: held for name, held in whole.columns.items() if name != "bounds.pauses"})
+    with pytest.raises(ValueError, match=r"bounds\.pauses: missing"):
+        check(table, older)
+    assert completed(table, older).columns == whole.columns
+    assert completed(table, whole) is whole
+    with pytest.raises(ValueError, match=r"history\.count: missing"):
+        check(table, completed(table, without(older)))

@@ -45,7 +45,8 @@ STABILISE_YOUNG_S = 300.0
 BACK_OFF_AFTER = 3
 BACK_OFF_S = 60.0
 BACK_OFF_MOST_S = 960.0
-"""After three failed starts in a row growth pauses for 1, 2, 4 … 16 minutes."""
+"""After three failed starts in a row growth pauses for 1, 2, 4 … 16 minutes: twice as long each time that starts fail
+after a pause, for only then was anything tried anew."""
 
 
 @dataclass(slots=True)
@@ -62,6 +63,8 @@ class BoundColumns(Columns):
     failures: I64 = column(fill=0, dtype=np.int64, keep=True)
     died: I64 = column(fill=0, dtype=np.int64, keep=True)
     """Those of them that died of their first requests, while nobody has completed one since."""
+    pauses: I64 = column(fill=0, dtype=np.int64, keep=True, later=True)
+    """How often growth was paused for them. Builds before this column doubled the pause with each failure."""
     back_off_until_s: F64 = column(keep=True)
 
 
@@ -162,21 +165,38 @@ def note_starts(
 ) -> None:
     """Count failed starts in a row and set the back-off; one success clears it.
 
+    What fails during a pause was ordered before it, most often by the same cause: the pods of a lost node end over
+    several looks. The pause begins anew, and is no longer for it.
     Replicas that `died` of their first requests have failed to start as well. From then on it is no success that others
     become ready, as these did, but that somebody `completed` a request: more of what dies of its work cure nothing.
     """
     before = columns.died[rows]
+    if not (failed.any() or died.any() or columns.failures[rows].any()):
+        return  # nothing failed, and there is nothing to clear
     dying = np.where(completed, 0, before + died)
     worked = np.where(before + died > 0, dying == 0, finished > 0)
     lost = failed + np.where(completed, 0, died)
     failures = np.where(worked, 0, columns.failures[rows] + lost)
-    # Those of one look may have one cause, as a node that is lost with all of its pods: they double the pause once.
-    extra = np.clip(np.minimum(failures, columns.failures[rows] + 1) - BACK_OFF_AFTER, 0, 10)
-    pause = np.minimum(BACK_OFF_S * 2.0**extra, BACK_OFF_MOST_S)
     fresh = (lost > 0) & (failures >= BACK_OFF_AFTER)
-    until = np.where(fresh, now_s + pause, columns.back_off_until_s[rows])
+    pauses = np.where(worked, 0, _pauses(columns, rows))
+    pauses += fresh & ((pauses == 0) | ~_paused(columns, rows, now_s))
+    pause_s = np.minimum(BACK_OFF_S * 2.0 ** np.clip(pauses - 1, 0, 10), BACK_OFF_MOST_S)
+    until = np.where(fresh, now_s + pause_s, columns.back_off_until_s[rows])
     columns.back_off_until_s[rows] = np.where(worked, np.nan, until)
-    columns.failures[rows], columns.died[rows] = failures, dying
+    columns.failures[rows], columns.died[rows], columns.pauses[rows] = failures, dying, pauses
+
+
+def _pauses(columns: BoundColumns, rows: I64) -> I64:
+    """Return how often growth was paused; a checkpoint that does not say is of a build that counted failures."""
+    pauses, failures = columns.pauses[rows], columns.failures[rows]
+    return np.where(pauses == 0, np.maximum(failures - BACK_OFF_AFTER + 1, 0), pauses)
+
+
+def _paused(columns: BoundColumns, rows: I64, now_s: F64) -> Bools:
+    """Return where growth is paused: no pause is longer than the longest but by a clock that was ahead, or by the tenth
+    of a second that a checkpoint keeps."""
+    left_s = columns.back_off_until_s[rows] - now_s
+    return np.asarray((left_s > 0) & (left_s <= BACK_OFF_MOST_S + BIN_S))
 
 
 def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, seconds: float) -> I64:
@@ -202,9 +222,7 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
     small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
-    # No pause is longer but by a clock that was ahead, or by the tenth of a second that a checkpoint keeps.
-    left_s = columns.back_off_until_s[rows] - b.now_s
-    paused = (left_s > 0) & (left_s <= BACK_OFF_MOST_S + BIN_S)
+    paused = _paused(columns, rows, b.now_s)
     chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
     chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
     kept = (chain.n == 0) & (b.desired > 0)
