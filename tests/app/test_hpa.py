@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from autoscaler.adapters.kube.hpa_fields import HpaStatus
-from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.scaling import Hpa, Target, TargetSpec, TargetStatus
+from autoscaler.adapters.kube.scaling import Hpa, Target, TargetMeta, TargetSpec, TargetStatus
 from autoscaler.api.claims import Claim, TargetRef, Way
 from autoscaler.api.scaling_policy import ScalingPolicySpec
 from autoscaler.app.guard import Guard
@@ -69,7 +68,7 @@ class Bench:
         return self.made
 
     def target(self, ref: TargetRef) -> Target | None:
-        return Target(Meta("chat", "prod"), TargetSpec(self.replicas), TargetStatus(self.replicas))
+        return Target(TargetMeta("chat", "prod"), TargetSpec(self.replicas), TargetStatus(self.replicas))
 
     def knows_tolerance(self) -> bool:
         return self.tolerance

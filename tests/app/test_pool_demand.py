@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from autoscaler.adapters.kube.cluster import Cluster
-from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pods import PodSpec, ResourceClaim
-from autoscaler.adapters.kube.scaling import Target, TargetSpec, Template
+from autoscaler.adapters.kube.scaling import Target, TargetMeta, TargetSpec, Template
 from autoscaler.api.claims import Claim, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app.pool_demand import Demands, forecast_replicas
@@ -35,7 +34,9 @@ class Followed:
         self.replicas: int | None = 2
 
     def target(self, ref: TargetRef) -> Target:
-        return Target(Meta("chat", "prod", labels=self.labels), TargetSpec(self.replicas, None, Template(self.spec)))
+        return Target(
+            TargetMeta("chat", "prod", labels=self.labels), TargetSpec(self.replicas, None, Template(self.spec))
+        )
 
     def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
         return ReplicaReading(desired, desired - len(self.starting), self.starting)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.controller import Controller
+from tests.cluster.controller import NAMESPACE, Controller
 from tests.cluster.plane import Plane
 from tests.cluster.processes import wait_for
 from tests.cluster.scene import Scene
@@ -53,6 +53,24 @@ def test_who_is_scaled_stays_so_whoever_is_added_and_whoever_leads(scene: Scene)
         plane.kubectl("-n", where, "delete", "deployment", "b", "--wait=false")
         wait_for(lambda: taken(following) == {"a", "ancient"}, 20, "the third in the place of one that went")
         assert refused(following) == {}
+
+
+def test_who_was_scaled_stays_so_though_the_next_leader_finds_no_checkpoints(plane: Plane) -> None:
+    with Scene.begin(plane, "limits-lost", limits=LIMITS) as scene:
+        where = scene.namespace
+        Service(plane, scene.engines, where, "ancient", asks=False)
+        scaled = [Service(plane, scene.engines, where, name, min_replicas="2", max_replicas="4") for name in ("a", "b")]
+        wait_for(lambda: [one.replicas() for one in scaled] == [2, 2], 40, "both at the least that they ask for")
+        plane.kubectl("-n", where, "annotate", "deployment", "ancient", "headroom.dev/scale=true")
+        wait_for(lambda: refused(scene.controller) == {"ancient": "TooManyWorkloads"}, 20, "a word about the third")
+        assert scene.controller.stop() == 0
+        kept = ("-n", NAMESPACE, "configmaps", "-l", "app.kubernetes.io/component=checkpoints")
+        assert "headroom-checkpoint-index" in plane.kubectl("get", *kept)
+        plane.kubectl("delete", *kept)
+        with Controller(plane, "limits-found", None, watch_namespaces=[where], limits=LIMITS) as following:
+            following.wait_leading()
+            wait_for(lambda: taken(following) == {"a", "b"}, 30, "those whose counts it finds to be its own")
+            assert refused(following) == {"ancient": "TooManyWorkloads"}
 
 
 def _events(plane: Plane, namespace: str, name: str) -> list[dict[str, Any]]:

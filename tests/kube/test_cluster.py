@@ -231,10 +231,10 @@ async def test_what_fails_in_another_namespace_is_no_problem_here() -> None:
         assert any("namespaces/test/pods" in words for words in scene.cluster.silent(0.0)), "it fails all the while"
 
 
-def asks(scene: Scene, name: str, made: str, most: str = "8") -> None:
+def asks(scene: Scene, name: str, made: str, most: str = "8", **more: Any) -> None:
     """An annotated Deployment that was made at this second of a minute."""
     annotations = {**ASKS["annotations"], "headroom.dev/max-replicas": most}
-    metadata = {"annotations": annotations, "creationTimestamp": f"2026-11-23T10:00:{made}Z"}
+    metadata = {"annotations": annotations, "creationTimestamp": f"2026-11-23T10:00:{made}Z"} | more
     scene.server.put(name, path=DEPLOYMENTS, metadata=metadata, spec={"replicas": 1})
 
 
@@ -319,6 +319,47 @@ async def test_whoever_leads_next_takes_up_what_was_decided_on_whatever_came_fir
         assert claimed(scene) == {"c", "chat"}, "chat does not say when it was made, which counts as the oldest"
         scene.cluster.settle(frozenset())
         assert claimed(scene) == {"chat", "b"}
+
+
+async def test_without_checkpoints_whoever_leads_next_takes_up_whose_objects_show_that_they_were() -> None:
+    """Three older ones ask since: one that nobody scaled, one that only others did, one that asked in vain before."""
+    async with following(scope=replace(SCOPE, most=Most(of_namespace=2, in_all=3))) as scene:
+        await scene.cluster.wait_synced()
+        scene.server.delete("chat", path=DEPLOYMENTS)
+        ours, theirs = scaled_by("headroom", "scale"), [*scaled_by("kubectl", "scale"), *scaled_by("headroom", "")]
+        asks(scene, "never", "01")
+        asks(scene, "by-others", "02", managedFields=theirs)
+        scene.server.put("in-vain", path=DEPLOYMENTS, spec={"replicas": 1})
+        policied(scene, "in-vain", "03", status="False")
+        scene.server.put("watched", path=DEPLOYMENTS, spec={"replicas": 1})
+        policied(scene, "watched", "50", status="True")
+        asks(scene, "scaled", "40", managedFields=[*theirs, *ours])
+        await until(lambda: scene.cluster.intake.waiting == 3)
+        scene.cluster.settle(frozenset())
+        assert claimed(scene) == {"scaled", "watched"}
+        scene.cluster.settle({"prod/by-others"})
+        assert claimed(scene) == {"by-others", "scaled"}, "what checkpoints say goes before"
+        asks(scene, "scaled", "40", managedFields=theirs)
+        (claim,) = (each for each in scene.cluster.claims if each.ref.name == "scaled")
+        await until(lambda: (now := scene.cluster.target(claim.ref)) is not None and not now.scaled_by_us)
+        scene.cluster.settle(frozenset())
+        assert claimed(scene) == {"watched", "never"}
+
+
+def scaled_by(manager: str, subresource: str) -> list[dict[str, Any]]:
+    """The managedFields of an object whose count somebody wrote, as the API server shows them."""
+    fields = {"apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    return [{"manager": manager, "subresource": subresource, "operation": "Update", **fields}]
+
+
+def policied(scene: Scene, name: str, made: str, *, status: str) -> None:
+    """A ScalingPolicy for a Deployment, with the word of an earlier leader in its status."""
+    told = [{"type": "Active", "status": "False"}, {"type": "Ready", "status": status, "reason": "Claimed"}]
+    scene.server.put(
+        name, path=POLICIES, metadata={"creationTimestamp": f"2026-11-23T10:00:{made}Z"},
+        spec={"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+        status={"conditions": told},
+    )  # fmt: skip
 
 
 async def test_what_is_asked_for_in_vain_when_somebody_begins_to_lead_stands_in_no_line() -> None:

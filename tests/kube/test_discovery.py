@@ -16,6 +16,7 @@ from autoscaler.adapters.kube.scaling import (
     ScaledObjectSpec,
     ScalingPolicyObject,
     Target,
+    TargetMeta,
     UpdatePolicy,
     Vpa,
     VpaSpec,
@@ -33,7 +34,7 @@ def books() -> Discovery:
 
 
 def target(annotations: dict[str, str] | None = None, *, uid: str = "t1", owners: tuple[Owner, ...] = ()) -> Target:
-    return Target(Meta("chat", "prod", uid, "1", annotations=annotations or {}, owner_references=owners))
+    return Target(TargetMeta("chat", "prod", uid, "1", annotations=annotations or {}, owner_references=owners))
 
 
 def policy(name: str, *, made: int = 1, kind: str = "Deployment", **spec: Any) -> ScalingPolicyObject:
@@ -200,7 +201,7 @@ def test_of_names_that_come_and_go_nothing_is_kept() -> None:
     before = held()
     for n in range(20):
         name, key = f"preview-{n}", f"prod/preview-{n}"
-        known.target(DEPLOYMENT, key, Target(Meta(name, "prod", annotations=ASKS)))
+        known.target(DEPLOYMENT, key, Target(TargetMeta(name, "prod", annotations=ASKS)))
         known.policy("prod/p", policy("p", targetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": name}))
         known.other("prod/h", Hpa(Meta("h", "prod"), HpaSpec(ObjectRef("apps/v1", "Deployment", name))), "HPA")
         known.resolve(key)

@@ -55,6 +55,14 @@ def test_whoever_begins_to_lead_takes_up_what_was_decided_on_before_then_the_old
     assert listed.leave("prod/old") == "prod/late"
 
 
+def test_of_those_who_had_a_place_the_checkpoints_go_before_the_marks_on_objects() -> None:
+    listed = intake(ancient=1.0, marked=30.0, kept=60.0, older=20.0)
+    listed.settle({"prod/kept"}, {"prod/marked", "prod/kept"})
+    assert taken(listed, "ancient", "marked", "kept", "older") == "marked kept"
+    listed.settle({"prod/kept", "prod/older"}, {"prod/marked"})
+    assert taken(listed, "ancient", "marked", "kept", "older") == "kept older"
+
+
 def test_who_was_decided_on_before_is_not_displaced_by_older_ones_that_were_annotated_since() -> None:
     listed = intake(ancient=1.0, older=2.0, a=50.0, b=60.0)
     listed.settle({"prod/a", "prod/b"})

@@ -8,7 +8,15 @@ import pytest
 
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
 from autoscaler.adapters.kube.meta import Meta, Owner
-from autoscaler.adapters.kube.scaling import Hpa, HpaSpec, ObjectRef, ScaledObject, ScalingPolicyObject, Target
+from autoscaler.adapters.kube.scaling import (
+    Hpa,
+    HpaSpec,
+    ObjectRef,
+    ScaledObject,
+    ScalingPolicyObject,
+    Target,
+    TargetMeta,
+)
 from autoscaler.api.claims import Block, Kind, Reject, Way
 
 DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
@@ -19,7 +27,7 @@ CHAT = "prod/chat"
 
 def books() -> Discovery:
     known = Discovery((DEPLOYMENT, STATEFUL_SET), frozenset({US}))
-    known.target(DEPLOYMENT, CHAT, Target(Meta("chat", "prod", "t1", "1")))
+    known.target(DEPLOYMENT, CHAT, Target(TargetMeta("chat", "prod", "t1", "1")))
     return known
 
 
@@ -95,7 +103,7 @@ def test_where_keda_writes_an_owner_stops_the_number_only_if_it_is_known_to_writ
 ) -> None:
     known = books()
     owner = Owner(version, kind, "llama", "u", controller=True)
-    known.target(DEPLOYMENT, CHAT, Target(Meta("chat", "prod", "t1", "1", owner_references=(owner,))))
+    known.target(DEPLOYMENT, CHAT, Target(TargetMeta("chat", "prod", "t1", "1", owner_references=(owner,))))
     known.scaled_object("prod/chat", scaled())
     claim = known.resolve(CHAT).claim
     assert claim is not None
@@ -137,7 +145,7 @@ def test_another_ones_scaledobject_is_an_obstacle_and_no_way_in(found: ScaledObj
 
 def test_while_keda_is_not_answered_no_scaledobject_means_us() -> None:
     known = Discovery((DEPLOYMENT,))
-    known.target(DEPLOYMENT, CHAT, Target(Meta("chat", "prod", "t1", "1")))
+    known.target(DEPLOYMENT, CHAT, Target(TargetMeta("chat", "prod", "t1", "1")))
     known.scaled_object("prod/chat", scaled())
     assert known.resolve(CHAT) == Resolution()
 
@@ -145,7 +153,7 @@ def test_while_keda_is_not_answered_no_scaledobject_means_us() -> None:
 def test_a_scaledobject_is_heard_before_a_policy_and_that_before_an_annotation_and_losers_are_told() -> None:
     known = books()
     asks = {"headroom.dev/scale": "true"}
-    known.target(DEPLOYMENT, CHAT, Target(Meta("chat", "prod", "t1", "1", annotations=asks)))
+    known.target(DEPLOYMENT, CHAT, Target(TargetMeta("chat", "prod", "t1", "1", annotations=asks)))
     known.policy("prod/p", policy("p"))
     known.scaled_object("prod/so", scaled("so"))
     found = known.resolve(CHAT)

@@ -118,12 +118,24 @@ class Cluster:
         return (rejection for r in self._resolutions.values() for rejection in r.rejections)
 
     def settle(self, before: Set[str]) -> None:
-        """Begin to lead: where not all can be taken up, those of `before` are, then the oldest."""
-        for key in self.intake.settle(before):
+        """Begin to lead: where not all can be taken up, those of `before` are, then those whose objects say that they
+        were, then the oldest."""
+        for key in self.intake.settle(before, self._marked()):
             found = self._discovery.resolve(key)
             if found.claim is None and not self.intake.takes(key):
                 self.intake.leave(key)  # it had kept its place while it was asked for in vain, and is in no line
             self._place(key, found)
+
+    def _marked(self) -> set[str]:
+        """The workloads that an earlier leader took up, by what it left on their objects: a count that it wrote, or its
+        word in the status of their policy. By KEDA's way it leaves nothing."""
+        claims = {key: self._discovery.resolve(key).claim for key in self.intake.asking}
+        return {key for key, claim in claims.items() if claim is not None and self._marks(claim)}
+
+    def _marks(self, claim: Claim) -> bool:
+        target = self.target(claim.ref)
+        policy = None if claim.policy is None else self.policy(claim.ref.namespace, claim.policy)
+        return (target is not None and target.scaled_by_us) or (policy is not None and policy.told_ready)
 
     def resolution(self, workload: str) -> Resolution:
         """What became of all that asks for one workload."""

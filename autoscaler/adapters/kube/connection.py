@@ -19,6 +19,7 @@ from typing import Any, Final
 import aiohttp
 
 from autoscaler import __version__
+from autoscaler.adapters.kube.meta import AGENT
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
 
@@ -157,7 +158,7 @@ async def open_session(access: Access, connections: int) -> AsyncIterator[aiohtt
         headers={
             "Accept": "application/json",
             "Accept-Encoding": "identity",
-            "User-Agent": f"headroom/{__version__}",
+            "User-Agent": f"{AGENT}/{__version__}",
         },
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         trust_env=False,

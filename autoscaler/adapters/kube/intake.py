@@ -2,12 +2,13 @@
 
 Enters: claims as they come and go, each with the age of the object that asks. Leaves: whose place changed. A claim that
 is taken up keeps its place until it goes, however many come: nobody's workload loses its controller because somebody
-adds objects. Who begins knows of no places; `settle` gives them to what the last leader decided on, then by age.
+adds objects. Who begins knows of no places; `settle` gives them to those who had one, as far as that is known, then by
+age.
 """
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 Age = tuple[float, str]
@@ -55,6 +56,11 @@ class Intake:
         """Claims that are not."""
         return len(self._ages) - self._total
 
+    @property
+    def asking(self) -> Iterator[str]:
+        """Every claim there is."""
+        return iter(self._ages)
+
     def takes(self, key: str) -> bool:
         """Whether a claim is taken up."""
         return key in self._taken.get(_namespace(key), ())
@@ -95,16 +101,17 @@ class Intake:
         self._take(first)
         return first
 
-    def settle(self, before: Set[str]) -> list[str]:
-        """Give all places anew: to those of `before` first, then by age. Whose place is another by that.
+    def settle(self, *before: Set[str]) -> list[str]:
+        """Give all places anew: to those of `before` first, set by set, then by age. Whose place is another by that.
 
         What came when is chance while everything is being listed; it decides nothing of what lasts.
         """
         if not self.waiting:
             return []
+        rank = {key: number for number, keys in reversed([*enumerate(before)]) for key in keys}
         had = {key for keys in self._taken.values() for key in keys}
         self._taken, self._waiting, self._total = defaultdict(set), {}, 0
-        for _, age, key in sorted((key not in before, age, key) for key, age in self._ages.items()):
+        for _, age, key in sorted((rank.get(key, len(before)), age, key) for key, age in self._ages.items()):
             if self._has_room(_namespace(key)):
                 self._take(key)
             else:

@@ -48,6 +48,10 @@ class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+AGENT: Final = "headroom"
+"""How our requests say who asks. The API server enters it in the managedFields of what they write, up to the slash of
+the User-Agent (k8s.io/apiserver, endpoints/handlers: managerOrUserAgent)."""
+
 READ: Final = (PREFIX, "autoscaling.keda.sh/", "controller.kubernetes.io/", "leaderworkerset.sigs.k8s.io/")
 """How the names of annotations begin that anybody here reads of what is scaled, of its pods and of who scales."""
 

@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
+from autoscaler.adapters.kube.answers import UNREADABLE
 from autoscaler.adapters.kube.hpa_fields import HpaBehavior, HpaMetric, HpaStatus
-from autoscaler.adapters.kube.meta import Meta, let_go
+from autoscaler.adapters.kube.meta import AGENT, Condition, Meta, let_go
 from autoscaler.adapters.kube.pods import MOST_PODS, PodSpec, Shape
 
 VPA_DEFAULT: Final = "Recreate"
@@ -78,15 +79,42 @@ class TargetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     observed_generation: int | None = None
 
 
+class Manager(msgspec.Struct, frozen=True, gc=False):
+    """Who wrote fields of an object last, and by which subresource."""
+
+    manager: str = ""
+    subresource: str = ""
+
+
+OURS: Final = Manager(AGENT, "scale")
+"""The entry of a target whose count is as we wrote it."""
+
+
+class TargetMeta(Meta, frozen=True, gc=False, rename="camel"):
+    """The metadata of a target, of whose managers only we are held."""
+
+    managed_fields: tuple[Manager, ...] = ()
+
+
 class Target(msgspec.Struct, frozen=True, gc=False):
     """An object whose replicas can be set."""
 
-    metadata: Meta = Meta()
+    metadata: TargetMeta = TargetMeta()
     spec: TargetSpec = TargetSpec()
     status: TargetStatus = TargetStatus()
 
     def __post_init__(self) -> None:
         let_go(self, self.metadata)
+        if self.metadata.managed_fields:
+            managed = (OURS,) if OURS in self.metadata.managed_fields else ()
+            msgspec.structs.force_setattr(
+                self, "metadata", msgspec.structs.replace(self.metadata, managed_fields=managed)
+            )
+
+    @property
+    def scaled_by_us(self) -> bool:
+        """Whether its count is the one that we wrote: nobody has written another since."""
+        return bool(self.metadata.managed_fields)
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -191,6 +219,13 @@ class Vpa(msgspec.Struct, frozen=True, gc=False):
         let_go(self, self.metadata)
 
 
+class _Told(msgspec.Struct, frozen=True, gc=False):
+    conditions: tuple[Condition, ...] = ()
+
+
+_told = msgspec.json.Decoder(_Told)
+
+
 class ScalingPolicyObject(msgspec.Struct, frozen=True, gc=False):
     """A ScalingPolicy, its spec and status undecoded: another room reads and words their faults."""
 
@@ -202,3 +237,12 @@ class ScalingPolicyObject(msgspec.Struct, frozen=True, gc=False):
         let_go(self, self.metadata)
         for part in ("spec", "status"):  # each would else hold all of the answer that it came in
             msgspec.structs.force_setattr(self, part, getattr(self, part).copy())
+
+    @property
+    def told_ready(self) -> bool:
+        """Whether its status says that its target is scaled by it, as nobody but a leader of ours writes."""
+        try:
+            told = _told.decode(self.status)
+        except UNREADABLE:
+            return False
+        return any((each.type, each.status) == ("Ready", "True") for each in told.conditions)
