@@ -20,7 +20,8 @@ from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.nodes import wanting
 from autoscaler.core.batch.owners import Owner, PodSeen
-from autoscaler.core.pool.gangs import FORGET_S, Standing, pause_s
+from autoscaler.core.pool.gang_standings import Standing
+from autoscaler.core.pool.gangs import FORGET_S, pause_s
 from autoscaler.core.pool.world import GangAsk, PodsAsked
 from autoscaler.record.batch_words import asks_for_nodes, asks_later, keeps_places, refused_nodes
 
@@ -136,9 +137,12 @@ class Asks:
         if name not in self._asked:
             until_s = self._not_before_s(name)
             return asks_later(until_s, now_s) if now_s < until_s else None
-        standing = self._standing(name)
+        standing, offer = self._standing(name), self._desk.offers.get(self._pool(name) or "")
+        placed = name in self._held if standing is None else standing.placed > 0
+        if offer is not None and not offer.gives_back and (standing is not None or placed):
+            return keeps_places(self._pool(name) or "", on_nodes=placed)
         if standing is None:
-            return keeps_places(self._pool(name) or "") if self._is_left(name) else None
+            return None
         return asks_for_nodes(self._pool(name) or "", standing.placed, standing.pods, standing.since_s, now_s)
 
     def refusal(self, name: str, now_s: float) -> tuple[str, str] | None:
@@ -220,8 +224,8 @@ class Asks:
         return None
 
     def _is_left(self, name: str) -> bool:
-        """Whether a gang has places on nodes that are paid, of a pool that gives none back as it stands: no other one
-        makes nodes as well before they have ended by themselves. Where they are all of them the gang starts there."""
+        """Whether a gang has places on nodes that are paid, of a pool that gives none back as it stands and says no
+        more of them: no other one makes nodes as well before they have ended by themselves."""
         offer = self._desk.offers.get(self._pool(name) or "")
         return offer is not None and not offer.gives_back and name in self._held
 
@@ -266,8 +270,10 @@ class Asks:
         refused, work = self._refused.get(name, {}), self._cluster.works.get(name)
         holder = None if work is None else self._desk.holder(work.ref.uid)
         makers = self._desk.makers(self._shape(name))
-        if holder is not None and holder not in refused and (holder in makers or name in self._held):
-            return holder
+        if holder is not None and holder not in refused:
+            gives_back = self._desk.offers[holder].gives_back
+            if holder in makers or name in self._held or not gives_back:
+                return holder
         return next((pool for pool in makers if pool not in refused), None)
 
     def _shape(self, name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from autoscaler.core.pool.gangs import Standing
+from autoscaler.core.pool.gang_standings import Standing
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import GangAsk, LentSeen
 from autoscaler.record.loans import LoanTold
@@ -51,6 +51,8 @@ class Offer:
     """The gangs that it holds places for, by the uids of their objects."""
     gives_back: bool = True
     """Whether it deletes what holds places for gangs that ask it no more; one that only observes writes nothing."""
+    names_nodes: bool = True
+    """Whether it has said since the start which nodes are its own."""
 
 
 class LoanDesk:
@@ -79,7 +81,7 @@ class LoanDesk:
     @property
     def all_known(self) -> bool:
         """Whether a node that no pool speaks of is nobody's: every pool has said which are its own."""
-        return self.all_looked and self._unread <= self.offers.keys()
+        return self.all_looked and self._unread <= self._naming()
 
     def lent_of(self, pool: str, now_s: float) -> tuple[LentSeen, ...] | None:
         """What gangs have on loan of a pool; None while nobody knows, for no longer than a start takes to read all."""
@@ -132,15 +134,18 @@ class LoanDesk:
 
     def looked_in_vain(self, pool: str, holds: frozenset[str] | None) -> None:
         """What a pool wants cannot be read: it lends nothing and makes no nodes for gangs, and what it has lent stays.
-        `holds` are the gangs that it holds places for still; None where its pods were not read: those of before."""
+        `holds` are the gangs that it holds places for still; None where its pods were not read: those of before. One
+        that could not be read since the start says whom it holds places for and no more, to be told who asks."""
         before = self.offers.get(pool)
+        if before is None and holds is not None:
+            before = Offer(Terms("", 0), frozenset(), Lending(), self.lent_version, names_nodes=False)
         if before is not None:
             kept = before.holds if holds is None else holds
             self.looked(pool, replace(before, lending=Lending(), makes=(), standings=(), holds=kept, gives_back=True))
 
     def looked_at_all(self, pools: Iterable[str] = ()) -> None:
-        """All pools there are were looked at; those that have said nothing since the start could not be read."""
-        before, self._unread = (self.all_looked, self.all_known), frozenset(pools) - self.offers.keys()
+        """All pools there are were looked at; those that name no nodes since the start could not be read."""
+        before, self._unread = (self.all_looked, self.all_known), frozenset(pools) - self._naming()
         self.all_looked = True
         if before != (self.all_looked, self.all_known):
             self._changed()
@@ -163,6 +168,10 @@ class LoanDesk:
         if not self.is_open:
             return ()
         return None if self._loans is None else self._loans.get(pool, ())
+
+    def _naming(self) -> frozenset[str]:
+        """Pools whose nodes are known."""
+        return frozenset(name for name, offer in self.offers.items() if offer.names_nodes)
 
     def _changed(self) -> None:
         self.version += 1

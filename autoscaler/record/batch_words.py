@@ -107,10 +107,11 @@ def asks_for_nodes(pool: str, placed: int, pods: int, since_s: float | None, now
     return f"WarmPool {pool} has nodes made for it{ago}: places for {placed} of {pods} pods are held"
 
 
-def keeps_places(pool: str) -> str:
+def keeps_places(pool: str, *, on_nodes: bool) -> str:
     """What becomes of places that a pool holds which makes none more and gives none back."""
     words = f"WarmPool {pool} holds places for it and makes no more of them, see its condition Acting"
-    return f"{words}; no other one is asked until these have ended"
+    until = "these have ended" if on_nodes else "spec.gangs.timeoutS has passed without one of them on a node"
+    return f"{words}; no other one is asked until {until}"
 
 
 def refused_nodes(pool: str, why: str, until_s: float | None, now_s: float) -> str:

@@ -8,7 +8,7 @@ import pytest
 from autoscaler.app.batch_asks import ANSWER_S
 from autoscaler.app.batch_look import Look
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
-from autoscaler.core.pool.gangs import Standing
+from autoscaler.core.pool.gang_standings import Standing
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import GangAsk, PodsAsked
@@ -42,9 +42,9 @@ class Scene:
         )  # fmt: skip
         self.desk.looked(pool, offer)
 
-    def observes(self) -> None:
+    def observes(self, *standings: Standing) -> None:
         """The pool that holds places for the gang is set to decide and tell only."""
-        self.says(holds=("train",), makes=())
+        self.says(*standings, holds=("train",), makes=())
         self.desk.looked("chat", replace(self.desk.offers["chat"], gives_back=False))
 
     def refuses(self, reason: PoolReason, in_s: float, *, pool: str = "chat") -> None:
@@ -367,6 +367,51 @@ async def test_while_a_pool_that_only_observes_holds_places_on_nodes_no_other_on
     scene.plant.gone("held-train-0", namespace="slots")
     scene.plant.look()
     assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,)), "they have ended by themselves"
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["of the same leader", "of a new leader"])
+async def test_while_places_at_a_pool_that_only_observes_wait_for_nodes_no_other_one_makes_them_as_well(
+    anew: bool,
+) -> None:
+    """It cannot take back what it asked for; once it says nothing of the request any more the next pool is asked."""
+    scene = Scene()
+    scene.says(pool="more")
+    scene.asked()
+    stands = Standing("job/ns/train", "train", 2, 0, scene.plant.now_s)
+    if anew:
+        scene.desk = scene.plant.desk = LoanDesk(is_open=True)
+        scene.plant.begin()
+        scene.observes()
+        scene.says(pool="more")
+        scene.desk.looked_at_all()
+        scene.plant.look()
+    for _ in range(3):
+        scene.observes(stands)
+        scene.plant.look(ANSWER_S)
+        assert (scene.asks("chat"), scene.asks("more")) == ((TRAIN,), ())
+    assert (
+        "WarmPool chat holds places for it and makes no more of them, see its condition Acting; no other one is asked "
+        "until spec.gangs.timeoutS has passed without one of them on a node"
+    ) in scene.page()
+    scene.observes()
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,))
+
+
+async def test_after_a_restart_a_request_leaves_a_pool_that_cannot_be_used_and_nobody_wants_what_that_holds() -> None:
+    scene = Scene()
+    scene.says(pool="more")
+    scene.asked()
+    scene.arrives(0)
+    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
+    scene.plant.begin()
+    scene.says(pool="more")
+    scene.desk.looked_in_vain("chat", frozenset({"train"}))
+    scene.desk.looked_at_all(("chat", "more"))
+    assert scene.asks("chat") is None
+    scene.plant.look()
+    scene.plant.look()
+    assert (scene.asks("chat"), scene.asks("more")) == ((), (TRAIN,))
 
 
 async def test_a_gang_whose_places_are_all_held_starts_though_their_pool_only_observes_even_after_a_restart() -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.gang_pods import holders_of, names_of, pods_of, units_of
 from autoscaler.core.pool.gang_room import GangRoom
+from autoscaler.core.pool.gang_standings import Standing, begun, steps_of
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
 from autoscaler.core.pool.params import GangTerms, PoolTier
 from autoscaler.core.pool.placement import usable
@@ -38,23 +39,6 @@ has been blind for a dozen looks cannot say whose gang was deleted meanwhile, an
 
 FORGET_S: Final = 6 * 3600.0
 """What was given back is forgotten this long after it might have been asked for again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How the request for one gang stands."""
-
-    gang: str
-    uid: str
-    pods: int
-    placed: int = 0
-    """Pods whose places are held on a node."""
-    since_s: float | None = None
-    """When the request was made; None where there is none."""
-    refused: PoolReason | None = None
-    """Why there is none; None while it stands."""
-    until_s: float | None = None
-    """Of a refusal: when it may be made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +71,8 @@ def hold(
     gpus = sum(each.units for each in world.holders if each.uid and not each.over) / view.params.slot.parts
     holds = frozenset(each.gang_uid for each in world.holders if not (each.over or each.deleting))
     if world.asks is None or view.params.observe:
-        return Gangs(gave_back=kept, held_gpus=gpus, holds=holds)
+        standings = tuple(begun(view))
+        return Gangs(standings=standings, gave_back=kept, steps=tuple(steps_of(standings)), held_gpus=gpus, holds=holds)
     is_sure = world.asks_age_s <= FRESH_S
     why_not = blocked if is_sure else (PoolReason.GANG_UNSURE, *blocked)
     round_ = _Round(view, GangRoom(view, state, standing, orders), why_not, is_sure, kept)
@@ -186,9 +171,7 @@ class _Round:
     def steps(self) -> Iterator[PoolStep]:
         """One step for each gang that waits, one more where one pod asks first, and one for what goes because its gang
         has gone."""
-        for each in self.standings:
-            reason = PoolReason.GANG if each.refused is None else each.refused
-            yield PoolStep("gangs", each.pods, each.placed, reason, (("gang", each.gang),))
+        yield from steps_of(self.standings)
         for gang in self.asking:
             yield PoolStep("gangs", 1, 1, PoolReason.PROBE, (("gang", gang),))
         over = sum(each.reason is PoolReason.GANG_OVER for each in self.deletes)
