@@ -113,11 +113,13 @@ class WarmModel(Model):
 
 
 NODES_OWN: Final = (
-    "^/((bin|boot|dev|etc|home|lib|lib32|lib64|proc|root|run|sbin|sys|usr|var/(run|log)"
-    "|var/lib/(cni|containerd|containers|docker|etcd|kubelet|rancher))(/.*)?|var|var/lib)?/?$|//|/[.][.]?(/|$)"
+    "^/((bin|boot|dev|etc|home|lib|lib32|lib64|opt/(bin|cni|containerd|nvidia)|proc|root|run|sbin|sys|tmp|usr"
+    "|var/(log|run|spool|tmp)|var/lib/(cni|containerd|containers|docker|etcd|kubelet|rancher))(/.*)?"
+    "|opt|var|var/lib)?/?$|//|/[.][.]?(/|$)"
 )
-"""Found in paths of a node that no cache is: its own folders and what is above one, and other ways to write a path. The
-admission policy of slots has the same."""
+"""Found in paths of a node that no cache is, whoever allows it: the node's own folders, what is above one, and other
+ways to write a path. No such list is whole, so that caches are only where an administrator says, the setting
+`cache_roots`; these he cannot allow. The admission policy of slots has the same."""
 IS_NODES_OWN: Final = (
     "hostPath is a folder of the node's own; give the cache one of its own, such as /var/lib/headroom/cache"
 )
@@ -134,7 +136,8 @@ class CacheVolume(Model):
     )
 
     host_path: AbsolutePath | None = None
-    """A folder on the node, and none of the system's: not in /etc, /usr, /run or /var/lib/kubelet, nor /var itself."""
+    """A folder on the node, directly below one that the setting warm_pools.cache_roots names, as in
+    /var/lib/headroom/cache; never one of the system's."""
     claim: ObjectName | None = None
     """A PersistentVolumeClaim in the slots' namespace."""
     mount_path: AbsolutePath = "/cache"

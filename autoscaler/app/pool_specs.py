@@ -71,7 +71,7 @@ class PoolSpecs:
         return Compiled(meta.uid, meta.generation, now_s, spec, params)
 
     def _check(self, spec: WarmPoolSpec) -> None:
-        """Refuse images of registries that the administrator does not allow. Raises InputError."""
+        """Refuse images and caches that the administrator does not allow. Raises InputError."""
         for at, model in enumerate(spec.models):
             if not self._allowed.admits(model.image):
                 allowed = ", ".join(self._allowed.registries) or "none yet"
@@ -79,3 +79,10 @@ class PoolSpecs:
                     f"spec.models[{at}].image: {model.image!r} is of no registry that slots may pull from ({allowed}); "
                     "name another image, or ask for its registry to be added to warm_pools.registries"
                 )
+        path = None if spec.cache is None else spec.cache.host_path
+        if path is not None and not self._allowed.admits_cache(path):
+            roots = ", ".join(self._allowed.cache_roots) or "none"
+            raise InputError(
+                f"spec.cache.hostPath: {path!r} is not directly below a folder that caches may be in ({roots}); name a "
+                "folder there, or ask for its parent to be added to warm_pools.cache_roots"
+            )

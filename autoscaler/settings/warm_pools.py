@@ -1,9 +1,11 @@
 """The part of the settings that concerns warm pools: where slots live, what they are made of, who may be pulled."""
 
+import re
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from autoscaler.api.warm_pool_parts import NODES_OWN
 from autoscaler.settings.parts import Label, ObjectName, Part
 
 Registry = Annotated[
@@ -24,6 +26,31 @@ LabelKey = Annotated[
     ),
 ]
 
+FOLDER: Final = "[A-Za-z0-9_-][A-Za-z0-9._-]*"
+"""The name of a folder as a cache may have it; what begins with a dot is none."""
+
+
+def _apart(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse folders of the node's own, and one below another: what a slot may write it could make a link of, and the
+    next cache would be wherever that leads."""
+    for root in roots:
+        if re.search(NODES_OWN, root):
+            raise ValueError(f"{root!r} is a folder of the node's own; give a folder that holds nothing but caches")
+        around = [other for other in roots if root.startswith(f"{other}/")]
+        if around:
+            raise ValueError(f"{root!r} lies in {around[0]!r}, where caches are; give one of them")
+    return tuple(dict.fromkeys(roots))
+
+
+CacheRoot = Annotated[
+    str,
+    Field(
+        pattern=f"^(/{FOLDER})+$",
+        max_length=200,
+        json_schema_extra={"legal": "a folder such as /var/lib/headroom, without a slash at its end"},
+    ),
+]
+
 DOCKER_HUB: Final = "docker.io"
 
 
@@ -40,10 +67,17 @@ class WarmPools(Part):
     """The label of nodes that names their NodePool; without Karpenter, the one that the cloud gives its node groups."""
     registries: Annotated[tuple[Registry, ...], Field(max_length=100)] = ()
     """Whose images slots may pull, a registry or a part of one each; none: no image of a WarmPool is pulled."""
+    cache_roots: Annotated[tuple[CacheRoot, ...], Field(max_length=16), AfterValidator(_apart)] = ("/var/lib/headroom",)
+    """Folders of the nodes below which a WarmPool may name a folder as its cache (`hostPath`), directly below and no
+    deeper; none: caches are claims only."""
     pause_image: ImageName = "registry.k8s.io/pause:3.10.1"
     """What a slot runs once it is warm: nothing."""
     fetch_image: ImageName = "kserve/storage-initializer:v0.17.0"
     """What fetches weights: it is run with their source and the folder they go to."""
+
+    def admits_cache(self, path: str) -> bool:
+        """Whether slots may write into a folder of the node that a WarmPool names."""
+        return any(re.fullmatch(f"{re.escape(root)}/{FOLDER}/?", path) for root in self.cache_roots)
 
     def admits(self, image: str) -> bool:
         """Whether slots may pull an image that a WarmPool names."""

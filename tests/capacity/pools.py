@@ -30,7 +30,7 @@ class Pool:
         model = {"name": name, "image": "registry.example.com/vllm:v1", "weights": f"hf://example/{name}"}
         refs = [{"name": f"tier-{at}", "shape": shape, "nodePoolRef": ref} for at, (shape, ref) in enumerate(tiers)]
         spec = {
-            "tiers": refs, "slot": {"count": 8}, "models": [model], "cache": {"hostPath": "/var/lib/cache"},
+            "tiers": refs, "slot": {"count": 8}, "models": [model], "cache": {"hostPath": "/var/lib/headroom/cache"},
             "minSlots": 2, "maxSlots": 3,
         }  # fmt: skip
         plane.apply({

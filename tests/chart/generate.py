@@ -58,6 +58,7 @@ def _slots() -> str:
     for name in ("0-namespace", "priority-class", "admission-policy"):
         text = (ROOT / f"config/rbac/warm-pools/{name}.yaml").read_text()
         text = re.sub(rf"\b{pools.namespace}\b", "{{ $pools.namespace }}", text)
+        text = text.replace(json.dumps(list(pools.cache_roots)), "{{ $pools.cache_roots | toJson }}")
         parts.append(re.sub(rf"\b{pools.priority_class}\b", "{{ $pools.priority_class }}", text))
     text = _labelled("---\n".join(parts))
     guard = '{{- $settings := include "headroom.settings" . | fromYaml -}}\n{{- $pools := $settings.warm_pools -}}\n'
@@ -111,7 +112,7 @@ def _settings() -> str:
         "same names (`HEADROOM_SCRAPE__INTERVAL_S`). `*` stands for a name of yours, `[]` for an item of a list.", "",
         "| setting | default | legal | what it is |", "|---|---|---|---|",
     ]  # fmt: skip
-    for path, form in _leaves(settings_form(), ""):
+    for path, form in _leaves(settings_form("legal"), ""):
         default = _at(defaults, path)
         shown = "" if default is None else f"`{json.dumps(default, ensure_ascii=False)}`"
         if path == "kinds":
@@ -144,6 +145,8 @@ def _at(values: Any, path: str) -> Any:
 
 
 def _legal(form: dict[str, Any]) -> str:
+    if "legal" in form:
+        return cell(form["legal"])
     if "enum" in form:
         return ", ".join(f"`{one}`" for one in form["enum"])
     least, most = form.get("minimum", form.get("exclusiveMinimum")), form.get("maximum")

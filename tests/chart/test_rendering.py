@@ -233,6 +233,11 @@ def test_slots_live_where_the_settings_say_under_the_rules_of_the_projects_manif
     assert only(found, "ValidatingAdmissionPolicyBinding")["spec"]["policyName"] == "gpu-slots"
     original, _ = objects((CHART.parents[1] / "config/rbac/warm-pools/admission-policy.yaml").read_text())
     assert policy["validations"] == original["spec"]["validations"]
+    named["cache_roots"] = ["/mnt/nvme0", "/mnt/nvme1"]
+    other = only(render({"settings": {"warm_pools": named}}), "ValidatingAdmissionPolicy", "gpu-slots")["spec"]
+    changed = [one["expression"] for one in other["validations"] if one not in policy["validations"]]
+    assert len(changed) == 1
+    assert '["/mnt/nvme0","/mnt/nvme1"].exists(root,' in changed[0]
     assert policy["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
         "kubernetes.io/metadata.name": "gpu-slots"
     }

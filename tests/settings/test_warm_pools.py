@@ -1,5 +1,7 @@
 """What administrators say of warm pools: whose images slots pull, and shapes by name."""
 
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -29,6 +31,55 @@ def test_an_image_is_admitted_by_the_whole_part_of_its_registry(image: str, expe
 
 def test_without_a_registry_nothing_is_pulled() -> None:
     assert not WarmPools().admits("registry.example.com/team/vllm:v1")
+
+
+CACHES = {
+    "/var/lib/headroom/cache": True,
+    "/var/lib/headroom/cache/": True,
+    "/mnt/nvme0/weights-v2": True,
+    "/var/lib/headroom": False,
+    "/var/lib/headroom/": False,
+    "/var/lib/headroom/cache/deep": False,
+    "/var/lib/headroom/.hidden": False,
+    "/var/lib/headroom/..": False,
+    "/var/lib/headroom-other/cache": False,
+    "/var/lib/headroomXcache": False,
+    "/mnt/cache": False,
+    "/opt/models": False,
+    "/var/lib/kubelet/pods": False,
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), CACHES.items(), ids=CACHES)
+def test_a_cache_is_directly_below_a_folder_that_the_administrator_names(path: str, expected: bool) -> None:
+    """No deeper: what a slot may write it could make a link of, and a cache below would be wherever that leads."""
+    assert WarmPools(cache_roots=("/var/lib/headroom", "/mnt/nvme0")).admits_cache(path) is expected
+
+
+def test_without_a_folder_for_caches_none_of_the_node_is_one_and_by_default_only_those_of_headroom_are() -> None:
+    assert not WarmPools(cache_roots=()).admits_cache("/var/lib/headroom/cache")
+    assert WarmPools().admits_cache("/var/lib/headroom/cache")
+    assert not WarmPools().admits_cache("/mnt/cache")
+
+
+@pytest.mark.parametrize(
+    ("roots", "words"),
+    [
+        (["/opt"], "'/opt' is a folder of the node's own; give a folder that holds nothing but caches"),
+        (["/var/lib"], "is a folder of the node's own"),
+        (["/etc/headroom"], "is a folder of the node's own"),
+        (["/var/lib/containerd"], "is a folder of the node's own"),
+        (["/mnt", "/mnt/nvme0"], "'/mnt/nvme0' lies in '/mnt', where caches are; give one of them"),
+        (["/"], "should match pattern"),
+        (["/mnt/"], "should match pattern"),
+        (["/mnt/../etc"], "should match pattern"),
+        (["mnt"], "should match pattern"),
+        (["/mnt/a b"], "should match pattern"),
+    ],
+)
+def test_no_folder_for_caches_is_the_nodes_own_or_lies_in_another(roots: list[str], words: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(words)):
+        WarmPools.model_validate({"cache_roots": roots})
 
 
 def test_warm_pools_are_off_by_default_and_have_a_namespace_of_their_own() -> None:
