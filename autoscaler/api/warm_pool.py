@@ -1,8 +1,7 @@
 """The model of a WarmPool, and its compilation into the core's parameters.
 
-Enters: the spec as JSON, the administrator's shapes, image digests where they were resolved. Leaves: a frozen model or
-the core's parameters, or an InputError naming field, value and remedy. Rules that join numbers are the core's own
-(`autoscaler.core.pool.params.PoolParams`).
+Enters: the spec as JSON, the administrator's shapes. Leaves: a frozen model or the core's parameters, or an InputError
+naming field, value and remedy. Rules that join numbers are the core's own (`autoscaler.core.pool.params.PoolParams`).
 """
 
 import hashlib
@@ -100,7 +99,7 @@ class WarmPoolSpec(Model):
     slot_life_s: Annotated[float, Field(ge=1800, le=86_400)] = 14_400.0
     """When a slot ends by itself, also when no controller lives, in seconds (1800..86400)."""
     node_life_s: Annotated[float, Field(ge=3600, le=365 * 86_400.0)] | None = None
-    """At what age idle nodes are replaced, in seconds; left out, never."""
+    """At what age idle nodes are replaced, in seconds; left out, never. One with slots of another WarmPool stays."""
     max_starting: Annotated[int, Field(ge=1, le=1000)] = 100
     """Slots under way at once (1..1000)."""
     lead_prior_s: Annotated[float, Field(ge=10, le=7200)] = 600.0
@@ -159,15 +158,8 @@ def read_warm_pool(spec_json: bytes) -> WarmPoolSpec:
     return spec
 
 
-def compile_pool(
-    name: str,
-    spec: WarmPoolSpec,
-    shapes: Mapping[str, Shape],
-    *,
-    now_s: float,
-    digests: Mapping[str, str] | None = None,
-) -> PoolParams:
-    """The core's parameters of the pool `name`. `digests` are those of images whose tags were resolved.
+def compile_pool(name: str, spec: WarmPoolSpec, shapes: Mapping[str, Shape], *, now_s: float) -> PoolParams:
+    """The core's parameters of the pool `name`.
 
     Raises InputError where the spec and the shapes contradict each other.
     """
@@ -183,7 +175,7 @@ def compile_pool(
             name=name,
             tiers=tuple(_tier(name, spec, tier, shape) for tier, shape in zip(spec.tiers, used, strict=True)),
             models=tuple(model.name for model in spec.models),
-            content=content_of(spec, digests or {}),
+            content=content_of(spec),
             slot=_form(spec.slot, used[0]),
             min_slots=spec.min_slots,
             max_slots=spec.max_slots,
@@ -226,9 +218,10 @@ def events_of(spec: WarmPoolSpec, now_s: float) -> tuple[KnownEvent, ...]:
     return tuple(sorted(found, key=lambda window: (window.from_s, window.to_s)))
 
 
-def content_of(spec: WarmPoolSpec, digests: Mapping[str, str]) -> str:
-    """A digest of what slots warm: another image behind a tag, or other weights, make another one."""
-    parts = [[model.name, digests.get(model.image, model.image), model.weights] for model in spec.models]
+def content_of(spec: WarmPoolSpec) -> str:
+    """A digest of what slots are asked to warm: another image or other weights make another one. What a tag stands for
+    is known only of slots that have pulled it."""
+    parts = [[model.name, model.image, model.weights] for model in spec.models]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

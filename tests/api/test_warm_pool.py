@@ -10,7 +10,7 @@ import pytest
 
 from autoscaler.api.calendar import read_schedule, read_zone, windows
 from autoscaler.api.shapes import Shape
-from autoscaler.api.warm_pool import compile_pool, content_of, events_of, read_warm_pool
+from autoscaler.api.warm_pool import compile_pool, events_of, read_warm_pool
 from autoscaler.api.warm_pool_parts import NODES_OWN
 from autoscaler.core.params import KnownEvent
 from autoscaler.core.pool.params import CapacityType, GangTerms, PoolParams, Sharing
@@ -47,7 +47,9 @@ def test_a_faulty_pool_is_refused_with_field_and_remedy(fields: dict[str, Any], 
         ("/var/lib/kubelet/pods", True), ("/var/log", True), ("/run/containerd", True), ("/dev/shm", True),
         ("//etc", True), ("/./etc", True), ("/cache/../etc", True), ("/cache/.", True), ("/proc/1/root", True),
         ("/var/lib/headroom/cache", False), ("/var/lib/cache", False), ("/cache", False), ("/nvme/.models", False),
-        ("/mnt/etc", False), ("/etcetera", False), ("/var/cache/weights", False), ("/data/", False),
+        ("/opt", True), ("/opt/cni/bin", True), ("/opt/nvidia", True), ("/tmp", True), ("/var/tmp/x", True),
+        ("/opt/models", False), ("/opt/dlami/nvme", False), ("/mnt/etc", False), ("/etcetera", False),
+        ("/var/cache/weights", False), ("/data/", False),
     ],
 )  # fmt: skip
 def test_a_cache_is_no_folder_of_the_nodes_own(path: str, is_own: bool) -> None:
@@ -103,11 +105,23 @@ def test_a_shape_that_contradicts_itself_is_refused(parts: tuple[Sharing, int]) 
         Shape(sku="h100", sharing=parts[0], parts=parts[1])
 
 
-def test_another_image_behind_the_same_tag_is_other_content() -> None:
-    pool = read_warm_pool(json.dumps(spec()).encode())
-    first, second = (content_of(pool, {MODEL["image"]: digest}) for digest in ("sha256:1", "sha256:2"))
-    assert first != second
-    assert content_of(pool, {}) == content_of(pool, {"other": "sha256:1"})
+def test_another_image_other_weights_or_another_digest_are_other_content_and_another_size_is_not() -> None:
+    pinned = [{**MODEL, "image": f"registry.example.com/vllm@sha256:{digest * 64}"} for digest in "ab"]
+    given = (MODEL, {**MODEL, "image": "registry.example.com/vllm:v2"}, {**MODEL, "weights": "hf://example/b"}, *pinned)
+    contents = [compiled(spec(models=[model], cache={"claim": "weights"})).content for model in given]
+    assert len(set(contents)) == len(given)
+    assert compiled(spec(models=[MODEL], minSlots=2)).content == contents[0]
+
+
+def test_prices_decide_nothing_of_a_pool() -> None:
+    """Tiers are taken in the order of the list; where nobody names a price it is the same pool."""
+    priced = {name: shape.model_copy(update={"gpu_hour_price": 9.9}) for name, shape in SHAPES.items()}
+    free = {name: shape.model_copy(update={"gpu_hour_price": None}) for name, shape in SHAPES.items()}
+    pool = read_warm_pool(json.dumps(spec(tiers=[TIER, SPOT], spotMaxRatio=0.5)).encode())
+    first, second = (
+        compile_pool("chat", pool, shapes, now_s=at("2026-11-21T12:00:00+00:00")) for shapes in (priced, free)
+    )
+    assert first == second
 
 
 def test_a_schedule_begins_at_its_local_time_summer_and_winter() -> None:

@@ -24,6 +24,8 @@ class Case:
     shown: tuple[str, ...] = ()
     """Tests as pytest names them, without parameters."""
     not_shown: str = ""
+    note: str = ""
+    """Of a case that tests show: what of its words they do not, or show otherwise."""
 
 
 def table() -> list[Case]:
@@ -38,6 +40,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
     for case in cases:
         found.append(f"{case.number:2d}  {case.name}")
         found += [f"      {test}" for test in case.shown] or [f"      not shown: {case.not_shown}"]
+        found += [f"      note: {case.note}"] if case.note else []
     return found
 
 

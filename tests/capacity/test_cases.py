@@ -25,11 +25,12 @@ def test_there_are_48_cases_each_with_a_name_of_its_own() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.number} {case.name}" for case in CASES])
 def test_a_case_is_shown_by_tests_that_there_are_or_says_why_not(case: Case) -> None:
     assert bool(case.shown) != bool(case.not_shown)
+    assert case.shown or not case.note, "a case without tests says why in one place"
     for test in case.shown:
         path, _, name = test.partition("::")
         assert name in written(path), test
 
 
 def test_a_listing_tells_of_each_case_where_it_is_shown() -> None:
-    told = lines([Case(1, "one", shown=("tests/x.py::test_one",)), Case(2, "two", not_shown="not here")])
-    assert told == [" 1  one", "      tests/x.py::test_one", " 2  two", "      not shown: not here"]
+    told = lines([Case(1, "one", shown=("x.py::test_one",), note="in part"), Case(2, "two", not_shown="not here")])
+    assert told == [" 1  one", "      x.py::test_one", "      note: in part", " 2  two", "      not shown: not here"]

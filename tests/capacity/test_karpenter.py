@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.capacity.karpenter import CLAIMS, Karpenter, condition, gpu_pod, node_pool
+from tests.capacity.karpenter import CLAIMS, NODE_POOLS, Karpenter, condition, gpu_pod, node_pool
 from tests.cluster.processes import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("karpenter"), pytest.mark.timeout(240)]
@@ -93,6 +93,32 @@ def test_a_spot_node_that_is_taken_is_tainted_drained_and_gone(karpenter: Karpen
     karpenter.plane.call("DELETE", f"{CLAIMS}/{name}")
     wait_for(lambda: "karpenter.sh/disrupted" in _taints(karpenter, node), SLACK_S, "the taint")
     wait_for(lambda: not karpenter.nodes("taken") and not karpenter.claims("taken"), SLACK_S, "the node to go")
+
+
+def test_a_node_that_does_not_join_leaves_a_claim_that_is_launched_and_no_more(karpenter: Karpenter, pods: str) -> None:
+    """Karpenter gives it up after a quarter of an hour, which is more than a test has."""
+    karpenter.plane.apply({
+        "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "never"},
+        "spec": {"nodeRegistrationDelay": "2h"},
+    })  # fmt: skip
+    absent = node_pool("absent")
+    absent["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "never"
+    karpenter.plane.apply(absent)
+    karpenter.plane.apply(gpu_pod("chat", pods, "absent"))
+    wait_for(lambda: _is(karpenter, "absent", "Launched"), SLACK_S, "a launched claim")
+    (claim,) = karpenter.claims("absent")
+    assert condition(claim, "Registered")["status"] == "Unknown"
+    assert karpenter.nodes("absent") == []
+    joined = node_pool("joined")
+    karpenter.plane.apply(joined)
+    karpenter.plane.apply(gpu_pod("other", pods, "joined"))
+    wait_running(karpenter, pods, "other")
+
+    def word(pool: str) -> dict[str, Any]:
+        return condition(karpenter.plane.call("GET", f"{NODE_POOLS}/{pool}"), "NodeRegistrationHealthy")
+
+    wait_for(lambda: word("joined").get("status") == "True", SLACK_S, "Karpenter's word of nodes that join")
+    assert word("absent").get("status") != "True"
 
 
 def _waits_for(karpenter: Karpenter, pool: str) -> str:

@@ -5,12 +5,12 @@ Nodes, pulls and weights are KWOK's: how long they take is an input. What is rea
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.capacity.karpenter import NODE_POOLS, Karpenter, condition, gpu_pod, node_pool
-from tests.capacity.pools import MERGE, SETTINGS, SLOTS, Pool
+from tests.capacity.pools import MERGE, POOLS, SETTINGS, SLOTS, Pool
 from tests.cluster.conftest import CONFIG
 from tests.cluster.controller import Controller
 from tests.cluster.processes import wait_for
@@ -158,6 +158,37 @@ def test_a_nodepool_that_somebody_edits_or_deletes_is_told_with_field_and_remedy
     karpenter.plane.call("DELETE", f"{NODE_POOLS}/edited")
     wait_for(lambda: pool.told("NodePoolsUsable")[0] == "False", SLACK_S, "word of it", every_s=0.2)
     assert "spec.tiers[0].nodePoolRef: there is no NodePool 'edited'; create it" in pool.told("NodePoolsUsable")[1]
+    pool.delete()
+
+
+def test_nodes_that_a_bad_template_brings_without_gpus_replace_no_good_one_and_nothing_is_moved_onto_them(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    """What a canary would be for: the template is edited, all that stands has drifted, and new nodes are no good."""
+    karpenter.plane.apply(node_pool("canary", budgets=HOLD_DRIFT))
+    pool = Pool(karpenter.plane, "canary", ("h100", "canary"), minSlots=1)
+    wait_warm(pool, 1)
+    (good,) = karpenter.nodes("canary")
+    (slot,) = pool.slots
+    bad = {"spec": {"template": {"metadata": {"annotations": {"stage.headroom.dev/hold": "gpus"}}}}}
+    karpenter.plane.call("PATCH", f"{NODE_POOLS}/canary", bad, MERGE)
+    wait_for(
+        lambda: "1 nodes have drifted and are kept" in pool.told("DriftHeld")[1], SLACK_S, "word of it", every_s=0.2
+    )
+    karpenter.plane.call("PATCH", f"{POOLS}/canary", {"spec": {"minSlots": 2}}, MERGE)
+
+    def new() -> list[dict[str, Any]]:
+        names = good["metadata"]["name"]
+        return [node for node in karpenter.nodes("canary") if node["metadata"]["name"] != names]
+
+    wait_for(new, SLACK_S, "a node of the new template", every_s=0.2)
+    wait_for(lambda: "1 registered" in pool.told("Ready")[1], SLACK_S, "word of its GPUs", every_s=0.2)
+    assert slot["metadata"]["uid"] in {one["metadata"]["uid"] for one in pool.slots}
+    assert (pool.warm, len(karpenter.created("canary"))) == (1, 2), "one try, and what was good is as it was"
+    (tried,) = new()
+    karpenter.plane.kubectl("annotate", "node", tried["metadata"]["name"], "stage.headroom.dev/hold-")
+    wait_warm(pool)
+    assert good["metadata"]["name"] in {node["metadata"]["name"] for node in karpenter.nodes("canary")}
     pool.delete()
 
 

@@ -204,6 +204,24 @@ def test_a_disruption_budget_over_slots_keeps_no_node_that_an_autoscaler_takes_a
     wait_for(lambda: status(plane).get("warmSlots") == 3, 90, "three warm slots again", every_s=0.2)
 
 
+def test_slots_leave_a_node_that_is_short_of_disk_for_their_images_may_be_gone(plane: Plane, pool: str) -> None:
+    node = slots(plane)[0]["spec"]["nodeName"]
+
+    def presses(status: str) -> None:
+        condition = {"type": "DiskPressure", "status": status, "reason": "Test", "message": "by the test"}
+        where = f"/api/v1/nodes/{node}/status"
+        plane.call("PATCH", where, {"status": {"conditions": [condition]}}, "application/strategic-merge-patch+json")
+
+    presses("True")
+    try:
+        wait_for(lambda: node not in {pod["spec"].get("nodeName") for pod in slots(plane)}, 60, "the node to be empty")
+        told = {e["message"] for e in plane.call("GET", "/api/v1/namespaces/default/events")["items"]}
+        assert not [words for words in told if "images or weights keep failing" in words]
+    finally:
+        presses("False")
+    wait_for(lambda: _are_warm(plane, 3) and _counts(plane) == (3, 3, 0), 90, "three warm slots again", every_s=0.2)
+
+
 def test_a_restart_finds_every_slot_again_and_makes_none_anew(plane: Plane, controller: Controller, pool: str) -> None:
     before = uids(plane)
     controller.stop()
@@ -256,6 +274,14 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a folder that is the node's own": (
         {"volumes": [{"name": "headroom-cache", "hostPath": {"path": "/etc/kubernetes"}}]},
         "no folder of the node's own",
+    ),
+    "a folder that is not for caches": (
+        {"volumes": [{"name": "headroom-cache", "hostPath": {"path": "/mnt/cache"}}]},
+        "warm_pools.cache_roots names",
+    ),
+    "a folder in another one's cache": (
+        {"volumes": [{"name": "headroom-cache", "hostPath": {"path": "/var/lib/headroom/cache/link"}}]},
+        "warm_pools.cache_roots names",
     ),
     "a token": ({"automountServiceAccountToken": True}, "no token of a service account"),
     "the node's network": ({"hostNetwork": True}, "share nothing with their node"),

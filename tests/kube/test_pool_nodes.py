@@ -57,6 +57,14 @@ def test_a_node_that_is_not_ready_says_since_when() -> None:
     assert (found.ready, found.unusable_since_s) == (False, T0 + 7)
 
 
+@pytest.mark.parametrize(("status", "is_full"), [("True", True), ("False", False), ("Unknown", False)])
+def test_a_node_that_is_short_of_disk_says_so(status: str, is_full: bool) -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": at(1)}
+    pressure = {"type": "DiskPressure", "status": status, "lastTransitionTime": at(7)}
+    assert seen(node(status={"conditions": [ready, pressure]})).disk_full is is_full
+    assert not seen(node()).disk_full, "who says nothing of it has not run out"
+
+
 FORMS: dict[str, tuple[dict[str, str], SlotForm, tuple[Sharing, int]]] = {
     "whole": ({}, FORM, (Sharing.WHOLE, 1)),
     "time-sliced": ({"nvidia.com/gpu.replicas": "4"}, FORM, (Sharing.TIME_SLICING, 4)),
@@ -118,6 +126,22 @@ def test_a_claim_that_leaves_its_zone_open_has_none() -> None:
     two = {"requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b", "c"]}]}
     assert claim_seen(claim(spec=one), TIER, FORM).domain.zone == "c"
     assert claim_seen(claim(spec=two), TIER, FORM).domain.zone == ""
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ({"status": "False", "reason": "RegistrationFailed", "message": "no node joined"}, "no node joined"),
+        ({"status": "False", "reason": "RegistrationFailed"}, "RegistrationFailed"),
+        ({"status": "False"}, "NodeRegistrationHealthy"),
+        ({"status": "True"}, ""),
+        ({"status": "Unknown", "message": "not known yet"}, ""),
+        (None, ""),
+    ],
+)
+def test_a_node_pool_tells_that_its_nodes_do_not_join(condition: dict[str, str] | None, words: str) -> None:
+    conditions = [] if condition is None else [{"type": "NodeRegistrationHealthy", **condition}]
+    assert node_pool_seen(node_pool(status={"conditions": conditions}), FORM, "chat").unregistered == words
 
 
 def test_a_node_pool_tells_its_limits_its_use_and_why_it_is_not_ready() -> None:

@@ -99,6 +99,7 @@ def node_seen(
         driver=_version(labels, "nvidia.com/cuda.driver-version", "nvidia.com/cuda.driver"),
         cuda=_version(labels, "nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"),
         foreign_pods=there.foreign,
+        disk_full=any(c.type == "DiskPressure" and c.status == "True" for c in node.status.conditions),
     )
 
 
@@ -137,13 +138,14 @@ def is_launched(claim: NodeClaim) -> bool:
 def node_pool_seen(pool: NodePool, form: SlotForm, owner: str) -> NodePoolSeen:
     """One NodePool as the WarmPool `owner` sees it; its limits and its use in physical GPUs of the slots' resource."""
     limits, used = pool.spec.limits, pool.status.resources
-    ready = next((c for c in pool.status.conditions if c.type == "Ready"), None)
+    ready, joins = (_told(pool.status.conditions, kind) for kind in ("Ready", "NodeRegistrationHealthy"))
     most = _number(limits, form.resource)
     nodes = _number(limits, "nodes")
     return NodePoolSeen(
         name=pool.metadata.name,
         ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
         problem="" if ready is None or ready.status == "True" else ready.message or ready.reason,
+        unregistered="" if joins is None or joins.status != "False" else joins.message or joins.reason or joins.type,
         limit_gpus=None if most is None else int(most / form.parts),
         limit_nodes=None if nodes is None else int(nodes),
         used_gpus=(_number(used, form.resource) or 0.0) / form.parts,
@@ -201,6 +203,10 @@ def _ready(conditions: tuple[Condition, ...]) -> tuple[bool, float | None]:
     if found is None:
         return False, None
     return found.status == "True", epoch_s(found.last_transition_time)
+
+
+def _told(conditions: tuple[Said, ...], kind: str) -> Said | None:
+    return next((c for c in conditions if c.type == kind), None)
 
 
 def _holds(conditions: tuple[Said, ...], kind: str) -> bool | None:

@@ -1,14 +1,16 @@
 """The capacity breaker: where capacity is missing, by (SKU, zone, capacity type), and which claims said so.
 
-Enters: signs of trouble and the claims that are there. Leaves: circuits per domain, and for a tier and zone whether to
-order there now. A sign that repeats, or two signs of one claim, count once. It orders nothing.
+Enters: signs of trouble and the claims that are there. Leaves: circuits per domain, and per tier where nodes never
+join; for a tier and zone whether to order there now. A sign that repeats, or two signs of one claim, count once. It
+orders nothing.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
-from autoscaler.core.pool.circuits import CAPACITY, OFFER, Circuit, Position, best, succeeded, troubled, worst
+from autoscaler.core.pool.circuits import CAPACITY, GPUS, OFFER, Circuit, Position, best, succeeded, troubled, worst
 from autoscaler.core.pool.params import Domain, PoolTier
 from autoscaler.core.pool.state import Circuits
 from autoscaler.core.pool.world import Sign, Trouble, World
@@ -33,7 +35,33 @@ def noted(circuits: Circuits, world: World, now_s: float) -> Circuits:
     unlaunched = circuits.unlaunched
     if world.claims is not None:
         unlaunched = {claim.name: claim.domain for claim in world.claims if claim.launched_s is None}
-    return Circuits(capacity, circuits.gpus, circuits.content, told, unlaunched)
+    return replace(circuits, capacity=capacity, told=told, unlaunched=unlaunched)
+
+
+def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s: float) -> Circuits:
+    """The circuits after claims that were launched, and whose nodes had not joined at the last look, are no more.
+
+    Karpenter deletes them after a quarter of an hour and asks anew, for ever: a launch is no success there, and for the
+    tier such a node is as one whose GPUs never came.
+    """
+    if world.claims is None:
+        return circuits
+    there = {claim.name for claim in world.claims}
+    gpus, told = dict(circuits.gpus), dict(circuits.told)
+    for name, node_pool in circuits.unjoined.items():
+        if name in there or never_came(name) in told:
+            continue
+        told[never_came(name)] = now_s
+        for tier in tiers:
+            if tier.node_pool == node_pool:
+                gpus[tier.name] = troubled(gpus.get(tier.name, Circuit()), now_s, GPUS, tier.name)
+    coming = (claim for claim in world.claims if claim.launched_s is not None and claim.registered_s is None)
+    return replace(circuits, gpus=gpus, told=told, unjoined={claim.name: claim.node_pool for claim in coming})
+
+
+def never_came(claim: str) -> str:
+    """The name under which it is remembered that a claim's node or its GPUs never came."""
+    return f"gpu/{claim}"
 
 
 def position(circuits: Circuits, tier: PoolTier, zone: str | None, now_s: float) -> Position:

@@ -56,7 +56,7 @@ def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, loans: L
         _said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
         _pools(view, short=warm + lent < sizing.target),
         _said(Aspect.GPUS_USABLE, _gpus(view, state)),
-        _said(Aspect.CONTENT_WARMS, _content(view, state)),
+        _content(view, state),
         _said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),
         _drift(view),
         _said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
@@ -126,6 +126,11 @@ def _pool_faults(view: View, read: Sequence[NodePoolSeen], *, short: bool) -> It
             yield f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out"
         elif pool.ready is False:
             yield f"{field}: NodePool {tier.node_pool!r} is not ready: {pool.problem or 'see its conditions'}"
+        elif pool.unregistered:
+            yield (
+                f"{field}: nodes of NodePool {tier.node_pool!r} are launched and do not join the cluster "
+                f"({pool.unregistered}); look at its NodeClass: image, user data, network, rights"
+            )
         elif pool.static_nodes is not None and short:
             yield (
                 f"{field}: NodePool {tier.node_pool!r} is static (spec.replicas: {pool.static_nodes}) and launches no "
@@ -139,8 +144,9 @@ def _gpus(view: View, state: PoolState) -> str:
     for at, tier in enumerate(view.params.tiers):
         if state.circuits.gpus.get(tier.name, Circuit()).position(view.now_s) is Position.OPEN:
             faults.append(
-                f"GPUs of tier {tier.name!r} (spec.tiers[{at}]) never became usable on several nodes: look at the "
-                "image, the driver and the device plugin; no more nodes are asked for meanwhile"
+                f"GPUs of tier {tier.name!r} (spec.tiers[{at}]) never became usable on several nodes, or these never "
+                "joined: look at the NodeClass, the image, the driver and the device plugin; no more nodes are asked "
+                "for meanwhile"
             )
     blind = sorted(c.name for c in view.claims.values() if c.units == 0 and c.launched_s is not None)
     if blind:
@@ -158,13 +164,22 @@ def _gpus(view: View, state: PoolState) -> str:
     return "; ".join(faults)
 
 
-def _content(view: View, state: PoolState) -> str:
-    if state.circuits.content.position(view.now_s) is not Position.OPEN:
-        return ""
-    words = next((slot.failed for slot in view.slots.seen if slot.failed), "they take too long")
-    return (
-        f"images or weights keep failing: {words}; look at spec.models and the cache volume; no slot is made meanwhile"
-    )
+def _content(view: View, state: PoolState) -> Condition:
+    """Whether images and weights come; where slots hold different images by the same tags, that as well."""
+    if state.circuits.content.position(view.now_s) is Position.OPEN:
+        words = next((slot.failed for slot in view.slots.seen if slot.failed), "they take too long")
+        remedy = "look at spec.models and the cache volume; no slot is made meanwhile"
+        return _said(Aspect.CONTENT_WARMS, f"images or weights keep failing: {words}; {remedy}")
+    pulled = [slot.digests for slot in view.slots.seen if slot.digests and slot.content == view.params.content]
+    old = sum(digests != view.pulled[view.params.content] for digests in pulled)
+    if old:
+        words = (
+            f"a tag of spec.models has moved: {old} of {len(pulled)} slots hold another image than the one that was "
+            "pulled last, and replicas start there with what their own pull policy makes of that; name images by "
+            "digest (image@sha256:...) to have such slots made anew"
+        )
+        return Condition(Aspect.CONTENT_WARMS, True, "TagMoved", words)
+    return _said(Aspect.CONTENT_WARMS, "")
 
 
 def _limits(view: View, sizing: Sizing) -> str:

@@ -74,11 +74,12 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     seen = {slot.name for slot in slots.seen}
     uids = {slot.uid for slot in slots.seen}
     held = {holder.name for holder in view.world.holders}
+    circuits = breaker.noted(state.circuits, view.world, now_s)
     return replace(
         state,
         history=history,
         clock=_timed(state, view, uids),
-        circuits=breaker.noted(state.circuits, view.world, now_s),
+        circuits=breaker.given_up(circuits, view.world, view.params.tiers, now_s),
         demand={**{k: v for k, v in state.demand.items() if _still(k, view.world)}, **want.by_workload},
         warm=int(warm.sum()) + int(view.nodes.room.sum()),
         hits=fades * state.hits + found,

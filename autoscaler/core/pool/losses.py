@@ -78,9 +78,10 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
         if reason is PoolReason.LATE_LAUNCH:
             where = _where(view, at)
             capacity[where] = troubled(capacity.get(where, _NEW), now_s, CAPACITY, where.sku)
-        if reason is PoolReason.LATE_GPU:
+        joins_late = reason is PoolReason.LATE_REGISTRATION and view.slots.stage[at] == Stage.NODE_LAUNCHED
+        if reason is PoolReason.LATE_GPU or joins_late:
             tier, claim = view.params.tiers[int(view.slots.tier[at])].name, _claim_of(view, at)
-            name = f"gpu/{claim.name if claim is not None else view.slots.seen[at].uid}"
+            name = breaker.never_came(claim.name if claim is not None else view.slots.seen[at].uid)
             if name not in told:
                 told[name] = now_s
                 gpus[tier] = troubled(gpus.get(tier, Circuit()), now_s, GPUS, tier)
@@ -129,11 +130,12 @@ def _plain(view: View) -> Iterator[tuple[Bools, PoolReason]]:
 
 
 def _is_lost_for_good(view: View, at: int) -> bool:
-    """Whether a node holds slots that can never be handed over: cordoned, of another shape, or gated for too long."""
+    """Whether a node holds slots that can never be handed over: cordoned, of another shape, without the images that
+    they pulled, or gated for too long."""
     node = view.nodes.seen[at]
     if view.nodes.usable[at]:
         return False
-    if node.cordoned or (node.units is not None and misfit(view.params.slot, node) is not None):
+    if node.cordoned or node.disk_full or (node.units is not None and misfit(view.params.slot, node) is not None):
         return True
     return node.unusable_since_s is not None and view.now_s - node.unusable_since_s > UNUSABLE_S
 
@@ -172,8 +174,12 @@ def _overdue(view: View, state: PoolState, at: int, out: set[tuple[int, str | No
         return PoolReason.MOVED
     if age_s <= clock.LEAST_S[stage]:
         return None
-    late = age_s > clock.patience_s(state.clock, view.kind_of(at), stage)
-    return _LATE[stage] if late else None
+    if age_s <= clock.patience_s(state.clock, view.kind_of(at), stage):
+        return None
+    gpus = state.circuits.gpus.get(view.params.tiers[int(view.slots.tier[at])].name, _NEW)
+    if stage is Stage.REQUESTED and gpus.trouble_s is not None and gpus.trouble_s > seen.created_s:
+        return PoolReason.LATE_REGISTRATION  # it had a node, which was given up: capacity is not what lacks
+    return _LATE[stage]
 
 
 def _where(view: View, at: int) -> Domain:

@@ -106,7 +106,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     deletes = [DeleteSlot(view.slots.seen[at].name, view.slots.seen[at].uid, reason) for at, reason in gone.items()]
     marks = [intent for intent in hand if not isinstance(intent, DeleteSlot)]
     claims = [*found.claims, *_retired_claims(view, gone)]
-    stays = _without(stock.good & ~stock.rotation.retiring, list(gone))
+    stays = _without(stock.good & ~stock.rotation.ending, list(gone))
     loans = lending(
         view, state, want, good=stays, has=stock.lent,
         missing=max(0, sizing.target - there(view, stays) - stock.lent.slots), keep=sizing.keep,
@@ -159,7 +159,7 @@ def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
     loans = lent(view, good)
     good[list(loans.giving)] = False
     rotation = rotated(view, state, good, found.going)
-    counted = good & ~rotation.retiring
+    counted = good & ~rotation.ending
     early = [at for at, _ in rotation.anew if slots.stage[at] < Stage.WEIGHTS_WARM]
     supply = int(_without(counted, early).sum()) + len(state.ordered) + loans.slots
     held = loans.slots + loans.overdue - len(loans.giving)
@@ -179,7 +179,7 @@ def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[
         yield from ((at, PoolReason.RETIRED) for at in retiring)
     elif retiring and room <= 0 and stock.supply >= sizing.target - len(retiring) and not stock.lost.going.any():
         yield retiring[0], PoolReason.RETIRED
-    counted = stock.good & ~stock.rotation.retiring
+    counted = stock.good & ~stock.rotation.ending
     # What is lent is let go of before a slot is: the gang stays where it is, and nothing has to come back for it. It
     # counts for no limit either: no slot stands there, and none is ordered while it would be one too many.
     standing = stock.standing - stock.lent.slots - stock.lent.overdue
@@ -201,7 +201,7 @@ def _ordered(
 ) -> tuple[Placed, tuple[PoolStep, ...]]:
     """The orders of this look, and why there are not more."""
     params = view.params
-    counted = _without(stock.good & ~stock.rotation.retiring, gone)
+    counted = _without(stock.good & ~stock.rotation.ending, gone)
     missing = max(0, sizing.target - int(counted.sum()) - len(state.ordered) - stock.lent.slots)
     zones = by_zone(view, counted, state) if params.zone_minima else {}
     short = tuple(

@@ -1,7 +1,10 @@
 """Which healthy slots and nodes give way to new ones: near their end, out of date, or too old.
 
 Enters: the view and the stage clock. Leaves: slots to make anew on their own node, a few at a time, and nodes that
-retire: their slots count no more, so that a successor is warm before they go. Drift is never acted upon here.
+retire: their slots count no more, so that a successor is warm before they go. A node that somebody else's pods are on,
+slots of another pool among them, does not retire for its age: its room would be filled again by whoever is next, and
+taking it away would take theirs. Where it ends anyhow, its slots stay up to then and count no more. Drift is never
+acted upon here.
 """
 
 from dataclasses import dataclass
@@ -33,10 +36,13 @@ NODE_JITTER: Final = 0.2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rotation:
-    """Slots to make anew, by place, with their reason; and the slots on nodes that retire, shape (slots,)."""
+    """Slots to make anew, by place, with their reason; masks have the shape (slots,)."""
 
     anew: tuple[tuple[int, PoolReason], ...]
     retiring: Bools
+    """On nodes that retire: they go once others are warm."""
+    ending: Bools
+    """Those, and slots on nodes of others' that end soon: they count no more."""
 
 
 def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation:
@@ -44,8 +50,8 @@ def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation
     slots = view.slots
     at_once = max(1, ceil(AT_ONCE * int(good.sum())))
     under_way = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + int(going.sum()) + len(state.ordered)
-    retiring = _retiring(view, good, at_once)
-    warm = good & (slots.stage == Stage.WEIGHTS_WARM) & ~retiring
+    retiring, ending = _retiring(view, good, at_once)
+    warm = good & (slots.stage == Stage.WEIGHTS_WARM) & ~ending
     deadlines_s = np.array([slot.deadline_s for slot in slots.seen], dtype=np.float64)
     soon = deadlines_s - view.now_s < _before_s(view, state)
     due = [(at, PoolReason.OUTDATED) for at in slots.where(warm & ~slots.current)]
@@ -56,7 +62,7 @@ def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation
     early = [
         (at, PoolReason.OUTDATED) for at in slots.where(good & ~slots.current & (slots.stage < Stage.WEIGHTS_WARM))
     ]
-    return Rotation((*early, *due[: max(0, at_once - under_way + len(early))]), retiring)
+    return Rotation((*early, *due[: max(0, at_once - under_way + len(early))]), retiring, ending)
 
 
 def _before_s(view: View, state: PoolState) -> float:
@@ -67,20 +73,23 @@ def _before_s(view: View, state: PoolState) -> float:
     return min(BEFORE_S + lead_s, 0.25 * view.params.slot_life_s)
 
 
-def _retiring(view: View, good: Bools, at_once: int) -> Bools:
-    """The slots on nodes that end soon, and on the few oldest of those beyond their age."""
+def _retiring(view: View, good: Bools, at_once: int) -> tuple[Bools, Bools]:
+    """The slots on nodes that end soon, and on the few oldest of those beyond their age, where nobody else is; and the
+    same with those on nodes that end soon and others are on."""
     nodes, slots, params = view.nodes, view.slots, view.params
     holding = sorted({int(slots.node[at]) for at in slots.where(good & (slots.node != NOWHERE))})
     alone = [at for at in holding if not nodes.seen[at].foreign_pods]
     ending = {
         at
-        for at in alone
+        for at in holding
         if (ends_s := nodes.seen[at].ends_s) is not None and ends_s - view.now_s < params.lead_prior_s
     }
+    retiring = ending.intersection(alone)
     if params.node_life_s is not None:
         ages = sorted((nodes.seen[at].created_s + _life_s(params.node_life_s, nodes.seen[at].name), at) for at in alone)
-        ending |= {at for due_s, at in ages[:at_once] if due_s <= view.now_s}
-    return np.isin(slots.node, sorted(ending)) & good
+        retiring |= {at for due_s, at in ages[:at_once] if due_s <= view.now_s}
+    on = slots.node
+    return np.isin(on, sorted(retiring)) & good, np.isin(on, sorted(retiring | ending)) & good
 
 
 def _life_s(life_s: float, name: str) -> float:

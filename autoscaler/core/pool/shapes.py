@@ -35,8 +35,8 @@ def staying(form: SlotForm, node: NodeSeen) -> bool:
 
 
 def works(node: NodeSeen) -> bool:
-    """Whether the node runs pods, and its GPUs are there."""
-    return node.ready and has_gpus(node)
+    """Whether the node takes and runs pods, and its GPUs are there."""
+    return node.ready and not node.disk_full and has_gpus(node)
 
 
 def short_of_gpus(node: NodeSeen) -> bool:

@@ -64,6 +64,8 @@ class Circuits:
     """Claims whose trouble was counted, and when."""
     unlaunched: Mapping[str, Domain] = field(default_factory=dict)
     """Claims that were there at the last look and not launched."""
+    unjoined: Mapping[str, str] = field(default_factory=dict)
+    """Claims that were there at the last look and launched, and whose nodes had not joined, with their NodePools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "content": _circuit(circuits.content),
         "told": dict(circuits.told),
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
+        "unjoined": dict(circuits.unjoined),
         "level": state.level,
         "leveled_bin": state.leveled_bin,
         "rhythm": None if state.rhythm is None else [state.rhythm.hours, state.rhythm.more, state.rhythm.reach],
@@ -151,6 +154,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
             content=_read_circuit(saved["content"]),
             told={str(claim): float(at_s) for claim, at_s in saved["told"].items()},
             unlaunched={str(name): _read_domain(domain) for name, *domain in saved["unlaunched"]},
+            unjoined={str(name): str(node_pool) for name, node_pool in saved.get("unjoined", {}).items()},
         ),
         level=level,
         leveled_bin=None if saved["leveled_bin"] is None else int(saved["leveled_bin"]),

@@ -85,6 +85,9 @@ class NodeSeen:
     cuda: tuple[int, ...] | None = None
     foreign_pods: int = 0
     """Pods on it that are neither slots of ours nor of a DaemonSet."""
+    disk_full: bool = False
+    """Its kubelet is short of disk: it has deleted images that no container runs, a slot's among them, and lets no
+    further pod in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class NodePoolSeen:
     """Its Ready condition, None where it has none yet."""
     problem: str = ""
     """Its own words when it is not ready, such as an unknown NodeClass."""
+    unregistered: str = ""
+    """Its own words where the last nodes that were launched for it did not join the cluster."""
     limit_gpus: int | None = None
     limit_nodes: int | None = None
     used_gpus: float = 0.0

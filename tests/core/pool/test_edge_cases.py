@@ -6,13 +6,13 @@ import pytest
 
 from autoscaler.core.pool import clock
 from autoscaler.core.pool.clock import LEAST_SAMPLES, SlotClock, Stage, StartKind
-from autoscaler.core.pool.intents import CreateSlot, DeleteSlot
+from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import Sharing
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState, pack, unpack
 from autoscaler.core.pool.view import UNLISTED_S
 from autoscaler.core.pool.world import NodeSeen
-from tests.core.pool.builders import CONTENT, NOW_S, fleet, node, of, pool, slot, taken, warm, world
+from tests.core.pool.builders import CONTENT, NOW_S, fleet, node, of, pool, slot, taken, told, warm, world
 
 
 def test_a_slot_that_vanishes_under_way_is_ordered_again() -> None:
@@ -73,6 +73,28 @@ def test_instants_out_of_order_give_no_sample_and_are_counted() -> None:
     assert (dict(kept.walks), kept.dropped) == ({}, 1)
     year = started(kept, "v", 100.0, 3.2e7, 1.0, 1.0, 1.0, 1.0)
     assert (dict(year.walks), year.dropped) == ({}, 2)
+
+
+def test_a_full_disk_costs_the_slots_of_its_node_and_stops_no_order_elsewhere() -> None:
+    """The kubelet collects images that nobody runs before it evicts anybody: a slot that stays there is cold."""
+    params, state = pool(min_slots=4), PoolState()
+    full = (node("bad", units=4, disk_full=True, free_units=1), node("n-p-3"))
+    cold = tuple(warm(f"p-{at}", "bad", failed="Evicted" if at else None) for at in range(3))
+    seen = world((*cold, warm("p-3")), nodes=full)
+    done = taken(params, seen, state)
+    assert {gone.reason for gone in of(DeleteSlot, done)} == {PoolReason.NODE_UNUSABLE}
+    assert len(of(DeleteSlot, done)) == len(of(CreateSlot, done)) == 3
+    assert done.state.circuits.content.troubles_s == (), "the images are not to blame"
+    assert done.decision.warm == 1
+
+
+def test_slots_that_hold_different_images_by_one_tag_are_told_and_those_of_a_digest_are_not() -> None:
+    old, new = warm("p-0", age_s=9000.0, digests="sha256:old"), warm("p-1", digests="sha256:new")
+    moved = told(taken(pool(), world([old, new])), Aspect.CONTENT_WARMS)
+    assert (moved.holds, moved.word) == (True, "TagMoved")
+    assert "1 of 2 slots hold another image than the one that was pulled last" in moved.message
+    for slots in ([old], [old, replace(new, digests="sha256:old")], [replace(old, content="before"), new]):
+        assert told(taken(pool(), world(slots)), Aspect.CONTENT_WARMS).word == "ContentWarms"
 
 
 @pytest.mark.parametrize(("digests", "refill_s"), [("sha256:old", 300.0), ("sha256:new", 900.0)])

@@ -123,6 +123,26 @@ def test_a_capacity_block_that_ends_is_replaced_ahead_of_its_end() -> None:
     assert (done.decision.supply, len(of(CreateSlot, done))) == (1, 1)
 
 
+def test_a_node_that_slots_of_another_pool_are_on_stays_whatever_its_age_and_its_own_slots_with_it() -> None:
+    """Its room would be filled again by whoever is next: the slot on it would be made anew for ever."""
+    seen = aged(3)
+    shared = tuple(replace(each, foreign_pods=int(each.name == "n-p-0")) for each in seen.nodes or ())
+    first = taken(pool(min_slots=3, max_slots=3, node_life_s=86_400.0), replace(seen, nodes=shared))
+    assert "p-0" not in {name for name, _ in gone(first)}
+    assert len(gone(first)) == 1, "the others retire"
+
+
+def test_a_capacity_block_that_ends_under_somebody_else_is_replaced_ahead_of_its_end_and_left_alone() -> None:
+    nodes = (node("n-p-0", ends_s=NOW_S + 500.0, foreign_pods=1), node("n-p-1", ends_s=NOW_S + 5000.0))
+    claims = tuple(claim(f"claim-n-p-{at}", launched_s=NOW_S - 9e4, initialized_s=NOW_S - 9e4) for at in range(2))
+    seen = world(fleet(2), nodes=nodes, claims=claims)
+    done = taken(pool(min_slots=2), seen)
+    assert (done.decision.supply, len(of(CreateSlot, done))) == (1, 1)
+    more = world((*fleet(2), warm("p-9")), nodes=(*nodes, node("n-p-9")), claims=claims)
+    after = taken(pool(min_slots=2), more)
+    assert after.intents == (), "it stays up to the end: no slot would find another place there for as long"
+
+
 def test_interrupted_slots_are_replaced_at_once() -> None:
     nodes = tuple(node(f"n-p-{at}", interrupted=at < 2) for at in range(4))
     done = taken(pool(min_slots=4), world(fleet(4), nodes=nodes))
