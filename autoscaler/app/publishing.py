@@ -28,8 +28,10 @@ TOLD: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN})
 class Events(Protocol):
     """Where events go; it aggregates them."""
 
-    def note(self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Tell something about an object."""
+    def note(
+        self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str, *, aside: bool = False
+    ) -> None:
+        """Tell something about an object; `aside` where it can wait for all else."""
         ...
 
 
@@ -155,7 +157,8 @@ class Publisher:
     def _reject(self, rejection: Rejection) -> None:
         group, _, version = rejection.api_version.rpartition("/")
         ref = TargetRef(group, version, "", rejection.kind, rejection.namespace, rejection.name, rejection.uid)
-        self._events.note(ref, "Warning", rejection.reject.value, rejection.message)
+        # Anybody may ask in vain by the thousand, and above all while a leader begins: those that are served go first.
+        self._events.note(ref, "Warning", rejection.reject.value, rejection.message, aside=True)
 
 
 def _slack_s(claim: Claim) -> float:

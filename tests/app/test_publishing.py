@@ -68,8 +68,8 @@ class Cluster:
     def forget(self, namespace: str, name: str) -> None:
         self.forgotten.append(name)
 
-    def note(self, ref: TargetRef, kind_type: str, reason: str, message: str) -> None:
-        self.told.append(reason)
+    def note(self, ref: TargetRef, kind_type: str, reason: str, message: str, *, aside: bool = False) -> None:
+        self.told.append(f"{reason}, aside" if aside else reason)
 
 
 def shadowing() -> Shadowing:
@@ -113,6 +113,12 @@ async def test_a_policy_that_takes_over_from_another_is_told_that_it_did() -> No
     scene.shows(("b", 1))
     assert scene.cluster.written == [("a", 1, "True"), ("b", 1, "False"), ("b", 1, "True")]
     assert scene.cluster.forgotten == ["a"]
+
+
+async def test_who_asks_in_vain_is_told_so_after_all_else_that_is_told() -> None:
+    scene = Scene()
+    scene.shows(("a", 1), ("b", 1))
+    assert scene.cluster.told == ["Outranked, aside"]
 
 
 async def test_a_policy_made_anew_under_its_name_gets_a_status_of_its_own() -> None:

@@ -234,6 +234,32 @@ async def test_a_server_that_stays_away_costs_the_caller_nothing_and_the_events_
     assert ("Scaled", "3 to 5 replicas", 1) in told(apis)
 
 
+async def test_a_crowd_that_is_noted_aside_neither_delays_nor_costs_the_events_of_others() -> None:
+    apis = Apis()
+    async with writing(apis, Slow(apis)) as writer:
+        for number in range(3000):
+            writer.note(ref(f"waits-{number}"), "Warning", "TooManyWorkloads", "it is not taken up", aside=True)
+        assert writer.lost == 3000 - MOST_WAITING
+        await asyncio.sleep(10.5)
+        for number in range(20):
+            writer.note(ref(f"llama-{number}"), "Normal", "ScaledOut", "2 to 5 replicas")
+        await asyncio.sleep(21.0)
+        assert [reason for reason, _, _ in told(apis)[11:31]] == ["ScaledOut"] * 20, "as soon as one is written"
+        assert writer.lost == 3000 - MOST_WAITING + 9, "the last of the crowd, for whom there was no room"
+        await asyncio.sleep(1000.0)
+    assert len(told(apis)) > 600
+
+
+async def test_events_noted_aside_are_told_though_a_namespace_takes_none_of_the_others() -> None:
+    apis = Apis()
+    async with writing(apis, OneNamespaceSick(apis)) as writer:
+        writer.note(replace(ref("lost"), namespace="sick"), "Normal", "Scaled", "2 to 5 replicas")
+        for number in range(3):
+            writer.note(ref(f"waits-{number}"), "Warning", "TooManyWorkloads", "it is not taken up", aside=True)
+        await asyncio.sleep(60.0)
+        assert len(told(apis)) == 3
+
+
 async def test_memory_of_objects_and_events_is_bounded() -> None:
     apis = Apis()
     async with writing(apis) as writer:

@@ -2,7 +2,8 @@
 
 Enters: notes. Leaves: core/v1 Events; what is noted again within ten minutes adds to the count of the Event there is.
 An object that is noted too often loses notes rather than flooding the cluster, and so do all while the server stays
-away; what is lost is counted. Whether something is worth an Event is for its caller to say. Verbs: create and patch.
+away; what is lost is counted. A crowd that is noted aside delays nobody else and costs nobody a note. Whether something
+is worth an Event is for its caller to say. Verbs: create and patch.
 """
 
 import asyncio
@@ -81,12 +82,17 @@ class EventWriter:
         self._rng = np.random.default_rng(zlib.crc32(instance.encode()))
         self._events: OrderedDict[_Key, _Event] = OrderedDict()
         self._waiting: dict[_Key, _Event] = {}
+        self._aside: dict[_Key, _Event] = {}
+        """Those that are written while no other waits, and give way where there are too many of both."""
         self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """Object -> writes it may still cause, as of an instant on monotonic time."""
         self._bell = asyncio.Event()
 
-    def note(self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Tell of something that happened to a target just now. Returns at once.
+    def note(
+        self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str, *, aside: bool = False
+    ) -> None:
+        """Tell of something that happened to a target just now, `aside` where that can wait for all else. Returns at
+        once.
 
         It is the same as before where its words are; numbers may differ, and the newest message is the one shown.
         """
@@ -96,10 +102,15 @@ class EventWriter:
         event.count += 1
         event.message, event.last_s = message, self._clock.now()
         event.heard_s = self._clock.monotonic()
-        if key in self._waiting:
+        if self._waits(key):
             return
-        if len(self._waiting) < MOST_WAITING and self._allowed(ref.path):
-            self._waiting[key] = event
+        full = len(self._waiting) + len(self._aside) >= MOST_WAITING
+        gives_way = self._aside if not aside else {}
+        if (not full or gives_way) and self._allowed(ref.path):
+            if full:
+                gives_way.popitem()
+                self.lost += 1
+            (self._aside if aside else self._waiting)[key] = event
             self._bell.set()
         else:
             self.lost += 1
@@ -108,23 +119,27 @@ class EventWriter:
         """Write what is noted until cancelled. What fails for a while goes to the end of the line: one namespace whose
         Events nobody takes must not keep those of all others from being told."""
         backoff = Backoff(self._rng, BackoffBounds())
+        failed: KubeError | None = None
         while True:
             await self._bell.wait()
             self._bell.clear()
-            while self._waiting:
-                key = next(iter(self._waiting))
-                event = self._waiting.pop(key)
+            while line := self._aside or self._waiting if failed else self._waiting or self._aside:
+                key = next(iter(line))
+                event = line.pop(key)
                 failed = await self._tell(event)
                 if failed is None:
                     backoff.reset()
                     continue
-                self._waiting.setdefault(key, event)
+                line.setdefault(key, event)
                 await self._clock.sleep_until(self._clock.monotonic() + backoff.next_s(failed.retry_after_s))
+
+    def _waits(self, key: _Key) -> bool:
+        return key in self._waiting or key in self._aside
 
     def _event(self, key: _Key, ref: TargetRef, kind_type: str, reason: str) -> _Event:
         """The Event that counts what has this key."""
         event = self._events.pop(key, None)
-        if event is None or (self._clock.monotonic() > event.heard_s + SAME_S and key not in self._waiting):
+        if event is None or (self._clock.monotonic() > event.heard_s + SAME_S and not self._waits(key)):
             wall_s = self._clock.now()
             unique = hashlib.sha256(f"{self._instance} {wall_s} {key}".encode()).hexdigest()[:16]
             event = _Event(ref, kind_type, reason, f"{ref.name[:200].rstrip('-.')}.{unique}", wall_s)
