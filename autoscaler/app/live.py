@@ -7,7 +7,7 @@ from autoscaler.adapters.web.door import Door, Verdict
 from autoscaler.adapters.web.hosts import Hosts
 from autoscaler.adapters.web.live import Place, serving_live
 from autoscaler.adapters.web.tls import Greeting
-from autoscaler.app import garbage
+from autoscaler.app import garbage, log
 from autoscaler.app.outside import Outside, connected, http_tls
 from autoscaler.app.replica import LOG, Live
 from autoscaler.settings.model import Settings
@@ -15,6 +15,7 @@ from autoscaler.settings.model import Settings
 
 async def run(settings: Settings) -> int:
     """Run until a signal or the loss of the lead; the exit code. Raises InputError for settings that cannot be used."""
+    log.set_up(settings.log_level, settings.log_format)
     for words in settings.warnings():
         LOG.warning(words)
     stop = asyncio.Event()
@@ -24,7 +25,9 @@ async def run(settings: Settings) -> int:
     async with connected(settings) as outside, garbage.rarely(outside.clock):
         live = Live(settings, outside)
         place = _place(settings, outside)
-        async with live.keda.serving(), serving_live(live.facts(place.greeting), live.hub, place):
+        facts = live.facts(place.greeting)
+        telling = log.readiness(outside.clock, facts.not_ready)
+        async with live.keda.serving(), serving_live(facts, live.hub, place), telling:
             return await live.run(stop)
 
 

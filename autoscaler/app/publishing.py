@@ -1,7 +1,7 @@
 """Tells the cluster and whoever watches what was decided: frames, statuses of policies, events on targets.
 
 Enters: entries of the driver's record, claims. Leaves: frames on the board and the page, events on change and refusal
-only, and word to the statuses of policies that something may have changed.
+only, lines of the log, and word to the statuses of policies that something may have changed.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol
 from autoscaler.adapters.web.hub import Hub
 from autoscaler.api.claims import Claim, Rejection, TargetRef
 from autoscaler.app.guard import Guard
+from autoscaler.app.log import LogLines
 from autoscaler.app.policy_statuses import Knowledge, PolicyStatuses, Statuses
 from autoscaler.app.shadowing import Shadowing, Watched
 from autoscaler.ports import Clock
@@ -59,6 +60,7 @@ class Publisher:
         self._clock = clock
         self._guard = guard
         self._scaled_s: dict[str, float] = {}
+        self._lines = LogLines(clock)
 
     async def run(self, feed: Feed) -> None:
         """Tell what comes on the feed until it ends."""
@@ -83,6 +85,7 @@ class Publisher:
             self._hub.forget(workload)
             self._shadowing.forget(workload)
             self._scaled_s.pop(workload, None)
+            self._lines.forget(workload)
         elif self._knowledge.leading:
             self._policies.tell(workload, claim, self._scaled_s.get(workload))
         if self._knowledge.leading:
@@ -108,9 +111,11 @@ class Publisher:
     def _tell(self, entry: Entry, frames: dict[str, WorkloadFrame]) -> None:
         if isinstance(entry, Note):
             self._board.noted(entry.event)
+            self._lines.note(entry)
             return
         if isinstance(entry, Act):
             self._board.acted(entry)
+            self._lines.act(entry, self._said(entry))
             self._event(entry)
         workload = entry.decision.workload if isinstance(entry, Stepped) else entry.workload
         claim = self._knowledge.claim(workload)
@@ -134,14 +139,17 @@ class Publisher:
             return
         if act.outcome is Outcome.APPLIED:
             self._scaled_s[act.workload] = act.now_s
-            frame = self._board.frame(act.workload)
-            said = frame.decision.text if frame is not None else f"{act.seen_replicas}→{act.replicas}"
             self._events.note(
-                claim.ref, "Normal", "ScaledOut" if act.replicas > act.seen_replicas else "ScaledIn", said
+                claim.ref, "Normal", "ScaledOut" if act.replicas > act.seen_replicas else "ScaledIn", self._said(act)
             )
         elif act.outcome in TOLD:
             said = f"{act.seen_replicas}→{act.replicas}: {act.outcome.value}: {act.message or 'no word why'}"
             self._events.note(claim.ref, "Warning", "ScalingFailed", said)
+
+    def _said(self, act: Act) -> str:
+        """The decision that was acted upon, in words."""
+        frame = self._board.frame(act.workload)
+        return frame.decision.text if frame is not None else f"{act.seen_replicas}→{act.replicas}"
 
     def _drift(self, claim: Claim, before: WorkloadFrame | None, frame: WorkloadFrame) -> None:
         """Tell when a forecast has begun to be worse than chance explains, and when it has ended."""

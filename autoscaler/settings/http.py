@@ -26,6 +26,7 @@ class Http(Part):
     host: Annotated[str, Field(min_length=1, max_length=253)] = "::"
     """The default is every address of the pod, IPv4 and IPv6; where there is no IPv6, every one of IPv4."""
     port: Port = 8080
+    """Metrics, health, the page, and what our own commands and gateways ask."""
     advertised_host: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Under which address the other replica reaches this one (the pod's IP); none: the machine's host name."""
     allowed_hosts: Annotated[tuple[ObjectName, ...], Field(max_length=100)] = ()

@@ -40,9 +40,11 @@ class Keda(Part):
     """Where KEDA's operator asks for replica counts, and which ScaledObjects mean us."""
 
     enabled: bool = False
+    """Whether KEDA may ask for counts; takes `tls`, or `plaintext`."""
     host: Annotated[str, Field(min_length=1, max_length=253)] = "::"
     """The default is every address of the pod, IPv4 and IPv6; where there is no IPv6, every one of IPv4."""
     port: Port = 8090
+    """Where KEDA asks, over gRPC."""
     tls: KedaTls | None = None
     """None only with `plaintext`."""
     plaintext: bool = False

@@ -53,6 +53,13 @@ class LogLevel(Enum):
     ERROR = "error"
 
 
+class LogFormat(Enum):
+    """How a line of the log looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 GpuResource = Annotated[
     str,
     Field(
@@ -96,6 +103,9 @@ class Settings(BaseSettings):
     """Before a Deployment is shrunk, mark the pods with the least work, so that they are the ones that go. It takes the
     right to patch pods wherever workloads are scaled (config/rbac/optional)."""
     log_level: LogLevel = LogLevel.INFO
+    """The least important lines of the log: `info` has one per change of a count, `warning` troubles only."""
+    log_format: LogFormat = LogFormat.TEXT
+    """How a line of the log looks: for people, or as a JSON object for whoever collects it."""
     allow_loopback_targets: bool = False
     """For tests only: pods, gateways and Prometheus may have loopback addresses."""
 

@@ -66,12 +66,14 @@ class ScaledKind(Part):
     version: Annotated[
         str, Field(pattern=r"^v[a-z0-9]+$", max_length=63, json_schema_extra={"legal": "a version such as v1"})
     ]
+    """The version of the group that is asked."""
     resource: Label
     """The plural in paths, such as deployments."""
     kind: Annotated[
         str,
         Field(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=63, json_schema_extra={"legal": "a kind such as Deployment"}),
     ]
+    """The kind, as policies name it."""
 
 
 def _each_once(kinds: tuple[ScaledKind, ...]) -> tuple[ScaledKind, ...]:
@@ -140,7 +142,9 @@ class Lease(Part):
     duration_s: Annotated[float, Field(ge=1, le=300), NO_SWITCH] = 10.0
     """After so long without renewal another replica takes over."""
     deadline_s: Annotated[float, Field(ge=0.5, le=300), NO_SWITCH] = 7.0
+    """A leader that could not renew for so long stops writing and ends; below `duration_s`."""
     renew_s: Annotated[float, Field(ge=0.1, le=300), NO_SWITCH] = 2.0
+    """How often the leader renews; below `deadline_s`."""
 
     @model_validator(mode="after")
     def _renewed_before_it_is_given_up_before_it_is_taken(self) -> Self:
@@ -197,11 +201,15 @@ class Gateway(Part):
     """A gateway in front of pods: its own pods are read for what waits in it, also while no serving pod lives."""
 
     namespace: Label
+    """Where the gateway's pods are."""
     selector: Selector
     """Label selector of the gateway's pods, such as app=llm-gateway."""
     port: Port
+    """The pods' port with metrics."""
     path: PagePath = "/metrics"
+    """The path of the metrics page on them."""
     profile: GatewayProfile = GatewayProfile.LLM_D_EPP
+    """Which gateway it is, which says by what names its metrics go: llm-d's endpoint picker."""
     pool: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """The inference pool whose numbers are meant, where the gateway serves several; none: all of them."""
 
@@ -210,10 +218,13 @@ class GpuExporter(Part):
     """NVIDIA's DCGM exporter: its pods say when a GPU under a serving pod has failed."""
 
     namespace: Label = "gpu-operator"
+    """Where the exporter's pods are."""
     selector: Selector = "app=nvidia-dcgm-exporter"
     """Label selector of the exporter's pods; the default is what the GPU operator sets."""
     port: Port = 9400
+    """The pods' port with metrics."""
     path: PagePath = "/metrics"
+    """The path of the metrics page on them."""
 
 
 BASE_URL: Final = (
@@ -243,6 +254,7 @@ class Prometheus(Part):
         BeforeValidator(_endpoint),
         Field(json_schema_extra={"pattern": BASE_URL, "maxLength": 2048}),
     ]
+    """Its base URL, such as http://prometheus.monitoring:9090, without a user's name or a password."""
     bearer_token_file: Path | None = None
     """A file with the token that is sent to this URL and to no other."""
     ca_file: Path | None = None

@@ -166,10 +166,10 @@ CHART: Final[dict[str, Form]] = {
 """Value of the chart's own -> its form."""
 
 
-def settings_form() -> Form:
-    """The form of `settings`: the controller's model without what the chart decides."""
+def settings_form(*also: str) -> Form:
+    """The form of `settings`: the controller's model without what the chart decides, with `also` further keywords."""
     forms = schema_of(Settings)["$defs"]
-    return _strict(forms["Settings"], forms, said_of(Settings), "")
+    return _strict(forms["Settings"], forms, said_of(Settings), "", _KEPT | set(also))
 
 
 def values_schema() -> Form:
@@ -181,23 +181,23 @@ def values_schema() -> Form:
     }
 
 
-def _strict(form: Form, forms: dict[str, Form], said: Said, path: str) -> Form:
+def _strict(form: Form, forms: dict[str, Form], said: Said, path: str, keywords: frozenset[str]) -> Form:
     """`form` without references, titles and defaults; a map knows only the names that its pattern allows."""
     form = resolved(form, forms)
-    kept = {key: form[key] for key in form if key in _KEPT}
+    kept = {key: form[key] for key in form if key in keywords}
     if "items" in form:
-        kept |= {"items": _strict(form["items"], forms, said, f"{path}[]"), "uniqueItems": True}
+        kept |= {"items": _strict(form["items"], forms, said, f"{path}[]", keywords), "uniqueItems": True}
     if "patternProperties" in form:
         patterns = form["patternProperties"].items()
         kept |= {"additionalProperties": False}
-        kept["patternProperties"] = {key: _strict(inner, forms, said, f"{path}.*") for key, inner in patterns}
+        kept["patternProperties"] = {key: _strict(inner, forms, said, f"{path}.*", keywords) for key, inner in patterns}
     if "properties" in form:
         kept["additionalProperties"] = False
         kept["properties"] = {}
         for name, inner in form["properties"].items():
             below = f"{path}.{name}".lstrip(".")
             if below not in OF_THE_CHART:
-                kept["properties"][name] = _strict(inner, forms, said, below)
+                kept["properties"][name] = _strict(inner, forms, said, below, keywords)
                 if words := said.get(below):
                     kept["properties"][name]["description"] = words
     return kept

@@ -11,9 +11,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from autoscaler.cli.main import SUMMARIES
 from autoscaler.record.families import Kind
 from autoscaler.record.metrics import CATALOGUE
 from autoscaler.runtime.actuator import Outcome
+from autoscaler.settings.model import Settings
 from tests.chart.generate import CHART
 from tests.chart.rendering import only, render
 
@@ -26,6 +28,11 @@ OF_THE_SCRAPE: Final = {"job", "instance", "le"}
 DASHBOARDS: Final = sorted((CHART / "dashboards").glob("*.json"))
 RUNBOOKS: Final = CHART / "docs" / "runbooks.md"
 BATCH: Final = {"settings": {"batch": {"enabled": True}}}
+WRITTEN: Final[list[dict[str, Any]]] = [
+    alert
+    for group in msgspec.yaml.decode((CHART / "files/alerts.yaml").read_text())["groups"]
+    for alert in group["rules"]
+]
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -36,8 +43,7 @@ def alerts() -> list[dict[str, Any]]:
 
 def expressions() -> Iterator[tuple[str, str]]:
     """Every expression of an alert or a panel, and where it stands."""
-    groups = msgspec.yaml.decode((CHART / "files/alerts.yaml").read_text())["groups"]
-    yield from ((alert["alert"], alert["expr"]) for group in groups for alert in group["rules"])
+    yield from ((alert["alert"], alert["expr"]) for alert in WRITTEN)
     for path in DASHBOARDS:
         for panel in json.loads(path.read_text())["panels"]:
             for target in panel.get("targets", ()):
@@ -91,6 +97,31 @@ def test_every_alert_leads_to_its_chapter_and_every_chapter_to_an_alert() -> Non
         assert alert["annotations"]["summary"]
         assert alert["annotations"]["description"]
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+
+
+@pytest.mark.parametrize("alert", WRITTEN, ids=lambda alert: alert["alert"])
+def test_an_alert_says_by_itself_what_to_do_first(alert: dict[str, Any]) -> None:
+    """Whoever is woken by it reads it in a chat, from where the runbook may be no link."""
+    what, _, todo = alert["annotations"]["description"].partition(" Do: ")
+    assert what.endswith(".")
+    assert todo.endswith(".")
+    assert set(re.findall(r"`headroom (\w+)", todo)) <= set(SUMMARIES)
+    named = set(re.findall(r"\$labels\.(\w+)", todo))
+    grouped = {label for group in re.findall(r"\bby \(([^)]*)\)", alert["expr"]) for label in group.split(", ")}
+    one_series = {label for name, _ in series_of(alert["expr"]) for label in EXPORTED[name].labels}
+    assert named <= (grouped or one_series)
+    values = re.findall(r"`settings\.([a-z_.]+)", todo)
+    assert all(found_in(Settings().effective(), path) for path in values), values
+
+
+def found_in(settings: dict[str, Any], path: str) -> bool:
+    """Whether there is a setting at this path."""
+    place: Any = settings
+    for part in path.split("."):
+        if not isinstance(place, dict) or part not in place:
+            return False
+        place = place[part]
+    return True
 
 
 def test_runbooks_are_where_the_values_say_and_an_alert_can_be_left_out() -> None:

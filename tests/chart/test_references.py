@@ -61,6 +61,12 @@ def words(given: ast.expr, tree: ast.Module) -> set[str]:
     return {str(ast.literal_eval(option)) for option in options}
 
 
+def test_every_setting_says_what_it_is() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \|.*\| (.*?) ?\|$", (CHART / "docs/settings.md").read_text(), re.MULTILINE)
+    assert len(rows) > 60
+    assert [path for path, words in rows if not words.strip()] == []
+
+
 def test_every_event_that_the_code_tells_is_explained_and_no_other() -> None:
     told_by = {path.name: names(path) for path in APP.glob("*.py")}
     pools = told_by.pop("pool_telling.py")
