@@ -55,13 +55,15 @@ def _parser(name: str) -> argparse.ArgumentParser:
         add("--predict-only", action="store_true", help="only what the simulator says; starts nothing")
         add("--turns", metavar="SECONDS[,...]", help="with --predict-only: how long after each second the pages of the "
             "first pods are read, as `turn_s` of a run's pods in its JSON; without, it is chance")  # fmt: skip
+        add("--began", metavar="SECONDS", help="with --predict-only: how long after a whole ten seconds of the "
+            "controller's clock the load begins, as `began_s` in a run's JSON; without, it is chance")  # fmt: skip
     return parser
 
 
 def _run(given: argparse.Namespace, name: str, command: str) -> int:
     from autoscaler.cli.output import check_writable  # noqa: PLC0415 - not needed for --help
     from loadtests.run.document import advised, reread  # noqa: PLC0415 - the same
-    from loadtests.run.predicted import predicted  # noqa: PLC0415 - the same
+    from loadtests.run.predicted import Instants, predicted  # noqa: PLC0415 - the same
     from loadtests.run.reading import read_scenario  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
     from loadtests.run.standing import check_parts  # noqa: PLC0415 - the same
@@ -72,10 +74,13 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     if name == "run" and given.predict_only:
         if scenario.scaling is not Scaling.DIRECT:
             raise InputError(f"{path}: scaling is {scenario.scaling.value}; the simulator has no KEDA, only direct")
-        print("\n".join(told(predicted(scenario, path.parent, turns_s=_turns_s(given.turns)).figures)))
+        instants = Instants(_turns_s(given.turns), _began_s(given.began))
+        print("\n".join(told(predicted(scenario, path.parent, instants=instants).figures)))
         return 0
     if name == "run" and given.turns is not None:
         raise InputError("--turns goes with --predict-only; of a run the pods' uids say when their pages are read")
+    if name == "run" and given.began is not None:
+        raise InputError("--began goes with --predict-only; a run begins when its controller does")
     html = given.html if given.html is not None else Path(f"{path.stem}.html")
     check_writable([file for file in (given.json, html) if file is not None])
     ways = [scenario.scaling] if name == "run" else [Scaling.DIRECT, Scaling.KEDA_QUEUE]
@@ -99,18 +104,28 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     return 0 if all(not each.cut and each.course.tally.completed for each in found) else 1
 
 
-def _turns_s(text: str | None) -> list[float]:
+def _turns_s(text: str | None) -> tuple[float, ...]:
     """What `--turns` says; InputError where a part is no share of a second."""
-    found = []
-    for part in () if text is None else text.split(","):
-        try:
-            turn_s = float(part)
-        except ValueError:
-            turn_s = math.nan
-        if not 0.0 <= turn_s < 1.0:
-            raise InputError(f"--turns: {part!r} is no number of seconds from 0 up to, but not, 1; write e.g. 0.25,0.8")
-        found.append(turn_s)
-    return found
+    return () if text is None else tuple(_within("--turns", part, 1.0, "0.25,0.8") for part in text.split(","))
+
+
+def _began_s(text: str | None) -> float | None:
+    """What `--began` says; InputError where it lies outside of the ten seconds that arrivals are counted by."""
+    from autoscaler.core.params import BIN_S  # noqa: PLC0415 - not needed for --help
+
+    return None if text is None else _within("--began", text, BIN_S, "4.49")
+
+
+def _within(option: str, text: str, below_s: float, example: str) -> float:
+    try:
+        found_s = float(text)
+    except ValueError:
+        found_s = math.nan
+    if not 0.0 <= found_s < below_s:
+        raise InputError(
+            f"{option}: {text!r} is no number of seconds from 0 up to, but not, {below_s:g}; write e.g. {example}"
+        )
+    return found_s
 
 
 def _document(scenario: "Scenario", way: "Scaling", path: Path, command: str) -> "Document":

@@ -12,12 +12,13 @@ import msgspec
 import numpy as np
 
 from autoscaler.adapters.engines.polling import phase_of
+from autoscaler.core.params import BIN_S
 from loadtests.bench.machine import machine
 from loadtests.run.course import Course
 from loadtests.run.fidelity import Fidelity, compared, with_turned
 from loadtests.run.measured import Figures, FloatArray, figures, gpu_hours
 from loadtests.run.pages import INTERVAL_S
-from loadtests.run.predicted import Prediction, predicted
+from loadtests.run.predicted import Instants, Prediction, predicted
 from loadtests.run.scenario import Scaling, Scenario
 from loadtests.run.story import Moment, Shedding, Starts, moments, shedding, starts
 from loadtests.run.verdict import GOAL_RATIO, Cause, WhatIf, causes, late, recommended, what_ifs
@@ -88,11 +89,12 @@ def advised(document: Document, folder: Path) -> Document:
 
 
 def reread(document: Document, folder: Path) -> Document:
-    """The document with what the simulator says where it reads pages when this run's were, where it is compared."""
-    read_s = turns_s(document.course)
-    if not (document.fidelity and read_s):
+    """The document with what the simulator says where it reads pages, and begins, when this run did, where the two are
+    compared."""
+    instants = Instants(tuple(turns_s(document.course)), began_s(document.course))
+    if not (document.fidelity and instants.turns_s):
         return document
-    again = predicted(document.scenario, folder, turns_s=read_s).figures
+    again = predicted(document.scenario, folder, instants=instants).figures
     return replace(document, fidelity=with_turned(document.fidelity, again))
 
 
@@ -145,6 +147,7 @@ def as_json(document: Document) -> dict[str, object]:
             for life in course.lives
         ],
         "decisions": [{**line, "at_s": round(line["now_s"] - course.began_at_s, 2)} for line in course.decisions],
+        "began_s": began_s(course),
         "notes": course.notes,
     }  # fmt: skip
 
@@ -163,6 +166,11 @@ def turn_s(uid: str, start_s: float) -> float | None:
     """How long after each second of the load the controller reads the page of the pod with this uid: what `--turns` of
     a prediction takes. None for a pod whose uid is not known."""
     return round((phase_of(uid) * INTERVAL_S - start_s) % INTERVAL_S, 3) if uid else None
+
+
+def began_s(course: Course) -> float:
+    """How long after a whole `BIN_S` of the controller's clock the load began: what `--began` of a prediction takes."""
+    return round(course.began_at_s % BIN_S, 3) % BIN_S
 
 
 def turns_s(course: Course) -> list[float]:

@@ -1,8 +1,8 @@
 """How near a prediction came to what was measured, figure by figure.
 
 Enters: figures that were measured and predicted. Leaves: rows with what is allowed. What a prediction with a run's own
-instants says stands beside it and is not judged: at which instants pages are read is chance, and it tells how much of
-what lies between the two is that.
+instants says stands beside it and is not judged: at which instants pages are read and the load begins is chance, and
+it tells how much of what lies between the two is that.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ class Fidelity:
     measured: float | None
     predicted: float | None
     span: tuple[float, float]
-    """Between which the simulator's runs lie, by when pages are read."""
+    """Between which the simulator's runs lie, by chance."""
     apart: float | None
     """In the words of `unit`; None where one of the two is not there."""
     unit: str
     allowed: float
     turned: float | None = None
-    """Predicted with pages read when the run's were; None where that was not simulated."""
+    """Predicted at the instants of the run; None where that was not simulated."""
 
     @property
     def held(self) -> bool | None:
@@ -74,6 +74,6 @@ def compared(measured: Figures, prediction: Prediction) -> tuple[Fidelity, ...]:
 
 
 def with_turned(rows: Sequence[Fidelity], again: Figures) -> tuple[Fidelity, ...]:
-    """The rows of `compared` with what was predicted of pages read when the run's were."""
+    """The rows of `compared` with what was predicted at the instants of the run."""
     told = (again.gpu_hours.total, 100.0 * again.attainment_ratio, again.recovery_s)
     return tuple(replace(row, turned=value) for row, value in zip(rows, told, strict=False))

@@ -104,6 +104,8 @@ class ByPages:
 
     policy: RecordedPolicy
     pages: Pages
+    origin_s: float = 0.0
+    """What the controller's clock shows when the plant's shows 0."""
     _counts: tuple[int, int, int] | None = None
     """Of the replicas, at the last look."""
 
@@ -120,14 +122,31 @@ class ByPages:
     def wakes(self, now_s: float, counts: tuple[int, int, int]) -> bool:
         """Whether there is anything to look at: a page, a tick's end, or replicas that are not what they were. With
         none of them a look finds what the last one found."""
-        due = now_s >= self.policy.due_s - _CLOCK_TOLERANCE_S
+        due = now_s >= self._due_s - _CLOCK_TOLERANCE_S
         changed, self._counts = counts != self._counts, counts
         return due or changed or self.pages.come(now_s)
 
     def decide(self, readings: Readings) -> int:
         """What the policy makes of the pages that have come; a tick that is over is looked at as it ends."""
-        due_s = self.policy.due_s
-        if readings.now_s < due_s - _CLOCK_TOLERANCE_S:
-            return self.policy.look(self.pages.known(readings), due=False)
-        known = self.pages.known(readings, until_s=max(due_s, 0.0), missed=self.pages.missed())
-        return self.policy.look(known, due=True)
+        due_s = self._due_s
+        due = readings.now_s >= due_s - _CLOCK_TOLERANCE_S
+        if due:
+            known = self.pages.known(readings, until_s=max(due_s, 0.0), missed=self.pages.missed())
+        else:
+            known = self.pages.known(readings)
+        return self.policy.look(_later(known, self.origin_s), due=due)
+
+    @property
+    def _due_s(self) -> float:
+        """When the next tick is over, by the plant's clock."""
+        return self.policy.due_s - self.origin_s
+
+
+def _later(readings: Readings, by_s: float) -> Readings:
+    """The same readings by a clock that shows so much more."""
+    replicas, pods = readings.replicas, readings.pods
+    starting = tuple(replace(each, since_s=each.since_s + by_s) for each in replicas.starting)
+    if pods is not None:
+        ready = ((pod, pod.ready_since_s) for pod in pods)
+        pods = tuple(pod if at_s is None else replace(pod, ready_since_s=at_s + by_s) for pod, at_s in ready)
+    return replace(readings, now_s=readings.now_s + by_s, replicas=replace(replicas, starting=starting), pods=pods)

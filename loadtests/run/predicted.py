@@ -2,10 +2,10 @@
 
 Enters: a scenario. Leaves: its figures and its timeline. The requests, the engine's profile, the warm-up and the policy
 are the scenario's; nothing measured enters. At which instants pages are read is chance, and while nothing is known of a
-replica's capacity it decides when a queue is first seen to stand. So is which replica has the fewest requests when one
-comes: a millisecond decides it, and whom the next hundred meet. So the same requests are simulated with pages read at
-other instants and requests sent a little late each time; the middle of each figure is the prediction, and how far the
-others lie is told.
+replica's capacity it decides when a queue is first seen to stand. So is how long after a whole ten seconds, by which
+arrivals are counted, the load begins, and which replica has the fewest requests when one comes: a millisecond decides
+it, and whom the next hundred meet. So the same requests are simulated with other instants and requests sent a little
+late each time; the middle of each figure is the prediction, and how far the others lie is told.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.core.params import KnownEvent, Params, Slo
+from autoscaler.core.params import BIN_S, KnownEvent, Params, Slo
 from autoscaler.core.types import Decision, Readings
 from autoscaler.runtime.triggers import Assumed, contradiction
 from autoscaler.sim.plant import Plant, PlantSpec
@@ -62,6 +62,19 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Instants:
+    """What a run leaves to chance; what is not given is drawn for each simulated run."""
+
+    turns_s: tuple[float, ...] = ()
+    """How long after each second of the load the pages of the first pods are read."""
+    began_s: float | None = None
+    """How long after a whole `BIN_S` of the controller's clock the load begins."""
+
+
+BY_CHANCE: Final = Instants()
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """One simulated run, or what many of them say together."""
 
@@ -76,12 +89,11 @@ class Prediction:
 
 def predicted(
     scenario: Scenario, folder: Path, numbers: Sequence[int] = RUNS, events: tuple[KnownEvent, ...] = (),
-    turns_s: Sequence[float] = (),
+    instants: Instants = BY_CHANCE,
 ) -> Prediction:  # fmt: skip
     """The middle of what the runs of these numbers say of each figure, and the replicas of the run that lies nearest to
-    all; `folder` is the scenario's. `events` are known to the policy, in seconds from the start of the load. Of the
-    first pods, pages are read so long after each second of the load as `turns_s` says; of others that is chance."""
-    found = [_simulated(scenario, folder, number, events, turns_s) for number in numbers]
+    all; `folder` is the scenario's. `events` are known to the policy, in seconds from the start of the load."""
+    found = [_simulated(scenario, folder, number, events, instants) for number in numbers]
     each = np.array([_judged(one.figures) for one in found])
     least, most = each.min(axis=0), each.max(axis=0)
     apart = np.abs(each - np.median(each, axis=0)) / np.maximum(most - least, 1e-9)
@@ -95,7 +107,7 @@ def _judged(figures: Figures) -> tuple[float, float, float]:
 
 
 def _simulated(
-    scenario: Scenario, folder: Path, number: int, events: tuple[KnownEvent, ...] = (), turns_s: Sequence[float] = ()
+    scenario: Scenario, folder: Path, number: int, events: tuple[KnownEvent, ...] = (), instants: Instants = BY_CHANCE
 ) -> Prediction:
     """The run of this number, which seeds its chances."""
     schedule, policy = scenario.schedule(), scenario.policy
@@ -104,6 +116,10 @@ def _simulated(
     sent_s = schedule.due_s + late_s + AFTER_S
     order = np.argsort(sent_s, kind="stable")
     whole_s = float(scenario.duration) + AFTER_S
+    began_s = instants.began_s
+    if began_s is None:
+        began_s = BIN_S * float(np.random.default_rng((scenario.seed, number, 1)).random())
+    origin_s = (began_s - AFTER_S) % BIN_S
     counts = bin_counts(sent_s[order], whole_s + TAIL_S, STEP_S)
     traffic = Traffic(
         name=scenario.title, step_s=STEP_S, arrivals=counts, source="scenario", seed=scenario.seed,
@@ -124,11 +140,14 @@ def _simulated(
         min_replicas=policy.min_replicas,
         max_replicas=policy.max_replicas,
         slo=Slo(ttft_s=float(policy.ttft)),
-        events=tuple(replace(event, from_s=event.from_s + AFTER_S) for event in events),
+        events=tuple(
+            replace(event, from_s=event.from_s + AFTER_S + origin_s, to_s=event.to_s + AFTER_S + origin_s)
+            for event in events
+        ),
     )
     serving = RequestServing(profile, traffic, routing="pods", seed=scenario.seed)
     core = RecordedPolicy(params, STEP_S, contradicts=_contradicts)
-    pages = ByPages(core, Pages(rng, [(turn_s + AFTER_S) % INTERVAL_S for turn_s in turns_s]))
+    pages = ByPages(core, Pages(rng, [(turn_s + AFTER_S) % INTERVAL_S for turn_s in instants.turns_s]), origin_s)
     plant = Plant(spec, traffic, serving)
     while not plant.done:
         if pages.wakes(plant.now_s, plant.counts):

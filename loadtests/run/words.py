@@ -190,8 +190,8 @@ def apart_text(row: Fidelity) -> str:
         return "cannot be told"
     verdict = "held" if row.held else "MISSED"
     where = "within" if row.within else "outside"
-    span = f"what was measured is {where} {row.span[0]:.3g} to {row.span[1]:.3g}, by when pages are read"
-    turned = "" if row.turned is None else f"; read when this run's were: {row.turned:.4g}"
+    span = f"what was measured is {where} {row.span[0]:.3g} to {row.span[1]:.3g}, by chance"
+    turned = "" if row.turned is None else f"; at this run's own instants: {row.turned:.4g}"
     return f"{row.apart:+.1f} {row.unit}, {verdict} ({row.allowed:g} {row.unit} allowed); {span}{turned}"
 
 

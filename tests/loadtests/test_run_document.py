@@ -18,7 +18,7 @@ from loadtests.run.measured import figures, gpu_hours
 from loadtests.run.page import page
 from loadtests.run.pages import ByPages
 from loadtests.run.pods import Life
-from loadtests.run.predicted import Prediction, predicted
+from loadtests.run.predicted import Instants, Prediction, predicted
 from loadtests.run.reading import read_scenario
 from loadtests.run.scenario import Make, Scaling, Scenario
 from loadtests.run.verdict import Cause
@@ -164,22 +164,24 @@ def test_what_the_simulator_says_of_the_runs_own_instants_stands_beside_and_is_n
 ) -> None:
     asked = list[object]()
 
-    def again(*_: object, turns_s: list[float]) -> Prediction:
-        asked.append(turns_s)
+    def again(*_: object, instants: Instants) -> Prediction:
+        asked.append(instants)
         return replace(told(), figures=replace(told().figures, attainment_ratio=0.5, recovery_s=77.0))
 
     monkeypatch.setattr("loadtests.run.document.predicted", again)
     plain = judged(scenario, late_s=(50.0, 70.0))
+    plain.course.began_at_s = 1_795_433_814.125
     assert reread(plain, DOUBLING.parent) is plain, "nobody knows the uids of its pods"
     plain.course.lives[0].uid = "b"
     found = reread(plain, DOUBLING.parent)
-    assert asked == [[turn_s("b", START_S)]]
+    assert asked == [Instants((turn_s("b", START_S) or 0.0,), 4.125)]
     assert [row.turned for row in plain.fidelity] == [None, None, None]
     assert [row.turned for row in found.fidelity] == [told().figures.gpu_hours.total, 50.0, 77.0]
     assert [(row.apart, row.held) for row in found.fidelity] == [(row.apart, row.held) for row in plain.fidelity]
-    assert sum(line.endswith("; read when this run's were: 77") for line in lines(found)) == 1
+    assert sum(line.endswith("; at this run's own instants: 77") for line in lines(found)) == 1
     assert as_json(found)["fidelity"][2]["turned"] == 77.0  # type: ignore[index]
-    assert "read when this run&#x27;s were: 50" in page([found], "")
+    assert as_json(found)["began_s"] == 4.125
+    assert "at this run&#x27;s own instants: 50" in page([found], "")
     cut = judged(scenario, ended="interrupted", until_s=70.0)
     cut.course.lives[0].uid = "b"
     assert reread(cut, DOUBLING.parent) is cut

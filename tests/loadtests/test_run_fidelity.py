@@ -9,12 +9,13 @@ import numpy.typing as npt
 import pytest
 
 from autoscaler.core.types import Readings
+from autoscaler.sim.recorded import RecordedPolicy
 from autoscaler.sim.serving import ServingPod
 from autoscaler.sim.serving.requests import RequestServing
 from autoscaler.sim.traffic import Traffic, bin_counts
 from loadtests.engines.batching import Batch, Sequence
 from loadtests.run import predicted as predictions
-from loadtests.run.predicted import predicted, simulated_profile
+from loadtests.run.predicted import Instants, predicted, simulated_profile
 from loadtests.run.reading import read_scenario
 from loadtests.traffic.lengths import parse
 from tests.conftest import ROOT
@@ -102,6 +103,7 @@ class AsRecorded:
 
     @property
     def due_s(self) -> float:
+        """By the plant's clock, as `began_s` is `AFTER_S` wherever this is driven."""
         return self.orders[0][0] + predictions.AFTER_S if self.orders else math.inf
 
     def look(self, readings: Readings, *, due: bool) -> int:
@@ -141,9 +143,44 @@ def test_a_recorded_run_comes_out_as_it_was_where_what_it_ordered_is_ordered(
     """The engines, starts and bills of the simulator without the core, whose orders change as it does."""
     monkeypatch.setattr(predictions, "RecordedPolicy", lambda *_, **__: AsRecorded(list(run.orders)))
     path = SCENARIO.with_name(f"{run.scenario}.yaml")
-    told = predicted(read_scenario(path), path.parent, (0,), turns_s=run.turns_s).figures
+    told = predicted(
+        read_scenario(path), path.parent, (0,), instants=Instants(run.turns_s, predictions.AFTER_S)
+    ).figures
     assert told.gpu_hours.total == pytest.approx(run.hours, rel=0.02)
     assert 100 * told.attainment_ratio == pytest.approx(run.in_time, abs=run.points)
+
+
+@dataclass
+class Told(RecordedPolicy):
+    """The core, keeping what it says of the load."""
+
+    loads: list[tuple[float, float]] = field(default_factory=list)
+
+    def look(self, readings: Readings, *, due: bool) -> int:
+        before, count = self._last, super().look(readings, due=due)
+        if self._last is not None and self._last is not before:
+            evidence = dict(self._last[0].trace[0].evidence)
+            if "load_rps" in evidence:
+                self.loads.append((readings.now_s, float(evidence["load_rps"] or 0.0)))
+        return count
+
+
+def test_the_load_is_told_by_the_tens_of_the_clock_that_a_recorded_run_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Explosion began 7.777 s after a whole ten: arrivals are counted anew at 2.22, 12.22, 22.22 and 32.22 s of it."""
+    made = list[Told]()
+
+    def core(*given: object, **named: object) -> Told:
+        made.append(Told(*given, **named))  # type: ignore[arg-type]
+        return made[-1]
+
+    monkeypatch.setattr(predictions, "RecordedPolicy", core)
+    path = SCENARIO.with_name("explosion.yaml")
+    predicted(read_scenario(path), path.parent, (0,), instants=Instants((0.227,), 7.777))
+    begun_s = made[0].loads[0][0]
+    told = {round(at_s - begun_s): load for at_s, load in made[0].loads[:5]}
+    # The run's own, of 4efb0cb on 23 November 2026, from 20.23 s on.
+    recorded = {0: 2.026, 5: 3.153, 10: 3.153, 15: 4.82, 20: 4.82}
+    assert told == pytest.approx(recorded, rel=0.02)
 
 
 def test_pages_show_who_waits_in_the_second_in_which_a_recorded_run_saw_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,10 +189,10 @@ def test_pages_show_who_waits_in_the_second_in_which_a_recorded_run_saw_them(mon
     run = AsRecorded([(31.31, 2)])
     monkeypatch.setattr(predictions, "RecordedPolicy", lambda *_, **__: run)
     path = SCENARIO.with_name("wave.yaml")
-    predicted(read_scenario(path), path.parent, (0,), turns_s=(0.309,))
+    predicted(read_scenario(path), path.parent, (0,), instants=Instants((0.309,), predictions.AFTER_S))
     assert run.shown_s[0] == pytest.approx(26.309, abs=0.001)
     monkeypatch.setattr(predictions, "STEP_S", 0.1)
     coarse = AsRecorded([(31.31, 2)])
     monkeypatch.setattr(predictions, "RecordedPolicy", lambda *_, **__: coarse)
-    predicted(read_scenario(path), path.parent, (0,), turns_s=(0.309,))
+    predicted(read_scenario(path), path.parent, (0,), instants=Instants((0.309,), predictions.AFTER_S))
     assert coarse.shown_s[0] == pytest.approx(25.309, abs=0.001)

@@ -1,13 +1,13 @@
 """What a controller knows of simulated pods: pages up to a second old, and pods whose page was not read yet."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from autoscaler.core.params import Params
-from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading
+from autoscaler.core.types import Decision, GatewayReading, PodReading, Readings, ReplicaReading, StartingReplica
 from autoscaler.sim.recorded import RecordedPolicy
 from loadtests.run import pages
 from loadtests.run.pages import ByPages, Pages
@@ -105,10 +105,11 @@ def test_a_tick_ends_with_the_page_of_its_instant_or_with_the_one_before(
     assert len(ends) >= 8
 
 
-def test_nothing_is_looked_at_where_nothing_can_have_changed() -> None:
+@pytest.mark.parametrize("origin_s", [0.0, 1_795_000_007.3], ids=["the plant's clock", "a clock that began long ago"])
+def test_nothing_is_looked_at_where_nothing_can_have_changed(origin_s: float) -> None:
     """One pod, read at .25 of each second: a look at each page, at the end of each tick, and as replicas change."""
     decided = RecordedPolicy(Params(max_replicas=4), 0.01, contradicts=lambda *_: False)
-    policy, woken = ByPages(decided, Pages(np.random.default_rng(0), (0.25,))), list[float]()
+    policy, woken = ByPages(decided, Pages(np.random.default_rng(0), (0.25,)), origin_s), list[float]()
     for step in range(1, 1201):
         now_s, ready = step / 100, 1 + (step > 840)
         if policy.wakes(now_s, (ready, ready, 0)):
@@ -119,6 +120,30 @@ def test_nothing_is_looked_at_where_nothing_can_have_changed() -> None:
     later = [at_s for at_s in woken if 8.3 < at_s < 9.3]
     assert (later[0], later[-1]) == (8.41, 9.25), "as it becomes ready, and each of the two in its turn"
     assert len(later) in {3, 4}
+
+
+@dataclass
+class Seeing:
+    """A policy that keeps what it is shown and orders nothing."""
+
+    seen: list[Readings] = field(default_factory=list)
+    due_s: float = np.inf
+
+    def look(self, readings: Readings, *, due: bool) -> int:
+        self.seen.append(readings)
+        return readings.replicas.desired
+
+
+def test_all_instants_are_of_the_controllers_clock() -> None:
+    seeing = Seeing()
+    policy = ByPages(seeing, Pages(np.random.default_rng(0), (0.25,)), 1007.0)  # type: ignore[arg-type]
+    policy.decide(shown(19.3, ("a",)))
+    starting = replace(shown(20.26, ("a",)), replicas=ReplicaReading(2, 1, (StartingReplica(18.0, "b"),)))
+    policy.decide(starting)
+    told = seeing.seen[1]
+    assert told.now_s == pytest.approx(1027.25)
+    assert [pod.ready_since_s for pod in told.pods or ()] == [1007.0]
+    assert told.replicas == ReplicaReading(2, 1, (StartingReplica(1025.0, "b"),))
 
 
 def test_no_gateway_stands_before_the_pods_and_an_outage_is_no_pod_that_went() -> None:

@@ -125,10 +125,12 @@ def test_no_prediction_is_made_of_what_the_simulator_does_not_have(
         (["--predict-only", "--turns", "1"], "--turns: '1' is no number of seconds"),
         (["--predict-only", "--turns", "nan"], "--turns: 'nan' is no number of seconds"),
         (["--turns", "0.5"], "--turns goes with --predict-only"),
+        (["--predict-only", "--began", "10"], "--began: '10' is no number of seconds from 0 up to, but not, 10;"),
+        (["--began", "0.5"], "--began goes with --predict-only"),
     ],
-    ids=["no number", "a whole second", "not a number", "of a run"],
+    ids=["no number", "a whole second", "not a number", "turns of a run", "whole ten seconds", "a run that began"],
 )
-def test_turns_that_say_nothing_are_refused(
+def test_instants_that_say_nothing_are_refused(
     tmp_path: Path, given: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", str(written(tmp_path, GOOD)), *given]) == 2
