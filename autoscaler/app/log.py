@@ -23,6 +23,8 @@ LOG: Final = structlog.get_logger("headroom")
 MOST_A_MINUTE: Final = 300
 """Lines of the record: an outage of a thousand workloads fills no disk. How many were left out is told after it."""
 MINUTE_S: Final = 60.0
+LOST_S: Final = 10.0
+"""A source that is back within it was not lost: a leader that begins has read no page yet, of no workload."""
 READY_S: Final = 5.0
 """Between two looks at why this replica is not ready; what is over within that is not told."""
 
@@ -43,6 +45,12 @@ OF_OUTCOME: Final = {
     Outcome.BUSY: DEBUG,
 }
 """What became of a decision -> the level of its line. What is decided anew a moment later is for debugging."""
+WORDS: Final = {
+    Outcome.APPLIED: "count changed",
+    Outcome.TOLD: "count told to KEDA",
+    Outcome.UNKNOWN: "count perhaps changed: no answer",
+}
+"""What a line of an outcome begins with; of all others that the count is not changed, and why."""
 OF_EVENT: Final = {
     Event.BROKEN: ERROR,
     Event.SOURCE_LOST: WARNING,
@@ -88,6 +96,8 @@ class LogLines:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last: dict[str, tuple[Outcome, int, str | None]] = {}
+        self._lost: dict[tuple[str | None, str], tuple[float, Note]] = {}
+        """Workload and source -> when the source was lost, of those that are not told yet."""
         self._until_s = float("-inf")
         self._written = self._left_out = 0
 
@@ -99,16 +109,34 @@ class LogLines:
         self._last[act.workload] = told
         why = said if act.message is None else f"{said} ({act.message})"
         counts = {"from_replicas": act.seen_replicas, "to_replicas": act.replicas}
-        self._write(OF_OUTCOME[act.outcome], act.outcome.value, workload=act.workload, **counts, why=why)
+        what = WORDS.get(act.outcome, f"count not changed: {act.outcome.value}")
+        self._write(OF_OUTCOME[act.outcome], what, workload=act.workload, **counts, why=why)
 
     def note(self, note: Note) -> None:
         """Something that went wrong around decisions, or is well again."""
+        source = note.workload, note.message.partition(" ")[0]
+        if note.event is Event.SOURCE_LOST:
+            self._lost[source] = self._clock.monotonic() + LOST_S, note
+        elif note.event is not Event.SOURCE_BACK or self._lost.pop(source, None) is None:
+            self._note(note)
+
+    def look(self) -> None:
+        """Tell of sources that were lost a while ago and are not back."""
+        now_s = self._clock.monotonic()
+        for source, (told_s, note) in list(self._lost.items()):
+            if now_s < told_s:
+                break  # all that follow were lost later
+            del self._lost[source]
+            self._note(note)
+
+    def _note(self, note: Note) -> None:
         of = {} if note.workload is None else {"workload": note.workload}
         self._write(OF_EVENT[note.event], note.event.value, **of, why=note.message)
 
     def forget(self, workload: str) -> None:
         """A workload is scaled no more."""
         self._last.pop(workload, None)
+        self._lost = {source: held for source, held in self._lost.items() if source[0] != workload}
 
     def _write(self, level: int, what: str, **fields: object) -> None:
         now_s = self._clock.monotonic()

@@ -45,7 +45,7 @@ async def test_a_change_is_a_line_with_its_counts_and_its_reason() -> None:
         LogLines(ScaledClock()).act(act(Outcome.APPLIED), "2→3: the present load needs it")
     assert said == [
         {
-            "event": "applied", "log_level": "info", "workload": CHAT, "from_replicas": 2, "to_replicas": 3,
+            "event": "count changed", "log_level": "info", "workload": CHAT, "from_replicas": 2, "to_replicas": 3,
             "why": "2→3: the present load needs it",
         }
     ]  # fmt: skip
@@ -66,7 +66,7 @@ async def test_a_refusal_is_warned_of_once_until_the_server_says_something_else(
             told.act(act(Outcome.REFUSED, message=message), "2→3")
         told.forget(CHAT)
         told.act(act(Outcome.REFUSED, message="422"), "2→3")
-    assert lines(said) == [("warning", "refused", f"2→3 ({code})") for code in ("403", "422", "422")]
+    assert lines(said) == [("warning", "count not changed: refused", f"2→3 ({code})") for code in ("403", "422", "422")]
 
 
 async def test_a_step_that_raised_is_an_error_with_the_workloads_name() -> None:
@@ -81,12 +81,32 @@ async def test_an_outage_of_a_thousand_workloads_writes_three_hundred_lines_and_
     told = LogLines(clock)
     with capture_logs() as said:
         for number in range(1000):
-            told.note(Note(10.0, Event.SOURCE_LOST, f"prod/{number}", "no page"))
+            told.note(Note(10.0, Event.SOURCE_LOST, f"prod/{number}", "metrics unavailable: no page"))
+        await clock.sleep_until(clock.monotonic() + 11.0)
+        told.look()
+        assert len(said) == MOST_A_MINUTE
         await clock.sleep_until(clock.monotonic() + 61.0)
-        told.note(Note(71.0, Event.SOURCE_BACK, CHAT, "pods"))
+        told.note(Note(82.0, Event.SOURCE_BACK, "prod/1", "metrics"))
     assert len(said) == MOST_A_MINUTE + 2
     assert said[-2] == {"event": "lines were left out of the log", "lines": 700, "log_level": "warning"}
-    assert lines(said)[-1] == ("info", "source back", "pods")
+    assert lines(said)[-1] == ("info", "source back", "metrics")
+
+
+async def test_a_leader_that_begins_has_lost_no_source_that_it_reads_within_ten_seconds() -> None:
+    clock = ScaledClock()
+    told = LogLines(clock)
+    with capture_logs() as said:
+        for workload in ("prod/a", "prod/b", "prod/gone"):
+            told.note(Note(10.0, Event.SOURCE_LOST, workload, "metrics unavailable: no page has been read yet"))
+        await clock.sleep_until(clock.monotonic() + 2.0)
+        told.note(Note(12.0, Event.SOURCE_BACK, "prod/a", "metrics"))
+        told.forget("prod/gone")
+        told.look()
+        assert said == []
+        await clock.sleep_until(clock.monotonic() + 9.0)
+        told.look()
+        told.look()
+    assert [(line["event"], line["workload"]) for line in said] == [("source lost", "prod/b")]
 
 
 async def test_what_the_level_leaves_out_is_not_written_and_takes_no_others_place(
@@ -109,7 +129,7 @@ async def test_lines_for_machines_are_an_object_each(capsys: pytest.CaptureFixtu
     line = json.loads(capsys.readouterr().out)
     assert line.pop("timestamp").endswith("Z")
     assert line == {
-        "level": "info", "message": "applied", "workload": CHAT, "from_replicas": 2, "to_replicas": 3,
+        "level": "info", "message": "count changed", "workload": CHAT, "from_replicas": 2, "to_replicas": 3,
         "why": "2→3: why\nnot",
     }  # fmt: skip
 
