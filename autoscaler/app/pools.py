@@ -7,22 +7,22 @@ one pool stops no other.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
-from autoscaler.adapters.kube.batch_nodes import KEEPING_OFF
 from autoscaler.adapters.kube.pool_cluster import PoolCluster
 from autoscaler.adapters.kube.pool_feeds import Reread
 from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
 from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
 from autoscaler.app.guard import Guard
-from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
+from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
+from autoscaler.app.pool_offers import Offers
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.app.pools_left import PoolsLeft
@@ -30,7 +30,6 @@ from autoscaler.app.stores import KEEP_EVERY_S, Saver
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.limits import asked
-from autoscaler.core.pool.params import LoanTerms, PoolParams
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import look
@@ -97,6 +96,7 @@ class Pools:
         self._frozen = frozen
         self._shown = shown
         self._desk = desk or LoanDesk(is_open=False)
+        self._offers = Offers(cluster, leads, self._desk)
         self._left = PoolsLeft(cluster, writer, self._desk, clock, frozen)
         self._bell = asyncio.Event()
         self._spent_s = 0.0
@@ -208,7 +208,7 @@ class Pools:
         result = reconcile(params, world, kept.state, now_s)
         self._leads.looked(params.name, world.demand, result.ahead)
         if self._desk.is_open:
-            self._desk.looked(params.name, self._offer(compiled.params, world, result, knew))
+            self._desk.looked(params.name, self._offers.offer(compiled.params, world, result, knew))
         if kept.looked_s is not None:
             idle_s = result.decision.warm * max(0.0, now_s - kept.looked_s)
             kept.counts = replace(kept.counts, idle_warm_s=kept.counts.idle_warm_s + idle_s)
@@ -228,33 +228,6 @@ class Pools:
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )
-
-    def _offer(self, params: PoolParams, world: World, result: Reconciled, knew: int) -> Offer | None:
-        """What a pool offers to batch work; the one before stands where nodes were not read, but for what it lends, and
-        what it said of gangs where its pods were not."""
-        before = self._desk.offers.get(params.name)
-        if world.nodes is None:
-            return None if before is None else replace(before, lending=result.lending, knew=knew)
-        starts = [self._leads.next_start(each.workload) for each in world.demand or ()]
-        terms = Terms(
-            params.slot.resource,
-            params.slot.count,
-            LoanTerms().reclaim_s if params.loan is None else params.loan.reclaim_s,
-            max((start.within_s for start in starts if start is not None), default=0.0),
-        )
-        nodes = frozenset(node.name for node in world.nodes)
-        makes = () if params.observe or params.gangs is None else tuple(self._taken_by_gangs(params))
-        takes_s = result.decision.refill_s or params.lead_prior_s
-        said = result.gangs if world.slots is not None or before is None else before
-        told = said.standings, said.holds
-        return Offer(terms, nodes, result.lending, knew, makes, takes_s, *told, gives_back=not params.observe)
-
-    def _taken_by_gangs(self, params: PoolParams) -> Iterator[str]:
-        """Shapes of tiers whose nodes have no taint that would keep gangs off for good."""
-        for tier in params.tiers:
-            keeps_off = [t for t in self._cluster.lasting_taints_of(tier.node_pool) if t.key != params.slot.resource]
-            if not any(taint.effect in KEEPING_OFF for taint in keeps_off):
-                yield tier.shape
 
     async def _carry_out(self, intents: Sequence[Intent], compiled: Compiled) -> list[Done]:
         """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""

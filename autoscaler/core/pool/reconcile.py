@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 
-from autoscaler.core.columns import Bools
 from autoscaler.core.pool import breaker, clock
 from autoscaler.core.pool.ahead import Ahead, thinned
 from autoscaler.core.pool.circuits import Circuit, Position
@@ -21,25 +20,24 @@ from autoscaler.core.pool.gangs import Gangs, hold
 from autoscaler.core.pool.handover import handed_over
 from autoscaler.core.pool.intents import (
     Condition,
-    CreateNodePool,
     CreateSlot,
     DeleteClaim,
     DeleteSlot,
     Intent,
-    PatchNodePool,
     PoolDecision,
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
 from autoscaler.core.pool.limits import asked, kept_gpus
-from autoscaler.core.pool.loans import Lending, Lent, blind, lending, lent, there
-from autoscaler.core.pool.losses import Lost, lost, taught
+from autoscaler.core.pool.loans import Lending, blind, lending, there
+from autoscaler.core.pool.losses import lost, taught
+from autoscaler.core.pool.node_pools import mended
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.rotation import Rotation, rotated
 from autoscaler.core.pool.sizing import LOOK_S, Sizing, most_slots, refill, size
 from autoscaler.core.pool.state import Made, Ordered, PoolState
+from autoscaler.core.pool.stock import Stock, stock_of, without
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
 from autoscaler.core.pool.world import AskedOf, HolderSeen, World
@@ -66,24 +64,6 @@ class Reconciled:
     """What of NodePools has no node yet, this look's orders included; None where it was not read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stock:
-    """What is there, after what goes anyhow."""
-
-    lost: Lost
-    rotation: Rotation
-    good: Bools
-    """Slots that count and do not go."""
-    supply: int
-    warm: int
-    together: int
-    """Warm slots on the node that has most of them."""
-    standing: int
-    """Slots that hold GPUs or will, whether they count or not, orders included."""
-    starting: int
-    lent: Lent
-
-
 def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) -> Reconciled:
     """Decide what one pool needs now."""
     if world.slots is None or world.nodes is None:
@@ -93,7 +73,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     view = replace(view, world=replace(world, holders=(*world.holders, *_coming(state))))
     found = lost(view, state)
     state = taught(state, view, found)
-    stock = _stock(view, state, found)
+    stock = stock_of(view, state, found)
     lead = refill(state, _next_kind(view, state), params)
     state = leveled(state, params.hit_ratio, lead.usual_s + LOOK_S)
     sizing = size(params, state, now_s, want=want, supply=stock.supply, lead=lead)
@@ -101,12 +81,12 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     stopped = (*blocks(world, state, now_s), *unknown)
     gone = dict(_gone(view, stock, sizing, calm=not stopped))
     placed, steps = _ordered(view, state, stock, sizing, gone=list(gone), stopped=stopped)
-    hand = [] if params.observe else list(handed_over(view, _without(stock.good, list(gone)), found.going))
+    hand = [] if params.observe else list(handed_over(view, without(stock.good, list(gone)), found.going))
     gone |= {at: intent.reason for intent in hand if isinstance(intent, DeleteSlot) for at in _places(view, intent.uid)}
     deletes = [DeleteSlot(view.slots.seen[at].name, view.slots.seen[at].uid, reason) for at, reason in gone.items()]
     marks = [intent for intent in hand if not isinstance(intent, DeleteSlot)]
     claims = [*found.claims, *_retired_claims(view, gone)]
-    stays = _without(stock.good & ~stock.rotation.ending, list(gone))
+    stays = without(stock.good & ~stock.rotation.ending, list(gone))
     loans = lending(
         view, state, want, good=stays, has=stock.lent,
         missing=max(0, sizing.target - there(view, stays) - stock.lent.slots), keep=sizing.keep,
@@ -125,7 +105,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     if params.observe:
         return Reconciled(state, (), decision, told, ahead, loans, held, asked(view, state))
     of_gangs: tuple[Intent, ...] = (*held.deletes, *held.makes)
-    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *_node_pools(view))
+    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *mended(view))
     state = _remembered(state, view, deletes, placed, held)
     return Reconciled(state, intents, decision, told, ahead, loans, held, asked(view, state, held.makes))
 
@@ -151,26 +131,7 @@ def _unread(params: PoolParams, world: World, state: PoolState, now_s: float) ->
     return Reconciled(state, (), decision, unread(), None, loans)
 
 
-def _stock(view: View, state: PoolState, found: Lost) -> _Stock:
-    slots = view.slots
-    good = _without(slots.counts & ~found.going, list(found.reasons))
-    leased = slots.stage == Stage.LEASED
-    good &= ~leased
-    loans = lent(view, good)
-    good[list(loans.giving)] = False
-    rotation = rotated(view, state, good, found.going)
-    counted = good & ~rotation.ending
-    early = [at for at, _ in rotation.anew if slots.stage[at] < Stage.WEIGHTS_WARM]
-    supply = int(_without(counted, early).sum()) + len(state.ordered) + loans.slots
-    held = loans.slots + loans.overdue - len(loans.giving)
-    standing = int((slots.stage != Stage.FAILED).sum()) + len(state.ordered) + held
-    starting = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + len(state.ordered)
-    warm = counted & (slots.stage == Stage.WEIGHTS_WARM)
-    together = int(np.bincount(slots.node[warm & (slots.node != NOWHERE)]).max(initial=0))
-    return _Stock(found, rotation, good, supply, int(warm.sum()), together, standing, starting, loans)
-
-
-def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[tuple[int, PoolReason]]:
+def _gone(view: View, stock: Stock, sizing: Sizing, *, calm: bool) -> Iterator[tuple[int, PoolReason]]:
     """Slots to delete, each with its reason: lost ones, those of rotation, those beyond the need."""
     yield from stock.lost.reasons.items()
     retiring = view.slots.where(stock.rotation.retiring)
@@ -193,7 +154,7 @@ def _gone(view: View, stock: _Stock, sizing: Sizing, *, calm: bool) -> Iterator[
 def _ordered(
     view: View,
     state: PoolState,
-    stock: _Stock,
+    stock: Stock,
     sizing: Sizing,
     *,
     gone: list[int],
@@ -201,7 +162,7 @@ def _ordered(
 ) -> tuple[Placed, tuple[PoolStep, ...]]:
     """The orders of this look, and why there are not more."""
     params = view.params
-    counted = _without(stock.good & ~stock.rotation.ending, gone)
+    counted = without(stock.good & ~stock.rotation.ending, gone)
     missing = max(0, sizing.target - int(counted.sum()) - len(state.ordered) - stock.lent.slots)
     zones = by_zone(view, counted, state) if params.zone_minima else {}
     short = tuple(
@@ -232,17 +193,11 @@ def _ordered(
     return placed, tuple(steps)
 
 
-def _without(mask: Bools, places: list[int]) -> Bools:
-    out = mask.copy()
-    out[places] = False
-    return out
-
-
 def _places(view: View, uid: str) -> list[int]:
     return [at for at, slot in enumerate(view.slots.seen) if slot.uid == uid]
 
 
-def _gone_steps(stock: _Stock, gone: dict[int, PoolReason]) -> Iterator[PoolStep]:
+def _gone_steps(stock: Stock, gone: dict[int, PoolReason]) -> Iterator[PoolStep]:
     """One step for each reason that slots go for."""
     before = stock.standing
     for reason in dict.fromkeys(gone.values()):
@@ -260,25 +215,6 @@ def _retired_claims(view: View, gone: dict[int, PoolReason]) -> Iterator[DeleteC
         stays = [s for s in np.flatnonzero(view.slots.node == at).tolist() if s not in gone]
         if claim is not None and not claim.deleting and not stays:
             yield DeleteClaim(claim.name, claim.uid, claim.node_pool, PoolReason.RETIRED)
-
-
-def _node_pools(view: View) -> Iterator[CreateNodePool | PatchNodePool]:
-    """NodePools that are ours: those that are missing, and safe fields that differ from their tier."""
-    if not view.params.managed or view.world.node_pools is None:
-        return
-    seen = {pool.name: pool for pool in view.world.node_pools}
-    for tier in view.params.tiers:
-        pool = seen.get(tier.node_pool)
-        if pool is None:
-            kind, reason = tier.capacity_type, PoolReason.NODE_POOL_MISSING
-            yield CreateNodePool(tier.node_pool, tier.name, kind, tier.max_gpus, tier.max_nodes, reason)
-            continue
-        if pool.deleting or not pool.ours:
-            continue
-        if (pool.limit_gpus, pool.limit_nodes) != (tier.max_gpus, tier.max_nodes):
-            yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.LIMITS)
-        elif pool.drifted_budget != 0:
-            yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.DRIFT)
 
 
 def _reason(sizing: Sizing) -> PoolReason:
