@@ -30,6 +30,7 @@ from tests.real import parts
 NAME: Final = "chat"
 NAMESPACE: Final = "serving"
 WORKLOAD: Final = f"{NAMESPACE}/{NAME}"
+NOTHING: Final = "says nothing of the next start"
 GPUS: Final = 8
 """Of a node, of a slot and of a replica."""
 
@@ -110,15 +111,16 @@ def lines(found: Record) -> Iterator[str]:
     """A record for people."""
     for number, burst in enumerate(found.bursts, start=1):
         warm = sum(replica.node_was_warm for replica in burst.replicas)
-        placed = ", ".join(f"{replica.placed_s:.0f} s" for replica in burst.replicas)
-        ready = ", ".join(f"{replica.ready_s:.0f} s" for replica in burst.replicas)
-        yield f"burst {number}: {warm} of {len(burst.replicas)} replicas on warm nodes, there after {placed}"
-        yield f"  ready after {ready}"
-        yield f"  said before: {burst.said_before or 'nothing'}"
+        bound = ", ".join(f"{replica.placed_s:.0f}" for replica in burst.replicas)
+        ready = ", ".join(f"{replica.ready_s:.0f}" for replica in burst.replicas)
+        took = f"seconds from its order until each is bound: {bound}; ready: {ready}"
+        yield f"burst {number}: {warm} of {len(burst.replicas)} replicas on warm nodes; {took}"
+        yield f"  the controller before it: {burst.said_before or NOTHING}"
         if burst.over_foretold is not None:
-            yield f"  the last one after {burst.over_foretold:.2f} times that; asked ≤ {MOST_RATIO:g}"
-        yield f"  said after:  {burst.said_after or 'nothing'}"
-    yield "the stage clock:"
+            foretold = f"{burst.over_foretold:.2f} times what was foretold for 9 of 10 starts"
+            yield f"  the last replica was ready after {foretold}; at most {MOST_RATIO:g} is asked"
+        yield f"  the controller after it: {burst.said_after or NOTHING}"
+    yield "the stage clock, as `headroom explain` tells it of the pool and of the workload:"
     yield from (f"  {line}" for line in found.stage_clock)
 
 
@@ -198,7 +200,7 @@ def _said(controller: Controller) -> str:
 def _stage_clock(controller: Controller) -> Iterator[str]:
     """What it measured, of slots and of replicas."""
     text = f"{controller.get(f'/api/pools/{NAME}')['explained']}\n{_explained(controller)}"
-    yield from (said[1] for said in re.finditer(r"((?:a slot on|cold start,|the next start takes) .*)", text))
+    yield from (said[1] for said in re.finditer(r"((?:a slot on|a replica,|the next start takes) .*)", text))
 
 
 def _explained(controller: Controller) -> str:

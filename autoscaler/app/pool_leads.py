@@ -21,7 +21,8 @@ from autoscaler.record.explain import duration
 GRAIN_S: Final = 5.0
 """Leads are rounded up to this, so that not every start that ends is a new policy to decide by."""
 
-FEW: Final = f"fewer than {LEAST_SAMPLES} starts make no guess of a policy shorter"
+FEW: Final = f"with fewer than {LEAST_SAMPLES} starts only where that is longer than the policy's warmupPriorS"
+MANY: Final = "while replicas start, by nothing shorter than they were ordered with or than warmupPriorS"
 
 LONGEST_S: Final = 7200.0
 """What a policy may say at most."""
@@ -160,7 +161,7 @@ class PoolLeads:
         took = f"{duration(lead.spread.p50_s)}, 9 of 10 within {duration(lead.spread.p90_s)}"
         until = "decisions go by it until they have seen starts of their own"
         few = lead.spread.samples < LEAST_SAMPLES
-        least = FEW if few else "while replicas start, by nothing shorter than before or than the policy's guess"
+        least = FEW if few else MANY
         yield f"the next start takes {took}, {ahead}: {_origin(lead)}; {until}; {least}"
 
     def _take(self, pool: str, here: dict[str, _Here]) -> None:
@@ -200,7 +201,7 @@ def _slowest(there: Collection[_Here]) -> Seconds:
 def _unknown(found: _Found) -> str:
     """Why there is no lead. Which start a workload's is alike is known of its newest ready pod."""
     if found.started is None:
-        return "no ready pod of it was seen yet, which would say what its starts are alike"
+        return "no ready pod of it has been seen yet, and only that tells which starts are like its own"
     return "of a part of it no measured start is known"
 
 
@@ -210,5 +211,5 @@ def _origin(lead: Lead) -> str:
         return f"{lead.replicas} starts of its model on nodes that were there, their image too"
     if not lead.slots:
         return f"{lead.whole} starts of its model on new nodes"
-    apart = f"put together of {lead.slots} starts of slots and {lead.replicas} of its model on nodes that were there"
+    apart = f"put together from {lead.slots} starts of slots and {lead.replicas} of its model on nodes that were there"
     return f"{apart}, and no shorter than {lead.whole} on new nodes" if lead.whole else apart

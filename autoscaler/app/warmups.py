@@ -246,12 +246,12 @@ class WarmUps:
 def _sentence(row: Row) -> str:
     kind = row.kind
     state = " on a new node" if kind.node_is_new else ""
-    state += ", image there" if kind.image_was_present else ""
+    state += ", image already there" if kind.image_was_present else ""
     stages = ", ".join(f"{stage.value} {duration(spread.p50_s)}" for stage, spread in row.stages.items())
     total = row.total
     return (
-        f"cold start, {kind.shape}{state} ({_digest(kind)}): {duration(total.p50_s)} to ready, "
-        f"9 of 10 within {duration(total.p90_s)}, {total.samples} starts; in the middle {stages}"
+        f"a replica, {kind.shape}{state} ({_digest(kind)}): ready after {duration(total.p50_s)}, "
+        f"9 of 10 within {duration(total.p90_s)}, {total.samples} starts; medians: {stages}"
     )
 
 

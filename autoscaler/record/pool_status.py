@@ -193,7 +193,7 @@ def starts(slots: SlotClock) -> Iterator[str]:
         where += f" ({digests[:19]})" if digests else ""
         yield (
             f"a slot on {node}, {where}: warm after {duration(whole.p50_s)}, 9 of 10 within {duration(whole.p90_s)}, "
-            f"{whole.samples} starts; in the middle {told}"
+            f"{whole.samples} starts; medians: {told}"
         )
 
 

@@ -40,7 +40,7 @@ def test_a_warm_slot_shortens_the_lead_and_its_end_is_told_once() -> None:
     scene.look(0)
     assert scene.lead_s() == 480.0
     assert "the next start takes 6 min, 9 of 10 within 8 min, without a warm slot of gpu" in scene.words
-    assert "put together of 5 starts of slots and 4 of its model on nodes that were there" in scene.words
+    assert "put together from 5 starts of slots and 4 of its model on nodes that were there" in scene.words
     scene.look(0)
     assert scene.moved == [CHAT, CHAT]
 
@@ -57,7 +57,7 @@ def test_a_replica_of_two_slots_needs_two_warm_ones_on_one_node() -> None:
 @pytest.mark.parametrize(
     ("started", "why"),
     [
-        pytest.param(None, "no ready pod of it was seen yet", id="never ready"),
+        pytest.param(None, "no ready pod of it has been seen yet", id="never ready"),
         pytest.param(Started((), ()), "of a part of it no measured start is known", id="no start on a warm node"),
     ],
 )
@@ -73,11 +73,11 @@ def test_four_starts_are_few_and_the_fifth_is_told_though_it_took_as_long() -> N
     scene = Scene()
     scene.look(1)
     assert scene.leads.next_start(CHAT) == NextStart(70.0, few=True)
-    assert "fewer than 5 starts make no guess of a policy shorter" in scene.words
+    assert "with fewer than 5 starts only where that is longer than the policy's warmupPriorS" in scene.words
     scene.started = Started((58.0, 60.0, 60.0, 66.0, 66.0), ())
     scene.look(1)
     assert scene.leads.next_start(CHAT) == NextStart(70.0, few=False)
-    assert "while replicas start, by nothing shorter than before or than the policy's guess" in scene.words
+    assert "while replicas start, by nothing shorter than they were ordered with or than warmupPriorS" in scene.words
     assert scene.moved == [CHAT, CHAT]
 
 

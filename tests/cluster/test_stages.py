@@ -101,6 +101,6 @@ def _took_s(pod: dict[str, Any], served: datetime) -> dict[str, float]:
 
 
 def _stages(scene: Scene, service: Service) -> dict[str, float]:
-    """Seconds in the middle of each stage, as the explanation of the workload has them; empty while it has none."""
-    told = re.search(r"cold start.*? [2-9] starts; in the middle (.*)", scene.explained(service))
+    """The median of each stage in seconds, as the explanation of the workload has them; empty while it has none."""
+    told = re.search(r"a replica, .*? [2-9] starts; medians: (.*)", scene.explained(service))
     return {name: float(s) for name, s in re.findall(r"(\w+) ([\d.]+) s", told[1])} if told else {}

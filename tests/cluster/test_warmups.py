@@ -67,5 +67,5 @@ def test_a_budget_goes_to_the_critical_first_and_says_so(plane: Plane, namespace
 def _ready_s(controller: Controller, service: Service) -> tuple[float, float] | None:
     """Seconds to ready in all, and from process to ready, as the explanation has them."""
     text = controller.get(f"/api/explain/{service.workload}")["text"]
-    told = re.search(r"cold start.*?: ([\d.]+) s to ready, .*, [3-9] starts; .*ready ([\d.]+) s", text)
+    told = re.search(r"a replica, .*?: ready after ([\d.]+) s, .*, [3-9] starts; .*ready ([\d.]+) s", text)
     return None if told is None else (float(told[1]), float(told[2]))

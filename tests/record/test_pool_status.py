@@ -27,7 +27,7 @@ def test_the_explanation_tells_the_stage_clock_the_breakers_and_every_condition(
     assert "idle warm: 1.0 slot-hours since this controller began to lead" in told
     assert "no capacity: h100 on-demand a: open, asks again at" in told
     assert "a slot on a new node, h100 on-demand in a (sha256:0123456789ab): warm after 9.67 min" in told
-    assert "in the middle launch 4.67 min, join 20 s, GPUs 2 min, images 100 s, weights 60 s" in told
+    assert "medians: launch 4.67 min, join 20 s, GPUs 2 min, images 100 s, weights 60 s" in told
     assert "Ready=False: NotReady: only 2 of 4 slots are warm" in told
 
 
