@@ -1,13 +1,28 @@
 """The part of the settings that bounds what tenants may bring: no number of objects shall cost the controller its
 memory."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from autoscaler.settings.parts import NO_SWITCH, Part
 
-Workloads = Annotated[int, Field(ge=1, le=100_000), NO_SWITCH]
+MOST_KEPT: Final = 6000
+"""Workloads whose checkpoints of 4 KiB fit 32 ConfigMaps for certain: names are spread over them by chance, and where
+one is full none is written."""
+
+
+def _kept(workloads: int) -> int:
+    if workloads > MOST_KEPT:
+        raise ValueError(
+            f"{workloads} is above {MOST_KEPT}, of which checkpoints can be kept: with more, a restart would know "
+            "nothing of any; let a second installation with its own lease.name and watch_namespaces take the rest"
+        )
+    return workloads
+
+
+Workloads = Annotated[int, Field(ge=1, json_schema_extra={"maximum": MOST_KEPT}), AfterValidator(_kept), NO_SWITCH]
+OfNamespace = Annotated[int, Field(ge=1, le=100_000), NO_SWITCH]
 
 
 class Limits(Part):
@@ -16,5 +31,5 @@ class Limits(Part):
 
     workloads: Workloads = 5000
     """In all: some 300 MB of the 1 GiB that the chart lets the controller have."""
-    namespace_workloads: Workloads = 1000
+    namespace_workloads: OfNamespace = 1000
     """Of one namespace."""

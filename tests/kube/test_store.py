@@ -5,6 +5,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 import looptime
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.store import LABELS, MOST_BYTES, MOST_SHARDS, ConfigMapStore, Stored, config_maps
 from autoscaler.ports import Fault, PortError
+from autoscaler.settings.limits import MOST_KEPT
 from tests.kube.apis import Apis, Direct, Ill, serving
 
 AT = "/api/v1/namespaces/headroom/configmaps"
@@ -50,6 +52,14 @@ async def test_a_thousand_workloads_of_4_kib_come_back_whole_over_a_real_socket(
     assert len(sizes) == 8
     assert min(sizes) > 300_000
     assert max(sizes) <= MOST_BYTES
+
+
+async def test_as_many_workloads_as_the_settings_let_be_taken_up_fit_with_4_kib_each() -> None:
+    kept = checkpoints(MOST_KEPT, 4064)
+    assert min(len(msgspec.json.encode(each)) for each in kept.values()) >= 4096
+    apis = Apis()
+    await store(apis).save(kept)
+    assert len(await store(apis).load()) == MOST_KEPT
 
 
 async def test_a_save_removes_what_no_generation_needs_any_more() -> None:

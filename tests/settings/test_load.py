@@ -143,6 +143,8 @@ FAULTY_FILES: list[tuple[str, str]] = [
     ("scrape: {interval_s: yes}", "scrape.interval_s: true is no number; give one"),
     ("http: {port: no}", "http.port: false is no number; give one"),
     ("http: {port: 0}", "http.port: 0 is out of range; it must be a whole number, 1..65535"),
+    ("limits: {workloads: 6001}", "limits.workloads: 6001 is above 6000, of which checkpoints can be kept: with"),
+    ("limits: {workloads: 0}", "limits.workloads: 0 is out of range; it must be a whole number, 1..6000"),
     ("namespace: Headroom", "namespace: 'Headroom' is out of range; it must be a name of at most 63 of a-z, 0-9 and -"),
     ("namespace: 5", "namespace: 5 is out of range; it must be a name of at most 63"),
     ("default_mode: active", "default_mode: 'active' is out of range; it must be one of Shadow, Active, Paused"),

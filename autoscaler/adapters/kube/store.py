@@ -27,7 +27,7 @@ MOST_BYTES: Final = 900 * 1024
 """In one shard; a ConfigMap may hold 1 MiB."""
 
 MOST_SHARDS: Final = 32
-"""Some 7,000 workloads of 4 KiB; a power of two."""
+"""Some 7,000 workloads of 4 KiB, and 6,000 for certain (settings.limits refuses more); a power of two."""
 
 LABELS: Final = {"app.kubernetes.io/managed-by": "headroom", "app.kubernetes.io/component": "checkpoints"}
 """Tell our ConfigMaps from others of the same name, which are never written."""
