@@ -138,6 +138,7 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.INTERRUPTED: (_GONE + "the provider takes the node",),
         PoolReason.NODE_LOST: (_GONE + "the node is gone",),
         PoolReason.NODE_UNUSABLE: (_GONE + "the node cannot be used any more",),
+        PoolReason.DISK_FULL: (_GONE + "the node is short of disk, and images that nobody runs are deleted there",),
         PoolReason.UNKNOWN_TIER: (_GONE + "made for a tier that is no more",),
         PoolReason.HANDED_OVER: (_GONE + "a replica takes the place",),
         PoolReason.LEASED: ("marked for a replica that waits",),

@@ -122,6 +122,7 @@ def _plain(view: View) -> Iterator[tuple[Bools, PoolReason]]:
     on_node = slots.node != NOWHERE
     for test, reason in (
         ([node.interrupted for node in seen], PoolReason.INTERRUPTED),
+        ([node.disk_full for node in seen], PoolReason.DISK_FULL),
         ([_is_lost_for_good(view, at) for at in range(len(seen))], PoolReason.NODE_UNUSABLE),
     ):
         mask = np.zeros(len(slots.seen), dtype=np.bool_)
@@ -130,12 +131,11 @@ def _plain(view: View) -> Iterator[tuple[Bools, PoolReason]]:
 
 
 def _is_lost_for_good(view: View, at: int) -> bool:
-    """Whether a node holds slots that can never be handed over: cordoned, of another shape, without the images that
-    they pulled, or gated for too long."""
+    """Whether a node holds slots that can never be handed over: cordoned, of another shape, or gated for too long."""
     node = view.nodes.seen[at]
     if view.nodes.usable[at]:
         return False
-    if node.cordoned or node.disk_full or (node.units is not None and misfit(view.params.slot, node) is not None):
+    if node.cordoned or (node.units is not None and misfit(view.params.slot, node) is not None):
         return True
     return node.unusable_since_s is not None and view.now_s - node.unusable_since_s > UNUSABLE_S
 

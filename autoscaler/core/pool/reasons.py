@@ -64,6 +64,7 @@ class PoolReason(Enum):
     INTERRUPTED = "the provider takes the node"
     NODE_LOST = "the node is gone"
     NODE_UNUSABLE = "the node cannot be used any more"
+    DISK_FULL = "the node is short of disk, and images that nobody runs are deleted there"
     UNKNOWN_TIER = "made for a tier that is no more"
     HANDED_OVER = "gives way to a replica"
     LEASED = "marked for a replica that waits"

@@ -82,7 +82,7 @@ def test_a_full_disk_costs_the_slots_of_its_node_and_stops_no_order_elsewhere() 
     cold = tuple(warm(f"p-{at}", "bad", failed="Evicted" if at else None) for at in range(3))
     seen = world((*cold, warm("p-3")), nodes=full)
     done = taken(params, seen, state)
-    assert {gone.reason for gone in of(DeleteSlot, done)} == {PoolReason.NODE_UNUSABLE}
+    assert {gone.reason for gone in of(DeleteSlot, done)} == {PoolReason.DISK_FULL}
     assert len(of(DeleteSlot, done)) == len(of(CreateSlot, done)) == 3
     assert done.state.circuits.content.troubles_s == (), "the images are not to blame"
     assert done.decision.warm == 1

@@ -93,10 +93,10 @@ GONE: dict[str, tuple[World, PoolReason]] = {
     "a node that is gone": (world([warm()], nodes=()), PoolReason.NODE_LOST),
     "an interruption": (world([warm()], nodes=(node(interrupted=True),)), PoolReason.INTERRUPTED),
     "a cordon": (world([warm()], nodes=(node(cordoned=True),)), PoolReason.NODE_UNUSABLE),
-    "a node whose disk is full": (world([warm()], nodes=(node(disk_full=True),)), PoolReason.NODE_UNUSABLE),
+    "a node whose disk is full": (world([warm()], nodes=(node(disk_full=True),)), PoolReason.DISK_FULL),
     "a pull that failed as the node's disk was full": (
         world([slot(node="n", scheduled_s=NOW_S, failed="Evicted")], nodes=(node("n", disk_full=True),)),
-        PoolReason.NODE_UNUSABLE),
+        PoolReason.DISK_FULL),
     "a node that is divided anew": (
         world([warm()], nodes=(node(sharing=Sharing.MIG, parts=7),)), PoolReason.NODE_UNUSABLE),
     "a node that was gated for long": (
