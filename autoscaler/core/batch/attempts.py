@@ -4,16 +4,16 @@ Enters: a room and a gang that waits. Leaves: an admission, already in the books
 gangs are tried, and who makes way for whom, is decided elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.batch import widths
 from autoscaler.core.batch.backlog import Waiting
-from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.ledger import NO_LOAN, Reservation
 from autoscaler.core.batch.loans import worth
 from autoscaler.core.batch.memory import Memory
 from autoscaler.core.batch.outcome import Admitted, Spots
-from autoscaler.core.batch.placement import Spot
+from autoscaler.core.batch.placement import Spot, new
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.widths import Taken
@@ -43,7 +43,7 @@ class Attempts:
         if memory.no_room.get(brand) != estate.version:
             taken = self._take(waiting, widens=widens)
             if taken is not None:
-                self.admit(taken, {}, BatchReason.FITS, now_s)
+                self.admit(taken, NO_LOAN, BatchReason.FITS, now_s)
                 return True
             memory.no_room[brand] = estate.version
         if self._widely(waiting, own, now_s, widens=widens):
@@ -58,7 +58,7 @@ class Attempts:
         if own is not None and self.start_on(waiting, own, BatchReason.RESERVED, now_s, widens=widens):
             return True
         brand = room.backlog.brands[waiting.brand]
-        starts = [each for each in room.ledger.reservations.values() if each.kind is Kind.START and each is not own]
+        starts = [each for each in room.ledger.starts.values() if each is not own]
         end_s = now_s + brand.expected_s * room.runs.ratios(waiting.queue)[1] if starts else now_s
         for other in starts:
             if end_s > other.start_s:
@@ -73,7 +73,7 @@ class Attempts:
             return
         taken = None if any(reservation.held.values()) else self._take(waiting, widens=False)
         if taken is not None:
-            self.admit(taken, {}, BatchReason.FITS, now_s)
+            self.admit(taken, NO_LOAN, BatchReason.FITS, now_s)
 
     def start_on(
         self, waiting: Waiting, reservation: Reservation, reason: BatchReason, now_s: float, *, widens: bool = True
@@ -89,7 +89,7 @@ class Attempts:
         if taken is None:
             return False
         ledger.use_held(reservation, used)
-        self.admit(taken, {}, reason, now_s)
+        self.admit(taken, NO_LOAN, reason, now_s)
         return True
 
     def _take(
@@ -144,7 +144,7 @@ class Attempts:
         self.admit(taken, borrows, BatchReason.LOAN, now_s)
         return True
 
-    def admit(self, taken: Taken, lent: dict[int, int], reason: BatchReason, now_s: float) -> None:
+    def admit(self, taken: Taken, lent: Mapping[int, int], reason: BatchReason, now_s: float) -> None:
         """Book what was taken for a gang; it starts."""
         room = self.room
         waiting, spots = taken.waiting, taken.spots
@@ -156,6 +156,7 @@ class Attempts:
             self.promised.add(name)
         room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
         self.memory.searched.pop(name, None)
-        nodes = room.ledger.estate.nodes
-        where = tuple([Spots((at := nodes[s.node]).name, at.shape, s.pod_set, s.pods) for s in spots])
-        self.admitted.append(Admitted(name, waiting.gang.queue, where, reason, sum(lent.values()), taken.narrow))
+        where = room.ledger.estate.where
+        told = tuple([new(Spots, (*where[node], pod_set, pods)) for node, pod_set, pods, _, _, _ in spots])
+        units = sum(lent.values()) if lent else 0
+        self.admitted.append(new(Admitted, (name, waiting.gang.queue, told, reason, units, taken.narrow)))

@@ -7,10 +7,10 @@ queue has a heap of its children, and only the path of a queue that changed is c
 stand in one bucket: when the first does not fit the whole bucket steps aside, and comes back once when room is gained.
 """
 
-import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
 from autoscaler.core.batch.gangs import Form, Gang
@@ -76,6 +76,8 @@ class Waiting:
     widest: Load
     """What it takes as wide as it may be. It has its turn when a gang of that size has: who goes before it goes first.
     """
+    waits: bool = False
+    """Whether it is in the backlog: an entry of a bucket is told from one of before without looking for its name."""
 
     def is_for(self, gang: Gang, queue: int, brand: int) -> bool:
         """Whether a gang, seen again, has the same place."""
@@ -83,16 +85,34 @@ class Waiting:
         return mine == (queue, brand, gang.priority, gang.created_s, gang.elastic)
 
 
+Place = tuple[Rank, int, Waiting]
+"""A gang in a heap, by rank; the number tells apart entries of one gang, of which some may be of before."""
+
+
 @dataclass(slots=True)
 class _Queue:
     """The buckets of one queue."""
 
-    buckets: dict[int, list[tuple[Rank, str]]] = field(default_factory=dict)
-    ready: list[tuple[Rank, int]] = field(default_factory=list)
-    """The first of each bucket that may be tried; entries that do not hold any more are passed over."""
+    buckets: dict[int, list[Place]] = field(default_factory=dict)
+    """By brand: its gangs by rank; those that do not wait any more are passed over."""
+    ready: list[Place] = field(default_factory=list)
+    """The first of each bucket that may be tried, and some that are passed over: of those aside, or that wait no more.
+    Nobody stands here before the first of his own bucket does."""
     aside: dict[int, None] = field(default_factory=dict)
     """Buckets whose first did not fit."""
     used_log: float = -math.inf
+
+
+class _Known(dict[int, bool]):
+    """Answers about brands, each asked for once."""
+
+    def __init__(self, ask: Callable[[int], bool]) -> None:
+        super().__init__()
+        self._ask = ask
+
+    def __missing__(self, brand: int) -> bool:
+        answer = self[brand] = self._ask(brand)
+        return answer
 
 
 class Backlog:
@@ -115,7 +135,7 @@ class Backlog:
         """Of each queue, as of its last comparison: the gang to try first."""
         self._known_heads: list[tuple[Waiting, ...] | None] = [None for _ in tree.specs]
         self._touched: dict[int, None] = {}
-        self._arrivals = 0
+        self._arrivals = self._entries = 0
         self.population: dict[int, int] = {}
         """Gangs that wait, by brand."""
         self._aside: dict[int, None] = {}
@@ -164,19 +184,23 @@ class Backlog:
         """A gang waits (again), at the rank it has."""
         brand = waiting.brand
         self.waiting[waiting.gang.name] = waiting
+        waiting.waits = True
+        self._entries += 1
         self.population[brand] = self.population.get(brand, 0) + 1
         queue = self._queues[waiting.queue]
         bucket = queue.buckets.setdefault(brand, [])
-        heapq.heappush(bucket, (waiting.rank, waiting.gang.name))
+        place = (waiting.rank, self._entries, waiting)
+        heappush(bucket, place)
         self._known_heads[waiting.queue] = None
         if brand not in queue.aside and bucket[0][0] == waiting.rank:
-            heapq.heappush(queue.ready, (waiting.rank, brand))
+            heappush(queue.ready, place)
             self.touch(waiting.queue)
 
     def drop(self, name: str) -> Waiting | None:
         """A gang does not wait any more."""
         waiting = self.waiting.pop(name, None)
         if waiting is not None:
+            waiting.waits = False
             brand, queue = waiting.brand, self._queues[waiting.queue]
             left = self.population[brand] - 1
             if left:
@@ -184,13 +208,13 @@ class Backlog:
             else:
                 del self.population[brand]
             ready = queue.ready
-            if ready and ready[0][1] == brand and brand not in queue.aside:
+            if ready and ready[0][2].brand == brand and brand not in queue.aside:
                 # Nearly always the head of its queue: its entry gives way to the next of its bucket.
-                first = self._first(queue, brand)
+                first = _first(queue, brand)
                 if first is None:
-                    heapq.heappop(ready)
+                    heappop(ready)
                 else:
-                    heapq.heapreplace(ready, (first.rank, brand))
+                    heapreplace(ready, first)
             else:
                 self._renew(queue, brand)
             self.touch(waiting.queue)
@@ -219,10 +243,11 @@ class Backlog:
 
     def come_back(self, plausible: Callable[[int], bool]) -> None:
         """Room was gained: buckets of brands that may fit now are tried again."""
+        may = _Known(plausible)
         for at in list(self._aside):
             queue = self._queues[at]
             strict = self.tree.spec(at).order is Order.STRICT
-            back = [brand for brand in queue.aside if strict or plausible(brand)]
+            back = [brand for brand in queue.aside if strict or may[brand]]
             for brand in back:
                 del queue.aside[brand]
                 self._renew(queue, brand)
@@ -231,10 +256,12 @@ class Backlog:
             if back:
                 self.touch(at)
 
-    def heads(self) -> Iterator[Waiting]:
+    def heads(self) -> list[Waiting]:
         """The first gang of each queue, tried or not; unless it is strict, also the first that its guarantee covers."""
+        known, heads = self._known_heads, list[Waiting]()
         for leaf in self.tree.leaves.values():
-            yield from self.heads_of(leaf)
+            heads += known[leaf] or self.heads_of(leaf)  # what is known is read without a call
+        return heads
 
     def heads_of(self, leaf: int) -> tuple[Waiting, ...]:
         """The same of one queue."""
@@ -251,8 +278,8 @@ class Backlog:
     def _firsts(self, leaf: int) -> list[tuple[Waiting, int]]:
         """The first gang of each brand of a queue, with the brand."""
         queue = self._queues[leaf]
-        found = [(self._first(queue, brand), brand) for brand in list(queue.buckets)]
-        return [(each, brand) for each, brand in found if each is not None]
+        found = [(_first(queue, brand), brand) for brand in list(queue.buckets)]
+        return [(each[2], brand) for each, brand in found if each is not None]
 
     def _find_heads(self, leaf: int) -> tuple[Waiting, ...]:
         tree, firsts = self.tree, self._firsts(leaf)
@@ -270,9 +297,9 @@ class Backlog:
 
     def in_queue(self, queue: int) -> list[Waiting]:
         """The gangs of one queue, by rank."""
-        names = (name for bucket in self._queues[queue].buckets.values() for _, name in bucket)
-        mine = {name: self.waiting[name] for name in names if name in self.waiting}
-        return sorted((each for each in mine.values() if each.queue == queue), key=lambda each: each.rank)
+        entries = (each for bucket in self._queues[queue].buckets.values() for _, _, each in bucket)
+        mine = {each.gang.name: each for each in entries if each.waits}
+        return sorted(mine.values(), key=lambda each: each.rank)
 
     def used(self, queue: int, gpu_s: float, at_s: float) -> None:
         """How much a queue used up to a time, decayed to that time; serving's use of the tenant included.
@@ -294,25 +321,25 @@ class Backlog:
         """Compare a queue with its siblings again, and so on up the tree."""
         self._heads[leaf] = head = self._head(leaf)
         self._winner[leaf] = NOBODY if head is None else leaf
-        tree, version = self.tree, self._version
+        tree, version, winners = self.tree, self._version, self._winner
         for at in tree.paths[leaf]:
             parent = tree.parent[at]
             heap = self._heaps[parent]
             version[at] += 1
-            winner = self._winner[at]
+            winner = winners[at]
             if winner != NOBODY:
                 entry = self._entry(at, winner)
                 if heap and heap[0][-1] == at:
                     # Nearly always the last winner: its entry of before does not hold any more.
-                    heapq.heapreplace(heap, entry)
+                    heapreplace(heap, entry)
                 else:
-                    heapq.heappush(heap, entry)
+                    heappush(heap, entry)
             while heap and heap[0][-2] != version[heap[0][-1]]:
-                heapq.heappop(heap)
+                heappop(heap)
             if len(heap) > 4 * len(tree.children[parent]) + 64:
                 heap[:] = [entry for entry in heap if entry[-2] == version[entry[-1]]]
-                heapq.heapify(heap)
-            self._winner[parent] = self._winner[heap[0][-1]] if heap else NOBODY
+                heapify(heap)
+            winners[parent] = winners[heap[0][-1]] if heap else NOBODY
 
     def _compare_many(self, leaves: Iterable[int]) -> None:
         """The same for many queues at once, the deepest first, each parent once all of its children are known."""
@@ -330,7 +357,7 @@ class Backlog:
                     self._heaps[tree.parent[at]].append(self._entry(at, winner))
             for parent in dict.fromkeys(tree.parent[at] for at in changed[depth]):
                 heap = [entry for entry in self._heaps[parent] if entry[-2] == version[entry[-1]]]
-                heapq.heapify(heap)
+                heapify(heap)
                 self._heaps[parent] = heap
                 self._winner[parent] = self._winner[heap[0][-1]] if heap else NOBODY
                 changed[depth - 1][parent] = None
@@ -338,34 +365,34 @@ class Backlog:
     def _entry(self, at: int, leaf: int) -> Entry:
         head = self._heads[leaf]
         assert head is not None
-        load, tree = head.widest, self.tree
-        beyond = 0 if tree.within(at, load) else 1
-        return (beyond, tree.near(at, load), self._queues[at].used_log, *head.rank, self._version[at], at)
+        beyond, share = self.tree.standing(at, head.widest)
+        return (beyond, share, self._queues[at].used_log, *head.rank, self._version[at], at)
 
     def _head(self, leaf: int) -> Waiting | None:
         """The first gang of a queue that may be tried."""
         queue = self._queues[leaf]
-        while queue.ready:
-            rank, brand = queue.ready[0]
-            first = None if brand in queue.aside else self._first(queue, brand)
-            if first is not None and first.rank == rank:
+        ready, aside = queue.ready, queue.aside
+        while ready:
+            first = ready[0][2]
+            if first.waits and first.brand not in aside:
                 return first
-            heapq.heappop(queue.ready)
+            heappop(ready)
         return None
 
     def _renew(self, queue: _Queue, brand: int) -> None:
         """Put the first of a bucket up again, and let go of entries that hold no more."""
-        first = self._first(queue, brand)
+        first = _first(queue, brand)
         if first is not None and brand not in queue.aside:
-            heapq.heappush(queue.ready, (first.rank, brand))
+            heappush(queue.ready, first)
 
-    def _first(self, queue: _Queue, brand: int) -> Waiting | None:
-        bucket = queue.buckets.get(brand)
-        while bucket:
-            rank, name = bucket[0]
-            waiting = self.waiting.get(name)
-            if waiting is not None and waiting.rank == rank:
-                return waiting
-            heapq.heappop(bucket)
-        queue.buckets.pop(brand, None)
-        return None
+
+def _first(queue: _Queue, brand: int) -> Place | None:
+    """The first of a bucket; those before it that wait no more are let go of."""
+    bucket = queue.buckets.get(brand)
+    while bucket:
+        first = bucket[0]
+        if first[2].waits:
+            return first
+        heappop(bucket)
+    queue.buckets.pop(brand, None)
+    return None

@@ -2,7 +2,8 @@
 
 Nodes are rows of numpy columns. Beside them, for each shape and number of free units, an integer whose bit n says that
 node n has just that many (a find within a domain is one `and`); and for each domain of each level the slots by size, so
-that most gangs that do not fit are refuted by a comparison. All indexes change with `set_free` and with nothing else.
+that most gangs that do not fit are refuted by a comparison. All indexes change with `set_free` and with nothing else:
+those of the whole cluster at once, those of domains when somebody asks, for most gangs ask for none.
 """
 
 from collections.abc import Sequence
@@ -53,11 +54,15 @@ class Estate:
         self.index = {(node.name, node.shape): at for at, node in enumerate(self.nodes)}
         if len(self.index) < len(self.nodes):
             raise ValueError("estate: a node stands twice with one shape; give each once")
+        self.where = list(self.index)
+        """For each node, its name and its shape's."""
         self.shape_names = tuple(shapes)
         at_shape = {name: at for at, name in enumerate(shapes)}
         self.shape: I64 = np.array([at_shape[node.shape] for node in self.nodes], dtype=np.int64)
         self.units: I64 = np.array([node.units for node in self.nodes], dtype=np.int64)
         self.free: I64 = np.zeros(len(self.nodes), dtype=np.int64)
+        self._free = self.free.data
+        """The same memory: a single number is read from it in half of the time."""
         self.spare: F64 = _spare(nodes)
         """Cores and GiB that are free; shape (nodes, 2)."""
         self.most = int(self.units.max(initial=1))
@@ -65,21 +70,22 @@ class Estate:
         self.bits = [[0] * (self.most + 1) for _ in shapes]
         for at, shape in enumerate(self.shape.tolist()):
             self.bits[shape][0] |= 1 << at
-        self._row = [self.bits[shape] for shape in self.shape.tolist()]
-        """For each node, the row of `bits` that it stands in."""
         self.domain: list[I64] = []
         self.masks: list[list[int]] = []
-        self.slots: list[I64] = []
-        """For each level, slots by domain, shape and size."""
+        self._slots: list[I64] = []
+        """For each level below the whole, slots by domain, shape and size, as of when they were last asked for."""
         self.domain_names: list[list[str]] = []
         for level in range(levels + 1):
             self._level(level)
-        self._counted = [
-            [slots[domain[at], shape] for domain, slots in zip(self.domain, self.slots, strict=True)]
-            for at, shape in enumerate(self.shape.tolist())
-        ]
-        """For each node, its rows of `slots`, as views."""
-        self._steps: dict[tuple[int, int], I64] = {}
+        self.whole = [[0] * len(self.sizes) for _ in shapes]
+        """Slots of the whole cluster by shape and size: plain numbers, which every admission compares."""
+        self._counted: I64 = np.zeros(len(self.nodes), dtype=np.int64)
+        """Free units by node that `_slots` count."""
+        self._uncounted: dict[int, None] = {}
+        """Nodes of which that may be others."""
+        self._at = [(self.bits[shape], 1 << at, self.whole[shape]) for at, shape in enumerate(self.shape.tolist())]
+        """For each node, what changes with its free units: its row of `bits`, its bit, its row of `whole`."""
+        self._steps: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
         self.version = 0
         """Grows whenever room is gained, so that what did not fit is asked again only then."""
 
@@ -105,27 +111,45 @@ class Estate:
             row.append(domain)
         self.domain.append(np.array(row, dtype=np.int64))
         self.masks.append(masks)
-        self.slots.append(np.zeros((max(1, len(ids)), len(self.shape_names), len(self.sizes)), dtype=np.int64))
+        self._slots.append(np.zeros((max(1, len(ids)), len(self.shape_names), len(self.sizes)), dtype=np.int64))
         self.domain_names.append(["/".join(path) for path in ids])
 
     def set_free(self, node: int, units: int) -> None:
         """Say how many units of a node are free. The only way in which room changes."""
-        old = self.free.item(node)
+        old = self._free[node]
         if old == units:
             return
-        row, bit = self._row[node], 1 << node
+        row, bit, whole = self._at[node]
         row[old] ^= bit
         row[units] ^= bit
         step = self._steps.get((old, units))
         if step is None:
-            sizes = self.sizes
-            step = self._steps[old, units] = np.array([units // s - old // s for s in sizes], dtype=np.int64)
-        add = np.add  # made several times for each admission: by keyword it takes a third longer
-        for counted in self._counted[node]:
-            add(counted, step, counted)
-        self.free[node] = units
+            changes = [units // size - old // size for size in self.sizes]
+            step = self._steps[old, units] = tuple((at, change) for at, change in enumerate(changes) if change)
+        for at, change in step:
+            whole[at] += change
+        self._uncounted[node] = None
+        self._free[node] = units
         if units > old:
             self.version += 1
+
+    def free_on(self, node: int) -> int:
+        """Free units of a node."""
+        return self._free[node]
+
+    def slots(self, level: int) -> I64:
+        """Slots of a level by domain, shape and size; not to be changed."""
+        if level == WHOLE:
+            return np.array([self.whole], dtype=np.int64)
+        if self._uncounted:
+            nodes = np.fromiter(self._uncounted, dtype=np.int64, count=len(self._uncounted))
+            self._uncounted.clear()
+            free = self.free[nodes]
+            more = chain.slots(free, self.sizes) - chain.slots(self._counted[nodes], self.sizes)
+            for domain, slots in zip(self.domain[1:], self._slots[1:], strict=True):
+                np.add.at(slots, (domain[nodes], self.shape[nodes]), more)
+            self._counted[nodes] = free
+        return self._slots[level]
 
     def set_all_free(self, free: I64) -> None:
         """The same for all nodes at once."""
@@ -138,7 +162,7 @@ class Estate:
 
     def free_units(self, shape: int) -> int:
         """Free units of a shape."""
-        return self.slots[WHOLE].item(0, shape, 0)
+        return self.whole[shape][0]
 
     def contradictions(self) -> list[str]:
         """What the indexes say that the columns do not; empty unless there is a fault in this room."""
@@ -148,7 +172,8 @@ class Estate:
             if [units for units, bits in enumerate(self.bits[shape]) if bits >> at & 1] != [free]:
                 out.append(f"{self.nodes[at].name}: bits")
         counted = chain.slots(self.free, self.sizes)
-        for level, (domain, slots) in enumerate(zip(self.domain, self.slots, strict=True)):
+        for level, domain in enumerate(self.domain):
+            slots = self.slots(level)
             afresh = np.zeros_like(slots)
             np.add.at(afresh, (domain, self.shape), counted)
             if not np.array_equal(afresh, slots):

@@ -31,6 +31,8 @@ class Exchanges:
 
     def forget(self, name: str) -> None:
         """A gang wants nothing any more."""
+        if name not in self._gave_to and name not in self._took_from:
+            return
         for here, there in ((self._gave_to, self._took_from), (self._took_from, self._gave_to)):
             for other in here.pop(name, ()):
                 del there[other][name]

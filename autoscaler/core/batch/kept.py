@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from autoscaler.core.batch.backlog import Waiting
-from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.ledger import Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
 
@@ -90,10 +90,9 @@ def _endings(room: Room, ends: list[tuple[float, str]]) -> Iterator[Ending]:
 def units_for_starts(room: Room) -> list[int]:
     """Units by shape that are held for expected starts, and those that serving would lend."""
     out = [0] * len(room.params.shapes)
-    for kept in room.ledger.reservations.values():
-        if kept.kind is Kind.START:
-            for node, units in kept.held.items():
-                out[int(room.ledger.estate.shape[node])] += units
+    for kept in room.ledger.starts.values():
+        for node, units in kept.held.items():
+            out[int(room.ledger.estate.shape[node])] += units
     if room.bounds:
         for node, units in room.ledger.lendable().items():
             out[int(room.ledger.estate.shape[node])] += units

@@ -5,9 +5,9 @@ changed. First the count (chain), which refutes exactly for sizes 1, 2, 4, 8; th
 expected fragment grows least; cores and memory are checked on the way.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from autoscaler.core.batch import chain
 from autoscaler.core.batch.estate import WHOLE, Estate
 from autoscaler.core.batch.gangs import Form, PodSet
 from autoscaler.core.columns import I64, Bools
+
+new: Final = tuple.__new__
+"""Of a named tuple made several times for each admission: to call its class takes twice as long."""
+
+ALL: Final = -1
+"""Nodes as bits: every one."""
+
+EVERYWHERE: Final = (ALL,)
 
 
 class Spot(NamedTuple):
@@ -132,7 +140,7 @@ class Placer:
         """Give back what `take` took."""
         estate = self.estate
         for spot in spots:
-            estate.set_free(spot.node, int(estate.free[spot.node]) + spot.units)
+            estate.set_free(spot.node, estate.free_on(spot.node) + spot.units)
             if wanted.vector:
                 estate.spare[spot.node] += (spot.cpu, spot.memory_gib)
 
@@ -140,21 +148,19 @@ class Placer:
         """Take the very room of these spots, which is free."""
         estate = self.estate
         for spot in spots:
-            estate.set_free(spot.node, int(estate.free[spot.node]) - spot.units)
+            estate.set_free(spot.node, estate.free_on(spot.node) - spot.units)
             if wanted.vector:
                 estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
 
-    def candidates(self, wanted: Ask, level: int) -> Iterator[int]:
+    def candidates(self, wanted: Ask, level: int) -> Iterable[int]:
         """Domains of a level that the count does not refute, tightest first, as bits of nodes."""
-        estate = self.estate
-        if level > len(self.levels):
-            yield from self._nodes(wanted)
-            return
-        slots = estate.slots[level]
         if level == WHOLE:
-            if self._whole(wanted):
-                yield -1
-            return
+            return EVERYWHERE if self._whole(wanted) else ()
+        return self._domains(wanted, level) if level <= len(self.levels) else self._nodes(wanted)
+
+    def _domains(self, wanted: Ask, level: int) -> Iterator[int]:
+        """The same for a level between the whole and the node."""
+        estate, slots = self.estate, self.estate.slots(level)
         able = np.ones(len(slots), dtype=np.bool_)
         room = np.zeros(len(slots), dtype=np.int64)
         for shape, need in wanted.need.items():
@@ -166,8 +172,11 @@ class Placer:
 
     def _whole(self, wanted: Ask) -> bool:
         """Whether the count admits a gang in the whole cluster."""
-        slots = self.estate.slots[WHOLE]
-        return all(slots.item(0, shape, at) >= need for shape, at, need in wanted.least)
+        slots = self.estate.whole
+        for shape, at, need in wanted.least:  # noqa: SIM110 - at every attempt, and a generator takes twice as long
+            if slots[shape][at] < need:
+                return False
+        return True
 
     def _nodes(self, wanted: Ask) -> Iterator[int]:
         """Single nodes that hold the whole gang."""
@@ -198,38 +207,27 @@ class Placer:
 
     def _add(self, wanted: Ask, pods: tuple[int, int, int, int], mask: int, spots: list[Spot]) -> bool:
         size, left, shape, pod_set = pods
-        while left:
-            node = self._pick(wanted, size, shape, pod_set, mask)
-            if node < 0:
-                return False
-            free = int(self.estate.free[node])
-            number = min(left, free // size)
-            cpu = memory_gib = 0.0
-            if wanted.vector:
-                number = min(number, self._vector_room(wanted, pod_set, node))
-                each = wanted.form.pod_sets[pod_set]
-                cpu, memory_gib = each.cpu * number, each.memory_gib * number
-                self.estate.spare[node] -= (cpu, memory_gib)
-            self.estate.set_free(node, free - number * size)
-            spots.append(Spot(node, pod_set, number, number * size, cpu, memory_gib))
-            left -= number
-        return True
-
-    def _pick(self, wanted: Ask, size: int, shape: int, pod_set: int, mask: int) -> int:
-        """The node for the next pod; -1 where there is none."""
-        row = self.estate.bits[shape]
+        estate, row = self.estate, self.estate.bits[shape]
+        vector = wanted.form.pod_sets[pod_set] if wanted.vector else None
         for free in self._order(size):
-            bits = row[free] & mask
+            bits = row[free] if mask == ALL else row[free] & mask
             while bits:
-                node = (bits & -bits).bit_length() - 1
-                if not wanted.vector or self._vector_room(wanted, pod_set, node):
-                    return node
-                bits &= bits - 1
-        return -1
-
-    def _vector_room(self, wanted: Ask, pod_set: int, node: int) -> int:
-        """Pods of a pod set that cores and memory of a node hold."""
-        return pods_within(wanted.form.pod_sets[pod_set], *self.estate.spare[node].tolist())
+                lowest = bits & -bits
+                bits ^= lowest
+                node, number = lowest.bit_length() - 1, min(left, free // size)
+                cpu = memory_gib = 0.0
+                if vector is not None:
+                    number = min(number, pods_within(vector, *estate.spare[node].tolist()))
+                    if not number:
+                        continue
+                    cpu, memory_gib = vector.cpu * number, vector.memory_gib * number
+                    estate.spare[node] -= (cpu, memory_gib)
+                estate.set_free(node, free - number * size)
+                spots.append(new(Spot, (node, pod_set, number, number * size, cpu, memory_gib)))
+                left -= number
+                if not left:
+                    return True
+        return False
 
     def _order(self, size: int) -> tuple[int, ...]:
         order = self._orders.get(size)

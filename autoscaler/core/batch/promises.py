@@ -9,7 +9,7 @@ from typing import Final
 from autoscaler.core.batch import kept
 from autoscaler.core.batch.attempts import Attempts
 from autoscaler.core.batch.backlog import Waiting
-from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.ledger import NO_LOAN, Kind, Reservation
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.verdicts import why
 from autoscaler.core.batch.widths import narrowest
@@ -49,7 +49,7 @@ def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, 
     if reservation.spots:
         ledger.use_held(reservation, reservation.plan)
         ledger.take_spare(reservation.spots)  # its booking's; what was kept goes back with the reservation
-        attempts.admit(narrowest(waiting, reservation.spots), {}, BatchReason.RESERVED, now_s)
+        attempts.admit(narrowest(waiting, reservation.spots), NO_LOAN, BatchReason.RESERVED, now_s)
     elif not attempts.start_on(waiting, reservation, BatchReason.RESERVED, now_s):
         attempts.room.keep_no_more(waiting.gang.name, now_s)
 
@@ -59,14 +59,16 @@ def keep_starts(attempts: Attempts, now_s: float) -> None:
     room, memory = attempts.room, attempts.memory
     covered: set[int] = set()
     shapes = len(room.params.shapes)
-    for name, reservation in list(room.ledger.reservations.items()):
-        if reservation.kind is not Kind.START or name not in room.backlog.waiting:
+    for name, reservation in list(room.ledger.starts.items()):
+        if name not in room.backlog.waiting:
             continue
         waiting = room.backlog.waiting[name]
         covered.update(shape for shape, _ in room.backlog.loads[waiting.brand].units)
         late = now_s >= reservation.start_s or not reservation.plan
         if late and memory.kept_at.get(name) != now_s:
             _keep_start(attempts, waiting, now_s, reservation.made_s)
+    if len(covered) == shapes:
+        return
     for waiting in sorted(room.backlog.heads(), key=lambda each: (each.gang.created_s, each.rank)):
         if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
             return

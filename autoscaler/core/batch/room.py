@@ -7,8 +7,7 @@ changes every book it touches at once, so that nothing has to be summed up again
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
+from autoscaler.core.batch import capacity
 from autoscaler.core.batch.backlog import Backlog, Waiting
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.exchanges import Exchanges
@@ -16,7 +15,7 @@ from autoscaler.core.batch.gangs import Gang, Refusal, refusal
 from autoscaler.core.batch.ledger import Kind, Ledger, Reservation
 from autoscaler.core.batch.loans import Bill, LoanBound, bill, recall
 from autoscaler.core.batch.outcome import Evicted
-from autoscaler.core.batch.owners import Owner, PodSeen
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams
 from autoscaler.core.batch.placement import Ask, Placer
 from autoscaler.core.batch.reasons import BatchReason
@@ -47,6 +46,7 @@ class Room:
         self.exchanges = Exchanges()
         self.evictions: dict[str, int] = {}
         """By gang that wants to run: how often it was evicted."""
+        self._min_runtime_s = [0.0 if queue is None else queue.min_runtime_s for queue in self.tree.specs]
         self._asks: dict[int, Ask] = {}
         """By brand, for the estate of now."""
         self._mix: dict[int, float] = {}
@@ -248,9 +248,9 @@ class Room:
         """A gang holds GPUs from now on; `counts` says whether it is to be counted still."""
         if counts:
             self.count(waiting.queue, self.backlog.loads[waiting.brand], 1, now_s)
-        self.backlog.drop(waiting.gang.name)
+        if self.backlog.drop(waiting.gang.name) is None:
+            self.backlog.touch(waiting.queue)
         self.runs.start(self._run(waiting, started_s, on_loan=on_loan))
-        self.backlog.touch(waiting.queue)
 
     def unstart(self, waiting: Waiting, now_s: float) -> None:
         """A gang that started at this very instant, of which nobody was told, waits again as it did."""
@@ -289,9 +289,10 @@ class Room:
         """What is kept for a gang that is not kept for any more, or has started, passes on; nodes that were to come for
         it are nobody's quota."""
         kept = self.ledger.reservations.get(name)
-        self.ledger.unreserve(name)
-        if kept is not None and kept.kind is Kind.NODES:
-            self._capacity()
+        if kept is not None:
+            self.ledger.unreserve(name)
+            if kept.kind is Kind.NODES:
+                self._capacity()
 
     def keep_no_more(self, name: str, now_s: float) -> None:
         """What was to be freed for a gang is not to be had: it waits again, at its old rank."""
@@ -342,11 +343,11 @@ class Room:
 
     def _run(self, waiting: Waiting, started_s: float, *, on_loan: bool) -> Running:
         gang = waiting.gang
-        lease_s = max(gang.min_runtime_s, self.tree.spec(waiting.queue).min_runtime_s)
+        lease_s = max(gang.min_runtime_s, self._min_runtime_s[waiting.queue])
         return Running(
             gang, waiting.queue, waiting.brand, self.backlog.loads[waiting.brand], started_s, waiting.rank,
             self.backlog.brands[waiting.brand].expected_s, started_s + lease_s,
-            max(started_s, gang.checkpoint_s if gang.checkpoint_s is not None else started_s),
+            started_s if gang.checkpoint_s is None else max(started_s, gang.checkpoint_s),
             self.params.restart_s if gang.restart_s is None else gang.restart_s, on_loan,
             evictions=self.evictions.get(gang.name, 0),
         )  # fmt: skip
@@ -372,29 +373,15 @@ class Room:
         self.backlog.put(self.backlog.waiting_as(gang, run.queue, brand, run.rank))
 
     def _capacity(self) -> None:
-        """What batch may use in all: what is neither serving's own, standby, foreign nor unavailable, or on its way."""
+        """What batch may use in all: what is there for it, what is to come for a gang, and what serving lends."""
         ledger = self.ledger
-        away = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN)].sum(axis=1)
-        coming = np.array([node.due_s is not None for node in ledger.estate.nodes], dtype=np.bool_)
-        away += np.where(coming, 0, ledger.owned[:, Owner.UNAVAILABLE])
-        units = [0] * len(self.params.shapes)
-        for at, (shape, total) in enumerate(
-            zip(ledger.estate.shape.tolist(), ledger.estate.units.tolist(), strict=True)
-        ):
-            units[shape] += total - int(away[at])
+        units, lent = capacity.units(ledger)
         for name in self.waits_for_nodes():
             for shape, wanted in self.backlog.loads[self.kept_for[name].brand].units:
                 plan = ledger.reservations[name].plan.items()
                 there = sum(number for at, number in plan if int(ledger.estate.shape[at]) == shape)
                 units[shape] += max(0, wanted - there)
-        lent = [0] * len(units)
-        for holding in ledger.holdings.values():
-            for node, number in holding.lent.items():
-                lent[int(ledger.estate.shape[node])] += number
         for name, bound in self.bounds.items():
             units[self.tree.shapes[name]] += max(0, bound.units - lent[self.tree.shapes[name]])
-        spare = ledger.estate.spare.sum(axis=0)
-        held = [[spot.cpu, spot.memory_gib] for h in ledger.holdings.values() for spot in h.spots]
-        cpu, memory_gib = (float(spare[at]) + sum(each[at] for each in held) for at in (0, 1))
-        if self.tree.capacity(units, cpu, memory_gib):
+        if self.tree.capacity(units, *capacity.spare(ledger)):
             self.backlog.touch_all()

@@ -51,6 +51,8 @@ class Running:
     leaves_for: str | None = None
     """The gang that gets its place, while it leaves for one."""
     evictions: int = 0
+    order: tuple[int, float, float, str] = (0, 0.0, 0.0, "")
+    """Its place among those of its queue that give way, as of when it began or wrote its last checkpoint."""
 
     @property
     def name(self) -> str:
@@ -126,8 +128,9 @@ class Runs:
 
     def start(self, run: Running) -> None:
         """A gang holds GPUs and counts."""
-        self.all[run.name] = run
-        insort(self._in_order[run.queue], run.key())
+        self.all[run.gang.name] = run
+        run.order = run.key()
+        insort(self._in_order[run.queue], run.order)
 
     def leave(self, run: Running, now_s: float) -> None:
         """A gang was asked to leave: it gives way no more."""
@@ -164,11 +167,12 @@ class Runs:
         if run is not None and run.leaving_s is None:
             self._out_of_order(run)
             run.checkpoint_s = max(run.checkpoint_s, at_s)
-            insort(self._in_order[run.queue], run.key())
+            run.order = run.key()
+            insort(self._in_order[run.queue], run.order)
 
     def in_order(self, queue: int) -> Iterator[Running]:
         """The gangs of a queue that may be asked to leave, the first to give way first."""
-        for *_, name in self._in_order[queue]:
+        for _, _, _, name in self._in_order[queue]:
             yield self.all[name]
 
     def count(self, queue: int) -> int:
@@ -221,5 +225,5 @@ class Runs:
 
     def _out_of_order(self, run: Running) -> None:
         mine = self._in_order[run.queue]
-        at = bisect_left(mine, run.key())
+        at = bisect_left(mine, run.order)
         del mine[at]

@@ -44,7 +44,12 @@ class Searches:
         Where one found some, the next of its queue looks in the same cycle.
         """
         room, memory = self.attempts.room, self.attempts.memory
-        heads = [(each.gang.created_s, each.rank, each.gang.name) for each in room.backlog.heads()]
+        again = memory.searched
+        heads = [
+            (each.gang.created_s, each.rank, name)
+            for each in room.backlog.heads()
+            if (name := each.gang.name) not in again or now_s >= again[name]
+        ]
         heapq.heapify(heads)
         found = vain = 0
         while heads and vain < MAX_VAIN * room.params.max_searches:
@@ -96,12 +101,10 @@ class Searches:
     def _unkept(self, name: str) -> bool:
         """Let go of starts that are starts for gangs beyond their guarantee: one within its own goes before."""
         room = self.attempts.room
-        starts = [each.gang for each in room.ledger.reservations.values() if each.kind is Kind.START]
         beyond = []
-        for other in starts:
-            waiting = room.backlog.waiting.get(other)
-            load = None if waiting is None else room.backlog.loads[waiting.brand]
-            if waiting is None or load is None or other == name or room.tree.within(waiting.queue, load):
+        for other in list(room.ledger.starts):
+            waits = room.backlog.waiting.get(other)
+            if waits is None or other == name or room.tree.within(waits.queue, room.backlog.loads[waits.brand]):
                 continue
             beyond.append(other)
             room.ledger.unreserve(other)

@@ -15,6 +15,7 @@ import numpy as np
 
 from autoscaler.core.batch.attempts import Attempts
 from autoscaler.core.batch.backlog import Waiting
+from autoscaler.core.batch.ledger import NO_LOAN
 from autoscaler.core.batch.outcome import Admitted
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.placement import Ask, Spot
@@ -207,9 +208,9 @@ class Together:
         estate = self.attempts.room.ledger.estate
         levels = {each.wanted.levels[0] for each in (*self.started, *self.waiting)}
         level, sizes = max(levels), np.array(estate.sizes, dtype=np.int64)
-        free = estate.slots[level][:, self.shape].copy()
+        free = estate.slots(level)[:, self.shape].copy()
         for node, units in self.units.items():
-            before = estate.free.item(node)
+            before = estate.free_on(node)
             free[estate.domain[level][node]] += (before + units) // sizes - before // sizes
         within = {}
         for coarser in levels - {level}:
@@ -248,7 +249,7 @@ class Together:
             attempts.room.unstart(member.waiting, now_s)
         for member, spots in places.items():
             attempts.room.placer.retake(spots, member.wanted)
-            attempts.admit(Taken(member.waiting, spots), {}, BatchReason.FITS, now_s)
+            attempts.admit(Taken(member.waiting, spots), NO_LOAN, BatchReason.FITS, now_s)
 
     def _worth(self, members: Sequence[Member]) -> tuple[float, ...]:
         """What gangs are worth together, by priority, the highest first."""

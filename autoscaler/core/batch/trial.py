@@ -4,7 +4,10 @@ Enters: who waits and who may be asked, the cheapest first. Leaves: a plan whose
 gone, or None. All that is changed on the way is changed back. Who may be asked at all is decided in `victims`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,9 +35,8 @@ class Books:
     """Of one gang, before it gives way to guarantees only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A gang that may be asked to leave for another."""
+class Candidate(NamedTuple):
+    """A gang that may be asked to leave for another. A tuple: made by the dozen for each search."""
 
     run: Running
     reason: BatchReason
@@ -44,6 +46,51 @@ class Candidate:
     """The victim's side."""
     cost_gpu_s: float
     units: int
+
+
+Ranked = tuple[float, str, tuple[Running, BatchReason, int, int, float, int]]
+"""The cost of a unit and a name, by which candidates are ranked, and a candidate: plain, for most are never drawn."""
+
+
+class Candidates:
+    """The first few candidates in an order, drawn only as far as somebody looks: mostly the first is enough."""
+
+    def __init__(self, ranked: Iterator[Ranked], most: int) -> None:
+        self._ranked, self._most = ranked, most
+        self._drawn: list[Candidate] = []
+        """One more than `most` at the end, which tells whether there are others."""
+
+    def __getitem__(self, at: int) -> Candidate:
+        return self._drawn[at]
+
+    def has(self, at: int) -> bool:
+        """Whether there is one at a place."""
+        return at < self._most and self._draw(at + 1)
+
+    def draw_all(self) -> int:
+        """Draw all of them; how many there are."""
+        self._draw(self._most + 1)
+        return min(len(self._drawn), self._most)
+
+    def have(self, units: int) -> bool:
+        """Whether they, and the next one, hold so many units; False without any."""
+        at = held = 0
+        while self._draw(at + 1):
+            held, at = held + self._drawn[at].units, at + 1
+            if held >= units:
+                return True
+        return False
+
+    @property
+    def are_all(self) -> bool:
+        """Whether there are no others."""
+        return self.draw_all() == len(self._drawn)
+
+    def _draw(self, number: int) -> bool:
+        drawn = self._drawn
+        if len(drawn) < number <= self._most + 1:
+            drawn.extend([Candidate(*each) for _, _, each in islice(self._ranked, number - len(drawn))])
+        return len(drawn) >= number
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +114,16 @@ class Trial:
     waiting: Waiting
     load: Load
     wanted: Ask
-    candidates: list[Candidate]
+    candidates: Candidates
     chosen: list[Candidate] = field(default_factory=list)
     by_node: dict[int, list[int]] = field(default_factory=dict)
-    """Candidates on each node, cheapest first."""
+    """Candidates on each node, cheapest first; found when somebody asks."""
     gone: set[int] = field(default_factory=set)
 
     def run(self) -> Plan | None:
         """The plan; None where these candidates are not enough."""
         estate = self.books.ledger.estate
         version = estate.version
-        for at, candidate in enumerate(self.candidates):
-            spots = self.books.ledger.holdings[candidate.run.name].spots
-            for node in dict.fromkeys(spot.node for spot in spots):
-                self.by_node.setdefault(node, []).append(at)
         found = self._found()
         for candidate in reversed(self.chosen):
             self._back(candidate)
@@ -100,9 +143,9 @@ class Trial:
         """Choose the cheapest until the quota allows the gang."""
         at = 0
         while self.books.tree.verdict(self.waiting.queue, self.load) is not None:
-            while at < len(self.candidates) and not self._may(at):
+            while self.candidates.has(at) and not self._may(at):
                 at += 1
-            if at == len(self.candidates):
+            if not self.candidates.has(at):
                 return False
             self._choose(at)
         return True
@@ -136,6 +179,8 @@ class Trial:
         """For each node, who gains a slot there at the least cost: (cost of a slot, node, who), the best last."""
         size, shape, pods, pod_set = self._short()
         estate = self.books.ledger.estate
+        if not self.by_node:
+            self._find_nodes()
         out = []
         for node, here in self.by_node.items():
             if int(estate.shape[node]) != shape:
@@ -158,6 +203,12 @@ class Trial:
         out.sort(key=lambda each: (-each[0], -each[1]))
         return out
 
+    def _find_nodes(self) -> None:
+        for at in range(self.candidates.draw_all()):
+            spots = self.books.ledger.holdings[self.candidates[at].run.name].spots
+            for node in dict.fromkeys([spot.node for spot in spots]):
+                self.by_node.setdefault(node, []).append(at)
+
     def _held_spare(self, at: int, node: int) -> F64:
         """Cores and GiB that a candidate holds on a node."""
         spots = self.books.ledger.holdings[self.candidates[at].run.name].spots
@@ -175,8 +226,8 @@ class Trial:
             return units, shape, 1, None
         vector = wanted.form.pod_sets if wanted.vector else ()
         for units, pods, shape, pod_set in wanted.pods:
-            short = wanted.need[shape] > estate.slots[0][0, shape]
-            if any(short[at] and size <= units for at, size in enumerate(estate.sizes)):
+            need, there = wanted.need[shape].tolist(), estate.whole[shape]
+            if any(need[at] > there[at] and size <= units for at, size in enumerate(estate.sizes)):
                 return units, shape, pods, vector[pod_set] if vector else None
         units, pods, shape, pod_set = wanted.pods[0]
         return units, shape, pods, vector[pod_set] if vector else None

@@ -10,16 +10,15 @@ enough.
 """
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Final
 
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.placement import Ask
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.tree import Load, QueueTree
-from autoscaler.core.batch.trial import Books, Candidate, Plan, Trial
+from autoscaler.core.batch.trial import Books, Candidates, Plan, Ranked, Trial
 
 FIRST_LOOK: Final = 64
 """Candidates of the first try; each further try looks at four times as many."""
@@ -32,49 +31,47 @@ those days as waited; without an end new tenants would wait for as long.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A queue that may have to give, and by which right."""
-
-    leaf: int
-    reason: BatchReason
-    own: int
-    other: int
+_Source = tuple[int, BatchReason, int, int]
+"""A queue that may have to give, by which right, and the sides below where the paths meet, as in `Candidate`. A plain
+tuple: made by the hundred for each search."""
 
 
 def plan(books: Books, waiting: Waiting, load: Load, wanted: Ask, now_s: float) -> Plan | None:
     """The victims for one gang; None where no set of them lets it start."""
     sources: list[_Source] = []
+    fair = False
     for more in _sources(books.tree, waiting, load):
         if not more:
             continue
         sources += more
+        fair = fair or more[0][1] is BatchReason.FAIR_SHARE
         number = FIRST_LOOK
         while True:
             streams = [_of_queue(books, source, waiting, load, now_s) for source in sources[: max(16, number // 4)]]
-            ranked = heapq.merge(*streams, key=lambda each: (each.cost_gpu_s / each.units, each.run.name))
-            few = list(islice(ranked, number + 1))
+            few = Candidates(heapq.merge(*streams), number)
+            if fair:
+                few.draw_all()  # shares decide who is one, and a trial changes them
             if _enough(books, few, wanted):
-                found = Trial(books, waiting, load, wanted, few[:number]).run()
+                found = Trial(books, waiting, load, wanted, few).run()
                 if found is not None:
                     return found
-            if len(few) <= number and number >= 4 * len(sources):
+            if few.are_all and number >= 4 * len(sources):
                 break
             number *= 4
     return None
 
 
-def _enough(books: Books, few: list[Candidate], wanted: Ask) -> bool:
+def _enough(books: Books, few: Candidates, wanted: Ask) -> bool:
     """Whether free units and all that the candidates hold could be enough at all."""
-    free = sum(books.ledger.estate.free_units(shape) for shape in wanted.units)
-    return bool(few) and free + sum(each.units for each in few) >= sum(wanted.units.values())
+    need = sum(wanted.units.values()) - sum(books.ledger.estate.free_units(shape) for shape in wanted.units)
+    return few.have(need)
 
 
 def _sources(tree: QueueTree, waiting: Waiting, load: Load) -> Iterator[list[_Source]]:
     """Queues that may have to give, nearest relatives first."""
     spec = tree.spec(waiting.queue)
     if spec.preempts_own:
-        yield [_Source(waiting.queue, BatchReason.OUTRANKED, 0, 0)]
+        yield [(waiting.queue, BatchReason.OUTRANKED, 0, 0)]
     if not spec.reclaims:
         return
     for own in tree.paths[waiting.queue]:
@@ -84,48 +81,61 @@ def _sources(tree: QueueTree, waiting: Waiting, load: Load) -> Iterator[list[_So
         if reason is BatchReason.FAIR_SHARE:
             mine = tree.share(own, load)
             siblings = {at: None for at in siblings if tree.share(at) > mine}
-        over = [_Source(leaf, reason, own, other) for other in siblings for leaf in _leaves_over(tree, other, load)]
-        over.sort(key=lambda each: -_excess(tree, each.leaf, load))
-        yield over
+        over = [(_excess(tree, at, load), at, other) for other in siblings for at in _leaves_over(tree, other, load)]
+        over.sort(key=itemgetter(0), reverse=True)
+        yield [(leaf, reason, own, other) for _, leaf, other in over]
 
 
 def _excess(tree: QueueTree, at: int, load: Load) -> int:
     """Units that a queue holds beyond its guarantee, of the shapes that the load wants."""
     used, guaranteed = tree.used[at], tree.quotas[at].guaranteed
+    if len(load.units) == 1:  # nearly always, and asked for of all queues above their guarantee at every search
+        shape = load.units[0][0]
+        return used[shape] - guaranteed[shape]
     return sum([used[shape] - guaranteed[shape] for shape, _ in load.units])
 
 
-def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterator[int]:
+def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterable[int]:
     """Queues of a subtree that hold more than they are guaranteed, at every level."""
     if not tree.children[at]:
-        yield at
-        return
-    for child in dict.fromkeys(child for shape, _ in load.units for child in tree.over[shape][at]):
-        yield from _leaves_over(tree, child, load)
+        return (at,)
+    over = dict.fromkeys(child for shape, _ in load.units for child in tree.over[shape][at])
+    return [leaf for child in over for leaf in _leaves_over(tree, child, load)]
 
 
-def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s: float) -> Iterator[Candidate]:
-    shapes, tree = {shape for shape, _ in load.units}, books.tree
-    fair, owed = source.reason is BatchReason.FAIR_SHARE, source.reason is BatchReason.RECLAIMED
-    mine = tree.share(source.own, load) if fair else 0.0
+def _common(held: Load, wanted: Load) -> int:
+    """Units of a load that are of a shape that another one wants."""
+    return sum([number for shape, number in held.units for other, _ in wanted.units if other == shape])
+
+
+def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s: float) -> Iterator[Ranked]:
+    """The candidates of a queue."""
+    leaf, reason, own, other = source
+    tree = books.tree
+    fair, owed, outranks = (
+        reason is each for each in (BatchReason.FAIR_SHARE, BatchReason.RECLAIMED, BatchReason.OUTRANKED)
+    )
+    mine = tree.share(own, load) if fair else 0.0
     ahead = books.exchanges.ahead_of(waiting.gang.name) if fair else frozenset()
     waited_s = max(0.0, now_s - waiting.gang.created_s)
     units_of: dict[int, int] = {}
     """By brand: the wanted units that one of it leaves; 0 where the exchange would not be fair."""
-    for run in books.runs.in_order(source.leaf):
-        if source.reason is BatchReason.OUTRANKED and run.gang.priority >= waiting.gang.priority:
+    for run in books.runs.in_order(leaf):
+        gang = run.gang
+        if outranks and gang.priority >= waiting.gang.priority:
             return
-        if run.lease_until_s > now_s or run.on_loan or run.name in ahead or not run.gang.recallable:
+        if run.lease_until_s > now_s or run.on_loan or not gang.recallable or gang.name in ahead:
             continue
-        if fair and run.started_s - run.gang.created_s > waited_s and waited_s < SHARE_WITHIN_S:
+        if fair and run.started_s - gang.created_s > waited_s and waited_s < SHARE_WITHIN_S:
             # Its wait would begin again, and it has little work to lose as long as it is new: large gangs never got on.
             continue
         if not owed and run.evictions >= books.max_evictions:
             continue
         units = units_of.get(run.brand)
         if units is None:
-            below = mine and tree.share(source.other, run.load, -1) < mine
-            units = 0 if below else sum(number for shape, number in run.load.units if shape in shapes)
+            below = mine and tree.share(other, run.load, -1) < mine
+            units = 0 if below else _common(run.load, load)
             units_of[run.brand] = units
         if units:
-            yield Candidate(run, source.reason, source.own, source.other, run.cost_gpu_s(now_s), units)
+            cost_gpu_s = run.cost_gpu_s(now_s)
+            yield cost_gpu_s / units, gang.name, (run, reason, own, other, cost_gpu_s, units)
