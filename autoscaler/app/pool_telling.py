@@ -4,7 +4,6 @@ Enters: the outcome of a look, or the fault of a WarmPool. Leaves: a status per 
 upon changed, not when a figure moved; events on change and refusal only.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,9 @@ from autoscaler.adapters.kube.pool_writer import Became, Outcome
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.api.claims import TargetRef
 from autoscaler.api.schema import custom_resource
-from autoscaler.api.status import Condition as KeptCondition
-from autoscaler.api.status import Truth
-from autoscaler.api.warm_pool_status import MOST_LOANS, Breaker, BreakerState, Loan, StageCount, WarmPoolStatus
 from autoscaler.app.pool_loans import LoanNews
 from autoscaler.app.pool_specs import Compiled, Faulty
+from autoscaler.app.pool_written import gist_of, written_of
 from autoscaler.app.publishing import Events
 from autoscaler.core.pool import intents as core
 from autoscaler.core.pool.intents import (
@@ -35,8 +32,8 @@ from autoscaler.core.pool.intents import (
 )
 from autoscaler.core.pool.reconcile import Reconciled
 from autoscaler.ports import Clock
-from autoscaler.record.loans import LoanState, LoanTold
-from autoscaler.record.pool_status import BreakerStatus, PoolCounts, PoolStatus, pool_status, with_loans
+from autoscaler.record.loans import LoanTold
+from autoscaler.record.pool_status import PoolCounts, PoolStatus, pool_status, with_loans
 from autoscaler.record.status import Condition
 
 ACCEPTED: Final = "Accepted"
@@ -48,9 +45,7 @@ ACTING: Final = "Acting"
 FOLLOWED: Final = "Followed"
 """Whether all that pools rest on can be read."""
 
-_BREAKERS: Final = {"open": BreakerState.OPEN, "half-open": BreakerState.HALF_OPEN}
 _TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
-_FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +183,12 @@ class PoolTelling:
                 self._events.note(ref, "Warning", condition.reason, condition.message)
             else:
                 self._events.note(ref, "Normal", condition.type, condition.message)
-        gist = (uid, generation, *_gist(status))
+        gist = (uid, generation, *gist_of(status))
         found = self._objects.get(name)
         if self._gists.get(name) == gist or found is None:
             return
         self._gists[name] = gist
-        written, seen = custom_resource(_written(status, generation, self._clock.now())), self._status_of(name)
+        written, seen = custom_resource(written_of(status, generation, self._clock.now())), self._status_of(name)
         if status.loans is None:  # whose they are is not known yet: what was told of them is left as it is
             written |= {field: seen[field] for field in ("loans", "loansLeftOut") if field in seen}
         self._statuses.put("", name, written, seen=seen)
@@ -216,58 +211,6 @@ def _turned(before: PoolStatus | None, now: PoolStatus) -> Iterator[Condition]:
         was = earlier.get(condition.type)
         if condition.type != "Ready" and condition.status != was and "False" in {condition.status, was}:
             yield condition
-
-
-def _gist(status: PoolStatus) -> tuple[object, ...]:
-    """What a written status must not lag behind; figures within sentences may."""
-    conditions = tuple((c.type, c.status, c.reason, _FIGURE.sub("", c.message)) for c in status.conditions)
-    breakers = tuple((b.sku, b.zone, b.capacity_type, b.state) for b in status.breakers)
-    loans = None if status.loans is None else [(loan.gang, loan.units, loan.state) for loan in status.loans]
-    lent = (status.lent, status.overdue, loans)
-    return status.target, status.warm, status.starting, status.reason, status.stages, breakers, lent, conditions
-
-
-def _written(status: PoolStatus, generation: int, now_s: float) -> WarmPoolStatus:
-    return WarmPoolStatus(
-        observed_generation=generation,
-        target_slots=status.target,
-        warm_slots=status.warm,
-        starting_slots=status.starting,
-        hit_ratio=status.hit_ratio,
-        refill_s=status.refill_s,
-        reason=status.reason or None,
-        text=status.text,
-        stages=tuple(StageCount(stage=stage, slots=count) for stage, count in status.stages),
-        breakers=tuple(_breaker(each) for each in status.breakers),
-        lent_slots=status.lent,
-        overdue_slots=status.overdue,
-        loans=None if status.loans is None else tuple(map(_loan, status.loans[:MOST_LOANS])),
-        loans_left_out=max(0, len(status.loans or ()) - MOST_LOANS) or None,
-        conditions=tuple(
-            KeptCondition(
-                type=c.type, status=Truth(c.status), observed_generation=generation, last_transition_time_s=now_s,
-                reason=c.reason, message=c.message,
-            )
-            for c in status.conditions
-        ),
-    )  # fmt: skip
-
-
-def _loan(each: LoanTold) -> Loan:
-    return Loan(
-        gang=each.gang, units=each.units, since_s=each.since_s, recalled_at_s=each.recalled_s,
-        overdue=True if each.state is LoanState.OVERDUE else None,
-    )  # fmt: skip
-
-
-def _breaker(each: BreakerStatus) -> Breaker:
-    return Breaker(
-        sku=each.sku,
-        zone=each.zone,
-        capacity_type=each.capacity_type,
-        state=_BREAKERS[each.state],
-        until_s=each.until_s,
-    )
 
 
 def _words(done: Done) -> tuple[str, str]:
