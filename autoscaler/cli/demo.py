@@ -16,6 +16,7 @@ import typer
 
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.cli.playing import Outcome, Plan, play
+from autoscaler.cli.progress import announce
 from autoscaler.cli.screen import print_results
 from autoscaler.core.params import Params, Slo
 from autoscaler.errors import InputError
@@ -63,6 +64,7 @@ def demo(
     to_stdout = json_file is not None and str(json_file) == "-"
     if json_file is not None and not to_stdout:
         check_writable([json_file])
+    announce("preparing the traffic and the cluster")
     plan = make_plan(trace, workload, speed=speed, wall_s=wall, seed=seed, cut_s=cut_metrics)
     plan = replace(plan, port=port, browser=browser, processes=min(_MOST_PROCESSES, os.cpu_count() or 1))
     try:

@@ -1,5 +1,8 @@
 """A progress bar over all the runs of a command: on a terminal only, on standard error, so that output stays clean."""
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -8,6 +11,18 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 _STEP: Final = 0.002
 """Share of a part that must have passed before the bar is drawn again: drawing must not cost more than simulating."""
+
+
+def announce(what: str) -> None:
+    """Say that work has begun which may take a while and has no bar."""
+    if sys.stderr.isatty():
+        print(f"{what} …", file=sys.stderr, flush=True)
+
+
+def amount(paths: Sequence[Path]) -> str:
+    """How many files, and how large they are together; what cannot be looked at is refused when it is read."""
+    size = sum(path.stat().st_size for path in paths if path.exists())
+    return f"{len(paths)} file{'s' if len(paths) != 1 else ''}, {size / 1e6:,.1f} MB"
 
 
 class Meter:

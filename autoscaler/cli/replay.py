@@ -108,6 +108,7 @@ def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
 
 
 def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay", *, exact: bool) -> "Replayed":
+    from autoscaler.cli.progress import amount, announce
     from autoscaler.fitting.late import fit
     from autoscaler.hindsight.recording import Recording
     from autoscaler.hindsight.replay import replay
@@ -116,6 +117,7 @@ def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay"
         raise InputError("replay: nothing to read; give audit files, or --prometheus URL with --workload NS/NAME")
     processes = min(MOST_PROCESSES, os.cpu_count() or 1)
     recording = Recording.of(audit)
+    announce(f"replaying {amount(recording.paths)}")
     return replay(recording, fit, overlay=overlay, workload=workload, processes=processes, exact=exact)
 
 

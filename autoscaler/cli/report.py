@@ -42,11 +42,13 @@ def report(
         )
     check_writable([path for path in (json, html) if path is not None])
     if audit:
+        from autoscaler.cli.progress import amount, announce
         from autoscaler.fitting.late import fit
         from autoscaler.hindsight.estimates import estimates
         from autoscaler.hindsight.recording import Recording
 
         recording = Recording.of(audit)
+        announce(f"counting {amount(recording.paths)} again")
         told = estimates(recording, fit, workload)
         notes = [*recording.gaps, *recording.faults]
     else:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from autoscaler.cli.heeded import Legal, refuse_out_of_range
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.cli.progress import Meter
 from autoscaler.cli.results import json_text, knob_note, page_notes, print_results, timeline_paths, timeline_text
@@ -73,6 +74,20 @@ Processes = Annotated[int, _option("Processes for --sweep.", "N")]
 _NOT_REPRODUCED: Final = frozenset({"json_file", "report", "timeline", "processes", "policy"})
 """Options that change no figure, and the policy, which each figure's own command names."""
 _INTERRUPTED: Final = 130
+_ABOVE_0: Final = (lambda value: 0 < value < float("inf"), "a number above 0")
+_NOT_BELOW_0: Final = (lambda value: 0 <= value < float("inf"), "0 or more")
+_LEGAL: Final[Legal] = {
+    "warmup": _NOT_BELOW_0,
+    "warmup_p90": _ABOVE_0,
+    "slo_wait": _ABOVE_0,
+    "capacity_rps": _ABOVE_0,
+    "replicas_at_peak": _ABOVE_0,
+    "failed_starts": (lambda share: 0 <= share < 1, "a share of 0 or more and below 1"),
+    "min_replicas": _NOT_BELOW_0,
+    "max_replicas": _ABOVE_0,
+    "seed": _NOT_BELOW_0,
+    "processes": _ABOVE_0,
+}
 
 
 def simulate(
@@ -88,7 +103,12 @@ def simulate(
     Without data: headroom simulate --workload step-x3 --warmup 180 --policy all --json scores.json
     """
     names = parse_policies(policy)
-    _refuse_contradictions(model, profile, sweep=sweep, min_replicas=min_replicas, processes=processes)
+    refuse_out_of_range(ctx, _LEGAL)
+    _refuse_contradictions(model, profile, sweep=sweep, min_replicas=min_replicas)
+    if min_replicas is not None and min_replicas > max_replicas:
+        raise InputError(f"--min-replicas: {min_replicas} is above --max-replicas {max_replicas}; lower or raise one")
+    if warmup_p90 is not None and warmup_p90 < warmup:
+        raise InputError(f"--warmup-p90: {warmup_p90:g} is below --warmup {warmup:g}, which half of the starts take")
     timelines = {} if timeline is None else timeline_paths(timeline, names)
     to_stdout = json_file is not None and str(json_file) == "-"
     outputs = (None if to_stdout else json_file, report, *timelines.values())
@@ -181,17 +201,13 @@ def _page(entries: Sequence[Entry], bounds: Reference, command: str, model: Mode
     )
 
 
-def _refuse_contradictions(
-    model: Model, profile: str | None, *, sweep: bool, min_replicas: int | None, processes: int
-) -> None:
+def _refuse_contradictions(model: Model, profile: str | None, *, sweep: bool, min_replicas: int | None) -> None:
     if profile is not None and model is not Model.REQUESTS:
         raise InputError("--profile: a fixed rate per replica has no engine; add --model requests")
     if sweep and model is Model.REQUESTS:
         raise InputError("--sweep: rivals are swept on the fluid model; leave out --sweep or --model requests")
     if sweep and min_replicas is not None:
         raise InputError("--sweep: rivals are swept at their own floors; leave out --min-replicas")
-    if processes < 1:
-        raise InputError(f"--processes: {processes} cannot be used; it must be 1 or more")
 
 
 def _with_days(trace: str | None, day: str | None) -> str | None:

@@ -88,7 +88,9 @@ def _print(told: "Status") -> None:
             for cell, width, name in zip(row, widths, _NAMES, strict=True)
         ]
         typer.echo("   ".join(padded).rstrip()[:most])
-    for line in (*_pools(told.pools), *_troubles(told.workloads), *_in_vain(told)):
+    for line in _pools(told.pools):
+        typer.echo(line[:most])
+    for line in (*_troubles(told.workloads), *_in_vain(told)):
         typer.echo(line)
 
 

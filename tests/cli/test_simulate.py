@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from autoscaler.cli import simulate as command
 from autoscaler.cli.main import app
 from autoscaler.cli.output import write_atomically, write_together
-from autoscaler.cli.progress import Meter
+from autoscaler.cli.progress import Meter, amount, announce
 from autoscaler.sim.contest import ABLATIONS, parse_policies
 from autoscaler.sim.rivals import RIVALS
 
@@ -206,18 +206,35 @@ def test_without_a_given_capacity_the_engine_is_measured(trace: Path, monkeypatc
         ("--policy kpa --workload ramp --model requests --profile p.csv#gpus=4", "'gpus=4' cannot be used"),
         ("--policy kpa --workload ramp --model requests --sweep", "swept on the fluid model"),
         ("--policy kpa --workload ramp --sweep --min-replicas 2", "leave out --min-replicas"),
-        ("--policy kpa --workload ramp --sweep --processes 0", "it must be 1 or more"),
-        ("--policy kpa --workload ramp --min-replicas -1", "it must be 0 or more"),
-        ("--policy kpa --workload ramp --min-replicas 9 --max-replicas 8", "above the maximum of 8"),
-        ("--policy headroom --workload ramp --min-replicas 9 --max-replicas 8", "policy.min_replicas: 9 is above"),
+        (
+            "--policy kpa --workload ramp --sweep --processes 0",
+            "--processes: 0 cannot be used; it must be a number above 0",
+        ),
+        ("--policy kpa --workload ramp --min-replicas -1", "--min-replicas: -1 cannot be used; it must be 0 or more"),
+        (
+            "--policy kpa --workload ramp --min-replicas 9 --max-replicas 8",
+            "--min-replicas: 9 is above --max-replicas 8",
+        ),
+        (
+            "--policy headroom --workload ramp --min-replicas 9 --max-replicas 8",
+            "--min-replicas: 9 is above --max-replicas 8",
+        ),
+        (
+            "--policy kpa --workload ramp --max-replicas 0",
+            "--max-replicas: 0 cannot be used; it must be a number above",
+        ),
         ("--policy headroom --workload ramp --tick 0", "policy.tick_s: 0.0 is out of range"),
-        ("--policy kpa --workload ramp --slo-wait 0", "slo_wait_s is 0.0"),
-        ("--policy kpa --workload ramp --capacity-rps nan", "capacity_rps is nan"),
-        ("--policy kpa --workload ramp --capacity-rps 0", "capacity_rps is 0.0"),
-        ("--policy kpa --workload ramp --failed-starts 1.5", "failed_start_ratio 1.5"),
-        ("--policy kpa --workload ramp --replicas-at-peak nan", "nan cannot be used"),
-        ("--policy kpa --workload ramp --warmup-p90 1", "p90_s is 1.0"),
-        ("--policy kpa --workload ramp --seed -1", "seed is -1"),
+        ("--policy kpa --workload ramp --slo-wait 0", "--slo-wait: 0 cannot be used; it must be a number above 0"),
+        ("--policy kpa --workload ramp --capacity-rps nan", "--capacity-rps: nan cannot be used"),
+        ("--policy kpa --workload ramp --capacity-rps 0", "--capacity-rps: 0 cannot be used"),
+        (
+            "--policy kpa --workload ramp --failed-starts 1.5",
+            "--failed-starts: 1.5 cannot be used; it must be a share of 0 or",
+        ),
+        ("--policy kpa --workload ramp --replicas-at-peak nan", "--replicas-at-peak: nan cannot be used"),
+        ("--policy kpa --workload step-x3 --replicas-at-peak inf", "--replicas-at-peak: inf cannot be used"),
+        ("--policy kpa --workload ramp --warmup-p90 1", "--warmup-p90: 1 is below --warmup 60, which half of the"),
+        ("--policy kpa --workload ramp --seed -1", "--seed: -1 cannot be used"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(
@@ -236,7 +253,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(
 def test_an_absurd_warm_up_is_refused(warmup: str):
     result = simulate("--workload", "ramp", "--policy", "kpa", "--warmup", warmup)
     assert result.exit_code == 2
-    assert "median_s is" in result.stderr
+    assert f"error: --warmup: {warmup} cannot be used; it must be 0 or more" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -303,6 +320,17 @@ def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, caps
     assert drawn() == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "kpa" in drawn()
+
+
+def test_work_that_has_no_bar_is_announced_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: Path
+):
+    (out / "a").write_bytes(bytes(1_500_000))
+    announce(f"replaying {amount([out / 'a', out / 'gone'])}")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    announce(f"replaying {amount([out / 'a', out / 'gone'])}")
+    assert capsys.readouterr().err == "replaying 2 files, 1.5 MB …\n"
 
 
 def test_groups_of_policies_are_spelled_out_once_each():
