@@ -194,6 +194,30 @@ def test_a_pod_that_has_just_become_ready_says_nothing_about_capacity() -> None:
 
 
 # wedges
+@pytest.mark.parametrize(
+    ("gap_s", "saturated_s"),
+    [(5.0, 10.0), (10.0, 15.0), (15.0, 0.0)],
+    ids=["one look without it", "two", "too long to know whether the line stood"],
+)
+def test_what_full_pods_did_while_a_new_one_was_not_read_still_says_what_they_can_do(
+    gap_s: float, saturated_s: float
+) -> None:
+    """Two pods of 4 requests/s with a line; a third becomes ready, and its first page comes after `gap_s`."""
+
+    def fleet(now_s: float, *others: PodReading) -> Readings:
+        full = {"waiting": 90.0, "running": 16.0}
+        return at(now_s, *(pod(name, 4.0 * now_s, **full) for name in "ab"), *others)
+
+    new = PodReading("c", 4.0)
+    moments = [fleet(float(now_s), new) for now_s in range(5, round(gap_s) + 1, 5)]
+    back_s = gap_s + 5.0
+    result = between(fleet(0.0), *moments, fleet(back_s, pod("c", 0.0, ready_since_s=4.0)))
+    assert result.saturated_pod_s == 2 * saturated_s
+    assert result.saturated_completions == 4.0 * result.saturated_pod_s
+    assert math.isnan(result.completions), "not of this interval"
+    assert result.dt_s == 5.0
+
+
 def hanging(spans: int, *, running: float = 4.0, waiting: float = 7.0, done: float | None = 10.0) -> Interval:
     return between(*(at(10.0 * i, pod(done=done, running=running, waiting=waiting)) for i in range(spans)))
 
@@ -235,6 +259,32 @@ def test_a_pod_that_is_lost_with_its_first_requests_died_of_them(
     first = Readings(0.0, ReplicaReading(2, 2), (before, OTHER))
     second = Readings(10.0, ReplicaReading(desired, ready), (*after, replace(OTHER, requests_total=90.0)))
     assert between(first, second).died == died
+
+
+YOUNG = tuple(pod(name, 0.0, running=8.0) for name in "xyz")
+"""Three with their first requests."""
+
+
+def look(now_s: float, ready: int, pods: tuple[PodReading, ...] | None) -> Readings:
+    return Readings(now_s, ReplicaReading(3, ready), pods)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "died"),
+    [
+        pytest.param([look(10.0, 3, (PodReading("x", 0.0), *YOUNG[1:]))], 0, id="one, and it is ready"),
+        pytest.param([look(10.0, 3, None), look(15.0, 2, None)], 0, id="all, and they are ready"),
+        pytest.param([look(10.0, 2, (PodReading("x"), *YOUNG[1:]))], 1, id="one that is not ready"),
+        pytest.param([look(10.0, 0, None)], 1, id="all, and none is ready"),
+        pytest.param([look(10.0, 3, None), look(12.0, 3, YOUNG)], 1, id="all, and they told something since"),
+    ],
+)
+def test_a_pod_that_told_nothing_while_it_was_ready_did_not_die_of_its_requests(
+    meanwhile: list[Readings], died: int
+) -> None:
+    """A small fleet is told of by its last word of a pod, which was there without numbers for a while."""
+    gone = look(20.0, 2, tuple(replace(each, requests_total=5.0) for each in YOUNG[1:]))
+    assert between(look(0.0, 3, YOUNG), *meanwhile, gone).died == died
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from autoscaler.core.observe import alike as fleets
 from autoscaler.core.observe.alike import AlikeTracks
-from autoscaler.core.observe.sums import SETTLE_S, STANDING_RATIO, WEDGE_S, PodSums, PodTrack
+from autoscaler.core.observe.sums import BRIDGED_S, SETTLE_S, STANDING_RATIO, WEDGE_S, PodSums, PodTrack
 from autoscaler.core.observe.told import TOLD_RATIO, least_waiting, running_but_for, silent, unread
 from autoscaler.core.observe.told import told as who_told
 from autoscaler.core.types import Alike, GatewayReading, PodReading, Pods, Readings
@@ -172,14 +172,16 @@ def _one_by_one(
         if pod.kv_cache_usage is not None:
             kv += pod.kv_cache_usage
             kv_pods += 1
-        if done is None or before is None or before.at_s < since_s:  # of no time, or of a longer one
-            late += done or 0.0
+        if done is None or before is None:
             continue
-        completions += done
-        counted += 1
-        if pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S:
+        # Of one that was not counted last time, what it did is of a longer span.
+        lately, span_s = before.at_s >= since_s, now_s - before.at_s
+        completions += done * lately
+        counted += lately
+        late += done * (not lately)
+        young = pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S
+        if young or (not lately and span_s > BRIDGED_S):
             continue
-        span_s = now_s - before.at_s
         if gateway_waits or (waiting > 0 and min(waiting, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9)):
             saturated += done
             saturated_s += span_s

@@ -15,6 +15,11 @@ STANDING_RATIO = 0.2
 """A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
 have come and gone, and its rate would pass for capacity."""
 
+BRIDGED_S = 15.0
+"""What a pod did since it was last counted still says what it can do if that is no longer ago: three looks. Where new
+pods were not read yet the others are not counted, and while a fleet grows that is every other look. Of a longer span
+nobody saw whether the line stood all the time (a guess)."""
+
 
 @dataclass(slots=True)
 class PodTrack:
@@ -25,6 +30,8 @@ class PodTrack:
     progress_at_s: float
     ready_since_s: float | None = None
     """As it was last known."""
+    hung: bool = False
+    """It told nothing when it was asked last, and was ready all the same."""
 
 
 class PodSums(NamedTuple):
