@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.batch.gangs import Gang
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import UNLIMITED, BatchParams, Order, QueueSpec, Quota, Shape
@@ -80,6 +81,53 @@ def test_case_12_a_head_that_changes_its_priority_keeps_one_place() -> None:
     story.room.finish("running", 1.0)
     story.settle()
     assert story.order() == ["running", "x"]
+
+
+CHANGED_HEADS: dict[str, tuple[Gang | None, list[str]]] = {
+    "stays as it is": (gang("a0", units=2, priority=-2), ["a0", "a1", "b0", "a2", "b1"]),
+    "is deleted": (None, ["a1", "a2", "b0", "b1"]),
+    "falls behind": (gang("a0", units=2, priority=-9), ["a1", "a2", "b0", "b1", "a0"]),
+    "moves to the other queue": (gang("a0", "b", units=2, priority=-1), ["a1", "a0", "a2", "b0", "b1"]),
+    "wants less": (gang("a0", units=1, priority=-2), ["a0", "a1", "b0", "a2", "b1"]),
+    "wants more than is free": (gang("a0", pods=2, units=8, priority=-2), ["b0", "b1", "a1", "a2"]),
+    "wants GPUs that nobody has": (gang("a0", shape="a10", priority=-2), ["a1", "a2", "b0", "b1"]),
+}
+
+
+@pytest.mark.parametrize(("becomes", "order"), CHANGED_HEADS.values(), ids=CHANGED_HEADS.keys())
+def test_case_12_a_head_that_changes_while_the_order_is_made_is_taken_as_it_is_by_then(
+    becomes: Gang | None, order: list[str]
+) -> None:
+    """The order is made, and used up to the bound of a cycle, one start; then whoever is next in it changes. Nobody
+    starts twice, or as he was, and nobody behind him is left out."""
+    shapes = (Shape(H100), Shape("a10"))
+    story = forever(queue("a"), queue("b"), nodes=racks(1, 2), shapes=shapes, max_admissions=1)
+    story.submit(gang("first", "b", units=2), gang("a0", units=2, priority=-2))
+    story.submit(*(gang(name, name[0], units=2, priority=-3) for name in ("a1", "a2", "b0", "b1")))
+    assert story.step()
+    following = story.room.backlog.best()
+    assert following is not None
+    assert (story.order(), following.gang.name) == (["first"], "a0")
+    if becomes is None:
+        story.room.cancel("a0", 0.0)
+    else:
+        assert story.submit(becomes) is None
+    story.settle()
+    assert story.order() == ["first", *order]
+    waits = [] if becomes is None or "a0" in order else ["a0"]
+    assert list(story.room.backlog.waiting) == waits
+    assert story.room.backlog.best() is None
+
+
+def test_case_12_a_head_that_stood_aside_is_tried_at_once_when_it_wants_less_and_its_equals_are_not() -> None:
+    story = forever(nodes=racks(1, 1))
+    story.submit(gang("running", units=4), *(gang(name, units=8, priority=-2) for name in ("x", "y")))
+    story.settle()
+    assert story.order() == ["running"]
+    story.submit(gang("x", units=4, priority=-2))
+    story.settle()
+    assert story.order() == ["running", "x"]
+    assert [each.gang.name for each in story.room.backlog.in_queue(1)] == ["y"]
 
 
 def test_case_13_two_queues_never_get_the_same_rack_in_one_cycle() -> None:
@@ -217,23 +265,68 @@ def test_case_22_a_gang_that_cannot_be_meant_is_refused_once_and_ends_no_cycle(
     assert story.order() == ["good"]
 
 
-def test_case_28_a_gang_that_lost_a_member_is_not_overtaken_by_a_fresh_one_of_lower_rank() -> None:
+@pytest.mark.parametrize("queue_of_fresh", ["a", "b"])
+def test_case_28_a_gang_that_lost_a_member_is_not_overtaken_by_a_fresh_one_of_lower_rank(queue_of_fresh: str) -> None:
     """A node is repaired under it: neither what its members leave nor the mended node is a fresh job's."""
-    story = forever(nodes=racks(1, 2))
+    story = forever(queue("a"), queue("b"), nodes=racks(1, 2))
     story.submit(gang("old", pods=2, units=8))
     story.settle()
     story.now_s = 10.0
     rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
     story.look([node("n1")], rest)
-    story.submit(gang("fresh", units=8, created_s=10.0, expected_s=1e9))
+    story.submit(gang("fresh", queue_of_fresh, units=8, created_s=10.0, expected_s=1e9))
     story.settle()
     assert (story.victims(), story.order()) == (["old"], ["old"]), "its other member holds its GPUs until it is gone"
+    story.now_s = 20.0
     story.look(racks(1, 2), rest)
-    story.room.left("old", 40.0)
+    story.settle()
+    assert story.order() == ["old"], "the mended node is there before its other member is gone"
     story.now_s = 40.0
+    story.room.left("old", 40.0)
     story.settle()
     assert story.order() == ["old", "old"]
     assert "fresh" in story.room.backlog.waiting
+
+
+def test_case_28_who_ends_before_the_others_have_left_may_pass_over_the_mended_node() -> None:
+    story = forever(nodes=racks(1, 2))
+    story.submit(gang("old", pods=2, units=8, notice_s=600.0))
+    story.settle()
+    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
+    story.look([node("n1")], rest)
+    story.look(racks(1, 2), rest)
+    story.submit(gang("short", units=8, created_s=1.0, expected_s=60.0), gang("long", units=8, expected_s=7200.0))
+    story.settle()
+    assert story.order() == ["old", "short"]
+
+
+def test_case_28_the_mended_node_is_kept_no_longer_than_anybody_counts_on_the_others_to_leave() -> None:
+    story = forever(nodes=racks(1, 2))
+    story.submit(gang("old", pods=2, units=8, notice_s=30.0))
+    story.settle()
+    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
+    story.look([node("n1")], rest)
+    story.look(racks(1, 2), rest)
+    story.submit(gang("fresh", units=8, created_s=1.0, expected_s=1e9))
+    last_s = 30.0 + story.room.params.stuck_s
+    for story.now_s in (0.0, last_s):
+        story.settle()
+        assert story.order() == ["old"]
+    story.now_s = last_s + 1.0
+    story.settle()
+    assert story.order() == ["old", "fresh"]
+
+
+def test_case_28_who_has_a_guarantee_has_the_mended_node_all_the_same() -> None:
+    story = forever(queue("a"), queue("b", 8), nodes=racks(1, 2))
+    story.submit(gang("old", pods=2, units=8))
+    story.settle()
+    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
+    story.look([node("n1")], rest)
+    story.look(racks(1, 2), rest)
+    story.submit(gang("owed", "b", units=8))
+    story.settle()
+    assert story.order() == ["old", "owed"]
 
 
 def test_case_29_interleaved_gangs_never_hold_parts_of_each_others_room() -> None:
@@ -350,6 +443,43 @@ def test_case_55_what_another_scheduler_binds_is_foreign_and_never_booked_twice(
     story.look(pods=[PodSeen("n1", H100, 2)])
     story.settle()
     assert story.order() == ["g"]
+
+
+def test_case_55_another_scheduler_that_is_first_has_the_place_of_who_has_no_pod_there_yet() -> None:
+    """Two gangs were let in on one node, the second one's pod is on its way when another scheduler binds 3 GPUs."""
+    story = forever(nodes=racks(1, 1))
+    story.submit(gang("bound", units=4), gang("late", units=4))
+    story.settle()
+    mine = PodSeen("n0", H100, 4, Owner.BATCH, "bound")
+    story.look(pods=[mine, PodSeen("n0", H100, 3)])
+    story.settle()
+    assert (story.order(), story.victims()) == (["bound", "late"], ["late"])
+    assert story.room.ledger.owners("n0", H100) == {"batch": 4, "foreign": 3, "reserved": 1, "free": 0}
+    story.look(pods=[mine])
+    story.settle()
+    assert story.order() == ["bound", "late", "late"], "its place in the queue it has kept"
+    assert story.room.ledger.owners("n0", H100) == {"batch": 8, "free": 0}
+
+
+def test_case_55_what_was_freed_for_one_and_is_bound_by_another_scheduler_is_waited_for_and_not_booked() -> None:
+    story = forever(queue("a", 8), queue("b"))
+    story.submit(gang("borrower", "b", units=8))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    assert story.victims() == ["borrower"]
+    story.now_s = 130.0
+    story.room.left("borrower", 130.0)
+    story.look(pods=[PodSeen("n0", H100, 8)])
+    story.settle()
+    assert story.order() == ["borrower"]
+    assert story.room.ledger.owners("n0", H100) == {"foreign": 8, "free": 0}
+    assert story.why("mine").reason is BatchReason.UNLENT, "nobody whom we could ask has it"
+    story.now_s = 160.0
+    story.look(pods=[])
+    story.settle()
+    assert story.order() == ["borrower", "mine"]
 
 
 def test_case_56_a_clock_that_jumps_back_breaks_nothing() -> None:

@@ -133,13 +133,69 @@ def test_for_one_whose_stop_nobody_takes_no_other_is_called_back_and_it_has_its_
     assert len(story.room.recall(H100, 8, last_s + 1.0)[0]) == 1, "who wants two slots calls two"
 
 
-def test_case_52_a_forecast_wrong_by_five_times_takes_back_all_that_is_lent() -> None:
-    story = lending(LoanBound(16, expected_s=7200.0))
-    story.submit(*(gang(f"g{at}", units=2, lendable=True) for at in range(8)))
+FIVEFOLD = LoanBound(64, reclaim_s=60.0, engine_start_s=30.0, expected_s=7200.0)
+"""Of ten nodes serving is forecast to need two for two hours; it needs all ten."""
+
+
+def lent_out() -> Story:
+    """Eight gangs that need 10 to 60 s to leave have a node each; one that needs 61 s waits, and so does one without a
+    loan."""
+    nodes = [node(f"warm{at}", warm_units=8) for at in range(10)]
+    story = Story(params(queue("a", 80)), nodes, takes_s=lambda gang: 1e7)
+    story.room.lend({H100: FIVEFOLD})
+    notices_s = (10.0, 20.0, 30.0, 30.0, 45.0, 60.0, 60.0, 60.0)
+    story.submit(gang("slow", units=8, lendable=True, notice_s=61.0, priority=-1), gang("owned", units=8, priority=-1))
+    story.submit(*(gang(f"g{at}", units=8, lendable=True, notice_s=notice_s) for at, notice_s in enumerate(notices_s)))
     story.settle()
-    evicted, _ = story.room.recall(H100, 80, 100.0)
+    assert sorted(story.order()) == [f"g{at}" for at in range(8)]
+    return story
+
+
+def serving_has(story: Story) -> int:
+    """Nodes that nobody but serving has any part of."""
+    owners = [story.room.ledger.owners(each.name, H100) for each in story.nodes]
+    return owners.count({"serving": 8, "free": 0})
+
+
+def gone(story: Story, told_s: dict[str, float], until_s: float) -> list[tuple[float, int]]:
+    """Gangs leave at the end of their notice; after each the nodes that serving has, with the instant."""
+    has = []
+    for name in sorted(told_s, key=lambda name: told_s[name] + story.room.runs.all[name].gang.notice_s):
+        story.now_s = told_s[name] + story.room.runs.all[name].gang.notice_s
+        assert story.now_s <= until_s
+        story.room.left(name, story.now_s)
+        story.settle()
+        has.append((story.now_s, serving_has(story)))
+    return has
+
+
+def test_case_52_a_forecast_wrong_by_five_times_has_all_that_is_lent_back_within_the_stated_bound() -> None:
+    story = lent_out()
+    assert serving_has(story) == 2
+    evicted, bills = story.room.recall(H100, 64, 100.0)
     assert len(evicted) == 8
-    assert max(story.room.runs.all[each.gang].gang.notice_s for each in evicted) <= BOUND.reclaim_s
+    assert {each.reason for each in evicted} == {BatchReason.RECALLED}
+    assert sum(each.return_gpu_s for each in bills) == 64 * (60.0 + 30.0)
+    story.room.lend({H100: LoanBound(0)})
+    story.settle()
+    has = gone(story, {each.gang: 100.0 for each in evicted}, 100.0 + FIVEFOLD.reclaim_s)
+    assert has[0] == (110.0, 3), "each node is serving's as soon as it is left"
+    assert has[-1] == (100.0 + FIVEFOLD.reclaim_s, 10)
+    assert len(story.admitted) == 8, "nobody starts on any of them, however long serving waits for the others"
+
+
+def test_case_52_a_forecast_that_is_wrong_again_while_loans_come_back_has_each_of_them_back_in_time_and_once() -> None:
+    """Twice as much as was forecast at 100 s, five times as much 20 s later."""
+    story = lent_out()
+    first = [each.gang for each in story.room.recall(H100, 16, 100.0)[0]]
+    assert len(first) == 2
+    story.room.lend({H100: LoanBound(0)})
+    second = [each.gang for each in story.room.recall(H100, 64, 120.0)[0]]
+    assert sorted([*first, *second]) == [f"g{at}" for at in range(8)], "those that leave already are told once"
+    told_s = dict.fromkeys(first, 100.0) | dict.fromkeys(second, 120.0)
+    has = dict(gone(story, told_s, 120.0 + FIVEFOLD.reclaim_s))
+    assert max(number for at_s, number in has.items() if at_s <= 100.0 + FIVEFOLD.reclaim_s) >= 4
+    assert has[120.0 + FIVEFOLD.reclaim_s] == 10
 
 
 def test_units_are_recalled_where_serving_needs_them() -> None:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from autoscaler.core.batch.backlog import Waiting
-from autoscaler.core.batch.ledger import Reservation
+from autoscaler.core.batch.ledger import NO_LOAN, Holding, Reservation
 from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.running import Running
 from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
 
 FIRST_ENDS: Final = 256
@@ -19,6 +20,8 @@ FIRST_ENDS: Final = 256
 
 MORE_ENDS: Final = 2048
 """Those looked at where the first are not enough, before all are."""
+
+NOTHING: Final = Holding((), NO_LOAN)
 
 NEARLY: Final = 1e-6
 """Cores or GiB that rounding may leave."""
@@ -40,6 +43,22 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
         if start is not None or number >= len(ends):
             return start
     return None
+
+
+def start_again(room: Room, run: Running, now_s: float) -> Start | None:
+    """When a gang that leaves because it lost GPUs has room on what it leaves and on what nobody has; None without any.
+
+    What it lost may be there again before its other pods are gone.
+    """
+    wanted, kept = room.ask(room.waits_as(run)), room.ledger.reservations.get(run.name)
+    own = {} if kept is None else kept.held
+    holding = room.ledger.holdings.get(run.name, NOTHING)
+    free = sum(own.values()) + sum(spot.units for spot in holding.spots)
+    if sum(wanted.units.values()) > free + sum(room.ledger.estate.free_units(shape) for shape in wanted.units):
+        return None
+    gone_s = now_s if run.told_s is None else max(now_s, run.told_s + run.gang.notice_s)
+    ends = _endings(room, [(gone_s, run.name)] if holding.spots else [])
+    return first_start(room.ledger, room.placer, wanted, endings=ends, now_s=now_s, own=own)
 
 
 def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tuple[float, str]], now_s: float) -> bool:

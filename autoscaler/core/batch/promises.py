@@ -11,6 +11,8 @@ from autoscaler.core.batch.attempts import Attempts
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import NO_LOAN, Kind, Reservation
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.running import Running
 from autoscaler.core.batch.verdicts import why
 from autoscaler.core.batch.widths import narrowest
 
@@ -21,6 +23,8 @@ FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FR
 def review(attempts: Attempts, now_s: float) -> bool:
     """Start gangs whose reservation is whole; let go of what cannot become whole. False where the bound ended it."""
     room = attempts.room
+    for run in list(room.runs.lost.values()):
+        _keep_place(room, run, now_s)
     for name, reservation in list(room.ledger.reservations.items()):
         if len(attempts.admitted) >= room.params.max_admissions:
             return False
@@ -32,6 +36,8 @@ def review(attempts: Attempts, now_s: float) -> bool:
                 _start_kept(attempts, waiting, reservation, now_s)
             elif not kept.is_coming(room, reservation, now_s):
                 room.keep_no_more(name, now_s)
+        elif name in room.runs.lost:
+            continue
         elif name not in room.backlog.waiting:
             room.ledger.unreserve(name)  # its gang was not seen again
         elif reservation.whole and reservation.plan:
@@ -42,6 +48,27 @@ def review(attempts: Attempts, now_s: float) -> bool:
             ):
                 room.ledger.unreserve(name)
     return True
+
+
+def _keep_place(room: Room, run: Running, now_s: float) -> None:
+    """Keep the place of a gang that lost GPUs until it has left the others: nobody who comes after it takes what it
+    leaves, or what is mended meanwhile. It is kept no more once nobody counts on its going."""
+    ledger = room.ledger
+    known = ledger.reservations.get(run.name)
+    if room.is_overdue(run, now_s):
+        ledger.unreserve(run.name)
+    elif known is None or not _can_be_whole(room, known, room.waits_as(run)):
+        start = kept.start_again(room, run, now_s)
+        ledger.unreserve(run.name)
+        if start is not None:
+            ledger.reserve(Reservation(run.name, Kind.START, start.plan, now_s, start.at_s))
+
+
+def _can_be_whole(room: Room, reservation: Reservation, brand: int) -> bool:
+    """Whether a reservation is of a whole gang still, on nodes that may be used."""
+    units = sum(number for _, number in room.backlog.loads[brand].units)
+    nodes = room.ledger.estate.nodes
+    return sum(reservation.plan.values()) >= units and all(nodes[at].usable for at in reservation.plan)
 
 
 def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, now_s: float) -> None:

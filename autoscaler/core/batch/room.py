@@ -124,7 +124,9 @@ class Room:
         """A gang that lost all it held, and so waits, was not stopped yet: it holds nothing and leaves until `left`."""
         self.ledger.book(name, ())
         self._remains(self.backlog.waiting[name], now_s)
+        self.runs.lose(self.runs.all[name])
         self.changes += 1
+        self.news += 1
 
     def checkpointed(self, name: str, at_s: float) -> None:
         """A gang wrote a checkpoint."""
@@ -307,7 +309,9 @@ class Room:
         self.runs.leave(run, now_s)
         self.count(run.queue, run.load, -1, now_s)
         self.backlog.touch(run.queue)
-        self.evictions[run.name], run.lost = run.evictions + 1, reason is BatchReason.LOST
+        self.evictions[run.name] = run.evictions + 1
+        if reason is BatchReason.LOST:
+            self.runs.lose(run)
         if beneficiary:
             run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)
@@ -367,10 +371,13 @@ class Room:
             self._wait_again(run)
         return told
 
-    def _wait_again(self, run: Running) -> None:
+    def waits_as(self, run: Running) -> int:
+        """The brand of which a gang that runs, or leaves, will wait again."""
         gang = run.gang.narrowest()
-        brand = run.brand if gang is run.gang else self.brand(gang)
-        self.backlog.put(self.backlog.waiting_as(gang, run.queue, brand, run.rank))
+        return run.brand if gang is run.gang else self.brand(gang)
+
+    def _wait_again(self, run: Running) -> None:
+        self.backlog.put(self.backlog.waiting_as(run.gang.narrowest(), run.queue, self.waits_as(run), run.rank))
 
     def _capacity(self) -> None:
         """What batch may use in all: what is there for it, what is to come for a gang, and what serving lends."""

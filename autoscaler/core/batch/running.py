@@ -123,6 +123,8 @@ class Runs:
     def __init__(self, params: BatchParams, tree: QueueTree) -> None:
         self._params, self._tree = params, tree
         self.all: dict[str, Running] = {}
+        self.lost: dict[str, Running] = {}
+        """Those that leave because they lost GPUs."""
         self._in_order: list[list[tuple[int, float, float, str]]] = [[] for _ in tree.specs]
         self._past = [_Past() for _ in tree.specs]
 
@@ -136,6 +138,11 @@ class Runs:
         """A gang was asked to leave: it gives way no more."""
         run.leaving_s = now_s
         self._out_of_order(run)
+
+    def lose(self, run: Running) -> None:
+        """A gang that was asked to leave lost GPUs: it will wait at its old place."""
+        run.lost = True
+        self.lost[run.name] = run
 
     def remain(self, run: Running, now_s: float) -> None:
         """A gang holds GPUs that it is leaving already: it never counts, nor gives way."""
@@ -157,6 +164,7 @@ class Runs:
     def end(self, name: str) -> Running | None:
         """A gang holds nothing any more."""
         run = self.all.pop(name, None)
+        self.lost.pop(name, None)
         if run is not None and run.leaving_s is None:
             self._out_of_order(run)
         return run

@@ -103,7 +103,7 @@ class Searches:
         room = self.attempts.room
         beyond = []
         for other in list(room.ledger.starts):
-            waits = room.backlog.waiting.get(other)
+            waits = room.backlog.waiting.get(other) or room.runs.lost.get(other)
             if waits is None or other == name or room.tree.within(waits.queue, room.backlog.loads[waits.brand]):
                 continue
             beyond.append(other)
