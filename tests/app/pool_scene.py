@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -168,7 +168,9 @@ class Told:
         self.statuses: list[Mapping[str, Any]] = []
         self.forgotten: list[str] = []
 
-    def note(self, ref: TargetRef, kind_type: str, reason: str, message: str) -> None:
+    def note(
+        self, ref: TargetRef, kind_type: Literal["Normal", "Warning"], reason: str, message: str, *, aside: bool = False
+    ) -> None:
         assert ref.kind == "WarmPool"
         assert ref.name in self.pools
         self.events.append((kind_type, reason, message))
