@@ -7,7 +7,7 @@ whoever adds them up: a history of such sums would shrink the fleet as soon as t
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from autoscaler.core.observe import alike as fleets
@@ -89,9 +89,11 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         track.pods, sums = _add_up(told, had, now_s, track.at_s, gateway_waits)
         died = sums.died
         if len(told) >= readings.replicas.ready and not _all_there(had, track.pods):
-            died += sum([_of_no_use(had[name]) for name in had.keys() - track.pods.keys()])
+            died += sum([_of_no_use(had[n]) and not had[n].hung for n in had.keys() - track.pods.keys()])
         died = max(0, died - max(0, track.desired - readings.replicas.desired))
         track.desired = readings.replicas.desired
+    else:
+        _note_hung(track, readings, mute)
     waiting = sums.waiting if told is not None else least_waiting(readings)
     queue = _total(_gateway_queue(readings), waiting, readings)
     arrivals, arrivals_s, anew = _arrivals(track, readings, sums if told is not None else None, had, queue)
@@ -217,6 +219,19 @@ def _ready_anew(pod: PodReading, before: PodTrack) -> tuple[float | None, bool]:
     if ready_s is None or ready_s < before.ready_since_s:
         return before.ready_since_s, False
     return ready_s, _of_no_use(before) and not _went_on(before.reading, pod)
+
+
+def _note_hung(track: WorkloadTrack, readings: Readings, mute: list[PodReading]) -> None:
+    """Note who told nothing and is ready by the API: a process that ended is not, within a second or two, so this one
+    has more to do than it can answer beside. If it is not there at the next look it did not die of its requests."""
+    if readings.pods is None:
+        names = list(track.pods) if readings.replicas.ready >= len(track.pods) else []
+    else:
+        names = [pod.name for pod in mute if pod.ready_since_s is not None]
+    known = {name: track.pods[name] for name in names if name in track.pods}
+    hung = {name: replace(pod, hung=True) for name, pod in known.items() if _of_no_use(pod) and not pod.hung}
+    if hung:
+        track.pods = {**track.pods, **hung}
 
 
 def _of_no_use(pod: PodTrack) -> bool:
