@@ -47,7 +47,7 @@ from autoscaler.app.publishing import Publisher
 from autoscaler.app.room import Room
 from autoscaler.app.shadowing import Shadowing
 from autoscaler.app.signals import Signals
-from autoscaler.app.snapshots import Fetched, Kept
+from autoscaler.app.snapshots import Fetched, Kept, left
 from autoscaler.app.tasks import before, begin, end
 from autoscaler.app.warmups import WarmUps
 from autoscaler.app.work import work_of
@@ -262,8 +262,10 @@ class Live:
     async def _catch_up(self) -> None:
         await self._cluster.wait_synced()
         await self._cluster.relist()
+        before = await self._runtime.recalled()
+        LOG.info("beginning to lead", left=left(len(before), self._settings.lease.name))
         if self._cluster.intake.waiting:
-            self._cluster.settle(await self._runtime.recalled())
+            self._cluster.settle(before)
         self._freeze()
         self._publisher.begin(sorted(self._cluster.workloads))
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from autoscaler.adapters.kube.store import Stored
 from autoscaler.adapters.web.peer import Peer
 from autoscaler.ports import Clock, Fault, PortError
 from autoscaler.runtime.supervisor import Runtime
@@ -20,6 +21,20 @@ EVERY_S: Final = 10.0
 PATH: Final = "/api/snapshot"
 
 _CHECKPOINTS: Final = msgspec.json.Decoder(dict[str, dict[str, Any]])
+
+
+_ONCE: Final = "headroom"
+"""What checkpoints were called after whatever the lease was called."""
+
+
+def left(workloads: int, lease: str) -> str:
+    """What the last leader left of how many workloads, in words for whoever has just restarted or upgraded it."""
+    if workloads:
+        return f"checkpoints of {workloads} workloads, which go on from there"
+    named = Stored.CHECKPOINTS.prefix(lease)
+    once = Stored.CHECKPOINTS.prefix(_ONCE)
+    older = f"; a version that called them {once}-... for every lease left its own there" if named != once else ""
+    return f"no checkpoints (ConfigMaps {named}-...): what was learnt of workloads begins afresh{older}"
 
 
 class Kept:

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 
 from autoscaler.adapters.web.peer import peers
 from autoscaler.app import snapshots
-from autoscaler.app.snapshots import PATH, Fetched, Kept
+from autoscaler.app.snapshots import PATH, Fetched, Kept, left
 from autoscaler.ports import Fault
 from autoscaler.runtime.clock import WallClock
 
@@ -69,3 +69,22 @@ async def test_a_follower_holds_what_the_leader_learnt_and_keeps_it_through_any_
             assert fetched.age_s < aged_s + 1.0
         for work in works:
             work.cancel()
+
+
+@pytest.mark.parametrize(
+    ("workloads", "lease", "words"),
+    [
+        (2, "blue", "checkpoints of 2 workloads, which go on from there"),
+        (
+            0,
+            "headroom",
+            "no checkpoints (ConfigMaps headroom-checkpoint-...): what was learnt of workloads begins afresh",
+        ),
+        (0, "blue", "a version that called them headroom-checkpoint-... for every lease left its own there"),
+    ],
+    ids=["it goes on", "the first leader", "another lease's name, after an upgrade"],
+)
+def test_who_begins_to_lead_says_what_was_left_and_where_it_was_looked_for(
+    workloads: int, lease: str, words: str
+) -> None:
+    assert left(workloads, lease).endswith(words)

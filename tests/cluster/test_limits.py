@@ -71,6 +71,9 @@ def test_who_was_scaled_stays_so_though_the_next_leader_finds_no_checkpoints(pla
             following.wait_leading()
             wait_for(lambda: taken(following) == {"a", "b"}, 30, "those whose counts it finds to be its own")
             assert refused(following) == {"ancient": "TooManyWorkloads"}
+            assert (
+                "ConfigMaps headroom-checkpoint-...): what was learnt" in (following.folder / "output.log").read_text()
+            )
 
 
 def _events(plane: Plane, namespace: str, name: str) -> list[dict[str, Any]]:
