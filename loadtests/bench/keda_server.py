@@ -22,8 +22,7 @@ from autoscaler.adapters.keda.beside import Beside
 from autoscaler.adapters.keda.counts import Counts
 from autoscaler.adapters.keda.server import SERVICE, Listen
 from autoscaler.adapters.kube.discovery import Discovery
-from autoscaler.adapters.kube.meta import Meta
-from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, Target, TargetSpec
+from autoscaler.adapters.kube.scaling import Hpa, ScaledObject, Target, TargetMeta, TargetSpec
 from autoscaler.api.claims import Claim, Kind, Rejection, TargetRef
 from autoscaler.api.modes import Mode
 from autoscaler.app import garbage
@@ -101,7 +100,7 @@ class Known:
             key = found.metadata.key
             self.objects[key] = found
             self.hpas[key] = hpa(number)
-            self.discovery.target(DEPLOYMENT, key, Target(Meta(f"service-{number}", NAMESPACE, f"t-{number}")))
+            self.discovery.target(DEPLOYMENT, key, Target(TargetMeta(f"service-{number}", NAMESPACE, f"t-{number}")))
             self.discovery.scaled_object(key, found)
             claim = self.discovery.resolve(key).claim
             assert claim is not None

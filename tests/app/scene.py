@@ -14,7 +14,7 @@ from autoscaler.adapters.kube.meta import Condition, Meta, Owner
 from autoscaler.adapters.kube.pods import Container, Pod, PodSpec, PodStatus, Port, Resources
 from autoscaler.adapters.kube.replicas import News
 from autoscaler.adapters.kube.scaling import Target as Object
-from autoscaler.adapters.kube.scaling import TargetSpec, Template
+from autoscaler.adapters.kube.scaling import TargetMeta, TargetSpec, Template
 from autoscaler.api.annotations import read_annotations
 from autoscaler.api.claims import Claim, Doubt, Obstacle, TargetRef, Way
 from autoscaler.api.modes import Mode
@@ -65,7 +65,7 @@ class Followed:
         return Resolution(self.claims.get(key))
 
     def target(self, ref: TargetRef) -> Object:
-        return Object(Meta("chat", "prod", ref.uid), TargetSpec(2, None, self.template))
+        return Object(TargetMeta("chat", "prod", ref.uid), TargetSpec(2, None, self.template))
 
     def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
         return self.members.reading(ref, desired)
