@@ -77,7 +77,7 @@ def advance(
         )
         capacity = throughput.learn(table.throughput, rows, seen.served, table.policy.tpot_slo_s[rows])  # 2 capacity
         load = _load(table, rows, seen, capacity.rps)  # 3 demand
-        _activate(table, rows, seen.now_s)
+        _activate(table, rows, seen)
         if closed.any():
             ahead = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
             fits = _fits(table, rows[closed], seen.now_s[closed], ahead, supplied)
@@ -167,7 +167,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -
     minute_need = history.envelope(count[:, :6], cover_s[:, :6], slack_s)
     cautious = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
     horizon = np.ceil((seen.lead90_s + table.policy.tick_s[rows]) / BIN_S).astype(np.int64)
-    horizon = np.clip(horizon, 1, pending.MAX_HORIZON_BINS)
+    horizon = np.minimum(np.maximum(horizon, 1), pending.MAX_HORIZON_BINS)
     peaks.note(table.peaks, rows, seen.now_s, minute_need)
     forecaster.advance(
         table.forecaster,
@@ -224,10 +224,9 @@ def _fit_request(
     return FitRequest(track.name, horizon_bins, *made, in_force_at_s=now_s + training.IN_FORCE_AFTER_S)
 
 
-def _activate(table: Table, rows: I64, now_s: F64) -> None:
-    for row, at_s in zip(rows.tolist(), now_s.tolist(), strict=True):
-        track = table.track(row)
-        if track.coming is not None and at_s >= track.coming.in_force_at_s:
+def _activate(table: Table, rows: I64, seen: Batch) -> None:
+    for row, track, readings in zip(rows.tolist(), seen.tracks, seen.readings, strict=True):
+        if track.coming is not None and readings.now_s >= track.coming.in_force_at_s:
             table.fitted[row], track.coming = track.coming, None
 
 
@@ -339,8 +338,8 @@ def _remember(stepped: Stepped) -> None:
         seen.now_s, load.now_rps, seen.queue, seen.ready.astype(np.int64), seen.serving, seen.desired, outcome.replicas,
         outcome.wanted, capacity.rps, capacity.term, seen.lead50_s, seen.lead90_s, load.burn, load.late_share,
     )  # fmt: skip
-    for place, (row, readings) in enumerate(zip(stepped.rows.tolist(), seen.readings, strict=True)):
-        stepped.table.track(row).last = readings, figures, place
+    for place, (track, readings) in enumerate(zip(seen.tracks, seen.readings, strict=True)):
+        track.last = readings, figures, place
 
 
 def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:

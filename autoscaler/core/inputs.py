@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from autoscaler.core.state import Table, Track
 from autoscaler.core.types import Readings
 
 NO_LIMIT = 1_000_000_000
+
+_NO_EVENT = (0, NO_LIMIT)
 
 BLOCKING = ("arrivals", "queue", "in_flight", "tokens", "kv")
 """Signals that must be fresh to shrink. Latency is absent by nature when nothing is served, so it is not one."""
@@ -57,6 +60,7 @@ class Batch:
     shrinkable: Bools
     served: Served
     readings: tuple[Readings, ...]
+    tracks: tuple[Track, ...]
     wedged: I64
 
     def only(self, mask: Bools) -> "Batch":
@@ -69,8 +73,9 @@ class Batch:
             if isinstance(getattr(self, name), np.ndarray)
         }
         served = Served(**{name: getattr(self.served, name)[mask] for name in Served.__dataclass_fields__})
-        kept = tuple(r for r, keep in zip(self.readings, mask.tolist(), strict=True) if keep)
-        return Batch(**picked, served=served, readings=kept)
+        at = np.flatnonzero(mask).tolist()
+        readings, tracks = tuple([self.readings[i] for i in at]), tuple([self.tracks[i] for i in at])
+        return Batch(**picked, served=served, readings=readings, tracks=tracks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,8 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapp
     intervals = [known.get(t.name) or pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
     followed = [leadtime.follow(t.lead, r, t.params.warmup_prior_s) for t, r in zip(tracks, readings, strict=True)]
     shrinkable = [_note(t, r, i.anew) for t, r, i in zip(tracks, readings, intervals, strict=True)]
-    sums = dict(zip(Interval._fields, np.ascontiguousarray(np.array(intervals, dtype=np.float64).T), strict=True))
+    figures = np.fromiter(chain.from_iterable(intervals), np.float64, len(intervals) * len(Interval._fields))
+    sums = dict(zip(Interval._fields, np.ascontiguousarray(figures.reshape(len(intervals), -1).T), strict=True))
     served = _served(sums, intervals, readings)
     wedged = sums["wedged"].astype(np.int64)
     ready = np.array([r.replicas.ready for r in readings], dtype=np.float64)
@@ -140,14 +146,15 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapp
         shrinkable=np.array(shrinkable, dtype=np.bool_),
         served=served,
         readings=readings,
+        tracks=tuple(tracks),
         wedged=wedged,
     )
 
 
 def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools) -> Bounded:
     """Gather the bounds of each row at this moment; `measured` says that the capacity of a replica is no guess."""
-    tracks = [table.track(row) for row in rows.tolist()]
-    events = [_events(t, r.now_s) for t, r in zip(tracks, seen.readings, strict=True)]
+    tracks = seen.tracks
+    events = [_events(t, r.now_s) if t.params.events else _NO_EVENT for t, r in zip(tracks, seen.readings, strict=True)]
     given = [r.limits for r in seen.readings]
     return Bounded(
         now_s=seen.now_s,
@@ -222,7 +229,7 @@ def _note(track: Track, readings: Readings, anew: bool) -> bool:
 
 
 def _events(track: Track, now_s: float) -> tuple[int, int]:
-    floor, ceiling = 0, NO_LIMIT
+    floor, ceiling = _NO_EVENT
     for event in track.params.events:
         if event.from_s <= now_s < event.to_s:
             floor = max(floor, event.floor or 0)

@@ -5,11 +5,10 @@ and an absent pod. Nothing in here is ever NaN or infinite; `validate` refuses b
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cached_property
-from typing import overload
 
 from autoscaler.core.reasons import Reason
 
@@ -60,7 +59,7 @@ class Roster:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Alike(Sequence[PodReading]):
+class Alike:
     """Readings of the pods of a simulated fleet, which are alike in all but their age: no pod is read by itself.
 
     It stands for the `PodReading` of each, which are made for whoever asks. At least one pod; nothing is None but
@@ -77,11 +76,7 @@ class Alike(Sequence[PodReading]):
     def __len__(self) -> int:
         return len(self.roster.names)
 
-    @overload
-    def __getitem__(self, index: int) -> PodReading: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[PodReading, ...]: ...
-    def __getitem__(self, index: int | slice) -> PodReading | tuple[PodReading, ...]:
+    def __getitem__(self, index: int) -> PodReading:
         return self.each()[index]
 
     def __iter__(self) -> Iterator[PodReading]:

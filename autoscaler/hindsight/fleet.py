@@ -4,7 +4,6 @@ Enters: counts that were decided. Leaves: how many serve from which instant on, 
 knows no failure: every start lands after the warm-up it was given.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autoscaler.core.types import ReplicaReading, StartingReplica
@@ -51,17 +50,19 @@ class Fleet:
             self.starts += 1
             self._starting.append((self._name(), now_s, now_s + warmup_s))
 
-    def spans(self, from_s: float, to_s: float) -> Iterator[tuple[float, int]]:
-        """The span cut where starts land: the end of each part and how many serve in it."""
-        landed = [start for start in self._starting if start[2] <= to_s]
+    def spans(self, from_s: float, to_s: float) -> list[tuple[float, int]]:
+        """Let a span pass; it is cut where starts land: the end of each part and how many serve in it."""
+        if not self._starting:
+            return [(to_s, len(self.ready))]
+        parts, landed = list[tuple[float, int]](), [start for start in self._starting if start[2] <= to_s]
         for start in sorted(landed, key=_landing):
             self._shown = None
             name, _, lands_s = start
             if lands_s > from_s:
-                yield lands_s, len(self.ready)
+                parts.append((lands_s, len(self.ready)))
             self._starting.remove(start)
             self.ready.append((name, max(from_s, lands_s)))
-        yield to_s, len(self.ready)
+        return [*parts, (to_s, len(self.ready))]
 
     def reading(self) -> ReplicaReading:
         """The target as its owner would show it."""

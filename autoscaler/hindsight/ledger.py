@@ -37,14 +37,9 @@ class Three:
 
     def add(self, other: "Three") -> None:
         """Add another span."""
-        for mine, theirs in (
-            (self.observed, other.observed),
-            (self.modelled, other.modelled),
-            (self.ours, other.ours),
-        ):
-            mine.held_s += theirs.held_s
-            mine.late += theirs.late
-            mine.waited_s += theirs.waited_s
+        self.observed.add(other.observed)
+        self.modelled.add(other.modelled)
+        self.ours.add(other.ours)
         self.counted_s += other.counted_s
         self.requests += other.requests
 

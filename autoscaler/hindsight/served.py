@@ -17,11 +17,15 @@ class Sums:
     late: float = 0.0
     waited_s: float = 0.0
 
-    def take(self) -> "Sums":
-        """The sums so far; counting begins anew."""
-        taken = Sums(self.held_s, self.late, self.waited_s)
+    def add(self, other: "Sums") -> None:
+        """Add what another account, or another span, came to."""
+        self.held_s += other.held_s
+        self.late += other.late
+        self.waited_s += other.waited_s
+
+    def clear(self) -> None:
+        """Begin anew."""
         self.held_s = self.late = self.waited_s = 0.0
-        return taken
 
 
 @dataclass(slots=True)
@@ -44,6 +48,9 @@ class Modelled:
     def serve(self, at_s: float, dt_s: float, arrivals: float, capacity_rps: float) -> float:
         """Let the span that ends at `at_s` pass; what was served in it."""
         before, capacity = self.queue.waiting, capacity_rps * dt_s
+        if before == 0.0 and arrivals <= capacity:  # nearly always
+            self.sums.late += self._lateness.note(at_s, arrivals, 0.0)
+            return arrivals
         share = self.queue.until_dry(arrivals, capacity) if before > 0.0 else 1.0
         self.sums.waited_s += self.queue.serve(dt_s, arrivals, capacity)
         waiting, rest = self.queue.waiting, arrivals

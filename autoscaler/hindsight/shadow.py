@@ -319,20 +319,24 @@ class Shadow:
             # A lower bound that the replicas exceed in this very span is no bound of it.
             served = arrivals + followed.measured.waiting - queue
             capacity_rps = max(capacity_rps, served / (span_s * ready))
+        measured, modelled, ours = followed.measured.sums, followed.modelled.sums, world.account.sums
+        held_s = held(counts) * span_s
         followed.measured.see(now_s, span_s, arrivals, queue)
-        followed.measured.sums.held_s += held(counts) * span_s
+        measured.held_s += held_s
         followed.modelled.serve(now_s, span_s, arrivals, ready * capacity_rps)
-        followed.modelled.sums.held_s += held(counts) * span_s
+        modelled.held_s += held_s
         world.warmup_s = known.warmup_s
         world.live(now_s, span_s, arrivals, capacity_rps)
-        span = Three(
-            followed.measured.sums.take(), followed.modelled.sums.take(), world.account.sums.take(), span_s, arrivals
-        )
-        self._ledgers[followed.look.workload].count(now_s, span, least=known.least)
+        ledger = self._ledgers[followed.look.workload]
+        ledger.count(now_s, Three(measured, modelled, ours, span_s, arrivals), least=known.least)
+        for sums in (measured, modelled, ours):
+            sums.clear()
         followed.last = Span(span_s, arrivals, queue, capacity_rps)
         followed.at_s, followed.counts = now_s, replicas
 
 
 def held(replicas: ReplicaReading) -> int:
     """Replicas that hold their GPUs: those that serve and those that start on a node."""
-    return replicas.ready + sum(not start.unschedulable for start in replicas.starting)
+    if not replicas.starting:
+        return replicas.ready
+    return replicas.ready + sum([not start.unschedulable for start in replicas.starting])

@@ -38,11 +38,12 @@ class World:
     def live(self, now_s: float, dt_s: float, arrivals: float, capacity_rps: float) -> None:
         """Let the span that ends at `now_s` pass."""
         at_s, served = now_s - dt_s, 0.0
+        held = self.fleet.held
         for end_s, ready in self.fleet.spans(at_s, now_s):
             part_s = end_s - at_s
             if part_s > 0:
                 done = self.account.serve(end_s, part_s, arrivals * part_s / dt_s, ready * capacity_rps)
-                self.account.sums.held_s += self.fleet.held * part_s
+                self.account.sums.held_s += held * part_s
                 self._per_pod += done / ready if ready else 0.0
                 served += done
             at_s = end_s
@@ -51,8 +52,7 @@ class World:
 
     def skip(self, now_s: float, span_s: float, waiting: float) -> None:
         """Let a span pass of which it is not known what arrived; `waiting` wait at its end."""
-        for _ in self.fleet.spans(now_s - span_s, now_s):
-            pass
+        self.fleet.spans(now_s - span_s, now_s)
         self.account.begin(now_s, waiting)
 
     def order(self, now_s: float, replicas: int) -> int:

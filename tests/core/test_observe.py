@@ -10,7 +10,7 @@ from autoscaler.core.observe import history, pods
 from autoscaler.core.observe.freshness import Freshness, FreshnessTrack
 from autoscaler.core.observe.history import HistoryColumns
 from autoscaler.core.observe.pods import Interval, WorkloadTrack
-from autoscaler.core.params import BIN_S
+from autoscaler.core.params import BIN_S, HISTORY_BINS
 from autoscaler.core.types import GatewayReading, LatencyReading, PodReading, Readings, ReplicaReading
 
 ROW = np.array([0])
@@ -424,3 +424,21 @@ def test_the_envelope_is_unknown_when_less_than_half_of_the_minute_was_measured(
     need = history.envelope(np.where(cover > 0, 20.0, 0.0), cover, np.array([10.0, 10.0]))
     assert np.isnan(need[0])
     assert need[1] >= 2.0
+
+
+def test_the_newest_bins_of_each_row_are_read_over_the_end_of_its_own_ring() -> None:
+    """Three rows whose open bins are the ring's first, its fourth and its last but one: five bins before each."""
+    columns = HistoryColumns.allocate(4)
+    columns.count[:] = np.arange(4)[:, None] * 10_000 + np.arange(HISTORY_BINS)
+    columns.need_rps[:] = -columns.count
+    rows = np.array([3, 0, 2])
+    columns.head[rows] = 7 * HISTORY_BINS + np.array([0, 3, HISTORY_BINS - 2])
+    last = HISTORY_BINS - 1
+    expected = [
+        [30_000 + last - i for i in range(5)],
+        [2, 1, 0, last, last - 1],
+        [20_000 + last - 2 - i for i in range(5)],
+    ]
+    assert history.recent(columns, rows, 5)[0].tolist() == expected
+    assert history.recent_needs(columns, rows, 5).tolist() == [[-bin_ for bin_ in row] for row in expected]
+    assert history.recent(columns, rows, 4, back=1)[0].tolist() == [row[1:] for row in expected]

@@ -92,6 +92,9 @@ def distribution(track: LeadTrack, prior_s: float | None, oldest_s: float) -> Le
 def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple[Starts, LeadTime]:
     """Match starts that are gone with pods that came, and return both what happened and the lead time now."""
     now_s, replicas = readings.now_s, readings.replicas
+    if not (replicas.starting or track.starting or track.waited):  # nearly always
+        _look(track, readings)
+        return _NONE, distribution(track, prior_s, 0.0)
     _place(track, replicas.starting, now_s)
     finished, left = list[float](), 0
     if track.starting != replicas.starting:
@@ -109,11 +112,7 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
     lead = distribution(track, prior_s, max(schedulable, default=0.0))
     if schedulable:
         credited = tuple(sorted([age for age in schedulable if age <= lead.l99_s], reverse=True))
-    track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
-    if isinstance(readings.pods, Alike):
-        track.pods = readings.pods.roster.name_set
-    elif readings.pods is not None:
-        track.pods = frozenset(map(_NAME, readings.pods))
+    _look(track, readings)
     if not (replicas.starting or finished or left):
         return _NONE, lead
     return (
@@ -127,6 +126,16 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
         ),
         lead,
     )
+
+
+def _look(track: LeadTrack, readings: Readings) -> None:
+    """Remember who serves and who starts."""
+    replicas, pods = readings.replicas, readings.pods
+    track.starting, track.desired, track.ready = replicas.starting, replicas.desired, replicas.ready
+    if isinstance(pods, Alike):
+        track.pods = pods.roster.name_set
+    elif pods is not None:
+        track.pods = frozenset(map(_NAME, pods))
 
 
 def _newcomers(track: LeadTrack, readings: Readings) -> list[tuple[str | None, float]]:

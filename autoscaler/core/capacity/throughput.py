@@ -136,7 +136,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
     memory = np.where(~seen & (share > KV_TELLS), rate * KV_FULL_RATIO / np.maximum(share, KV_TELLS), np.nan)
     rps, term = _bind(rps, term, np.where(np.isfinite(memory), np.fmax(memory, proven), np.nan), Term.MEMORY)
-    rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
+    if np.isfinite(tpot_slo_s).any():
+        rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
     return Throughput(
         np.where(rps > 0, rps, np.nan),
         np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64),

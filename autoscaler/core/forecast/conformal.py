@@ -98,13 +98,12 @@ def learn(
     columns.weight[rows] *= forget
     if shock is not None:
         scores = np.where(shock, np.minimum(scores, SHOCK_UNITS), scores)
-    cell = np.clip(np.searchsorted(EDGES, filled(scores), side="right") - 1, 0, CELLS - 1)
+    cell = np.minimum(np.maximum(np.searchsorted(EDGES, filled(scores), side="right") - 1, 0), CELLS - 1)
     count = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
     if worth is not None:
         count = np.minimum(count, worth[:, None])
-    for model in range(MODELS):
-        known = np.isfinite(scores[:, model])
-        columns.weight[rows[known], model, cell[known, model]] += count[known, model].astype(np.float32)
+    count = np.where(np.isfinite(scores), count, 0.0)
+    columns.weight[rows[:, None], np.arange(MODELS), cell] += count.astype(np.float32)
     counted = np.isfinite(covered)
     hit = np.where(counted, covered, 0.0)
     columns.covered[rows] = columns.covered[rows] * forget + hit
@@ -135,7 +134,7 @@ def quantiles(columns: ConformalColumns, rows: I64, *levels: F64) -> Iterator[F6
 
 def _at(level: F64, weight: F64, total: F64) -> F64:
     want = level[:, None] * total[:, :, -1]
-    cell = np.minimum((total < want[:, :, None]).sum(axis=2), CELLS - 1)
+    cell = (total >= want[:, :, None]).argmax(axis=2)  # the first: what is asked for is a part of the whole
     row, model = np.arange(len(cell))[:, None], np.arange(MODELS)
     taken, inside = total[row, model, cell], weight[row, model, cell]
     part = np.where(inside > 0, 1.0 - (taken - want) / np.maximum(inside, 1e-12), 1.0)

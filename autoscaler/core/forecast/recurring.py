@@ -46,8 +46,8 @@ def look(needs: F64, lead_s: F64) -> Habit:
     `needs` has shape (B, bins), newest first, NaN where not measured; `lead_s` has shape (B,).
     """
     known = np.isfinite(needs)
-    ranked = np.sort(np.where(known, needs, np.inf), axis=1)
     place = np.maximum(np.ceil(LEVEL * known.sum(axis=1)).astype(np.int64) - 1, 0)
+    ranked = np.partition(np.where(known, needs, np.inf), np.unique([0, *place]), axis=1)
     expected = ranked[np.arange(len(ranked)), place]
     habit, over = np.full(len(needs), np.nan), np.zeros(len(needs), dtype=np.bool_)
     # Most loads are never away: only the others are worth a closer look.

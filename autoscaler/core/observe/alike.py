@@ -6,11 +6,13 @@ the last bit, as the same numbers are added in the same order. Of anything unusu
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import final
 
 from autoscaler.core.observe.sums import SETTLE_S, STANDING_RATIO, PodSums, PodTrack
 from autoscaler.core.types import Alike
 
 
+@final
 @dataclass(slots=True, eq=False)
 class AlikeTracks(Mapping[str, PodTrack]):
     """What is remembered of such pods, of which each had made progress when it was read; made for whoever asks."""

@@ -49,20 +49,24 @@ def absorb(history: HistoryColumns, rows: I64, now_s: F64, *, arrivals: F64, spa
 
 def recent(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> tuple[F64, F64]:
     """Return counts and measured seconds of the last `bins` closed bins, newest first, each of shape (B, bins)."""
-    index, picked = _newest(history, rows, bins, back), rows[:, None]
-    return history.count[picked, index].astype(np.float64), history.cover_s[picked, index].astype(np.float64)
+    places = _newest(history, rows, bins, back)
+    return history.count.take(places).astype(np.float64), history.cover_s.take(places).astype(np.float64)
 
 
 def recent_needs(history: HistoryColumns, rows: I64, bins: int) -> F64:
     """Return the needs of the last `bins` closed bins, newest first, NaN where not measured; shape (B, bins)."""
-    needs: F64 = history.need_rps[rows[:, None], _newest(history, rows, bins)].astype(np.float64)
+    needs: F64 = history.need_rps.take(_newest(history, rows, bins)).astype(np.float64)
     return needs
 
 
 def _newest(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> I64:
-    """Where the last closed bins lie in the ring, newest first: below 0 as numpy counts from its end."""
-    newest: I64 = (history.head[rows] - 1 - back) % HISTORY_BINS
-    return newest[:, None] - np.arange(bins)
+    """Where the last closed bins lie in a column, newest first, as `take` counts: over all rows of it."""
+    newest = (history.head[rows] - 1 - back) % HISTORY_BINS
+    places: I64 = (rows * HISTORY_BINS + newest)[:, None] - np.arange(bins)
+    over = np.flatnonzero(newest < bins - 1)
+    if len(over):  # the ring goes on at the row's end
+        places[over] += HISTORY_BINS * (np.arange(bins) > newest[over, None])
+    return places
 
 
 def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:

@@ -102,25 +102,12 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     scale = len(told) / sums.kv_pods if told and sums.kv_pods else math.nan
     running = sums.running if known and (sums.running_pods or not told) else math.nan
     new = unread(mute, now_s)
-    return Interval(
-        dt_s=dt_s,
-        arrivals=arrivals,
-        arrivals_s=arrivals_s,
-        anew=anew,
-        completions=sums.completions if sums.counted else math.nan,
-        queue=queue,
-        running=running,
-        told_running=running if known else running_but_for(readings, new),
-        unread=new,
-        kv_used=sums.kv * scale,
-        saturated_completions=sums.saturated_completions,
-        saturated_pod_s=sums.saturated_pod_s,
-        saturated_running=sums.saturated_running,
-        free_completions=sums.free_completions,
-        free_pod_s=sums.free_pod_s,
-        wedged=sums.wedged,
-        died=died,
-    )
+    return Interval(  # by place: every look makes one, and with names it takes twice as long
+        dt_s, arrivals, arrivals_s, anew, sums.completions if sums.counted else math.nan, queue, running,
+        running if known else running_but_for(readings, new), new, sums.kv * scale,
+        sums.saturated_completions, sums.saturated_pod_s, sums.saturated_running, sums.free_completions,
+        sums.free_pod_s, sums.wedged, died,
+    )  # fmt: skip
 
 
 _NOTHING = PodSums()
@@ -132,7 +119,7 @@ def _add_up(
     """What to remember of the pods, and their sums; `since_s` is the instant of the last sample."""
     if not isinstance(told, Alike):
         return _one_by_one(told, had, now_s, since_s, gateway_waits)
-    if isinstance(had, AlikeTracks) and had.read.roster is told.roster and had.at_s == since_s:
+    if type(had) is AlikeTracks and had.read.roster is told.roster and had.at_s == since_s:
         sums = fleets.add_up(told, had, now_s, gateway_waits)
         if sums is not None:
             return AlikeTracks(told, now_s), sums
@@ -199,7 +186,7 @@ def _one_by_one(
 
 def _all_there(had: Mapping[str, PodTrack], tracks: Mapping[str, PodTrack]) -> bool:
     """Whether no pod is gone."""
-    if isinstance(had, AlikeTracks) and isinstance(tracks, AlikeTracks) and had.read.roster is tracks.read.roster:
+    if type(had) is AlikeTracks and type(tracks) is AlikeTracks and had.read.roster is tracks.read.roster:
         return True
     return had.keys() <= tracks.keys()
 

@@ -260,7 +260,7 @@ def hold_s(lead_s: F64, unready: Bools, young: Bools) -> F64:
     burst, not by the moment the burst looks smaller (knative/serving#3153).
     """
     least = np.where(young, STABILISE_YOUNG_S, STABILISE_MIN_S)
-    return np.clip(np.where(unready, 1.0, STABILISE_LEADS) * lead_s, least, STABILISE_MAX_S)
+    return np.minimum(np.maximum(np.where(unready, 1.0, STABILISE_LEADS) * lead_s, least), STABILISE_MAX_S)
 
 
 class _Chain:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, clipped, column, filled
 from autoscaler.core.params import BIN_S
 
 SHARE = 0.5
@@ -63,7 +63,7 @@ def within_s(left: F64, level_rps: F64, *, lead_s: F64, slack_s: F64, withheld_s
 
     `level_rps` more arrive meanwhile, and orders for the queue were withheld for `withheld_s`.
     """
-    share = np.clip(left / np.maximum(filled(level_rps) * lead_s, 1e-9), 0.0, 1.0)
+    share = clipped(left / np.maximum(filled(level_rps) * lead_s, 1e-9), 0.0, 1.0)
     lost_s = np.minimum(withheld_s, CAUGHT_UP_SHARE * SHARE * lead_s)
     return np.asarray(np.maximum((SHARE * lead_s - lost_s) * np.sqrt(share) - NOTICE_S + slack_s, LEAST_S))
 

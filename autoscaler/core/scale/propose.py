@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, clipped
+from autoscaler.core.columns import F64, I64, Bools, clipped, filled
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import clearing
 
@@ -107,7 +107,7 @@ def propose(s: Situation) -> Proposals:
     # What was ordered to clear a queue counts as served in `left`, so it would be given back before it lands.
     need[:, 4] = np.where(s.queue > s.slack_s * s.rps * s.serving, np.fmax(need[:, 4], s.desired), need[:, 4])
     asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
-    need[:, 5] = np.where(asleep, np.maximum(np.nan_to_num(need[:, 4]), 1.0), 0.0)
+    need[:, 5] = np.where(asleep, clipped(filled(need[:, 4]), 1.0, MOST_REPLICAS), 0.0)
     need[:, 6] = np.where(~np.isfinite(s.rps) & (s.queue > 0), s.unmeasured, 0.0)
     need[:, 7] = s.floor_replicas
     need = np.where(need < np.inf, need, 0.0)
@@ -127,7 +127,7 @@ def propose(s: Situation) -> Proposals:
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
     binding = capped.argmax(axis=1)
     exact = np.minimum(need[np.arange(len(need)), binding], capped.max(axis=1))
-    others = np.delete(capped, 4, axis=1).max(axis=1)
+    others = np.maximum(capped[:, :4].max(axis=1), capped[:, 5:].max(axis=1))
     buys = (left > 0) & (capped[:, 4] > np.maximum(others, s.desired))
     in_service = (binding == 1) | (binding == 2)
     return Proposals(asked, gated, capped, exact, left, buys, in_service)
