@@ -269,7 +269,7 @@ def test_a_tick_whose_page_is_a_second_old_asks_for_growth_like_any_other() -> N
 
 @pytest.mark.parametrize("apart_s", [0.9994, 1.0, 1.0007])
 def test_a_queue_is_seen_a_page_after_a_tick_whichever_of_the_two_came_a_millisecond_early(apart_s: float) -> None:
-    """One waits at the page after a tick, and 20 five seconds later: too few to be clear by themselves, but they stand."""
+    """One waits at the page after a tick, 20 five seconds later: too few to be clear by themselves, but they stand."""
     waiting = {apart_s: 1.0, apart_s + 5.0: 20.0}
     assert looked([0.0, *waiting], lambda at_s: waiting.get(at_s, 0.0)) == [1, 1, 2]
 
