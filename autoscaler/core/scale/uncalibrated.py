@@ -41,8 +41,8 @@ LEAST = 1e-6
 
 LOOK_S = 0.9
 """Looks closer together count as one: pages come about once a second each, give or take a few milliseconds, and between
-two looks of which only a gateway's came nothing was completed, as far as anybody can see. A queue that was not there and
-is clear by itself counts at once: it needs nothing to compare with, and would else wait for the next tick."""
+two looks of which only a gateway's came nothing was completed, as far as anybody can see. A queue that was not there
+and is clear by itself counts at once: it needs nothing to compare with, and would else wait for the next tick."""
 
 PAUSE_TICKS = 0.75
 """Growth is asked for once in a tick, which passes for one from here on: a page comes every second or so, and of two
