@@ -60,3 +60,22 @@ def test_gangs_whose_room_is_whole_at_once_start_within_the_bound_of_a_cycle_all
         sizes.append(len(story.admitted) - 8 - sum(sizes))
     assert sizes == [3, 3, 2]
     assert story.order()[8:] == [f"a{at}" for at in range(8)]
+
+
+def test_gangs_that_go_from_behind_a_head_that_stays_are_let_go_of() -> None:
+    """A head that never fits; for each of 20 rounds 500 gangs come behind it and are deleted, or edited."""
+    story = Story(params(queue("a", 8)), racks(1, 1), takes_s=lambda gang: 1e9)
+    story.submit(gang("running", units=8))
+    story.settle()
+    story.submit(gang("head", units=8, priority=-1))
+    waiting = story.room.backlog
+    for _ in range(20):
+        story.submit(*(gang(f"g{at}", units=8, priority=-3) for at in range(500)))
+        story.submit(*(gang(f"g{at}", units=4, priority=-2) for at in range(100)))
+        for at in range(495):
+            story.room.cancel(f"g{at}", 0.0)
+        assert waiting.length(1) <= 2 * 501, "twice as many as ever waited at once"
+    assert [each.gang.name for each in waiting.in_queue(1)] == ["head", *(f"g{at}" for at in range(495, 500))]
+    story.room.finish("running", 1.0)
+    story.settle()
+    assert story.order() == ["running", "head"]

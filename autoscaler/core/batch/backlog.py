@@ -10,16 +10,20 @@ stand in one bucket: when the first does not fit the whole bucket steps aside, a
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from autoscaler.core.batch.gangs import Form, Gang
+from autoscaler.core.batch.gangs import Brand, Form, Gang
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.tree import ROOT, Load, QueueTree
 
 NOBODY: Final = -1
 SPARE_BRANDS: Final = 1000
 """Brands without a gang that are kept all the same; each takes about a KiB."""
+
+SWEPT: Final = 64
+"""Gangs that went from behind others of a queue before they are let go of; as many as wait there, if they are more."""
 
 MANY: Final = 16
 """Queues that are rather compared again together than each by itself: a parent that they share is compared once."""
@@ -47,21 +51,6 @@ Entry = tuple[int, int, float, int, float, int, int, int]
 
 Flat, because a comparison of nested tuples costs twice as much, and it is made some ten times for each admission.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Brand:
-    """All that decides whether a gang may start; gangs of one brand in one queue are equal but for their rank."""
-
-    form: Form
-    loan: tuple[float | None, ...] | None
-    """What a loan is weighed by: notice, what the gang says of its duration, restart; None where it borrows nothing."""
-    expected_s: float
-
-    @property
-    def lendable(self) -> bool:
-        """Whether it may run on GPUs that serving lends."""
-        return self.loan is not None
 
 
 @dataclass(slots=True)
@@ -101,18 +90,9 @@ class _Queue:
     aside: dict[int, None] = field(default_factory=dict)
     """Buckets whose first did not fit."""
     used_log: float = -math.inf
-
-
-class _Known(dict[int, bool]):
-    """Answers about brands, each asked for once."""
-
-    def __init__(self, ask: Callable[[int], bool]) -> None:
-        super().__init__()
-        self._ask = ask
-
-    def __missing__(self, brand: int) -> bool:
-        answer = self[brand] = self._ask(brand)
-        return answer
+    gone: int = 0
+    """Gangs that were dropped from among the others since they were last swept out."""
+    sweeps_at: int = SWEPT
 
 
 class Backlog:
@@ -208,15 +188,19 @@ class Backlog:
             else:
                 del self.population[brand]
             ready = queue.ready
-            if ready and ready[0][2].brand == brand and brand not in queue.aside:
+            if ready and ready[0][2] is waiting and brand not in queue.aside:
                 # Nearly always the head of its queue: its entry gives way to the next of its bucket.
                 first = _first(queue, brand)
                 if first is None:
                     heappop(ready)
                 else:
                     heapreplace(ready, first)
-            else:
+            elif queue.buckets[brand][0][2] is waiting:
                 self._renew(queue, brand)
+            else:
+                queue.gone += 1
+                if queue.gone >= queue.sweeps_at:
+                    _sweep(queue)
             self.touch(waiting.queue)
         return waiting
 
@@ -243,11 +227,11 @@ class Backlog:
 
     def come_back(self, plausible: Callable[[int], bool]) -> None:
         """Room was gained: buckets of brands that may fit now are tried again."""
-        may = _Known(plausible)
+        may = cache(plausible)
         for at in list(self._aside):
             queue = self._queues[at]
             strict = self.tree.spec(at).order is Order.STRICT
-            back = [brand for brand in queue.aside if strict or may[brand]]
+            back = [brand for brand in queue.aside if strict or may(brand)]
             for brand in back:
                 del queue.aside[brand]
                 self._renew(queue, brand)
@@ -384,6 +368,15 @@ class Backlog:
         first = _first(queue, brand)
         if first is not None and brand not in queue.aside:
             heappush(queue.ready, first)
+
+
+def _sweep(queue: _Queue) -> None:
+    """Let go of gangs that wait no more behind others that do: each keeps what is known of it in memory."""
+    queue.buckets = {brand: [each for each in bucket if each[2].waits] for brand, bucket in queue.buckets.items()}
+    queue.ready = [each for each in queue.ready if each[2].waits]
+    for heap in (*queue.buckets.values(), queue.ready):
+        heapify(heap)
+    queue.gone, queue.sweeps_at = 0, max(SWEPT, sum(map(len, queue.buckets.values())))
 
 
 def _first(queue: _Queue, brand: int) -> Place | None:

@@ -63,6 +63,21 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
+class Brand:
+    """All that decides whether a gang may start; gangs of one brand in one queue are equal but for their rank."""
+
+    form: Form
+    loan: tuple[float | None, ...] | None
+    """What a loan is weighed by: notice, what the gang says of its duration, restart; None where it borrows nothing."""
+    expected_s: float
+
+    @property
+    def lendable(self) -> bool:
+        """Whether it may run on GPUs that serving lends."""
+        return self.loan is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Elastic:
     """How many pods one set of a gang may have; which of them is chosen when it starts, and stays until it stops."""
 
