@@ -5,6 +5,7 @@ change of a count, one when a trouble begins and one when it ends. Decisions are
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from logging import DEBUG, ERROR, INFO, WARNING
@@ -27,6 +28,9 @@ LOST_S: Final = 10.0
 """A source that is back within it was not lost: a leader that begins has read no page yet, of no workload."""
 READY_S: Final = 5.0
 """Between two looks at why this replica is not ready; what is over within that is not told."""
+
+_TIME: Final = re.compile(r"\d[\d.,]* ?(?:ms|s|min|h|d|days?)\b ?")
+"""A length of time in words."""
 
 OF_OUTCOME: Final = {
     Outcome.APPLIED: INFO,
@@ -165,15 +169,17 @@ async def readiness(clock: Clock, not_ready: Callable[[], tuple[str, ...]]) -> A
 
 
 async def _watch(clock: Clock, not_ready: Callable[[], tuple[str, ...]]) -> None:
-    told: tuple[str, ...] = ()
-    before: tuple[str, ...] | None = None
+    told: set[str] = set()
+    before: set[str] | None = None
     while True:
         await clock.sleep_until(clock.monotonic() + READY_S)
         why = not_ready()
-        if why == before and why != told:
+        # "not heard for 95 s" is the same trouble as "not heard for 100 s".
+        lasting = {_TIME.sub("", words) for words in why}
+        if lasting == before and lasting != told:
             if why:
                 LOG.warning("not ready", why="; ".join(why))
             else:
                 LOG.info("ready")
-            told = why
-        before = why
+            told = lasting
+        before = lasting

@@ -10,6 +10,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from autoscaler.app.log import LOG, MOST_A_MINUTE, OF_EVENT, OF_OUTCOME, LogLines, readiness, set_up
+from autoscaler.record.explain import duration
 from autoscaler.runtime.actuator import Act, Outcome
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Event, Note
@@ -140,6 +141,14 @@ async def test_others_words_command_no_terminal(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "webhook says ?[2J?hello" in said
     assert len(said.splitlines()) == 1
+
+
+async def test_a_list_that_is_not_heard_of_is_told_once_however_long_that_lasts() -> None:
+    clock = ScaledClock()
+    with capture_logs() as said:
+        async with readiness(clock, lambda: (f"not heard for {duration(round(clock.now()))}: pods: timed out",)):
+            await asyncio.sleep(7200.0)
+    assert lines(said) == [("warning", "not ready", "not heard for 10 s: pods: timed out")]
 
 
 async def test_a_replica_that_is_not_ready_says_why_when_that_lasts_and_when_it_is_over() -> None:
