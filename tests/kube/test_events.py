@@ -260,6 +260,19 @@ async def test_events_noted_aside_are_told_though_a_namespace_takes_none_of_the_
         assert len(told(apis)) == 3
 
 
+async def test_a_crowd_of_a_namespace_that_takes_no_events_delays_those_of_others_by_one_failure_each() -> None:
+    apis = Apis()
+    async with writing(apis, OneNamespaceSick(apis)) as writer:
+        for number in range(300):
+            crowd = replace(ref(f"waits-{number}"), namespace="sick")
+            writer.note(crowd, "Warning", "TooManyWorkloads", "it is not taken up", aside=True)
+        await asyncio.sleep(30.0)
+        for number in range(5):
+            writer.note(ref(f"llama-{number}"), "Normal", "ScaledOut", "2 to 5 replicas")
+        await asyncio.sleep(60.0)
+        assert len(told(apis)) == 5
+
+
 async def test_memory_of_objects_and_events_is_bounded() -> None:
     apis = Apis()
     async with writing(apis) as writer:

@@ -119,18 +119,20 @@ class EventWriter:
         """Write what is noted until cancelled. What fails for a while goes to the end of the line: one namespace whose
         Events nobody takes must not keep those of all others from being told."""
         backoff = Backoff(self._rng, BackoffBounds())
-        failed: KubeError | None = None
+        first, second = self._waiting, self._aside
         while True:
             await self._bell.wait()
             self._bell.clear()
-            while line := self._aside or self._waiting if failed else self._waiting or self._aside:
+            while line := first or second:
                 key = next(iter(line))
                 event = line.pop(key)
                 failed = await self._tell(event)
                 if failed is None:
                     backoff.reset()
+                    first, second = self._waiting, self._aside
                     continue
                 line.setdefault(key, event)
+                first, second = (self._aside, line) if line is self._waiting else (self._waiting, line)
                 await self._clock.sleep_until(self._clock.monotonic() + backoff.next_s(failed.retry_after_s))
 
     def _waits(self, key: _Key) -> bool:
