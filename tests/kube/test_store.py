@@ -1,5 +1,6 @@
 """Checkpoints in ConfigMaps: whole generations or an error, whatever breaks a save off or damages what it left."""
 
+import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
@@ -60,6 +61,16 @@ async def test_as_many_workloads_as_the_settings_let_be_taken_up_fit_with_4_kib_
     apis = Apis()
     await store(apis).save(kept)
     assert len(await store(apis).load()) == MOST_KEPT
+
+
+async def test_names_that_chance_puts_into_one_shard_fit_wherever_there_is_room() -> None:
+    alike = [name for name in (f"prod/llama-{n}" for n in range(12_000)) if zlib.crc32(name.encode()) % MOST_SHARDS == 0]
+    kept = {name: {"version": 1, "text": "x" * 4064} for name in alike}
+    assert len(kept) * 4096 > 1.5 * MOST_BYTES
+    apis = Apis()
+    await store(apis).save(kept)
+    assert await store(apis).load() == kept
+    assert max(len(each["data"].get("checkpoints.json", "")) for each in apis.objects.values()) <= MOST_BYTES
 
 
 async def test_a_save_removes_what_no_generation_needs_any_more() -> None:
