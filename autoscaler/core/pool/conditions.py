@@ -167,7 +167,7 @@ def _gpus(view: View, state: PoolState) -> str:
 def _content(view: View, state: PoolState) -> Condition:
     """Whether images and weights come; where slots hold different images by the same tags, that as well."""
     if state.circuits.content.position(view.now_s) is Position.OPEN:
-        words = next((slot.failed for slot in view.slots.seen if slot.failed), "they take too long")
+        words = next((slot.failed for slot in view.slots.seen if slot.failed), "they take too long, or disks run full")
         remedy = "look at spec.models and the cache volume; no slot is made meanwhile"
         return _said(Aspect.CONTENT_WARMS, f"images or weights keep failing: {words}; {remedy}")
     pulled = [slot.digests for slot in view.slots.seen if slot.digests and slot.content == view.params.content]

@@ -72,6 +72,10 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
     circuits, now_s = state.circuits, view.now_s
     content, gpus, capacity = circuits.content, dict(circuits.gpus), dict(circuits.capacity)
     told = dict(circuits.told)
+    for name in _filled(view, found):
+        if name not in told:
+            told[name] = now_s
+            content = troubled(content, now_s, CONTENT, view.params.name)
     for at, reason in found.reasons.items():
         if reason in _CONTENT:
             content = troubled(content, now_s, CONTENT, view.params.name)
@@ -102,6 +106,14 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
 
 
 _NEW: Final = Circuit()
+
+
+def _filled(view: View, found: Lost) -> Iterator[str]:
+    """Nodes whose disk ran full while a slot got its images or weights, by the name under which that is remembered: one
+    may be full of others' things, but on several these do not fit, and every further node would be made for nothing."""
+    for at, reason in found.reasons.items():
+        if reason is PoolReason.DISK_FULL and not np.isfinite(view.slots.instants_s[at, Stage.WEIGHTS_WARM]):
+            yield f"disk/{view.slots.seen[at].node}"
 
 
 def _usable_for_gangs(view: View) -> Iterator[tuple[str, float]]:

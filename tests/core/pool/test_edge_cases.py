@@ -88,6 +88,18 @@ def test_a_full_disk_costs_the_slots_of_its_node_and_stops_no_order_elsewhere() 
     assert done.decision.warm == 1
 
 
+def test_weights_that_fill_the_disk_of_one_node_after_the_other_are_asked_for_no_more() -> None:
+    params, state = pool(min_slots=2), PoolState()
+    for turn, is_stopped in enumerate((False, False, True)):
+        names = [f"p-{2 * turn}", f"p-{2 * turn + 1}"]
+        cold = [slot(name, node=f"n{turn}", scheduled_s=NOW_S - 60.0) for name in names]
+        done = taken(params, world(cold, nodes=(node(f"n{turn}", units=4, disk_full=True),)), state)
+        assert {gone.name for gone in of(DeleteSlot, done)} == set(names)
+        assert (of(CreateSlot, done) == []) is is_stopped, "two slots of one node are one that is full"
+        state = replace(unpack(pack(done.state)), ordered={}, dropped={})
+    assert "disks run full" in told(taken(params, world([]), state), Aspect.CONTENT_WARMS).message
+
+
 def test_slots_that_hold_different_images_by_one_tag_are_told_and_those_of_a_digest_are_not() -> None:
     old, new = warm("p-0", age_s=9000.0, digests="sha256:old"), warm("p-1", digests="sha256:new")
     moved = told(taken(pool(), world([old, new])), Aspect.CONTENT_WARMS)
