@@ -42,10 +42,10 @@ def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s:
     """The circuits after claims that were launched, and whose nodes had not joined at the last look, are no more.
 
     Karpenter deletes them after a quarter of an hour and asks anew, for ever: a launch is no success there, and for the
-    tier such a node is as one whose GPUs never came.
+    tier such a node is as one whose GPUs never came. Of claims that were not read nobody knows what became of them.
     """
     if world.claims is None:
-        return circuits
+        return replace(circuits, unjoined={})
     there = {claim.name for claim in world.claims}
     gpus, told = dict(circuits.gpus), dict(circuits.told)
     for name, node_pool in circuits.unjoined.items():

@@ -33,6 +33,10 @@ OVER: Final = 0.5
 UNSEEN_S: Final = 60.0
 """An order that is not seen after this long came to nothing, and a deletion is given again."""
 
+AWAY_S: Final = 600.0
+"""Who has not looked for longer does not know whether nodes that were coming have joined: they have time to, to serve and
+to go again. A take-over is over long before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -75,6 +79,8 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     uids = {slot.uid for slot in slots.seen}
     held = {holder.name for holder in view.world.holders}
     circuits = breaker.noted(state.circuits, view.world, now_s)
+    if state.history.last_bin is not None and now_s - state.history.last_bin * growth.BIN_S > AWAY_S:
+        circuits = replace(circuits, unjoined={})
     return replace(
         state,
         history=history,

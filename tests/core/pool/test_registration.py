@@ -112,6 +112,18 @@ def test_a_node_that_does_not_join_counts_once_also_over_a_restart_and_one_that_
     assert taken(pool(), world(claims=()), joined.state, NOW_S + 40.0).state.circuits.gpus == {}
 
 
+def test_nodes_of_which_nobody_saw_whether_they_joined_are_held_against_no_tier() -> None:
+    """Three are coming when the controller goes; when it is back after six hours they have joined, served and gone."""
+    coming = tuple(claim(f"c-{at}", launched_s=NOW_S - 60.0) for at in range(3))
+    kept = unpack(pack(taken(pool(), world(claims=coming)).state))
+    back = taken(pool(min_slots=2), world(claims=()), kept, NOW_S + 6 * 3600.0)
+    assert (back.state.circuits.gpus, len(of(CreateSlot, back))) == ({}, 2)
+    unread = taken(pool(), world(claims=None), kept, NOW_S + 20.0)
+    for minute in range(1, 60):
+        unread = taken(pool(), world(claims=None), unread.state, NOW_S + 60.0 * minute)
+    assert taken(pool(), world(claims=()), unread.state, NOW_S + 3600.0).state.circuits.gpus == {}
+
+
 def test_a_nodepool_whose_nodes_do_not_join_is_told_in_karpenters_own_words() -> None:
     pools = node_pools(FIRST, unregistered="Failed to register node")
     said = told(taken(pool(), world(node_pools=pools)), Aspect.NODE_POOLS_USABLE)
