@@ -31,7 +31,7 @@ MISSING: dict[str, Tamper] = {
     "token counters": without("generation_tokens_total"),
     "the KV cache": without("kv_cache_usage"),
     "the gateway": lambda readings: replace(readings, gateway=None),
-    "half of the pods": lambda readings: replace(readings, pods=(readings.pods or ())[::2]),
+    "half of the pods": lambda readings: replace(readings, pods=tuple(readings.pods or ())[::2]),
 }
 
 
@@ -234,7 +234,7 @@ def test_a_replica_that_serves_one_request_at_a_time_can_still_grow() -> None:
 # 28 --------------------------------------------------------------------------------------------------------------
 def hung(readings: Readings) -> Readings:
     """The first pod makes no token, and its line grows."""
-    pods = readings.pods or ()
+    pods = tuple(readings.pods or ())
     line = 2.0 * (readings.now_s - 900.0)
     first = replace(
         pods[0], waiting=line, running=8.0, requests_total=7.0, prompt_tokens_total=7.0, generation_tokens_total=7.0

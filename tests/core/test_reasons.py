@@ -180,7 +180,7 @@ def wedged() -> list[Decision]:
     stuck = (story.toy.readings().pods or ())[0]
 
     def hang(readings: Readings) -> Readings:
-        return replace(readings, pods=(replace(stuck, waiting=9.0, running=8.0), *(readings.pods or ())[1:]))
+        return replace(readings, pods=(replace(stuck, waiting=9.0, running=8.0), *tuple(readings.pods or ())[1:]))
 
     return story.run(120.0, hang)
 

@@ -121,7 +121,7 @@ def half_silent(readings: Readings) -> Readings:
 
 def half_gone(readings: Readings) -> Readings:
     """Every other pod is missing from the reading."""
-    return replace(readings, pods=(readings.pods or ())[::2], gateway=None)
+    return replace(readings, pods=tuple(readings.pods or ())[::2], gateway=None)
 
 
 def pods_only(readings: Readings) -> Readings:
