@@ -34,8 +34,8 @@ UNSEEN_S: Final = 60.0
 """An order that is not seen after this long came to nothing, and a deletion is given again."""
 
 AWAY_S: Final = 600.0
-"""Who has not looked for longer does not know whether nodes that were coming have joined: they have time to, to serve and
-to go again. A take-over is over long before."""
+"""Who has not looked for longer does not know whether nodes that were coming have joined: they have time to, to serve
+and to go again. A take-over is over long before."""
 
 
 @dataclass(frozen=True, slots=True)

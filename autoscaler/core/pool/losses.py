@@ -70,12 +70,11 @@ def lost(view: View, state: PoolState) -> Lost:
 def taught(state: PoolState, view: View, found: Lost) -> PoolState:
     """The state after what was lost: circuits of GPUs and content, and how many starts fail."""
     circuits, now_s = state.circuits, view.now_s
-    content, gpus, capacity = circuits.content, dict(circuits.gpus), dict(circuits.capacity)
-    told = dict(circuits.told)
-    for name in _filled(view, found):
-        if name not in told:
-            told[name] = now_s
-            content = troubled(content, now_s, CONTENT, view.params.name)
+    gpus, capacity = dict(circuits.gpus), dict(circuits.capacity)
+    told = dict.fromkeys(_filled(view, found), now_s) | dict(circuits.told)
+    content = circuits.content
+    for _ in range(len(told) - len(circuits.told)):
+        content = troubled(content, now_s, CONTENT, view.params.name)
     for at, reason in found.reasons.items():
         if reason in _CONTENT:
             content = troubled(content, now_s, CONTENT, view.params.name)
