@@ -34,7 +34,7 @@ def left(workloads: int, lease: str) -> str:
     named = Stored.CHECKPOINTS.prefix(lease)
     once = Stored.CHECKPOINTS.prefix(_ONCE)
     older = f"; a version that called them {once}-... for every lease left its own there" if named != once else ""
-    return f"no checkpoints (ConfigMaps {named}-...): what was learnt of workloads begins afresh{older}"
+    return f"no checkpoints were read (ConfigMaps {named}-...): what was learnt of workloads begins afresh{older}"
 
 
 class Kept:

@@ -78,7 +78,7 @@ async def test_a_follower_holds_what_the_leader_learnt_and_keeps_it_through_any_
         (
             0,
             "headroom",
-            "no checkpoints (ConfigMaps headroom-checkpoint-...): what was learnt of workloads begins afresh",
+            "no checkpoints were read (ConfigMaps headroom-checkpoint-...): what was learnt of workloads begins afresh",
         ),
         (0, "blue", "a version that called them headroom-checkpoint-... for every lease left its own there"),
     ],
