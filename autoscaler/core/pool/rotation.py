@@ -3,8 +3,8 @@
 Enters: the view and the stage clock. Leaves: slots to make anew on their own node, a few at a time, and nodes that
 retire: their slots count no more, so that a successor is warm before they go. A node that somebody else's pods are on,
 slots of another pool among them, does not retire for its age: its room would be filled again by whoever is next, and
-taking it away would take theirs. Where it ends anyhow, its slots stay up to then and count no more. Drift is never
-acted upon here.
+taking it away would take theirs. Where it ends anyhow and is full, its slots stay up to then and count no more. Drift
+is never acted upon here.
 """
 
 from dataclasses import dataclass
@@ -75,14 +75,16 @@ def _before_s(view: View, state: PoolState) -> float:
 
 def _retiring(view: View, good: Bools, at_once: int) -> tuple[Bools, Bools]:
     """The slots on nodes that end soon, and on the few oldest of those beyond their age, where nobody else is; and the
-    same with those on nodes that end soon and others are on."""
+    same with those on nodes that end soon and others are on, where no room is left that their successors would take."""
     nodes, slots, params = view.nodes, view.slots, view.params
     holding = sorted({int(slots.node[at]) for at in slots.where(good & (slots.node != NOWHERE))})
     alone = [at for at in holding if not nodes.seen[at].foreign_pods]
     ending = {
         at
         for at in holding
-        if (ends_s := nodes.seen[at].ends_s) is not None and ends_s - view.now_s < params.lead_prior_s
+        if (at in alone or not nodes.room[at])
+        and (ends_s := nodes.seen[at].ends_s) is not None
+        and ends_s - view.now_s < params.lead_prior_s
     }
     retiring = ending.intersection(alone)
     if params.node_life_s is not None:

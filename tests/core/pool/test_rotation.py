@@ -143,6 +143,16 @@ def test_a_capacity_block_that_ends_under_somebody_else_is_replaced_ahead_of_its
     assert after.intents == (), "it stays up to the end: no slot would find another place there for as long"
 
 
+def test_nobody_is_replaced_ahead_onto_the_same_node_that_ends_under_somebody_else() -> None:
+    """The scheduler puts each successor where there is room: of 4 slots none would count, and no more be asked for."""
+    ends = node("n-p-0", units=8, free_units=6, ends_s=NOW_S + 500.0, foreign_pods=1)
+    claims = (claim("claim-n-p-0", launched_s=NOW_S - 9e4, initialized_s=NOW_S - 9e4),)
+    seen = world((warm("p-0", "n-p-0"),), nodes=(ends,), claims=claims)
+    assert taken(pool(min_slots=1, max_slots=4), seen).intents == ()
+    full = replace(seen, nodes=(replace(ends, free_units=0),))
+    assert len(of(CreateSlot, taken(pool(min_slots=1, max_slots=4), full))) == 1, "a successor has to go elsewhere"
+
+
 def test_interrupted_slots_are_replaced_at_once() -> None:
     nodes = tuple(node(f"n-p-{at}", interrupted=at < 2) for at in range(4))
     done = taken(pool(min_slots=4), world(fleet(4), nodes=nodes))
