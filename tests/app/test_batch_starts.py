@@ -166,6 +166,19 @@ async def test_a_gang_one_of_whose_pods_finds_no_place_again_is_stopped_whole_an
     assert (plant.stop(), plant.books.is_running("job/ns/wide")) == ([], True)
 
 
+async def test_nothing_is_kept_for_a_gang_that_found_no_place_and_is_left_alone_for_a_while() -> None:
+    """Three nodes are free, and what it leaves is as good as theirs: it may start in a minute at the soonest."""
+    plant = three_of_six()
+    plant.pod("wide-3", job="wide")
+    plant.look()
+    plant.look(START_MOST_S)
+    assert plant.stop() == ["wide"]
+    for at in range(3):
+        plant.job(f"other-{at}")
+    plant.look()
+    assert plant.start() == ["other-0", "other-1", "other-2"]
+
+
 async def test_a_gang_without_a_pod_is_its_controllers_and_one_that_comes_late_has_as_long_as_any() -> None:
     """The Job controller waits ever longer before it makes a pod again that failed."""
     plant = three_of_six()

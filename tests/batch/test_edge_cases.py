@@ -300,6 +300,17 @@ def test_case_28_who_ends_before_the_others_have_left_may_pass_over_the_mended_n
     assert story.order() == ["old", "short"]
 
 
+def test_case_28_who_ends_before_the_others_have_left_may_pass_over_room_elsewhere_too() -> None:
+    """Two nodes are free beside those it had: it can start there once its other pod is gone, and not at once."""
+    story = forever(nodes=racks(1, 4))
+    story.submit(gang("old", pods=2, units=8, notice_s=600.0))
+    story.settle()
+    story.look([node("n1"), node("n2"), node("n3")], [PodSeen("n1", H100, 8, Owner.BATCH, "old")])
+    story.submit(gang("short", units=8, created_s=1.0, expected_s=60.0), gang("long", units=8, expected_s=7200.0))
+    story.settle()
+    assert story.order() == ["old", "short"]
+
+
 def test_case_28_the_mended_node_is_kept_no_longer_than_anybody_counts_on_the_others_to_leave() -> None:
     story = forever(nodes=racks(1, 2))
     story.submit(gang("old", pods=2, units=8, notice_s=30.0))

@@ -48,7 +48,8 @@ def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) ->
 def start_again(room: Room, run: Running, now_s: float) -> Start | None:
     """When a gang that leaves because it lost GPUs has room on what it leaves and on what nobody has; None without any.
 
-    What it lost may be there again before its other pods are gone.
+    What it lost may be there again before its other pods are gone, and there may be room elsewhere: until they are gone
+    it starts nowhere, and who ends before may use either.
     """
     wanted, kept = room.ask(room.waits_as(run)), room.ledger.reservations.get(run.name)
     own = {} if kept is None else kept.held
@@ -58,7 +59,8 @@ def start_again(room: Room, run: Running, now_s: float) -> Start | None:
         return None
     gone_s = now_s if run.told_s is None else max(now_s, run.told_s + run.gang.notice_s)
     ends = _endings(room, [(gone_s, run.name)] if holding.spots else [])
-    return first_start(room.ledger, room.placer, wanted, endings=ends, now_s=now_s, own=own)
+    start = first_start(room.ledger, room.placer, wanted, endings=ends, now_s=now_s, own=own)
+    return start if start is None or not holding.spots else Start(max(start.at_s, gone_s), start.plan)
 
 
 def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tuple[float, str]], now_s: float) -> bool:

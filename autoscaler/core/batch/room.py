@@ -310,8 +310,6 @@ class Room:
         self.count(run.queue, run.load, -1, now_s)
         self.backlog.touch(run.queue)
         self.evictions[run.name] = run.evictions + 1
-        if reason is BatchReason.LOST:
-            self.runs.lose(run)
         if beneficiary:
             run.leaves_for = beneficiary
             self.exchanges.note(run.name, beneficiary)
@@ -365,7 +363,10 @@ class Room:
     def _lost(self, name: str, now_s: float) -> Evicted | None:
         """A gang lost units; what pods of it hold still it holds until it has left."""
         run = self.runs.all[name]
-        told = self.evict(run, BatchReason.LOST, "", now_s) if run.leaving_s is None else None
+        told = None
+        if run.leaving_s is None:
+            told = self.evict(run, BatchReason.LOST, "", now_s)
+            self.runs.lose(run)
         if name not in self.ledger.holdings:
             self._ended(name, now_s)
             self._wait_again(run)
