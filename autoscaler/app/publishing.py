@@ -71,7 +71,7 @@ class Publisher:
             self._guard.run("shadow mode", partial(self._watch, entries))
             for each in entries:
                 self._guard.run("an entry", partial(self._tell, each, frames))
-            self._lines.look()
+            self._guard.run("the log", self._lines.look)
             if frames:
                 self._hub.publish(Frame(self._clock.now(), 1.0, tuple(frames.values())))
             if len(entries) == SLICE:
