@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Past
 from tests.batch.builders import H100, gang, node, params, queue, racks
@@ -102,6 +103,25 @@ def test_law_what_is_packed_has_a_bound_says_what_it_left_out_and_keeps_reservat
     again.see(racks(6, 10), (), 0.0)
     assert durable.unpack(again, saved, 50.0) == ()
     assert durable.pack(again, 50.0)["reservations"] == saved["reservations"]
+
+
+def test_what_is_kept_for_gangs_that_lost_a_node_takes_no_others_place_until_they_have_left() -> None:
+    """Eight of them at once, as where a zone fails; a restart lets go of it, for it does not know what they lost."""
+    story = Story(params(queue("a")), racks(8, 2))
+    story.submit(*(gang(f"g{at}", pods=2, units=8) for at in range(8)))
+    story.settle()
+    names = [each.name for each in story.nodes]
+    places = {name: [names[spot.node] for spot in held.spots] for name, held in story.room.ledger.holdings.items()}
+    rest = [PodSeen(there, H100, 8, Owner.BATCH, name) for name, (_, there) in places.items()]
+    lost = {gone for gone, _ in places.values()}
+    story.look([each for each in story.nodes if each.name not in lost], rest)
+    story.look(racks(8, 2), rest)
+    story.settle()
+    assert len(story.room.ledger.starts) == 8
+    assert durable.pack(story.room, 0.0)["reservations"] == []
+    story.room.left("g3", 1.0)
+    (kept,) = durable.pack(story.room, 1.0)["reservations"]
+    assert kept[0] == "g3"
 
 
 def test_500_queues_with_full_memory_fit_beside_100_reservations() -> None:

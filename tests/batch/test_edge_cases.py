@@ -311,6 +311,22 @@ def test_case_28_who_ends_before_the_others_have_left_may_pass_over_room_elsewhe
     assert story.order() == ["old", "short"]
 
 
+def test_case_28_of_two_that_lost_a_node_each_has_the_place_that_it_leaves_itself() -> None:
+    """Two nodes came back; the second gang leaves first, and a fresh job comes between."""
+    story = forever(nodes=racks(1, 4))
+    story.submit(*(gang(name, pods=2, units=8) for name in ("one", "two")))
+    story.settle()
+    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "one"), PodSeen("n3", H100, 8, Owner.BATCH, "two")]
+    story.look([node("n1"), node("n3")], rest)
+    story.look(racks(1, 4), rest)
+    story.submit(gang("fresh", units=8, created_s=1.0, expected_s=1e9))
+    story.settle()
+    story.now_s = 10.0
+    story.room.left("two", 10.0)
+    story.settle()
+    assert story.order() == ["one", "two", "two"]
+
+
 def test_case_28_the_mended_node_is_kept_no_longer_than_anybody_counts_on_the_others_to_leave() -> None:
     story = forever(nodes=racks(1, 2))
     story.submit(gang("old", pods=2, units=8, notice_s=30.0))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from autoscaler.core.batch.ledger import Kind, Ledger, Reservation
+from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Past
 
@@ -32,7 +32,7 @@ def pack(room: Room, now_s: float, max_bytes: int = MAX_BYTES) -> dict[str, Any]
 
     `left_out` counts what did not fit. The size is that of `json.dumps` without further arguments.
     """
-    parts = {"reservations": _reservations(room.ledger), "queues": _queues(room, now_s), "evictions": _evictions(room)}
+    parts = {"reservations": _reservations(room), "queues": _queues(room, now_s), "evictions": _evictions(room)}
     empty = {"version": VERSION, "at_s": now_s, **{part: [] for part in PARTS}}
     left = max_bytes - len(json.dumps({**empty, "left_out": {part: len(rows) for part, rows in parts.items()}}))
     kept: dict[str, list[Any]] = {part: [] for part in PARTS}
@@ -73,11 +73,13 @@ def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...
     return tuple(dropped)
 
 
-def _reservations(ledger: Ledger) -> list[Any]:
-    nodes = ledger.estate.nodes
+def _reservations(room: Room) -> list[Any]:
+    nodes = room.ledger.estate.nodes
     rows = []
-    # Nodes that were asked for are read off the pods that hold them.
-    kept = [each for each in ledger.reservations.values() if each.kind is not Kind.NODES]
+    # Nodes that were asked for are read off the pods that hold them. What is kept for a gang that lost a node and
+    # leaves still is let go of after a restart, and where a zone fails it would crowd out what others were stopped for.
+    all_ = room.ledger.reservations.values()
+    kept = [each for each in all_ if each.kind is not Kind.NODES and each.gang not in room.runs.lost]
     for each in sorted(kept, key=lambda each: (each.made_s, each.gang)):
         plan = [[nodes[at].name, nodes[at].shape, units] for at, units in sorted(each.plan.items())]
         rows.append([each.gang, each.kind.name, each.made_s, each.start_s, plan])

@@ -7,6 +7,7 @@ is changed. What gangs hold on loan is not counted on: it goes back to serving.
 import heapq
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from autoscaler.core.batch.backlog import Waiting
@@ -51,16 +52,18 @@ def start_again(room: Room, run: Running, now_s: float) -> Start | None:
     What it lost may be there again before its other pods are gone, and there may be room elsewhere: until they are gone
     it starts nowhere, and who ends before may use either.
     """
-    wanted, kept = room.ask(room.waits_as(run)), room.ledger.reservations.get(run.name)
-    own = {} if kept is None else kept.held
+    estate, kept = room.ledger.estate, room.ledger.reservations.get(run.name)
+    wanted, own = room.ask(room.waits_as(run)), {} if kept is None else kept.held
     holding = room.ledger.holdings.get(run.name, NOTHING)
     free = sum(own.values()) + sum(spot.units for spot in holding.spots)
-    if sum(wanted.units.values()) > free + sum(room.ledger.estate.free_units(shape) for shape in wanted.units):
+    if sum(wanted.units.values()) > free + sum(estate.free_units(shape) for shape in wanted.units):
         return None
     gone_s = now_s if run.told_s is None else max(now_s, run.told_s + run.gang.notice_s)
-    ends = _endings(room, [(gone_s, run.name)] if holding.spots else [])
-    start = first_start(room.ledger, room.placer, wanted, endings=ends, now_s=now_s, own=own)
-    return start if start is None or not holding.spots else Start(max(start.at_s, gone_s), start.plan)
+    ends = [
+        replace(each, units=tuple((at, units) for at, units in each.units if estate.nodes[at].usable))
+        for each in _endings(room, [(gone_s, run.name)] if holding.spots else [])
+    ]
+    return first_start(room.ledger, room.placer, wanted, endings=ends, now_s=now_s, own=own, least=len(ends))
 
 
 def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tuple[float, str]], now_s: float) -> bool:

@@ -53,8 +53,10 @@ def first_start(
     endings: Iterable[Ending],
     now_s: float,
     own: Mapping[int, int] | None = None,
+    least: int = 0,
 ) -> Start | None:
-    """The first start, from now on, of a gang that may use `own` units beside those that are free."""
+    """The first start, from now on, of a gang that may use `own` units beside those that are free, once as many as
+    `least` of the endings are over."""
     estate = ledger.estate
     base = estate.free.copy()
     for node, units in (own or {}).items():
@@ -69,7 +71,7 @@ def first_start(
         gained = np.bincount(nodes[:ended], weights=left[:ended], minlength=len(base)).astype(np.int64)
         return np.asarray(np.minimum(base + gained, estate.units), dtype=np.int64)
 
-    low, high = 0, len(ordered)
+    low, high = least, len(ordered)
     if not placer.counts(wanted, room(high)):
         return None
     while low < high:
