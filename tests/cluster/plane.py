@@ -164,13 +164,19 @@ class Plane:
     def audited(self, *, verb: str, resource: str, user: str = "") -> list[dict[str, Any]]:
         """Answered requests of the audit log, oldest first: `verb` on `resource`, as in "deployments/scale"."""
         found = []
-        for line in self.audit.read_text().splitlines():
-            entry = json.loads(line)
+        for entry in self.audit_entries():
             ref = entry.get("objectRef", {})
             name = "/".join(p for p in (ref.get("resource"), ref.get("subresource")) if p)
             if entry["verb"] == verb and name == resource and user in entry["user"]["username"]:
                 found.append(entry)
         return found
+
+    def audit_entries(self, since: int = 0) -> list[dict[str, Any]]:
+        """What the audit log holds from this byte on; what is being written of a last line is not there yet."""
+        with self.audit.open("rb") as log:
+            log.seek(since)
+            whole, _, _ = log.read().rpartition(b"\n")
+        return [json.loads(line) for line in whole.split(b"\n") if line]
 
     def _answers(self) -> bool:
         try:

@@ -4,7 +4,6 @@ Nothing that the controller asked may have been refused, nothing that it did may
 manifest grants is used in the suite that is about it, or has its reason here.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -50,10 +49,7 @@ def given(*folders: str) -> set[Row]:
 
 def requests(plane: Plane, since: int = 0) -> list[dict[str, Any]]:
     """What the controller's account asked for of objects, from this byte of the audit log on."""
-    with plane.audit.open("rb") as log:
-        log.seek(since)
-        entries = [json.loads(line) for line in log.read().splitlines() if line.endswith(b"}")]
-    return [one for one in entries if one["user"]["username"] == ACCOUNT and "objectRef" in one]
+    return [one for one in plane.audit_entries(since) if one["user"]["username"] == ACCOUNT and "objectRef" in one]
 
 
 def refused(asked: Iterable[dict[str, Any]]) -> list[str]:
