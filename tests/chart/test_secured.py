@@ -51,6 +51,7 @@ def test_it_answers_over_tls_and_only_accounts_that_may_read(bare: Plane, tmp_pa
     prometheus, stranger = (bare.token("monitoring", name) for name in ("prometheus", "stranger"))
     with Pod(release, release.pods()[0]) as leader:
         leader.wait_leading()
+        wait_for(lambda: code(leader, "/readyz") == 200, 30, "the leader to be ready")
         assert [code(leader, path) for path in ("/healthz", "/readyz", "/metrics", "/", "/api/status")] == [
             200, 200, 401, 401, 401,
         ]  # fmt: skip
