@@ -31,6 +31,14 @@ class RefusedError(Exception):
         self.status = status
 
 
+def audit_entries(audit: Path, since: int = 0) -> list[dict[str, Any]]:
+    """What an audit log holds from this byte on; what is being written of a last line is not there yet."""
+    with audit.open("rb") as log:
+        log.seek(since)
+        whole, _, _ = log.read().rpartition(b"\n")
+    return [json.loads(line) for line in whole.split(b"\n") if line]
+
+
 class Plane:
     """One control plane in `folder`; a context manager. `audit` holds the API server's audit log.
 
@@ -164,19 +172,12 @@ class Plane:
     def audited(self, *, verb: str, resource: str, user: str = "") -> list[dict[str, Any]]:
         """Answered requests of the audit log, oldest first: `verb` on `resource`, as in "deployments/scale"."""
         found = []
-        for entry in self.audit_entries():
+        for entry in audit_entries(self.audit):
             ref = entry.get("objectRef", {})
             name = "/".join(p for p in (ref.get("resource"), ref.get("subresource")) if p)
             if entry["verb"] == verb and name == resource and user in entry["user"]["username"]:
                 found.append(entry)
         return found
-
-    def audit_entries(self, since: int = 0) -> list[dict[str, Any]]:
-        """What the audit log holds from this byte on; what is being written of a last line is not there yet."""
-        with self.audit.open("rb") as log:
-            log.seek(since)
-            whole, _, _ = log.read().rpartition(b"\n")
-        return [json.loads(line) for line in whole.split(b"\n") if line]
 
     def _answers(self) -> bool:
         try:

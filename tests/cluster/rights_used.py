@@ -12,7 +12,7 @@ import pytest
 from tests.chart.rendering import objects
 from tests.chart.test_rights import granted
 from tests.cluster.controller import ACCOUNT
-from tests.cluster.plane import Plane
+from tests.cluster.plane import Plane, audit_entries
 from tests.conftest import ROOT
 
 RBAC: Final = ROOT / "config/rbac"
@@ -49,7 +49,9 @@ def given(*folders: str) -> set[Row]:
 
 def requests(plane: Plane, since: int = 0) -> list[dict[str, Any]]:
     """What the controller's account asked for of objects, from this byte of the audit log on."""
-    return [one for one in plane.audit_entries(since) if one["user"]["username"] == ACCOUNT and "objectRef" in one]
+    return [
+        one for one in audit_entries(plane.audit, since) if one["user"]["username"] == ACCOUNT and "objectRef" in one
+    ]
 
 
 def refused(asked: Iterable[dict[str, Any]]) -> list[str]:
