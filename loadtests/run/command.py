@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from loadtests.run.document import Document
+    from loadtests.run.fidelity import Middle
     from loadtests.run.scenario import Scaling, Scenario
 
+MOST_TIMES = 9
 CODES = "exit codes: 0 done; 1 ended by errors; 2 unusable arguments; 130 interrupted"
 ABOUT = {
     "run": "A scenario on a real control plane: API server, scheduler, controller-manager and the controller, with "
@@ -52,6 +54,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--html", type=Path, metavar="FILE", help="write the report there (default: SCENARIO's name.html, here)")
     if name == "run":
+        add("--times", type=int, default=1, metavar="N", help=f"so many runs one after the other, up to {MOST_TIMES}, "
+            "and the middle of each figure beside the prediction, which is one too (default: 1)")  # fmt: skip
         add("--predict-only", action="store_true", help="only what the simulator says; starts nothing")
         add("--turns", metavar="SECONDS[,...]", help="with --predict-only: how long after each second the pages of the "
             "first pods are read, as `turn_s` of a run's pods in its JSON; without, it is chance")  # fmt: skip
@@ -63,38 +67,37 @@ def _parser(name: str) -> argparse.ArgumentParser:
 def _run(given: argparse.Namespace, name: str, command: str) -> int:
     from autoscaler.cli.output import check_writable  # noqa: PLC0415 - not needed for --help
     from loadtests.run.document import advised, reread  # noqa: PLC0415 - the same
-    from loadtests.run.predicted import Instants, predicted  # noqa: PLC0415 - the same
     from loadtests.run.reading import read_scenario  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
     from loadtests.run.standing import check_parts  # noqa: PLC0415 - the same
-    from loadtests.run.words import lines, told  # noqa: PLC0415 - the same
+    from loadtests.run.words import lines  # noqa: PLC0415 - the same
 
     path: Path = given.scenario
     scenario = read_scenario(path)
-    if name == "run" and given.predict_only:
-        if scenario.scaling is not Scaling.DIRECT:
-            raise InputError(f"{path}: scaling is {scenario.scaling.value}; the simulator has no KEDA, only direct")
-        instants = Instants(_turns_s(given.turns), _began_s(given.began))
-        print("\n".join(told(predicted(scenario, path.parent, instants=instants).figures)))
-        return 0
-    if name == "run" and given.turns is not None:
-        raise InputError("--turns goes with --predict-only; of a run the pods' uids say when their pages are read")
-    if name == "run" and given.began is not None:
-        raise InputError("--began goes with --predict-only; a run begins when its controller does")
+    times = 1
+    if name == "run":
+        _check_run(given)
+        if given.predict_only:
+            return _predict(scenario, path, given)
+        times = given.times
     html = given.html if given.html is not None else Path(f"{path.stem}.html")
     check_writable([file for file in (given.json, html) if file is not None])
-    ways = [scenario.scaling] if name == "run" else [Scaling.DIRECT, Scaling.KEDA_QUEUE]
+    ways = [scenario.scaling] * times if name == "run" else [Scaling.DIRECT, Scaling.KEDA_QUEUE]
     check_parts(ways, scenario.engine.make)
     found: list[Document] = []
     try:
-        for way in ways:
-            found.append(_document(scenario, way, path, command))
+        for number, way in enumerate(ways, start=1):
+            before = found[-1] if found else None
+            nth = number if times > 1 else 0
+            found.append(_document(scenario, way, path, command, number=nth, before=before))
             found[-1] = reread(found[-1], path.parent)
             found[-1] = advised(found[-1], path.parent)
             for line in lines(found[-1]):
                 print(line, flush=True)
             if found[-1].cut:
                 break
+        for line in _middle_lines(found):
+            print(line, flush=True)
     finally:  # a way that does not come up, or an interruption, takes nothing from what was measured
         if found:
             _write(found, command, html, given.json)
@@ -102,6 +105,33 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     if found[-1].course.run.ended == "interrupted":
         return 130
     return 0 if all(not each.cut and each.course.tally.completed for each in found) else 1
+
+
+def _check_run(given: argparse.Namespace) -> None:
+    """InputError where options of `run` do not go together."""
+    if not 1 <= given.times <= MOST_TIMES:
+        raise InputError(f"--times: {given.times} is not from 1 to {MOST_TIMES}; write e.g. 3")
+    if given.predict_only:
+        if given.times > 1:
+            raise InputError("--times goes without --predict-only; a prediction is of many simulated runs by itself")
+        return
+    if given.turns is not None:
+        raise InputError("--turns goes with --predict-only; of a run the pods' uids say when their pages are read")
+    if given.began is not None:
+        raise InputError("--began goes with --predict-only; a run begins when its controller does")
+
+
+def _predict(scenario: "Scenario", path: Path, given: argparse.Namespace) -> int:
+    """Only what the simulator says."""
+    from loadtests.run.predicted import Instants, predicted  # noqa: PLC0415 - not needed for --help
+    from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
+    from loadtests.run.words import told  # noqa: PLC0415 - the same
+
+    if scenario.scaling is not Scaling.DIRECT:
+        raise InputError(f"{path}: scaling is {scenario.scaling.value}; the simulator has no KEDA, only direct")
+    instants = Instants(_turns_s(given.turns), _began_s(given.began))
+    print("\n".join(told(predicted(scenario, path.parent, instants=instants).figures)))
+    return 0
 
 
 def _turns_s(text: str | None) -> tuple[float, ...]:
@@ -128,8 +158,11 @@ def _within(option: str, text: str, below_s: float, example: str) -> float:
     return found_s
 
 
-def _document(scenario: "Scenario", way: "Scaling", path: Path, command: str) -> "Document":
-    """One way of scaling, run and judged."""
+def _document(
+    scenario: "Scenario", way: "Scaling", path: Path, command: str, *, number: int, before: "Document | None"
+) -> "Document":
+    """One way of scaling, run and judged; `number` says which of several runs it is, 0 that it is the only one, and
+    `before` is the run before it, whose prediction it has if it is scaled alike."""
     import msgspec  # noqa: PLC0415 - not needed for --help
 
     from loadtests.run.document import document  # noqa: PLC0415 - the same
@@ -138,8 +171,28 @@ def _document(scenario: "Scenario", way: "Scaling", path: Path, command: str) ->
     from loadtests.run.standing import measured  # noqa: PLC0415 - the same
 
     chosen = msgspec.structs.replace(scenario, scaling=way)
-    told = predicted(chosen, path.parent) if way is Scaling.DIRECT else None
-    return document(chosen, path, measured(chosen, path.parent, command), told)
+    told = None
+    if way is Scaling.DIRECT:
+        again = before is not None and before.scenario.scaling is way
+        told = before.prediction if before is not None and again else predicted(chosen, path.parent)
+    return document(chosen, path, measured(chosen, path.parent, command), told, number)
+
+
+def _middle(found: "Sequence[Document]") -> "Middle | None":
+    """What several whole runs come to; None of fewer than two, and where nothing is predicted."""
+    from loadtests.run.fidelity import in_the_middle  # noqa: PLC0415 - not needed for --help
+
+    whole = [each for each in found if each.number and not each.cut]
+    if len(whole) < 2 or whole[0].prediction is None:
+        return None
+    return in_the_middle([each.measured for each in whole], whole[0].prediction)
+
+
+def _middle_lines(found: "Sequence[Document]") -> list[str]:
+    from loadtests.run.words import middle_lines  # noqa: PLC0415 - not needed for --help
+
+    middle = _middle(found)
+    return [] if middle is None else middle_lines(middle)
 
 
 def _write(found: "Sequence[Document]", command: str, html: Path, data: Path | None) -> None:
@@ -147,9 +200,16 @@ def _write(found: "Sequence[Document]", command: str, html: Path, data: Path | N
     from loadtests.run.document import as_json  # noqa: PLC0415 - the same
     from loadtests.run.page import page  # noqa: PLC0415 - the same
 
-    files = {html: page(found, command)}
+    middle = _middle(found)
+    files = {html: page(found, command, middle)}
     if data is not None:
         runs = [as_json(each) for each in found]
-        record = {"command": command, **(runs[0] if len(runs) == 1 else {"loadtest": "compare", "runs": runs})}
+        record: dict[str, object] = {"command": command}
+        if found[0].number:
+            record |= {"loadtest": "runs", "runs": runs, "middle": None if middle is None else middle.as_json()}
+        elif len(runs) > 1:
+            record |= {"loadtest": "compare", "runs": runs}
+        else:
+            record |= runs[0]
         files[data] = json.dumps(record, indent=1, allow_nan=False) + "\n"
     write_together(files)

@@ -49,11 +49,13 @@ class Document:
     starts: Starts
     what_ifs: tuple[WhatIf, ...] = ()
     """Where too many were late: what the simulator says would have helped; see `advised`."""
+    number: int = 0
+    """Which of several runs of the scenario, from 1; 0 where it is the only one."""
 
     @property
     def label(self) -> str:
-        """What scales, in words."""
-        return LABELS[self.scenario.scaling]
+        """What scales, in words, and which of several runs it is."""
+        return LABELS[self.scenario.scaling] + (f", run {self.number}" if self.number else "")
 
     @property
     def recommended(self) -> WhatIf | None:
@@ -66,8 +68,10 @@ class Document:
         return self.course.run.ended != "done"
 
 
-def document(scenario: Scenario, path: Path, course: Course, prediction: Prediction | None) -> Document:
-    """Judge a course."""
+def document(
+    scenario: Scenario, path: Path, course: Course, prediction: Prediction | None, number: int = 0
+) -> Document:
+    """Judge a course; `number` says which of several it is."""
     measured = judged(scenario, course)
     whole = course.run.ended == "done"
     fidelity = compared(measured, prediction) if whole and prediction is not None else ()
@@ -76,7 +80,7 @@ def document(scenario: Scenario, path: Path, course: Course, prediction: Predict
     return Document(
         scenario, path.name, course, measured, prediction, fidelity, causes(scenario, course, ttft_s),
         moments(scenario, course, due_s[late(scenario, course, ttft_s)]), shedding(scenario, course),
-        starts(scenario, course),
+        starts(scenario, course), number=number,
     )  # fmt: skip
 
 
@@ -126,7 +130,7 @@ def as_json(document: Document) -> dict[str, object]:
         "ended": course.run.ended,
         "measured": document.measured.as_json(),
         "predicted": None if document.prediction is None else document.prediction.figures.as_json(),
-        "fidelity": [{**asdict(row), "held": row.held, "within": row.within} for row in document.fidelity],
+        "fidelity": [row.as_json() for row in document.fidelity],
         "late_seconds_by_cause": {cause.name.lower(): count for cause, count in document.causes.most_common()},
         "moments": [{"at_s": round(each.at_s, 2), "what": each.what} for each in document.moments],
         "shedding": asdict(document.shedding),

@@ -6,10 +6,10 @@ it tells how much of what lies between the two is that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from loadtests.run.measured import Figures
+from loadtests.run.measured import Figures, middle
 from loadtests.run.predicted import Prediction
 
 HOURS_RATIO: Final = 0.05
@@ -42,6 +42,31 @@ class Fidelity:
     def within(self) -> bool:
         """Whether what was measured lies among the simulator's runs."""
         return self.measured is not None and self.span[0] <= self.measured <= self.span[1]
+
+    def as_json(self) -> dict[str, object]:
+        """For a record, with what it comes to."""
+        return {**asdict(self), "held": self.held, "within": self.within}
+
+
+@dataclass(frozen=True, slots=True)
+class Middle:
+    """Several runs of one scenario as one."""
+
+    runs: int
+    measured: Figures
+    fidelity: tuple[Fidelity, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """For a record."""
+        return {"runs": self.runs, "measured": self.measured.as_json(),
+                "fidelity": [row.as_json() for row in self.fidelity]}  # fmt: skip
+
+
+def in_the_middle(runs: Sequence[Figures], prediction: Prediction) -> Middle:
+    """What several whole runs measured, the middle of each figure, beside the middle of the simulated ones. One run and
+    the middle of many are apart by the chance of that run also where the simulator is right; two middles less so."""
+    measured = middle(runs)
+    return Middle(len(runs), measured, compared(measured, prediction))
 
 
 def compared(measured: Figures, prediction: Prediction) -> tuple[Fidelity, ...]:

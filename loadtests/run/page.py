@@ -13,7 +13,8 @@ import msgspec
 from autoscaler.adapters.web.assets import assemble
 from loadtests.bench.machine import machine
 from loadtests.run.charts import content
-from loadtests.run.document import SCOPE, Document, scaler_use
+from loadtests.run.document import LABELS, SCOPE, Document, scaler_use
+from loadtests.run.fidelity import Fidelity, Middle
 from loadtests.run.scenario import Make
 from loadtests.run.words import (
     MOMENT_COLUMNS,
@@ -21,6 +22,7 @@ from loadtests.run.words import (
     apart_text,
     ended,
     harness,
+    middle_title,
     notes,
     recovery_text,
     seconds_text,
@@ -33,8 +35,8 @@ _OWN: Final = Path(__file__).parent
 MAKES: Final = {Make.OURS: "the harness' own, {pages} pages", Make.DYNAMO: "NVIDIA Dynamo's simulated vLLM"}
 
 
-def page(documents: Sequence[Document], command: str) -> str:
-    """The page of one run, or of several of one scenario side by side."""
+def page(documents: Sequence[Document], command: str, middle: Middle | None = None) -> str:
+    """The page of one run, or of several of one scenario side by side, with what they come to together."""
     told = "".join(
         f"<p>{escape(note if len(documents) == 1 else f'{document.label}: {note}')}</p>"
         for document in documents
@@ -47,7 +49,7 @@ def page(documents: Sequence[Document], command: str) -> str:
             "kind": escape(f"Headroom load test: {SCOPE}"),
             "title": escape(documents[0].scenario.title),
             "facts": _facts(documents) + _about(documents[0]) + f"<p><code>{escape(command)}</code></p>",
-            "body": _warning(documents) + _figures(documents) + sections,
+            "body": _warning(documents) + _figures(documents, middle) + sections,
             "notes": f'<div class="notes">{told}</div>' if told else "",
             "content": msgspec.json.encode([content(each) for each in documents]).decode().replace("<", "\\u003c"),
             "own.css": (_OWN / "page.css").read_text(encoding="utf-8"),
@@ -85,11 +87,13 @@ def _warning(documents: Sequence[Document]) -> str:
     return f'<section class="cut"><h2>Partial report</h2>{told}</section>' if told else ""
 
 
-def _figures(documents: Sequence[Document]) -> str:
+def _figures(documents: Sequence[Document], middle: Middle | None) -> str:
     columns = [(each.label, each.measured) for each in documents]
-    columns += [
-        (f"the simulator, {each.label}", each.prediction.figures) for each in documents if each.prediction is not None
-    ]
+    if middle is not None:
+        columns.append((middle_title(middle), middle.measured))
+    # Runs of one way of scaling have one prediction.
+    foretold = {LABELS[each.scenario.scaling]: each.prediction.figures for each in documents if each.prediction}
+    columns += [(f"the simulator, {label}", figures) for label, figures in foretold.items()]
     found = [figures for _, figures in columns]
     rows: list[tuple[str, list[str]]] = [
         ("Requests in time", [f"{100 * f.attainment_ratio:.1f} %" for f in found]),
@@ -107,7 +111,11 @@ def _figures(documents: Sequence[Document]) -> str:
         for name, texts in rows
     )
     table = f'<table class="figures"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    told = "".join(_verdict(each) + _fidelity(each) for each in documents) + "".join(_own(each) for each in documents)
+    told = "" if middle is None else _fidelity(middle.fidelity, middle_title(middle))
+    told += "".join(
+        _verdict(each) + _fidelity(each.fidelity, "" if len(documents) == 1 else each.label) for each in documents
+    )
+    told += "".join(_own(each) for each in documents)
     return f'<section><h2>Figures</h2><div class="table" tabindex="0">{table}</div>{told}</section>'
 
 
@@ -121,14 +129,14 @@ def _verdict(document: Document) -> str:
     return f'<div class="verdict">{parts}</div>'
 
 
-def _fidelity(document: Document) -> str:
-    if not document.fidelity:
+def _fidelity(found: Sequence[Fidelity], of: str) -> str:
+    if not found:
         return ""
     rows = "".join(
         f'<li class="{"held" if row.held else "missed"}">{escape(row.name)}: {escape(apart_text(row))}</li>'
-        for row in document.fidelity
+        for row in found
     )
-    return f"<h3>How near the simulator was</h3><ul>{rows}</ul>"
+    return f"<h3>How near the simulator was{f': {escape(of)}' if of else ''}</h3><ul>{rows}</ul>"
 
 
 def _own(document: Document) -> str:

@@ -6,7 +6,7 @@ Enters: figures or a whole document. Leaves: lines of text.
 from typing import Any, Final
 
 from loadtests.run.document import SCOPE, Document, scaler_use
-from loadtests.run.fidelity import Fidelity
+from loadtests.run.fidelity import Fidelity, Middle
 from loadtests.run.measured import Figures
 from loadtests.run.verdict import GOAL_RATIO, Cause, Remedy, WhatIf, recommended
 from loadtests.run.watched import Sample
@@ -44,6 +44,16 @@ def lines(document: Document) -> list[str]:
     found += [f"recommend {line}" for line in recommendation(document)]
     found += [fidelity_text(row) for row in document.fidelity]
     return [*found, *(f"note: {note}" for note in notes(document))]
+
+
+def middle_lines(found: Middle) -> list[str]:
+    """What several runs come to, for a terminal."""
+    return [middle_title(found), *told(found.measured), *(fidelity_text(row) for row in found.fidelity)]
+
+
+def middle_title(found: Middle) -> str:
+    """What the figures of several runs are."""
+    return f"The middle of each figure of {found.runs} runs"
 
 
 NO_SHARE: Final = 0.005

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -212,7 +213,7 @@ def test_a_run_that_was_cut_keeps_what_was_known_and_compares_nothing(scenario: 
 def test_a_way_that_does_not_come_up_takes_nothing_from_the_one_before(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(_: Scenario, way: Scaling, *__: object) -> Document:
+    def run(_: Scenario, way: Scaling, *__: object, **___: object) -> Document:
         if way is Scaling.DIRECT:
             return judged(scenario)
         raise CourseError("what scales does not come up")
@@ -232,12 +233,78 @@ def test_an_interruption_after_the_load_takes_nothing_of_what_was_measured(
     def interrupted(*_: object) -> Document:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_document", lambda *_: judged(scenario, late_s=(50.0, 70.0)))
+    monkeypatch.setattr(command, "_document", lambda *_, **__: judged(scenario, late_s=(50.0, 70.0)))
     monkeypatch.setattr(standing, "check_parts", lambda *_: None)
     monkeypatch.setattr("loadtests.run.document.advised", interrupted)
     data, html = tmp_path / "out.json", tmp_path / "out.html"
     assert command.main([str(DOUBLING), "--json", str(data), "--html", str(html)]) == 130
     assert json.loads(data.read_text())["measured"]["attainment_ratio"] < 1.0
+
+
+def runs_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: list[Document], *arguments: str
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, record and page of `loadtests run` whose runs, one after the other, are these."""
+    left = [replace(run, number=number) for number, run in enumerate(runs, start=1)]
+    monkeypatch.setattr(command, "_document", lambda *_, **__: left.pop(0))
+    monkeypatch.setattr(standing, "check_parts", lambda *_: None)
+    monkeypatch.setattr("loadtests.run.document.advised", lambda document, _: document)
+    data, html = tmp_path / "out.json", tmp_path / "out.html"
+    code = command.main([str(DOUBLING), *arguments, "--json", str(data), "--html", str(html)])
+    return code, json.loads(data.read_text()), html.read_text()
+
+
+def test_of_several_runs_the_middle_of_each_figure_is_judged_and_each_run_is_told(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [judged(scenario, late_s=(50.0, to_s)) for to_s in (80.0, 60.0, 70.0)]
+    for run in runs:
+        run.course.tally.completed = run.measured.requests
+    in_time = sorted(run.measured.attainment_ratio for run in runs)
+    code, record, text = runs_told(monkeypatch, tmp_path, runs, "--times", "3")
+    said = capsys.readouterr().out
+    assert (code, record["loadtest"], len(record["runs"])) == (0, "runs", 3)
+    assert [run["measured"]["attainment_ratio"] for run in record["runs"]] == [
+        run.measured.attainment_ratio for run in runs
+    ]
+    assert in_time[0] < in_time[1] < in_time[2]
+    assert record["middle"]["runs"] == 3
+    assert record["middle"]["measured"]["attainment_ratio"] == in_time[1]
+    row = record["middle"]["fidelity"][1]
+    assert row["measured"] == pytest.approx(100 * in_time[1])
+    assert row["apart"] == pytest.approx(100 * (told().figures.attainment_ratio - in_time[1]))
+    assert "The middle of each figure of 3 runs" in said
+    assert said.count("predicted in time, %") == 4, "of each run, and of the middle"
+    assert "How near the simulator was: The middle of each figure of 3 runs" in text
+    assert "Headroom, run 2" in text
+    assert text.count('<th scope="col">the simulator, Headroom</th>') == 1, "they have one prediction"
+
+
+def test_a_run_that_is_cut_ends_those_to_come_and_is_not_in_the_middle(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = judged(scenario), judged(scenario, ended="interrupted", until_s=70.0)
+    assert cut.cut
+    code, record, _ = runs_told(monkeypatch, tmp_path, [whole, whole, cut, whole], "--times", "4")
+    assert (len(record["runs"]), record["middle"]["runs"]) == (3, 2)
+    assert code == 130
+    _, record, _ = runs_told(monkeypatch, tmp_path, [whole, cut, whole], "--times", "3")
+    assert record["middle"] is None, "one run is no middle"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--times", "0"], "--times: 0 is not from 1 to 9"),
+        (["--times", "10"], "--times: 10 is not from 1 to 9"),
+        (["--times", "3", "--predict-only"], "--times goes without --predict-only"),
+    ],
+)
+def test_a_number_of_runs_that_cannot_be_is_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([str(DOUBLING), *arguments]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_the_record_and_the_page_hold_everything_and_need_nothing(scenario: Scenario) -> None:
