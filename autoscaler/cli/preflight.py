@@ -14,10 +14,8 @@ from autoscaler.cli import prometheus_flags as live
 from autoscaler.cli.heeded import refuse_typed
 from autoscaler.cli.output import check_folder
 from autoscaler.errors import InputError
-from autoscaler.preflight.given import ANY_SHAPE, Given
-from autoscaler.preflight.traces import STEP_S, check_step
-from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile
-from autoscaler.sim.traces.selection import FORM
+from autoscaler.preflight.defaults import STEP_S
+from autoscaler.sim.choices import PROFILE_FORM, TRACE_FORM
 
 BUILT_IN: Final = "built-in"
 FILES: Final = {
@@ -35,7 +33,7 @@ def _option(help_text: str, metavar: str | None = None) -> Any:
     return typer.Option(help=help_text, metavar=metavar)
 
 
-Traces = Annotated[list[str] | None, _option(f"A trace file, or a part of it; may be repeated: {FORM}.", "FILE")]
+Traces = Annotated[list[str] | None, _option(f"A trace file, or a part of it; may be repeated: {TRACE_FORM}.", "FILE")]
 Out = Annotated[Path, _option(f"Folder for {', '.join(FILES.values())}; made if missing.", "DIR")]
 ColdStart = Annotated[
     float | None, _option("Seconds from ordering a replica to its first served request, if not measured.", "SECONDS")
@@ -69,12 +67,16 @@ def preflight(
 
     The exit code is 1 where the record is too short, or too full of holes, to tell anything of any workload.
     """
+    from autoscaler.preflight.given import Given
+    from autoscaler.preflight.traces import check_step
+    from autoscaler.sim.requestlevel import load_profile
+
     given = Given(
         _positive("--cold-start", cold_start), _positive("--slots", slots), _positive("--gpus", gpus), _prices(price)
     )
     check_step(step)
     if prometheus is None:
-        refuse_typed(ctx, OF_PROMETHEUS, f"only with --prometheus; of a trace give a part: {FORM}")
+        refuse_typed(ctx, OF_PROMETHEUS, f"only with --prometheus; of a trace give a part: {TRACE_FORM}")
     if not trace:
         refuse_typed(ctx, ("profile",), "only with --trace; what Prometheus holds was measured")
     check_folder(out, FILES.values())
@@ -102,6 +104,8 @@ def _positive(option: str, value: float | None) -> float | None:
 
 
 def _prices(given: Sequence[str] | None) -> dict[str, float]:
+    from autoscaler.preflight.given import ANY_SHAPE
+
     prices: dict[str, float] = {}
     for text in given or ():
         shape, _, amount = text.rpartition("=")

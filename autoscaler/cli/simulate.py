@@ -6,8 +6,6 @@ at the end or not at all.
 
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,21 +14,8 @@ import typer
 
 from autoscaler.cli.heeded import Legal, refuse_out_of_range
 from autoscaler.cli.output import check_writable, write_together
-from autoscaler.cli.progress import Meter
-from autoscaler.cli.results import json_text, knob_note, page_notes, print_results, timeline_paths, timeline_text
-from autoscaler.cli.simulation_report import ReportRun, report_html
 from autoscaler.errors import InputError
-from autoscaler.sim.bounds import reference
-from autoscaler.sim.contest import GROUPS, Bounds, make_policy, parse_policies
-from autoscaler.sim.entry import Entry, enter, enter_swept
-from autoscaler.sim.instance import MAX_REPLICAS, REPLICAS_AT_PEAK, Cluster, Instance, load_traffic, make_instance
-from autoscaler.sim.requestlevel import PROFILE_FORM, load_profile, measured_instance
-from autoscaler.sim.rivals import RIVALS
-from autoscaler.sim.score import Reference
-from autoscaler.sim.serving.profile import Profile
-from autoscaler.sim.traces.selection import FORM
-from autoscaler.sim.traffic import Traffic
-from autoscaler.sim.workloads import NAMED
+from autoscaler.sim.choices import GROUPS, MAX_REPLICAS, PROFILE_FORM, REPLICAS_AT_PEAK, RIVALS, TRACE_FORM, WORKLOADS
 
 
 class Model(Enum):
@@ -44,8 +29,8 @@ def _option(help_text: str, metavar: str | None = None) -> Any:
     return typer.Option(help=help_text, metavar=metavar)
 
 
-Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {FORM}.", "FILE")]
-Workload = Annotated[str | None, _option(f"A built-in workload: {', '.join(NAMED)}.", "NAME")]
+Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {TRACE_FORM}.", "FILE")]
+Workload = Annotated[str | None, _option(f"A built-in workload: {', '.join(WORKLOADS)}.", "NAME")]
 Day = Annotated[str | None, _option("Days of the trace, counted from 0: 1, or 1-3.", "N[-M]")]
 WarmUp = Annotated[float, _option("Seconds from ordering a replica to its first served request.", "SECONDS")]
 WarmUpP90 = Annotated[float | None, _option("Make the warm-up lognormal with this 90th percentile.", "SECONDS")]
@@ -102,6 +87,13 @@ def simulate(
 
     Without data: headroom simulate --workload step-x3 --warmup 180 --policy all --json scores.json
     """
+    from autoscaler.cli.progress import Meter
+    from autoscaler.cli.results import json_text, print_results, timeline_paths, timeline_text
+    from autoscaler.cli.simulating import Play, instance_of, page
+    from autoscaler.sim.contest import Bounds, parse_policies
+    from autoscaler.sim.instance import Cluster, load_traffic
+    from autoscaler.sim.requestlevel import load_profile
+
     names = parse_policies(policy)
     refuse_out_of_range(ctx, _LEGAL)
     _refuse_contradictions(model, profile, sweep=sweep, min_replicas=min_replicas)
@@ -121,7 +113,7 @@ def simulate(
         engine = load_profile(profile) if model is Model.REQUESTS else None
         traffic = load_traffic(_with_days(trace, day), workload, seed=seed, with_requests=engine is not None)
         with Meter(len(names) + 2) as meter:
-            instance = _instance(traffic, cluster, engine, seed, meter)
+            instance = instance_of(traffic, cluster, engine, seed, meter)
             ruled = Bounds(min_replicas, tick)
             sweepers = processes if sweep else 0
             play = Play(instance, ruled, engine, sweepers, keep_decisions=report is not None)
@@ -132,7 +124,7 @@ def simulate(
     text = json_text(entries, instance, bounds, {name: _command(ctx, name) for name in names}, model.value)
     files = {timelines[entry.name]: timeline_text(entry.run) for entry in entries if entry.name in timelines}
     if report is not None:
-        files = {report: _page(entries, bounds, _command(ctx, policy, "--report", report.name), model), **files}
+        files = {report: page(entries, bounds, _command(ctx, policy, "--report", report.name), model.value), **files}
     if json_file is not None and not to_stdout:
         files = {json_file: text, **files}
     write_together(files)
@@ -141,64 +133,6 @@ def simulate(
         sys.stdout.write(text)
     for path in files:
         print(f"wrote {path}", file=sys.stderr)
-
-
-def _instance(traffic: Traffic, cluster: Cluster, engine: Profile | None, seed: int, meter: Meter) -> Instance:
-    if engine is None:
-        meter.begin("instance")
-        return make_instance(traffic, cluster, seed=seed)
-    meter.begin("capacity of a replica")
-    return measured_instance(traffic, cluster, engine, seed=seed)
-
-
-@dataclass(frozen=True, slots=True)
-class Play:
-    """How the policies of one command are run."""
-
-    instance: Instance
-    bounds: Bounds
-    engine: Profile | None
-    sweepers: int
-    """Processes that sweep rivals; 0 runs each at its default."""
-    keep_decisions: bool
-
-    def run(self, names: Sequence[str], meter: Meter) -> tuple[Reference, list[Entry]]:
-        """The instance's optimum and every policy's entry, in order."""
-        instance = self.instance
-        for name in names:  # what cannot be made is refused before anything runs
-            make_policy(name, instance, self.bounds)
-        needed, most = instance.traffic.peak_minute_rps / instance.spec.capacity_rps, instance.spec.max_replicas
-        if needed > most:
-            note = f"note: the busiest minute alone needs {needed:.0f} replicas, --max-replicas is {most}"
-            print(note, file=sys.stderr)
-        meter.begin("optimum")
-        optimum = reference(instance.traffic, instance.spec)
-        entries = []
-        for name in names:
-            meter.begin(name)
-            entries.append(self._entry(name, optimum, meter))
-        return optimum, entries
-
-    def _entry(self, name: str, optimum: Reference, meter: Meter) -> Entry:
-        if self.sweepers and name in RIVALS:
-            return enter_swept(name, self.instance, optimum, processes=self.sweepers, progress=meter.move)
-        return enter(
-            name, self.instance, optimum, self.bounds,
-            profile=self.engine, progress=meter.move, keep_decisions=self.keep_decisions,
-        )  # fmt: skip
-
-
-def _page(entries: Sequence[Entry], bounds: Reference, command: str, model: Model) -> str:
-    runs = [
-        ReportRun(
-            entry.name, entry.run, entry.score, knob_note(entry),
-            ours=entry.name not in RIVALS, decisions=entry.decisions,
-        )
-        for entry in entries
-    ]  # fmt: skip
-    return report_html(
-        entries[0].run.traffic.name, runs, reference=bounds, command=command, notes=page_notes(model.value)
-    )
 
 
 def _refuse_contradictions(model: Model, profile: str | None, *, sweep: bool, min_replicas: int | None) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from autoscaler.core.columns import F64
 from autoscaler.errors import InputError
 from autoscaler.preflight import minutes
+from autoscaler.preflight.defaults import STEP_S
 from autoscaler.preflight.history import Fact, Gap, Missing, Track, WorkloadHistory
 from autoscaler.preflight.requests import durations_s, ramp_s, running, spread
 from autoscaler.sim.serving.profile import Profile
@@ -26,9 +27,6 @@ from autoscaler.sim.traffic import Traffic
 
 MOST_REQUESTS: Final = 20_000_000
 """Of one day, each with two token counts, an instant and a duration: about a gigabyte."""
-
-STEP_S: Final = 30.0
-"""Steps of a history from a trace: what Prometheus scrapes by default every 15 to 30 s."""
 
 
 def histories(argument: str, *, profile: Profile | None = None, step_s: float = STEP_S) -> Iterator[WorkloadHistory]:

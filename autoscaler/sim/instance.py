@@ -7,17 +7,13 @@ a PlantSpec. Nothing runs here, and no policy is known.
 from dataclasses import dataclass
 
 from autoscaler.errors import InputError
+from autoscaler.sim.choices import MAX_REPLICAS, REPLICAS_AT_PEAK
 from autoscaler.sim.plant import PlantSpec
 from autoscaler.sim.traces.reader import read_selection
 from autoscaler.sim.traces.selection import split_trace
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warmup import Warmup
 from autoscaler.sim.workloads import named_workload
-
-REPLICAS_AT_PEAK = 37.0
-"""Replicas that the busiest minute keeps busy where nobody states the capacity of one: a mid-sized fleet (guess)."""
-MAX_REPLICAS = 100
-"""The default of a policy's maximum: out of the way of 37 at the peak."""
 
 
 @dataclass(frozen=True, slots=True)

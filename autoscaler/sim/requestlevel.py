@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from autoscaler.errors import InputError
+from autoscaler.sim.choices import PROFILE_FORM
 from autoscaler.sim.instance import Cluster, Instance
 from autoscaler.sim.plant import PlantSpec
 from autoscaler.sim.serving import FloatArray
@@ -21,7 +22,6 @@ from autoscaler.sim.serving.requests import RequestTimes
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warmup import Warmup
 
-PROFILE_FORM: Final = "FILE#model=NAME&gpu=NAME&tp=N&slots=N&kv-tokens=N"
 PERCENTILES: Final = (50, 90, 99)
 _TEXTS: Final = frozenset({"model", "gpu"})
 _COUNTS: Final = frozenset({"tp", "slots", "kv-tokens"})

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.comparison import Comparison, compare_here, note
-from autoscaler.cli.demo import SHOWN, make_plan, summary
 from autoscaler.cli.main import app
+from autoscaler.cli.plans import SHOWN, make_plan, summary
 from autoscaler.cli.playing import Outcome
 from autoscaler.cli.screen import Line, print_results, progress
 from autoscaler.errors import InputError

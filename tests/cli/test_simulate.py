@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from autoscaler.cli import simulate as command
+from autoscaler.cli import simulating
 from autoscaler.cli.main import app
 from autoscaler.cli.output import write_atomically, write_together
 from autoscaler.cli.progress import Meter, amount, announce
@@ -283,7 +283,7 @@ def test_ctrl_c_ends_with_130_and_leaves_old_files_as_they_were(
         raise KeyboardInterrupt
 
     (out / "s.json").write_text("old")
-    monkeypatch.setattr(command, "enter", interrupted)
+    monkeypatch.setattr(simulating, "enter", interrupted)
     result = simulate("--trace", trace, "--warmup", 60, "--policy", "kpa", "--json", out / "s.json")
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr

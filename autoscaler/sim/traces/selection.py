@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoscaler.errors import InputError
+from autoscaler.sim.choices import TRACE_FORM
 
 DAY_S = 86_400.0
-FORM = "FILE#model=NAME&tenant=NAME&day=N&days=N&rate=REQUESTS_PER_S&seed=N"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TraceSelection:
 
 
 def split_trace(argument: str, *, seed: int = 0) -> tuple[Path, TraceSelection]:
-    """The file and the selection of a command-line argument of the form `FORM`; a `seed=` in it beats `seed`.
+    """The file and the selection of a command-line argument of the form `TRACE_FORM`; a `seed=` in it beats `seed`.
 
     Raises InputError naming the part of the argument that cannot be read.
     """
@@ -65,7 +65,7 @@ def split_trace(argument: str, *, seed: int = 0) -> tuple[Path, TraceSelection]:
     for part in filter(None, fragment.split("&")):
         key, _, value = part.partition("=")
         if key not in {"model", "tenant", "day", "days", "rate", "seed"} or not value or key in given:
-            raise InputError(f"--trace {argument}: {part!r} cannot be used; the form is {FORM}")
+            raise InputError(f"--trace {argument}: {part!r} cannot be used; the form is {TRACE_FORM}")
         given[key] = value
     try:
         selection = TraceSelection(
@@ -79,7 +79,7 @@ def split_trace(argument: str, *, seed: int = 0) -> tuple[Path, TraceSelection]:
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(f"--trace {argument}: {error}; the form is {FORM}") from error
+        raise InputError(f"--trace {argument}: {error}; the form is {TRACE_FORM}") from error
     return Path(name), selection
 
 
