@@ -99,7 +99,8 @@ class WarmPoolSpec(Model):
     slot_life_s: Annotated[float, Field(ge=1800, le=86_400)] = 14_400.0
     """When a slot ends by itself, also when no controller lives, in seconds (1800..86400)."""
     node_life_s: Annotated[float, Field(ge=3600, le=365 * 86_400.0)] | None = None
-    """At what age idle nodes are replaced, in seconds; left out, never. One with slots of another WarmPool stays."""
+    """At what age idle nodes of Karpenter's are replaced, in seconds; left out, never. One with slots of another
+    WarmPool stays."""
     max_starting: Annotated[int, Field(ge=1, le=1000)] = 100
     """Slots under way at once (1..1000)."""
     lead_prior_s: Annotated[float, Field(ge=10, le=7200)] = 600.0

@@ -28,6 +28,7 @@ from autoscaler.core.pool.intents import (
     DeleteClaim,
     DeleteSlot,
     Intent,
+    MarkNodeEnds,
     MarkSlot,
 )
 from autoscaler.core.pool.reconcile import Reconciled
@@ -225,7 +226,7 @@ def _words(done: Done) -> tuple[str, str]:
             return "GangNodesGivenBack", f"pods that held places for a gang: {why}"
         case DeleteSlot():
             return "SlotsDeleted", f"deleted: {why}"
-        case MarkSlot():
+        case MarkSlot() | MarkNodeEnds():
             return "SlotsMarked", f"marked: {why}"
         case DeleteClaim():
             return "NodeClaimDeleted", f"deleted: NodeClaim {intent.name}: {why}"

@@ -4,6 +4,7 @@ Nodes are KWOK's; how long an init container takes is an input, no measurement.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
@@ -222,6 +223,28 @@ def test_slots_leave_a_node_that_is_short_of_disk_for_their_images_may_be_gone(p
     wait_for(lambda: _are_warm(plane, 3) and _counts(plane) == (3, 3, 0), 90, "three warm slots again", every_s=0.2)
 
 
+def test_a_slot_on_a_node_that_ends_is_followed_by_one_elsewhere_though_there_is_room_beside_it(
+    plane: Plane, controller: Controller, pool: str
+) -> None:
+    plane.call("PATCH", f"{POOLS}/{pool}", {"spec": {"minSlots": 1, "maxSlots": 1}}, MERGE)
+    wait_for(lambda: _counts(plane) == (1, 1, 0), 60, "one warm slot")
+    plane.call("PATCH", f"{POOLS}/{pool}", {"spec": {"maxSlots": 4}}, MERGE)
+    (only,) = slots(plane)
+    node, asked = only["spec"]["nodeName"], len(_created(plane))
+    ends = (datetime.now(UTC) + timedelta(seconds=500)).isoformat()
+    plane.kubectl("annotate", "node", node, f"headroom.dev/capacity-ends={ends}")
+    try:
+        wait_for(lambda: [p["spec"].get("nodeName") for p in slots(plane)] not in ([], [node]), 60, "a successor")
+        wait_for(lambda: _counts(plane)[:2] == (1, 1) and len(slots(plane)) == 1, 90, "the old slot to go")
+        (after,) = slots(plane)
+        assert after["spec"]["nodeName"] not in {node, ""}, "two GPUs were free beside the slot"
+        assert len(_created(plane)) == asked + 1, f"one slot was made, once\n{controller.words()[-2000:]}"
+    finally:
+        plane.kubectl("annotate", "node", node, "headroom.dev/capacity-ends-")
+        plane.call("PATCH", f"{POOLS}/{pool}", {"spec": {"minSlots": 3, "maxSlots": 3}}, MERGE)
+    wait_for(lambda: _counts(plane) == (3, 3, 0), 90, "three warm slots again")
+
+
 def test_a_restart_finds_every_slot_again_and_makes_none_anew(plane: Plane, controller: Controller, pool: str) -> None:
     before = uids(plane)
     controller.stop()
@@ -313,6 +336,12 @@ def _counts(plane: Plane) -> tuple[int | None, ...]:
     if told.get("observedGeneration") != found["metadata"]["generation"] or condition(plane, "Accepted")[0] != "True":
         return ()
     return told.get("targetSlots"), told.get("warmSlots"), told.get("startingSlots")
+
+
+def _created(plane: Plane) -> list[str]:
+    """The names of all pods that the controller ever made."""
+    entries = plane.audited(verb="create", resource="pods", user=ACCOUNT)
+    return [str(each["objectRef"].get("name")) for each in entries if each["responseStatus"]["code"] == 201]
 
 
 def _are_warm(plane: Plane, number: int) -> bool:

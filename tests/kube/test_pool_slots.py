@@ -105,6 +105,12 @@ def test_a_mark_is_read_back_and_one_without_a_time_is_no_time() -> None:
     assert slot_seen(pod(metadata={"annotations": notes | {"headroom.dev/leased-at": "?"}}), None).leased_s is None
 
 
+def test_a_slot_that_says_that_its_node_ends_is_read_so() -> None:
+    assert slot_seen(pod(), None).node_ends is False
+    labels = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": "chat", "headroom.dev/node-ends": "true"}
+    assert slot_seen(pod(metadata={"labels": labels}), None).node_ends is True
+
+
 def test_only_our_labels_and_our_owner_make_a_slot() -> None:
     assert pool_of(pod()) == "chat"
     assert pool_of(pod(metadata={"labels": {"headroom.dev/pool": "chat"}})) is None

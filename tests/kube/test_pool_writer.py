@@ -1,6 +1,7 @@
 """Every intent as the request it becomes: bare pods of the restricted kind, uids on deletions, safe fields only."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from autoscaler.core.pool.intents import (
     DeleteClaim,
     DeleteSlot,
     Intent,
+    MarkNodeEnds,
     MarkSlot,
     PatchNodePool,
 )
@@ -75,6 +77,22 @@ async def test_a_slot_is_a_bare_pod_of_the_pools_own_by_name_label_and_owner() -
     assert spec["topologySpreadConstraints"][0]["whenUnsatisfiable"] == "ScheduleAnyway"
     assert {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"} in spec["tolerations"]
     assert not any("key" not in toleration for toleration in spec["tolerations"]), "never of every taint"
+
+
+async def test_a_slot_says_that_its_node_ends_and_one_that_is_made_apart_goes_on_no_node_with_such_a_slot() -> None:
+    ((method, path, patch),) = (await carried_out(MarkNodeEnds("chat-0", "uid-0", PoolReason.RETIRED))).requests
+    assert (method, path) == ("PATCH", f"{SLOTS}/chat-0")
+    assert patch == {"metadata": {"uid": "uid-0", "labels": {"headroom.dev/node-ends": "true"}}}
+    assert "affinity" not in made()
+    apart = slot_pod(replace(CREATE, apart=True), errand(), MAKING, ())["spec"]["affinity"]["podAntiAffinity"]
+    (term,) = apart["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term == {
+        "labelSelector": {
+            "matchLabels": {"app.kubernetes.io/managed-by": "headroom"},
+            "matchExpressions": [{"key": "headroom.dev/node-ends", "operator": "Exists"}],
+        },
+        "topologyKey": "kubernetes.io/hostname",
+    }
 
 
 async def test_a_slot_for_a_zone_is_pinned_to_it() -> None:

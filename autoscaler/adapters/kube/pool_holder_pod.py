@@ -6,18 +6,25 @@ with slots, nor with what is held for another gang: when the gang comes, the sch
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from autoscaler.adapters.kube.membership import OVER
 from autoscaler.adapters.kube.pods import Taint
 from autoscaler.adapters.kube.pool_objects import PlacedPod
 from autoscaler.adapters.kube.pool_places import units_of
-from autoscaler.adapters.kube.pool_slot_pod import SMALL, Errand, Making, bare, container, owner_of, tolerations
+from autoscaler.adapters.kube.pool_slot_pod import (
+    SMALL,
+    Errand,
+    Making,
+    apart_from,
+    bare,
+    container,
+    owner_of,
+    tolerations,
+)
 from autoscaler.adapters.kube.pool_slots import GANG, GANG_UID, HEADROOM, MANAGED_BY, POOL, TIER, epoch_s
 from autoscaler.core.pool.intents import CreateHolder
 from autoscaler.core.pool.world import HolderSeen
-
-HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def holder_pod(order: CreateHolder, errand: Errand, making: Making, taints: Iterable[Taint]) -> dict[str, Any]:
@@ -29,19 +36,13 @@ def holder_pod(order: CreateHolder, errand: Errand, making: Making, taints: Iter
     if order.memory_gib > 0:
         requests["memory"] = str(max(1, round(order.memory_gib * 2**30)))
     labels = {MANAGED_BY: HEADROOM, POOL: errand.pool.name, TIER: order.tier, GANG_UID: order.gang_uid}
-    apart = {
-        "labelSelector": {
-            "matchLabels": {MANAGED_BY: HEADROOM},
-            "matchExpressions": [{"key": GANG_UID, "operator": "NotIn", "values": [order.gang_uid]}],
-        },
-        "topologyKey": HOSTNAME,
-    }
-    pod = bare(order.life_s, making, {**dict(order.selector), making.node_pool_label: order.node_pool}) | {
+    others = {"matchExpressions": [{"key": GANG_UID, "operator": "NotIn", "values": [order.gang_uid]}]}
+    pod = bare(order.life_s, making, {**dict(order.selector), making.node_pool_label: order.node_pool})
+    pod |= apart_from(others) | {
         "tolerations": list(tolerations(form, taints)),
         "containers": [
             container("hold", making.pause_image, requests=requests, limits={form.resource: str(order.units)})
         ],
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
     }
     meta = {
         "name": order.name, "namespace": making.namespace, "labels": labels, "annotations": {GANG: order.gang},

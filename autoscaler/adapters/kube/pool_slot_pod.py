@@ -10,11 +10,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autoscaler.adapters.kube.pods import Taint
-from autoscaler.adapters.kube.pool_slots import CONTENT, FETCH, HEADROOM, MANAGED_BY, POOL, PULL, TIER, ZONE
+from autoscaler.adapters.kube.pool_slots import (
+    CONTENT,
+    FETCH,
+    HEADROOM,
+    MANAGED_BY,
+    NODE_ENDS,
+    POOL,
+    PULL,
+    TIER,
+    ZONE,
+)
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.api.warm_pool import WarmPoolSpec
 from autoscaler.core.pool.intents import CreateSlot
 from autoscaler.core.pool.params import SlotForm
+
+HOSTNAME: Final = "kubernetes.io/hostname"
 
 CACHE: Final = "headroom-cache"
 """The name of the one volume; an admission policy lets no other volume of the node in."""
@@ -69,6 +81,8 @@ def slot_pod(order: CreateSlot, errand: Errand, making: Making, taints: Iterable
     }  # fmt: skip
     if spec.cache is not None:
         pod["volumes"] = [{"name": CACHE} | _cache(spec)]
+    if order.apart:
+        pod |= apart_from({"matchExpressions": [{"key": NODE_ENDS, "operator": "Exists"}]})
     if order.zone is None:
         pod["topologySpreadConstraints"] = [
             {
@@ -85,6 +99,13 @@ def slot_pod(order: CreateSlot, errand: Errand, making: Making, taints: Iterable
         },
         "spec": pod,
     }  # fmt: skip
+
+
+def apart_from(selector: dict[str, Any]) -> dict[str, Any]:
+    """What keeps a pod off every node with a pod of ours that `selector` chooses by its labels."""
+    ours = selector | {"matchLabels": {MANAGED_BY: HEADROOM}}
+    terms = [{"labelSelector": ours, "topologyKey": HOSTNAME}]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def owner_of(pool: PoolRef) -> dict[str, Any]:

@@ -18,6 +18,9 @@ TIER: Final = "headroom.dev/tier"
 CONTENT: Final = "headroom.dev/content"
 LEASE: Final = "headroom.dev/lease"
 LEASED_AT: Final = "headroom.dev/leased-at"
+NODE_ENDS: Final = "headroom.dev/node-ends"
+"""A label of slots whose node ends or retires: new ones of their pool are kept apart from them."""
+
 GANG_UID: Final = "headroom.dev/gang-uid"
 """A label of pods that hold the place of a gang's pod: whose object it is for."""
 
@@ -94,6 +97,7 @@ def slot_seen(pod: PlacedPod, claim: str | None) -> SlotSeen:
         failed=_failed(pod),
         lease=annotations.get(LEASE) or None,
         leased_s=_number(annotations.get(LEASED_AT, "")),
+        node_ends=NODE_ENDS in meta.labels,
     )
 
 

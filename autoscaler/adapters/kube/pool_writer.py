@@ -20,7 +20,7 @@ from autoscaler.adapters.kube.pool_node_pool import safe_fields, whole
 from autoscaler.adapters.kube.pool_objects import PlacedPod
 from autoscaler.adapters.kube.pool_places import is_foreign
 from autoscaler.adapters.kube.pool_slot_pod import Errand, Making, slot_pod
-from autoscaler.adapters.kube.pool_slots import LEASE, LEASED_AT
+from autoscaler.adapters.kube.pool_slots import LEASE, LEASED_AT, NODE_ENDS
 from autoscaler.adapters.kube.writing import MERGE_PATCH, Requests, decoded
 from autoscaler.core.pool.intents import (
     CreateHolder,
@@ -29,6 +29,7 @@ from autoscaler.core.pool.intents import (
     DeleteClaim,
     DeleteSlot,
     Intent,
+    MarkNodeEnds,
     MarkSlot,
 )
 from autoscaler.ports import Clock
@@ -104,6 +105,8 @@ class PoolWriter:
                     return await self.delete(intent)
                 case MarkSlot():
                     return await self._mark(intent)
+                case MarkNodeEnds():
+                    return await self._patch(intent.name, {"uid": intent.uid, "labels": {NODE_ENDS: "true"}})
                 case DeleteClaim():
                     return await self._delete_claim(intent, errand.pool.name)
                 case CreateNodePool():
@@ -143,9 +146,12 @@ class PoolWriter:
 
     async def _mark(self, mark: MarkSlot) -> Outcome:
         at = None if mark.lease is None else f"{self._clock.now():.3f}"
-        metadata = {"uid": mark.uid, "annotations": {LEASE: mark.lease, LEASED_AT: at}}
+        return await self._patch(mark.name, {"uid": mark.uid, "annotations": {LEASE: mark.lease, LEASED_AT: at}})
+
+    async def _patch(self, name: str, metadata: dict[str, Any]) -> Outcome:
+        """Write metadata of a slot; the uid in it keeps the patch off any other pod of the name."""
         try:
-            await self._request("PATCH", f"{self._path}/{mark.name}", {"metadata": metadata}, MERGE_PATCH)
+            await self._request("PATCH", f"{self._path}/{name}", {"metadata": metadata}, MERGE_PATCH)
         except KubeError as error:
             if error.status not in GONE:
                 raise

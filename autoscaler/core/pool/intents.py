@@ -24,6 +24,8 @@ class CreateSlot:
     life_s: float
     """Its active deadline."""
     reason: PoolReason
+    apart: bool = False
+    """It goes on no node with a slot that says that its node ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,15 @@ class MarkSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkNodeEnds:
+    """Let a slot say that its node ends, for the scheduler to keep its successors off it."""
+
+    name: str
+    uid: str
+    reason: PoolReason
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteClaim:
     """Delete one NodeClaim on whose node no foreign pod runs; the adapter looks once more before it does."""
 
@@ -99,7 +110,7 @@ class PatchNodePool:
     reason: PoolReason
 
 
-Intent = CreateSlot | CreateHolder | DeleteSlot | MarkSlot | DeleteClaim | CreateNodePool | PatchNodePool
+Intent = CreateSlot | CreateHolder | DeleteSlot | MarkSlot | MarkNodeEnds | DeleteClaim | CreateNodePool | PatchNodePool
 
 
 @dataclass(frozen=True, slots=True)

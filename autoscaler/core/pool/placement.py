@@ -39,6 +39,8 @@ class Need:
     zones: tuple[tuple[str, int], ...]
     most: int
     target: int
+    shut: frozenset[int] = frozenset()
+    """Nodes, by their place, that no new slot goes on."""
 
 
 @dataclass(slots=True)
@@ -154,7 +156,8 @@ def place(view: View, state: PoolState, need: Need, going: list[int]) -> Placed:
         probe = by_launch and breaker.position(state.circuits, tier, zone, view.now_s) is Position.HALF_OPEN
         reason = PoolReason.PROBE if probe else PoolReason.REFILL
         name = next(names)
-        orders.append(CreateSlot(name, tier.name, tier.node_pool, zone, params.content, _life_s(view, name), reason))
+        life_s, apart = _life_s(view, name), bool(need.shut)
+        orders.append(CreateSlot(name, tier.name, tier.node_pool, zone, params.content, life_s, reason, apart))
     return Placed(tuple(orders), launches, tuple(placing.refused.items()))
 
 
@@ -181,7 +184,7 @@ def _placing(view: View, state: PoolState, need: Need, going: list[int]) -> Plac
     placing = Placing(view, state, int(params.spot_ratio * need.target + 1e-9) - on_spot, by_gangs=_by_gangs(view))
     taken = {holder.node for holder in view.world.holders if not holder.over}
     for at in np.flatnonzero((nodes.tier != NOWHERE) & (nodes.room > 0)).tolist():
-        if nodes.seen[at].name in taken:
+        if nodes.seen[at].name in taken or at in need.shut:
             continue  # what holds a place for a gang lets no slot onto its node
         key = int(nodes.tier[at]), nodes.seen[at].zone
         placing.rooms[key] = placing.rooms.get(key, 0) + int(nodes.room[at])

@@ -24,6 +24,7 @@ from autoscaler.core.pool.intents import (
     DeleteClaim,
     DeleteSlot,
     Intent,
+    MarkNodeEnds,
     PoolDecision,
     PoolStep,
 )
@@ -84,7 +85,9 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     hand = [] if params.observe else list(handed_over(view, without(stock.good, list(gone)), found.going))
     gone |= {at: intent.reason for intent in hand if isinstance(intent, DeleteSlot) for at in _places(view, intent.uid)}
     deletes = [DeleteSlot(view.slots.seen[at].name, view.slots.seen[at].uid, reason) for at, reason in gone.items()]
-    marks = [intent for intent in hand if not isinstance(intent, DeleteSlot)]
+    ends = (view.slots.seen[at] for at in stock.rotation.marks if at not in gone)
+    marks: list[Intent] = [MarkNodeEnds(seen.name, seen.uid, PoolReason.RETIRED) for seen in ends]
+    marks += (intent for intent in hand if not isinstance(intent, DeleteSlot))
     claims = [*found.claims, *_retired_claims(view, gone)]
     stays = without(stock.good & ~stock.rotation.ending, list(gone))
     loans = lending(
@@ -177,7 +180,7 @@ def _ordered(
     gang_gpus = kept_gpus(view, state)
     most = most_slots(params, gang_gpus)
     free, begin = max(0, most - stock.standing), max(0, params.max_starting - stock.starting)
-    need = Need(wanted_slots, short, min(free, begin), sizing.target)
+    need = Need(wanted_slots, short, min(free, begin), sizing.target, stock.rotation.shut)
     placed = place(view, state, need, [*gone, *view.slots.where(stock.lost.going)])
     done = len(placed.orders)
     steps = [PoolStep("order", wanted_slots, done, PoolReason.REFILL, (("ordered_slots", done),))] if done else []

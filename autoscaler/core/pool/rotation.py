@@ -1,10 +1,11 @@
 """Which healthy slots and nodes give way to new ones: near their end, out of date, or too old.
 
 Enters: the view and the stage clock. Leaves: slots to make anew on their own node, a few at a time, and nodes that
-retire: their slots count no more, so that a successor is warm before they go. A node that somebody else's pods are on,
-slots of another pool among them, does not retire for its age: its room would be filled again by whoever is next, and
-taking it away would take theirs. Where it ends anyhow and is full, its slots stay up to then and count no more. Drift
-is never acted upon here.
+retire: their slots count no more, so that a successor is warm before they go. Where such a node has room, a slot on it
+says first that it ends, for the scheduler to put the successor elsewhere; until that is seen its slots count. A node
+does not retire for its age where nobody would take it away, or somebody else's pods are on it, slots of another pool
+among them: its room would be filled again by whoever is next. Where it ends anyhow, its slots stay up to then and count
+no more. Drift is never acted upon here.
 """
 
 from dataclasses import dataclass
@@ -43,6 +44,10 @@ class Rotation:
     """On nodes that retire: they go once others are warm."""
     ending: Bools
     """Those, and slots on nodes of others' that end soon: they count no more."""
+    marks: tuple[int, ...]
+    """Slots on nodes that end, or are to retire, which do not say so yet."""
+    shut: frozenset[int]
+    """Nodes of which a slot says so: none that is made now goes there. Empty while no such node ends."""
 
 
 def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation:
@@ -50,7 +55,9 @@ def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation
     slots = view.slots
     at_once = max(1, ceil(AT_ONCE * int(good.sum())))
     under_way = int((good & (slots.stage < Stage.WEIGHTS_WARM)).sum()) + int(going.sum()) + len(state.ordered)
-    retiring, ending = _retiring(view, good, at_once)
+    leaving = _leaving(view, good, at_once)
+    on = slots.node
+    ending = good & np.isin(on, sorted(leaving.retire | leaving.end))
     warm = good & (slots.stage == Stage.WEIGHTS_WARM) & ~ending
     deadlines_s = np.array([slot.deadline_s for slot in slots.seen], dtype=np.float64)
     soon = deadlines_s - view.now_s < _before_s(view, state)
@@ -62,7 +69,9 @@ def rotated(view: View, state: PoolState, good: Bools, going: Bools) -> Rotation
     early = [
         (at, PoolReason.OUTDATED) for at in slots.where(good & ~slots.current & (slots.stage < Stage.WEIGHTS_WARM))
     ]
-    return Rotation((*early, *due[: max(0, at_once - under_way + len(early))]), retiring, ending)
+    anew = (*early, *due[: max(0, at_once - under_way + len(early))])
+    retiring = good & np.isin(on, sorted(leaving.retire))
+    return Rotation(anew, retiring, ending, leaving.marks, leaving.shut)
 
 
 def _before_s(view: View, state: PoolState) -> float:
@@ -73,25 +82,41 @@ def _before_s(view: View, state: PoolState) -> float:
     return min(BEFORE_S + lead_s, 0.25 * view.params.slot_life_s)
 
 
-def _retiring(view: View, good: Bools, at_once: int) -> tuple[Bools, Bools]:
-    """The slots on nodes that end soon, and on the few oldest of those beyond their age, where nobody else is; and the
-    same with those on nodes that end soon and others are on, where no room is left that their successors would take."""
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """Nodes by their place that retire now, and that end soon; slots that are to say so, nodes that are shut."""
+
+    retire: frozenset[int]
+    end: frozenset[int]
+    marks: tuple[int, ...]
+    shut: frozenset[int]
+
+
+def _leaving(view: View, good: Bools, at_once: int) -> _Leaving:
+    """The nodes that end soon, and the few oldest of those beyond their age, where no successor would be put."""
     nodes, slots, params = view.nodes, view.slots, view.params
-    holding = sorted({int(slots.node[at]) for at in slots.where(good & (slots.node != NOWHERE))})
+    placed = slots.where(good & (slots.node != NOWHERE))
+    holding = sorted({int(slots.node[at]) for at in placed})
     alone = [at for at in holding if not nodes.seen[at].foreign_pods]
     ending = {
         at
         for at in holding
-        if (at in alone or not nodes.room[at])
-        and (ends_s := nodes.seen[at].ends_s) is not None
-        and ends_s - view.now_s < params.lead_prior_s
+        if (ends_s := nodes.seen[at].ends_s) is not None and ends_s - view.now_s < params.lead_prior_s
     }
     retiring = ending.intersection(alone)
     if params.node_life_s is not None:
-        ages = sorted((nodes.seen[at].created_s + _life_s(params.node_life_s, nodes.seen[at].name), at) for at in alone)
+        taken = [at for at in alone if nodes.seen[at].claim in view.claims]
+        ages = sorted((nodes.seen[at].created_s + _life_s(params.node_life_s, nodes.seen[at].name), at) for at in taken)
         retiring |= {at for due_s, at in ages[:at_once] if due_s <= view.now_s}
-    on = slots.node
-    return np.isin(on, sorted(retiring)) & good, np.isin(on, sorted(retiring | ending)) & good
+    going = ending | retiring
+    told = {int(slots.node[at]) for at in placed if slots.seen[at].node_ends} if going else set[int]()
+    sure = {at for at in going if at in told or not nodes.room[at]}
+    return _Leaving(
+        frozenset(retiring & sure),
+        frozenset(ending & sure),
+        tuple(at for at in placed if int(slots.node[at]) in going and not slots.seen[at].node_ends) if going else (),
+        frozenset(told if going & told else ()),
+    )
 
 
 def _life_s(life_s: float, name: str) -> float:

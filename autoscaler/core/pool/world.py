@@ -44,6 +44,8 @@ class SlotSeen:
     lease: str | None = None
     """The workload it is marked for, from its annotation."""
     leased_s: float | None = None
+    node_ends: bool = False
+    """It says that its node ends: what is to be apart from such slots goes on no node with one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from autoscaler.core.pool.intents import (
     DeleteClaim,
     DeleteSlot,
     Intent,
+    MarkNodeEnds,
     MarkSlot,
     PatchNodePool,
 )
@@ -31,7 +32,9 @@ SECOND = PoolTier("second", "np-second", "a100", CapacityType.ON_DEMAND)
 SPOT = PoolTier("spot", "np-spot", "h100", CapacityType.SPOT)
 CONTENT = "c1"
 
-I = TypeVar("I", CreateHolder, CreateNodePool, CreateSlot, DeleteClaim, DeleteSlot, MarkSlot, PatchNodePool)
+I = TypeVar(
+    "I", CreateHolder, CreateNodePool, CreateSlot, DeleteClaim, DeleteSlot, MarkNodeEnds, MarkSlot, PatchNodePool
+)
 
 
 def pool(*tiers: PoolTier, **fields: Any) -> PoolParams:

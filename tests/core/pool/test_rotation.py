@@ -1,12 +1,15 @@
 """Healthy slots and nodes give way to new ones a few at a time; more than needed go in the order of least loss."""
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteClaim, DeleteSlot, PatchNodePool
-from autoscaler.core.pool.params import PoolTier, SlotForm
+from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteClaim, DeleteSlot, MarkNodeEnds, PatchNodePool
+from autoscaler.core.pool.params import PoolParams, PoolTier, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.world import NodePoolSeen
+from autoscaler.core.pool.reconcile import reconcile
+from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.world import NodePoolSeen, SlotSeen
 from tests.core.pool.builders import (
     FIRST,
     NOW_S,
@@ -138,7 +141,8 @@ def test_a_capacity_block_that_ends_under_somebody_else_is_replaced_ahead_of_its
     seen = world(fleet(2), nodes=nodes, claims=claims)
     done = taken(pool(min_slots=2), seen)
     assert (done.decision.supply, len(of(CreateSlot, done))) == (1, 1)
-    more = world((*fleet(2), warm("p-9")), nodes=(*nodes, node("n-p-9")), claims=claims)
+    told_of = (warm("p-0", node_ends=True), warm("p-1"), warm("p-9"))
+    more = world(told_of, nodes=(*nodes, node("n-p-9")), claims=claims)
     after = taken(pool(min_slots=2), more)
     assert after.intents == (), "it stays up to the end: no slot would find another place there for as long"
 
@@ -148,9 +152,99 @@ def test_nobody_is_replaced_ahead_onto_the_same_node_that_ends_under_somebody_el
     ends = node("n-p-0", units=8, free_units=6, ends_s=NOW_S + 500.0, foreign_pods=1)
     claims = (claim("claim-n-p-0", launched_s=NOW_S - 9e4, initialized_s=NOW_S - 9e4),)
     seen = world((warm("p-0", "n-p-0"),), nodes=(ends,), claims=claims)
-    assert taken(pool(min_slots=1, max_slots=4), seen).intents == ()
+    first = taken(pool(min_slots=1, max_slots=4), seen)
+    assert (first.decision.supply, of(CreateSlot, first)) == (1, []), "nothing keeps a successor off the node yet"
+    assert [mark.uid for mark in of(MarkNodeEnds, first)] == ["u-p-0"]
+    marked = replace(seen, slots=(warm("p-0", "n-p-0", node_ends=True),))
+    (order,) = of(CreateSlot, taken(pool(min_slots=1, max_slots=4), marked, first.state, NOW_S + 5.0))
+    assert order.apart
     full = replace(seen, nodes=(replace(ends, free_units=0),))
     assert len(of(CreateSlot, taken(pool(min_slots=1, max_slots=4), full))) == 1, "a successor has to go elsewhere"
+
+
+@dataclass
+class Machines:
+    """Nodes of eight GPUs and a scheduler that puts slots of one GPU where the most are, as long as there is room and
+    they are not to be apart; a slot is warm at the next look. What a claim is deleted for goes with its node."""
+
+    params: PoolParams
+    old: int
+    """Nodes that have been there for two days; a new one comes where nothing else has room."""
+    state: PoolState = field(default_factory=known)
+    slots: dict[str, SlotSeen] = field(default_factory=dict)
+    claimed: bool = True
+    """Karpenter made them, and takes them away; else they are fixed."""
+    made: int = 0
+    deleted: int = 0
+
+    def __post_init__(self) -> None:
+        self.births = {f"n{at}": NOW_S - 200_000.0 for at in range(self.old)}
+
+    def look(self, now_s: float) -> None:
+        count = Counter(slot.node for slot in self.slots.values())
+        nodes = tuple(
+            node(name, units=8, free_units=8 - count[name], created_s=born_s, claim=f"c-{name}" * self.claimed or None)
+            for name, born_s in self.births.items()
+        )
+        claims = tuple(
+            claim(f"c-{name}", node=name, launched_s=born_s, registered_s=born_s, initialized_s=born_s)
+            for name, born_s in self.births.items()
+            if self.claimed
+        )
+        seen = world(tuple(self.slots.values()), nodes=nodes, claims=claims)
+        done = reconcile(self.params, seen, self.state, now_s)
+        self.state = done.state
+        for mark in of(MarkNodeEnds, done):
+            self.slots[mark.name] = replace(self.slots[mark.name], node_ends=True)
+        for gone in of(DeleteSlot, done):
+            del self.slots[gone.name]
+            self.deleted += 1
+        for order in of(CreateSlot, done):
+            self.slots[order.name] = warm(order.name, self._placed(order, now_s), age_s=NOW_S - now_s)
+            self.made += 1
+        for each in of(DeleteClaim, done):
+            del self.births[each.name.removeprefix("c-")]
+
+    def _placed(self, order: CreateSlot, now_s: float) -> str:
+        there = {name: [s for s in self.slots.values() if s.node == name] for name in self.births}
+        free = [
+            name for name, slots in there.items()
+            if len(slots) < 8 and not (order.apart and any(slot.node_ends for slot in slots))
+        ]  # fmt: skip
+        if not free:
+            name = f"n{len(self.births) + self.made + 100}"
+            self.births[name] = now_s
+            return name
+        return max(free, key=lambda name: len(there[name]))
+
+
+def test_slots_on_an_old_node_with_room_for_more_are_replaced_elsewhere_and_once() -> None:
+    """Two slots on a node of eight GPUs that retires: their successors would be put beside them, for ever."""
+    params = pool(min_slots=2, max_slots=8, node_life_s=86_400.0)
+    machines = Machines(params, old=1, slots={name: warm(name, "n0") for name in ("p-0", "p-1")})
+    for turn in range(60):
+        machines.look(NOW_S + 10.0 * turn)
+    assert (machines.made, machines.deleted) == (2, 2)
+    assert "n0" not in machines.births, "the old node is gone"
+    assert len(machines.slots) == 2
+
+
+def test_a_full_pool_on_an_old_node_with_room_swaps_each_slot_once() -> None:
+    params = pool(min_slots=3, max_slots=3, node_life_s=86_400.0)
+    machines = Machines(params, old=1, slots={name: warm(name, "n0") for name in ("p-0", "p-1", "p-2")})
+    for turn in range(60):
+        machines.look(NOW_S + 10.0 * turn)
+    assert (machines.made, machines.deleted) == (3, 3)
+    assert "n0" not in machines.births
+
+
+def test_old_nodes_that_nobody_takes_away_keep_their_slots() -> None:
+    """Fixed nodes: a slot that leaves one leaves it there, empty and old, for the next one that is made."""
+    params = pool(min_slots=2, max_slots=8, node_life_s=86_400.0)
+    machines = Machines(params, old=2, slots={"p-0": warm("p-0", "n0"), "p-1": warm("p-1", "n1")}, claimed=False)
+    for turn in range(60):
+        machines.look(NOW_S + 10.0 * turn)
+    assert (machines.made, machines.deleted) == (0, 0)
 
 
 def test_interrupted_slots_are_replaced_at_once() -> None:
