@@ -99,7 +99,8 @@ class LogLines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last: dict[str, tuple[Outcome, int, str | None]] = {}
+        self._last: dict[str, tuple[tuple[Outcome, int, str | None], bool]] = {}
+        """Workload -> what was said of it last, and whether it stands in the log or was left out."""
         self._lost: dict[tuple[str | None, str], tuple[float, Note]] = {}
         """Workload and source -> when the source was lost, of those that are not told yet."""
         self._until_s = float("-inf")
@@ -108,19 +109,22 @@ class LogLines:
     def act(self, act: Act, said: str) -> None:
         """What was done about a decision; `said` is the decision in words."""
         told = (act.outcome, act.replicas, act.message)
-        if act.outcome is not Outcome.APPLIED and self._last.get(act.workload) == told:
+        before, stands = self._last.get(act.workload, (None, False))
+        again = before == told and act.outcome is not Outcome.APPLIED
+        if again and stands:
             return
-        self._last[act.workload] = told
         why = said if act.message is None else f"{said} ({act.message})"
         counts = {"from_replicas": act.seen_replicas, "to_replicas": act.replicas}
         what = WORDS.get(act.outcome, f"count not changed: {act.outcome.value}")
-        self._write(OF_OUTCOME[act.outcome], what, workload=act.workload, **counts, why=why)
+        level = OF_OUTCOME[act.outcome]
+        written = self._write(level, what, again, workload=act.workload, **counts, why=why)
+        self._last[act.workload] = told, written
 
     def note(self, note: Note) -> None:
         """Something that went wrong around decisions, or is well again."""
         source = note.workload, note.message.partition(" ")[0]
         if note.event is Event.SOURCE_LOST:
-            self._lost[source] = self._clock.monotonic() + LOST_S, note
+            self._lost.setdefault(source, (self._clock.monotonic() + LOST_S, note))
         elif note.event is not Event.SOURCE_BACK or self._lost.pop(source, None) is None:
             self._note(note)
 
@@ -142,19 +146,21 @@ class LogLines:
         self._last.pop(workload, None)
         self._lost = {source: held for source, held in self._lost.items() if source[0] != workload}
 
-    def _write(self, level: int, what: str, **fields: object) -> None:
+    def _write(self, level: int, what: str, again: bool = False, /, **fields: object) -> bool:
+        """False where there is no room for it in this minute; one that is tried `again` was counted as left out."""
         now_s = self._clock.monotonic()
         if now_s >= self._until_s:
             if self._left_out:
                 LOG.warning("lines were left out of the log", lines=self._left_out)
             self._until_s, self._written, self._left_out = now_s + MINUTE_S, 0, 0
         if not LOG.is_enabled_for(level):
-            return
+            return True
         if self._written >= MOST_A_MINUTE:
-            self._left_out += 1
-            return
+            self._left_out += not again
+            return False
         self._written += 1
         LOG.log(level, what, **fields)
+        return True
 
 
 @asynccontextmanager

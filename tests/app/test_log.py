@@ -28,8 +28,8 @@ def _as_before() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def act(outcome: Outcome, replicas: int = 3, message: str | None = None) -> Act:
-    return Act(CHAT, 10.0, 10.0, 2, replicas, outcome, message)
+def act(outcome: Outcome, replicas: int = 3, message: str | None = None, workload: str = CHAT) -> Act:
+    return Act(workload, 10.0, 10.0, 2, replicas, outcome, message)
 
 
 def lines(said: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]]:
@@ -91,6 +91,45 @@ async def test_an_outage_of_a_thousand_workloads_writes_three_hundred_lines_and_
     assert len(said) == MOST_A_MINUTE + 2
     assert said[-2] == {"event": "lines were left out of the log", "lines": 700, "log_level": "warning"}
     assert lines(said)[-1] == ("info", "source back", "metrics")
+
+
+async def test_a_refusal_that_found_no_room_in_its_minute_is_warned_of_once_in_the_next() -> None:
+    clock = ScaledClock()
+    told = LogLines(clock)
+    refused = [act(Outcome.REFUSED, message="403", workload=f"prod/{number}") for number in range(MOST_A_MINUTE + 40)]
+    with capture_logs() as said:
+        for _ in range(30):
+            for each in refused:
+                told.act(each, "2→3")
+            await clock.sleep_until(clock.monotonic() + 5.0)
+    words = [line for line in said if "workload" not in line]
+    assert words == [{"event": "lines were left out of the log", "lines": 40, "log_level": "warning"}]
+    assert [line["workload"] for line in said if "workload" in line] == [each.workload for each in refused]
+
+
+async def test_what_is_refused_again_after_a_change_that_found_no_room_is_warned_of_again() -> None:
+    clock = ScaledClock()
+    told = LogLines(clock)
+    with capture_logs() as said:
+        told.act(act(Outcome.REFUSED, message="403"), "2→3")
+        for number in range(MOST_A_MINUTE):
+            told.note(Note(10.0, Event.BROKEN, f"prod/{number}", "ValueError: x"))
+        told.act(act(Outcome.APPLIED), "2→3")
+        await clock.sleep_until(clock.monotonic() + 61.0)
+        told.act(act(Outcome.REFUSED, message="403"), "2→3")
+    assert lines(said)[0] == lines(said)[-1] == ("warning", "count not changed: refused", "2→3 (403)")
+
+
+async def test_a_source_that_is_lost_twice_is_told_when_the_first_loss_is_ten_seconds_old() -> None:
+    clock = ScaledClock()
+    told = LogLines(clock)
+    with capture_logs() as said:
+        told.note(Note(10.0, Event.SOURCE_LOST, "prod/a", "metrics unavailable: no page has been read yet"))
+        await clock.sleep_until(clock.monotonic() + 6.0)
+        told.note(Note(16.0, Event.SOURCE_LOST, "prod/a", "metrics unavailable: timed out"))
+        await clock.sleep_until(clock.monotonic() + 5.0)
+        told.look()
+    assert lines(said) == [("warning", "source lost", "metrics unavailable: no page has been read yet")]
 
 
 async def test_a_leader_that_begins_has_lost_no_source_that_it_reads_within_ten_seconds() -> None:
