@@ -218,6 +218,43 @@ def test_what_full_pods_did_while_a_new_one_was_not_read_still_says_what_they_ca
     assert result.dt_s == 5.0
 
 
+@pytest.mark.parametrize(
+    ("queued", "saturated_pod_s"),
+    [
+        pytest.param((40.0, 40.0, 40.0, 40.0), 30.0, id="there all the time"),
+        pytest.param((0.0, 0.0, 40.0, 40.0), 0.0, id="there for the last of three spans"),
+        pytest.param((40.0, 0.0, 40.0, 40.0), 0.0, id="gone and there again"),
+        pytest.param((40.0, None, 40.0, 40.0), 0.0, id="not read in between"),
+    ],
+)
+def test_a_line_at_the_gateway_fills_pods_for_as_long_as_it_was_seen(
+    queued: tuple[float | None, ...], saturated_pod_s: float
+) -> None:
+    """Two pods are not counted for 15 s, as a third is not read yet: what they did is of all that time."""
+
+    def fleet(now_s: float, waits: float | None, *others: PodReading) -> Readings:
+        gateway = None if waits is None else GatewayReading(waits, None)
+        return at(now_s, *(pod(name, 4.0 * now_s, running=16.0) for name in "ab"), *others, gateway=gateway)
+
+    first, *between_s, last = queued
+    moments = [fleet(5.0 * (i + 1), waits, PodReading("c", 4.0)) for i, waits in enumerate(between_s)]
+    result = between(fleet(0.0, first), *moments, fleet(15.0, last, pod("c", 0.0, ready_since_s=4.0)))
+    assert result.saturated_pod_s == saturated_pod_s
+    assert result.saturated_pod_s + result.free_pod_s == 30.0
+
+
+def test_a_line_at_a_gateway_that_was_not_read_for_long_is_none_of_the_last_span() -> None:
+    """Its last word, 300 s old, is of a line; it is back with another one, and nobody saw where that began."""
+    moments = [at(5.0 * i, pod(done=20.0 * i, running=16.0)) for i in range(1, 60)]
+    line = GatewayReading(50.0, 1000.0)
+    back = [
+        at(s, pod(done=4.0 * s, running=16.0), gateway=replace(line, requests_total=2000.0)) for s in (300.0, 305.0)
+    ]
+    first = at(0.0, pod(running=16.0), gateway=line)
+    assert between(first, *moments, back[0]).saturated_pod_s == 0.0
+    assert between(first, *moments, *back).saturated_pod_s == 5.0
+
+
 def hanging(spans: int, *, running: float = 4.0, waiting: float = 7.0, done: float | None = 10.0) -> Interval:
     return between(*(at(10.0 * i, pod(done=done, running=running, waiting=waiting)) for i in range(spans)))
 
@@ -263,6 +300,9 @@ def test_a_pod_that_is_lost_with_its_first_requests_died_of_them(
 
 YOUNG = tuple(pod(name, 0.0, running=8.0) for name in "xyz")
 """Three with their first requests."""
+SILENT = (PodReading("x", 0.0), *YOUNG[1:])
+"""The first tells nothing and is ready by the API, or is not:"""
+ENDED = (PodReading("x"), *YOUNG[1:])
 
 
 def look(now_s: float, ready: int, pods: tuple[PodReading, ...] | None) -> Readings:
@@ -272,9 +312,9 @@ def look(now_s: float, ready: int, pods: tuple[PodReading, ...] | None) -> Readi
 @pytest.mark.parametrize(
     ("meanwhile", "died"),
     [
-        pytest.param([look(10.0, 3, (PodReading("x", 0.0), *YOUNG[1:]))], 0, id="one, and it is ready"),
+        pytest.param([look(10.0, 3, SILENT)], 0, id="one, and it is ready"),
         pytest.param([look(10.0, 3, None), look(15.0, 2, None)], 0, id="all, and they are ready"),
-        pytest.param([look(10.0, 2, (PodReading("x"), *YOUNG[1:]))], 1, id="one that is not ready"),
+        pytest.param([look(10.0, 2, ENDED)], 1, id="one that is not ready"),
         pytest.param([look(10.0, 0, None)], 1, id="all, and none is ready"),
         pytest.param([look(10.0, 3, None), look(12.0, 3, YOUNG)], 1, id="all, and they told something since"),
     ],

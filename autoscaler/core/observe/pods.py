@@ -25,6 +25,8 @@ class WorkloadTrack:
     at_s: float = math.nan
     pods: Mapping[str, PodTrack] = field(default_factory=dict)
     gateway: GatewayReading | None = None
+    waits_since_s: float = math.nan
+    """Since when a line was seen at the gateway at every look; NaN where none was at the last one."""
     counted_at_s: float = math.nan
     """When the counter behind `Interval.arrivals` was last read."""
     in_flight: float = math.nan
@@ -38,9 +40,14 @@ def alike(first: WorkloadTrack, second: WorkloadTrack) -> bool:
         and first.counted_at_s == second.counted_at_s
         and first.desired == second.desired
         and first.gateway == second.gateway
-        and (first.in_flight == second.in_flight or (math.isnan(first.in_flight) and math.isnan(second.in_flight)))
+        and _same(first.waits_since_s, second.waits_since_s)
+        and _same(first.in_flight, second.in_flight)
         and first.pods == second.pods
     )
+
+
+def _same(first: float, second: float) -> bool:
+    return first == second or (math.isnan(first) and math.isnan(second))
 
 
 class Interval(NamedTuple):
@@ -82,11 +89,12 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     dt_s = now_s - track.at_s if math.isfinite(track.at_s) else math.nan
     mute = silent(readings.pods or ())
     told, sums, had, died = who_told(readings, mute), _NOTHING, track.pods, 0
-    gateway_waits = bool(
-        readings.gateway and (readings.gateway.queued or 0) > 0 and track.gateway and (track.gateway.queued or 0) > 0
-    )
+    if not _gateway_queue(readings) > 0:
+        track.waits_since_s = math.nan
+    elif math.isnan(track.waits_since_s):
+        track.waits_since_s = now_s
     if told is not None:
-        track.pods, sums = _add_up(told, had, now_s, track.at_s, gateway_waits)
+        track.pods, sums = _add_up(told, had, now_s, track.at_s, track.waits_since_s)
         died = sums.died
         if len(told) >= readings.replicas.ready and not _all_there(had, track.pods):
             died += sum([_of_no_use(had[n]) and not had[n].hung for n in had.keys() - track.pods.keys()])
@@ -114,21 +122,21 @@ _NOTHING = PodSums()
 
 
 def _add_up(
-    told: Pods, had: Mapping[str, PodTrack], now_s: float, since_s: float, gateway_waits: bool
+    told: Pods, had: Mapping[str, PodTrack], now_s: float, since_s: float, waits_since_s: float
 ) -> tuple[Mapping[str, PodTrack], PodSums]:
     """What to remember of the pods, and their sums; `since_s` is the instant of the last sample."""
     if not isinstance(told, Alike):
-        return _one_by_one(told, had, now_s, since_s, gateway_waits)
+        return _one_by_one(told, had, now_s, since_s, waits_since_s)
     if type(had) is AlikeTracks and had.read.roster is told.roster and had.at_s == since_s:
-        sums = fleets.add_up(told, had, now_s, gateway_waits)
+        sums = fleets.add_up(told, had, now_s, waits_since_s <= since_s)
         if sums is not None:
             return AlikeTracks(told, now_s), sums
-    tracks, sums = _one_by_one(told.each(), had, now_s, since_s, gateway_waits)
+    tracks, sums = _one_by_one(told.each(), had, now_s, since_s, waits_since_s)
     return fleets.remembered(told, tracks, now_s), sums
 
 
 def _one_by_one(
-    told: tuple[PodReading, ...], had: Mapping[str, PodTrack], now_s: float, since_s: float, gateway_waits: bool
+    told: tuple[PodReading, ...], had: Mapping[str, PodTrack], now_s: float, since_s: float, waits_since_s: float
 ) -> tuple[dict[str, PodTrack], PodSums]:
     """The same, in one loop over plain variables: it is entered for every pod of every look."""
     tracks: dict[str, PodTrack] = {}
@@ -171,6 +179,7 @@ def _one_by_one(
         young = pod.ready_since_s is not None and before.at_s - pod.ready_since_s < SETTLE_S
         if young or (not lately and span_s > BRIDGED_S):
             continue
+        gateway_waits = waits_since_s <= before.at_s
         if gateway_waits or (waiting > 0 and min(waiting, old.waiting or 0.0) >= max(STANDING_RATIO * done, 1e-9)):
             saturated += done
             saturated_s += span_s
