@@ -317,6 +317,9 @@ def look(now_s: float, ready: int, pods: tuple[PodReading, ...] | None) -> Readi
         pytest.param([look(10.0, 2, ENDED)], 1, id="one that is not ready"),
         pytest.param([look(10.0, 0, None)], 1, id="all, and none is ready"),
         pytest.param([look(10.0, 3, None), look(12.0, 3, YOUNG)], 1, id="all, and they told something since"),
+        pytest.param([look(3.0, 3, SILENT), look(8.0, 2, ENDED)], 1, id="one, before the kubelet says that it ended"),
+        pytest.param([look(3.0, 3, None), look(8.0, 0, None)], 1, id="all, before the kubelet says that they ended"),
+        pytest.param([look(3.0, 3, SILENT), look(8.0, 3, SILENT)], 0, id="one, and it is ready five seconds later"),
     ],
 )
 def test_a_pod_that_told_nothing_while_it_was_ready_did_not_die_of_its_requests(

@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from autoscaler.core.observe import alike as fleets
 from autoscaler.core.observe.alike import AlikeTracks
-from autoscaler.core.observe.sums import BRIDGED_S, SETTLE_S, STANDING_RATIO, WEDGE_S, PodSums, PodTrack
+from autoscaler.core.observe.sums import (
+    BRIDGED_S,
+    HUNG_S,
+    SETTLE_S,
+    STANDING_RATIO,
+    WEDGE_S,
+    PodSums,
+    PodTrack,
+)
 from autoscaler.core.observe.told import TOLD_RATIO, least_waiting, running_but_for, silent, unread
 from autoscaler.core.observe.told import told as who_told
 from autoscaler.core.types import Alike, GatewayReading, PodReading, Pods, Readings
@@ -218,14 +226,18 @@ def _ready_anew(pod: PodReading, before: PodTrack) -> tuple[float | None, bool]:
 
 
 def _note_hung(track: WorkloadTrack, readings: Readings, mute: list[PodReading]) -> None:
-    """Note who told nothing and is ready by the API: a process that ended is not, within a second or two, so this one
-    has more to do than it can answer beside. If it is not there at the next look it did not die of its requests."""
+    """Note who told nothing for `HUNG_S` and is ready by the API all the same: it has more to do than it can answer
+    beside. If it is not there at the next look it did not die of its requests."""
     if readings.pods is None:
         names = list(track.pods) if readings.replicas.ready >= len(track.pods) else []
     else:
         names = [pod.name for pod in mute if pod.ready_since_s is not None]
     known = {name: track.pods[name] for name in names if name in track.pods}
-    hung = {name: replace(pod, hung=True) for name, pod in known.items() if _of_no_use(pod) and not pod.hung}
+    hung = {
+        name: replace(pod, hung=True)
+        for name, pod in known.items()
+        if _of_no_use(pod) and not pod.hung and readings.now_s - pod.at_s >= HUNG_S
+    }
     if hung:
         track.pods = {**track.pods, **hung}
 

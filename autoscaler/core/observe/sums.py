@@ -20,6 +20,10 @@ BRIDGED_S = 15.0
 pods were not read yet the others are not counted, and while a fleet grows that is every other look. Of a longer span
 nobody saw whether the line stood all the time (a guess)."""
 
+HUNG_S = 5.0
+"""A pod that is ready and has told nothing for this long hangs. The kubelet says of a process that ended that it is not
+ready within a second or two, of a hanging one when its probe has failed for ten and more (a guess)."""
+
 
 @dataclass(slots=True)
 class PodTrack:
@@ -31,7 +35,7 @@ class PodTrack:
     ready_since_s: float | None = None
     """As it was last known."""
     hung: bool = False
-    """It told nothing when it was asked last, and was ready all the same."""
+    """It told nothing for `HUNG_S` and was ready all the same."""
 
 
 class PodSums(NamedTuple):
