@@ -35,7 +35,7 @@ def spread(packed: Mapping[str, Any], queue_of: Mapping[str, str]) -> dict[str, 
     counts: dict[str, list[EvictionCount]] = {}
     past = {name: (used, tuple(ratios)) for name, used, ratios in packed["queues"]}
     left_out: dict[str, int] = {}
-    for gang, kind, made_s, start_s, plan in packed["reservations"]:
+    for gang, kind, made_s, start_s, plan in (*packed["reservations"], *packed["places"]):
         queue = queue_of.get(gang)
         if queue is None:
             continue
@@ -86,6 +86,7 @@ def gathered(memories: Mapping[str, QueueMemory], half_life_s: float) -> dict[st
         "reservations": sorted(reservations, key=lambda row: (row[2], row[0])),
         "queues": queues,
         "evictions": evictions,
+        "places": [],  # they stand among the reservations
     }
 
 

@@ -81,7 +81,7 @@ class KeptFor(Model):
     start_s: Annotated[Instant, Field(validation_alias=instant_spellings("start_s"))]
     """When it is expected to start."""
     places: Annotated[tuple[Place, ...], Field(max_length=MOST_PLACES)]
-    """On which nodes, with how many units."""
+    """On which nodes, with how many units; empty for a gang that lost GPUs, leaves, and has room nowhere yet."""
 
 
 class EvictionCount(Model):

@@ -209,7 +209,6 @@ def _gist(status: Mapping[str, Any]) -> object:
     kept = [
         {key: value for key, value in each.items() if key not in {"startAt", "startS"}}
         for each in memory.get("reservations", ())
-        if each.get("kind") == "Preemption"
     ]
     conditions = [
         (c["type"], c["status"], c["reason"], _FIGURE.sub("", c["message"])) for c in status.get("conditions", ())

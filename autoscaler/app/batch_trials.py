@@ -11,7 +11,7 @@ from typing import Final
 
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.app.batch_gangs import Unfit
-from autoscaler.core.batch.ledger import Kind, Reservation
+from autoscaler.core.batch.ledger import Reservation
 
 MOST_TRIES: Final = 64
 """In one look, lest a namespace of thousands of pods keeps others from their starts; the rest is the next one's."""
@@ -43,9 +43,9 @@ class Trials:
     def holds_back(self, work: Work, kept: Reservation | None) -> bool:
         """Whether a gang has to be tried out before it takes part: it is held back until then.
 
-        One for which something is `kept` that others left was tried out before they did.
+        One for which something is `kept` took part when that was found, and so was tried out before.
         """
-        if kept is not None and kept.kind is Kind.PREEMPTION:
+        if kept is not None:
             self.took(work.name)
         is_new = bool(work.members) and work.name not in self._taken
         needs = self._asks and (is_new or work.name in self._refused)

@@ -22,9 +22,10 @@ PACKED: dict[str, Any] = {
     ],
     "queues": [["vision", 3600.5, [0.5, 1.25]], ["text", 10.0, []]],
     "evictions": [["job/lab/next", 2]],
-    "left_out": {"reservations": 0, "queues": 0, "evictions": 0},
+    "places": [["job/lab/hurt", "START", NOON_S - 90, NOON_S + 30, [["n5", "h100", 8]]]],
+    "left_out": {"reservations": 0, "queues": 0, "evictions": 0, "places": 0},
 }
-QUEUE_OF = {"job/lab/big": "vision", "job/lab/next": "text"}
+QUEUE_OF = {"job/lab/big": "vision", "job/lab/next": "text", "job/lab/hurt": "text"}
 
 
 def through_the_cluster(memory: QueueMemory) -> QueueMemory:
@@ -36,9 +37,11 @@ def through_the_cluster(memory: QueueMemory) -> QueueMemory:
 
 def test_what_was_packed_comes_back_from_the_statuses() -> None:
     parts = spread(PACKED, QUEUE_OF)
-    assert {queue: len(part.reservations) for queue, part in parts.items()} == {"vision": 1, "text": 1}
+    kept = {queue: [each.gang for each in part.reservations] for queue, part in parts.items()}
+    assert kept == {"vision": ["job/lab/big"], "text": ["job/lab/next", "job/lab/hurt"]}
     back = gathered({queue: through_the_cluster(part) for queue, part in parts.items()}, 86_400)
-    assert back["reservations"] == PACKED["reservations"][:2], "nobody waits for the third any more"
+    oldest_first = [*PACKED["places"], *PACKED["reservations"][:2]]
+    assert back["reservations"] == oldest_first, "nobody waits for the third any more"
     assert sorted(back["queues"]) == sorted(PACKED["queues"])
     assert (back["evictions"], back["at_s"], back["version"]) == (PACKED["evictions"], NOON_S, VERSION)
 
@@ -59,9 +62,10 @@ def test_a_queue_keeps_so_many_and_counts_the_rest() -> None:
     wide = [[f"n{at}", "h100", 1] for at in range(MOST_PLACES + 1)]
     rows = [[gang, "START", NOON_S, NOON_S, [["n", "h100", 1]]] for gang in gangs]
     packed = {**PACKED, "reservations": [["job/lab/wide", "START", NOON_S, NOON_S, wide], *rows]}
-    parts = spread(packed, dict.fromkeys([*gangs, "job/lab/wide"], "vision"))
-    assert len(parts["vision"].reservations) == MOST_KEPT
-    assert parts["vision"].left_out == 4
+    parts = spread(packed, dict.fromkeys([*gangs, "job/lab/wide", "job/lab/hurt"], "vision"))
+    kept = [each.gang for each in parts["vision"].reservations]
+    assert kept == gangs[:MOST_KEPT], "a place of who leaves still comes last"
+    assert parts["vision"].left_out == 5
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,23 @@ class Deaf:
         """Take one."""
 
 
+async def test_the_place_of_a_gang_that_leaves_is_written_down_as_soon_as_there_is_one() -> None:
+    """Nothing else changes when its node is mended: it neither waits nor counts while its other pod is there still."""
+    scene = await losing_a_node()
+    for _ in range(4):
+        await scene.look(TELL_S)
+    assert scene.jobs() == ["start wide", "stop wide"]
+    told = scene.server.sent.count("status")
+    scene.plant.gone("wide-0")
+    for _ in range(2):
+        await scene.look(TELL_S)
+    assert scene.server.sent.count("status") == told
+    scene.plant.node("n0", 8)
+    for _ in range(4):
+        await scene.look(TELL_S)
+    assert scene.server.sent.count("status") == told + 1
+
+
 async def test_a_freeze_ends_a_row_of_writes_and_who_was_not_written_is_not_late_afterwards() -> None:
     scene = Scene(40)
     for at in range(40):

@@ -9,6 +9,7 @@ import pytest
 
 from autoscaler.adapters.kube.batch_kueue import PATHS, Workload
 from autoscaler.adapters.kube.meta import Meta, Owner
+from autoscaler.api.batch_memory import gathered, spread
 from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_gangs import Around
@@ -419,6 +420,32 @@ async def test_a_node_that_is_lost_stops_its_gangs_whole() -> None:
     plant.lose(nodes[0])
     plant.look()
     assert plant.stop() == ["wide"]
+
+
+@pytest.mark.parametrize("mended_first", [True, False], ids=["mended before", "mended after"])
+async def test_over_a_change_of_leaders_a_gang_that_lost_a_node_has_the_mended_one_kept_while_it_leaves(
+    *, mended_first: bool
+) -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    nodes = running(plant, "wide", pods=2)
+    plant.lose(nodes[0])
+    plant.gone("wide-0")
+    plant.look()
+    assert plant.stop() == ["wide"]
+    plant.job("thief")
+    if mended_first:
+        plant.node(nodes[0], 8)
+    plant.look()
+    assert plant.due() == []
+
+    queue_of = dict.fromkeys(plant.cluster.works, "team")
+    plant.begin(gathered(spread(plant.books.packed(plant.now_s), queue_of), 86_400.0))
+    plant.node(nodes[0], 8)
+    plant.look()
+    assert plant.due() == [], "its other pod is there still, and what it had is nobody else's"
+    plant.gone("wide-1")
+    plant.look()
+    assert plant.start() == ["wide"]
 
 
 @pytest.mark.parametrize("heard", [False, True], ids=["the node first", "its pod first"])

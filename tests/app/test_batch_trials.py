@@ -245,3 +245,27 @@ async def test_what_others_left_for_it_is_a_gangs_own_over_a_restart_before_it_i
     plant.begin(saved)
     assert "pod/ns/solo" in plant.books.room.kept_for
     assert list(plant.books.due_trials(plant.now_s)) == []
+
+
+async def test_what_is_kept_for_the_oldest_that_waits_is_its_own_over_a_restart_before_it_is_asked_about_anew() -> None:
+    """Three of four nodes are taken, and a group of two pods waits for a second one."""
+    plant = PodPlant()
+    for at in range(3):
+        plant.job(f"low-{at}")
+    plant.look()
+    assert len(plant.start()) == 3
+    for at in range(3):
+        plant.pod(f"low-{at}-0", plant.work(f"low-{at}").put[0].node, job=f"low-{at}")
+    plant.look()
+    for name in ("a", "b"):
+        plant.gated(name, size=2)
+    for _ in range(8):
+        for work in list(plant.books.due_trials(plant.now_s)):
+            plant.books.was_taken(work, plant.now_s)
+        plant.look(10.0)
+    (before,) = plant.books.room.ledger.starts.values()
+    plant.begin(plant.books.packed(plant.now_s))
+    plant.look()
+    assert list(plant.books.due_trials(plant.now_s)) == []
+    (kept,) = plant.books.room.ledger.starts.values()
+    assert (kept.gang, kept.made_s, kept.held) == (NAME, before.made_s, before.held)

@@ -106,7 +106,7 @@ def test_law_what_is_packed_has_a_bound_says_what_it_left_out_and_keeps_reservat
 
 
 def test_what_is_kept_for_gangs_that_lost_a_node_takes_no_others_place_until_they_have_left() -> None:
-    """Eight of them at once, as where a zone fails; a restart lets go of it, for it does not know what they lost."""
+    """Eight of them at once, as where a zone fails: they stand behind all else that is written down."""
     story = Story(params(queue("a")), racks(8, 2))
     story.submit(*(gang(f"g{at}", pods=2, units=8) for at in range(8)))
     story.settle()
@@ -118,10 +118,31 @@ def test_what_is_kept_for_gangs_that_lost_a_node_takes_no_others_place_until_the
     story.look(racks(8, 2), rest)
     story.settle()
     assert len(story.room.ledger.starts) == 8
-    assert durable.pack(story.room, 0.0)["reservations"] == []
+    story.room.evictions.update({f"g{at}": 1 for at in range(8)})
+    story.room.remember("a", Past(1000.0, (1.0,)), 0.0, 0.0)
+    saved = durable.pack(story.room, 0.0)
+    assert (saved["reservations"], [row[0] for row in saved["places"]]) == ([], [f"g{at}" for at in range(8)])
+    small = durable.pack(story.room, 0.0, max_bytes=len(json.dumps(saved)) - 100)
+    assert (len(small["queues"]), len(small["evictions"])) == (1, 8)
+    assert len(small["places"]) + small["left_out"]["places"] == 8
+    assert small["left_out"]["places"] > 0
     story.room.left("g3", 1.0)
     (kept,) = durable.pack(story.room, 1.0)["reservations"]
     assert kept[0] == "g3"
+
+
+def test_that_a_gang_lost_a_node_is_written_down_before_it_has_room_anywhere_and_no_longer_than_it_is_counted_on() -> (
+    None
+):
+    story = Story(params(), racks(1, 2))
+    story.submit(gang("g", pods=2, units=8))
+    story.settle()
+    lost, stays = (spot.node for spot in story.admitted[0][1].spots)
+    story.look([each for each in racks(1, 2) if each.name != lost], [PodSeen(stays, H100, 8, Owner.BATCH, "g")])
+    story.settle()
+    assert durable.pack(story.room, 5.0)["places"] == [["g", "START", 0.0, 0.0, []]]
+    late_s = story.room.params.stuck_s + story.room.runs.all["g"].gang.notice_s + 1.0
+    assert durable.pack(story.room, late_s)["places"] == []
 
 
 def test_500_queues_with_full_memory_fit_beside_100_reservations() -> None:
@@ -136,7 +157,9 @@ def test_500_queues_with_full_memory_fit_beside_100_reservations() -> None:
     assert len(json.dumps(saved)) <= durable.MAX_BYTES
 
 
-GOOD: dict[str, object] = {"version": 2, "at_s": 1.0, "reservations": [], "queues": [], "evictions": []}
+GOOD: dict[str, object] = {
+    "version": durable.VERSION, "at_s": 1.0, "reservations": [], "queues": [], "evictions": [], "places": [],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,10 @@
 """What outlives a restart of ours, and pods that outlive their gang."""
 
+import json
+from collections.abc import Sequence
+
+import pytest
+
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.gangs import Gang
 from autoscaler.core.batch.loans import LoanBound
@@ -75,6 +80,71 @@ def test_units_that_fail_meanwhile_are_missed_by_who_came_last_and_no_third_one_
     assert [(each.gang, each.beneficiary) for _, each in story.evicted] == [("b0", "a0"), ("b1", "a1"), ("b2", "a1")]
     story.run(1000.0)
     assert story.order()[3:] == ["a0", "a1"], "each for whom somebody left"
+
+
+def restarted(before: Story, pods: Sequence[PodSeen], now_s: float) -> Story:
+    """Another process that sees the same nodes and these pods, and knows what the one before had written down."""
+    saved = json.loads(json.dumps(durable.pack(before.room, now_s)))
+    after = Story(before.params, before.nodes, pods, now_s=now_s, takes_s=before.takes_s)
+    assert durable.unpack(after.room, saved, now_s) == ()
+    return after
+
+
+@pytest.mark.parametrize("mended_first", [True, False], ids=["mended before the restart", "mended after it"])
+def test_the_place_of_a_gang_that_lost_a_node_and_leaves_is_its_own_over_a_restart(*, mended_first: bool) -> None:
+    """Its node is mended while its other pod is still leaving: who came after it takes neither of the two."""
+    before = Story(params(), racks(1, 2), takes_s=lambda gang: 1e7)
+    large, thief = gang("large", pods=2, units=8), gang("thief", units=8, created_s=1.0)
+    before.submit(large)
+    before.settle()
+    lost, stays = (spot.node for spot in before.admitted[0][1].spots)
+    pods = [PodSeen(stays, H100, 8, gang="large")]
+    before.look([each for each in racks(1, 2) if each.name != lost], pods)
+    if mended_first:
+        before.look(racks(1, 2), pods)
+    before.settle()
+
+    after = restarted(before, pods, 10.0)
+    after.submit(large, thief)
+    after.look(racks(1, 2), pods)
+    after.settle()
+    assert after.order() == [], "the mended node is kept for who lost it"
+    assert after.room.ledger.owners(lost, H100) == {"reserved": 8, "free": 0}
+    after.room.left("large", 30.0)
+    after.settle()
+    assert after.order() == ["large"]
+    assert after.room.contradictions() == []
+
+
+def test_what_an_expected_start_holds_is_kept_over_a_restart() -> None:
+    """The oldest waits for two nodes, of which one is free: nobody who would still run by then gets that one."""
+    before = Story(params(), racks(1, 2), takes_s=lambda gang: 1e7)
+    runs, head = gang("runs", units=8, expected_s=600.0), gang("head", pods=2, units=8, created_s=1.0)
+    late = gang("late", units=8, created_s=2.0, expected_s=900.0)
+    before.submit(runs)
+    before.settle()
+    for each in (head, late):
+        before.submit(each)
+        before.settle()
+    assert before.order() == ["runs"]
+
+    pods = [PodSeen(before.admitted[0][1].spots[0].node, H100, 8, gang="runs")]
+    after = restarted(before, pods, 10.0)
+    assert after.room.adopt(runs, 0.0, 10.0) is None
+    after.submit(head, late)
+    after.settle()
+    assert after.order() == [], "free for who comes first, it would be gone for 15 minutes"
+    after.room.finish("runs", 600.0)
+    after.settle()
+    assert after.order() == ["head"]
+
+
+def test_a_gang_that_was_stopped_for_another_has_no_place_kept_after_a_restart() -> None:
+    story, borrower, mine = mid_eviction(queue("a", 8), queue("b"))
+    story.submit(borrower, mine)
+    story.settle()
+    assert list(story.room.ledger.reservations) == ["mine"]
+    assert not story.room.runs.lost
 
 
 def test_a_loan_is_known_as_one_after_a_restart_and_can_be_recalled() -> None:

@@ -1,7 +1,8 @@
 """What must outlive a restart, as plain JSON values of bounded size, and back.
 
 Enters: a room. Leaves: what a BatchQueue's status keeps: what was freed for someone, what queues used and how well
-their gangs keep to what they say, and how often a gang that wants to run was evicted. Only names are kept, never rows.
+their gangs keep to what they say, how often a gang that wants to run was evicted, and the places of gangs that lost
+GPUs and leave still. Only names are kept, never rows.
 Bookings are not: they are read off the cluster. What is used between the writing and the restart, and who gave way to
 whom, is lost.
 """
@@ -15,7 +16,7 @@ from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Past
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 MAX_BYTES: Final = 64 * 1024
 """A twentieth of what etcd takes for one object, which holds more than this."""
@@ -24,15 +25,19 @@ DECILES: Final = 10
 """Of the ratios of a queue, which keep its median and its ninth decile exactly."""
 
 T = TypeVar("T")
-PARTS: Final = ("reservations", "queues", "evictions")
+PARTS: Final = ("reservations", "queues", "evictions", "places")
+"""The last first to be left out: where a zone fails, places would crowd out what others were stopped for."""
 
 
 def pack(room: Room, now_s: float, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """As much as fits: reservations, the oldest first; queues, who used most first; gangs, who was evicted most first.
+    """As much as fits: reservations, the oldest first; queues, who used most first; gangs, who was evicted most first;
+    places, as reservations.
 
     `left_out` counts what did not fit. The size is that of `json.dumps` without further arguments.
     """
-    parts = {"reservations": _reservations(room), "queues": _queues(room, now_s), "evictions": _evictions(room)}
+    kept_for, places = _reservations(room, now_s)
+    rows = (kept_for, _queues(room, now_s), _evictions(room), places)
+    parts = dict(zip(PARTS, rows, strict=True))
     empty = {"version": VERSION, "at_s": now_s, **{part: [] for part in PARTS}}
     left = max_bytes - len(json.dumps({**empty, "left_out": {part: len(rows) for part, rows in parts.items()}}))
     kept: dict[str, list[Any]] = {part: [] for part in PARTS}
@@ -46,7 +51,8 @@ def pack(room: Room, now_s: float, max_bytes: int = MAX_BYTES) -> dict[str, Any]
 
 
 def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...]:
-    """Put back what was packed into a fresh room that has seen its nodes. Returns the gangs whose nodes are all gone.
+    """Put back what was packed into a fresh room that has seen its nodes. Returns the gangs that had nodes kept, all of
+    which are gone.
 
     Then every gang is submitted or adopted; the first cycle lets go of what is kept for one that was not. Queues that
     are not there any more are passed over. Raises ValueError, and changes nothing, where what was saved is of another
@@ -54,7 +60,7 @@ def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...
     """
     if saved.get("version") != VERSION:
         raise ValueError(f"saved batch state: version {saved.get('version')!r}, this build reads {VERSION}")
-    reservations = _rows(saved, "reservations", _reservation)
+    reservations = [*_rows(saved, "reservations", _reservation), *_rows(saved, "places", _reservation)]
     queues = _rows(saved, "queues", lambda row: (str(row[0]), Past(_number(row[1]), tuple(_number(r) for r in row[2]))))
     evictions = _rows(saved, "evictions", lambda row: (str(row[0]), int(row[1])))
     at_s = _rows({"at_s": [saved.get("at_s")]}, "at_s", float)[0]
@@ -66,24 +72,28 @@ def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...
     index = room.ledger.estate.index
     for gang, kind, made_s, start_s, plan in reservations:
         here = {index[name, shape]: units for name, shape, units in plan if (name, shape) in index and units > 0}
-        if here:
+        if here or kind is Kind.START:  # without a place it is one of who lost GPUs, or is found anew
             room.ledger.reserve(Reservation(gang, kind, here, made_s, start_s))
-        else:
+        if plan and not here:
             dropped.append(gang)
     return tuple(dropped)
 
 
-def _reservations(room: Room) -> list[Any]:
-    nodes = room.ledger.estate.nodes
-    rows = []
-    # Nodes that were asked for are read off the pods that hold them. What is kept for a gang that lost a node and
-    # leaves still is let go of after a restart, and where a zone fails it would crowd out what others were stopped for.
-    all_ = room.ledger.reservations.values()
-    kept = [each for each in all_ if each.kind is not Kind.NODES and each.gang not in room.runs.lost]
+def _reservations(room: Room, now_s: float) -> tuple[list[Any], list[Any]]:
+    """What is kept for gangs that wait, and for those that lost GPUs and leave still, those without a place last."""
+    nodes, lost = room.ledger.estate.nodes, room.runs.lost
+    rows, places = list[Any](), list[Any]()
+    # Nodes that were asked for are read off the pods that hold them.
+    kept = [each for each in room.ledger.reservations.values() if each.kind is not Kind.NODES]
     for each in sorted(kept, key=lambda each: (each.made_s, each.gang)):
         plan = [[nodes[at].name, nodes[at].shape, units] for at, units in sorted(each.plan.items())]
-        rows.append([each.gang, each.kind.name, each.made_s, each.start_s, plan])
-    return rows
+        mine = places if each.gang in lost else rows
+        mine.append([each.gang, each.kind.name, each.made_s, each.start_s, plan])
+    for name in sorted(lost.keys() - room.ledger.reservations.keys()):
+        since_s = lost[name].leaving_s
+        if not room.is_overdue(lost[name], now_s):
+            places.append([name, Kind.START.name, since_s, since_s, []])
+    return rows, places
 
 
 def _queues(room: Room, now_s: float) -> list[Any]:

@@ -55,7 +55,8 @@ class Room:
         """A gang wants to start. One that runs or leaves is left as it is, even if it would be refused now.
 
         One that waits already keeps its place, and what is kept for it, unless queue, form, duration or rank changed.
-        One whose pods are there still, though it is not running, waits until `left` says that they are gone.
+        One whose pods are there still, though it is not running, waits until `left` says that they are gone. What a
+        restart found to be kept for it is so still.
         """
         refused = refusal(gang, self.params, self.tree.leaves)
         if gang.name in self.runs.all:
@@ -73,12 +74,15 @@ class Room:
         waiting = self.backlog.add(gang, queue, brand)
         for each in gang.form.pod_sets:
             self._mix[each.units] = self._mix.get(each.units, 0.0) + each.total_units
-        if gang.name in self.ledger.holdings:
+        is_there = gang.name in self.ledger.holdings
+        if is_there:
             self._remains(waiting, now_s)
-        elif kept is not None and kept.kind is Kind.PREEMPTION:
-            # After a restart: what was freed for it is its own still, and counts, lest its place in the quota is lost.
+        if kept is not None and (kept.kind is Kind.START or not is_there):
             self.ledger.reserve(kept)
-            self.keep_for(waiting, now_s)
+            if is_there:  # a gang that leaves has a start kept only where it lost GPUs
+                self.runs.lose(self.runs.all[gang.name])
+            elif kept.kind is Kind.PREEMPTION:  # it counts, lest its place in the quota is lost
+                self.keep_for(waiting, now_s)
         self.changes += 1
         return None
 
