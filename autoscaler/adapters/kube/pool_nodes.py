@@ -118,7 +118,7 @@ def claim_seen(claim: NodeClaim, tier: PoolTier, form: SlotForm) -> ClaimSeen:
         initialized_s=_since(status.conditions, "Initialized"),
         node=status.node_name or None,
         units=None if launched_s is None else _units(status.capacity, form.resource) or 0,
-        deleting=meta.deletion_timestamp is not None,
+        deleting_s=epoch_s(meta.deletion_timestamp),
     )
 
 

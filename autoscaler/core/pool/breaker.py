@@ -12,11 +12,16 @@ from typing import Final
 
 from autoscaler.core.pool.circuits import CAPACITY, GPUS, OFFER, Circuit, Position, best, succeeded, troubled, worst
 from autoscaler.core.pool.params import Domain, PoolTier
-from autoscaler.core.pool.state import Circuits
+from autoscaler.core.pool.state import Circuits, Unjoined
 from autoscaler.core.pool.world import Sign, Trouble, World
 
 REMEMBER_S: Final = 3600.0
 """Signs are told again for as long as the cluster keeps events: an hour by default."""
+
+
+REGISTRATION_S: Final = 840.0
+"""Karpenter deletes a claim whose node has not joined 15 minutes after it was made (`registrationTimeout` in its
+nodeclaim/lifecycle/liveness.go, no setting); a minute less, for clocks that differ."""
 
 
 def noted(circuits: Circuits, world: World, now_s: float) -> Circuits:
@@ -42,21 +47,28 @@ def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s:
     """The circuits after claims that were launched, and whose nodes had not joined at the last look, are no more.
 
     Karpenter deletes them after a quarter of an hour and asks anew, for ever: a launch is no success there, and for the
-    tier such a node is as one whose GPUs never came. Of claims that were not read nobody knows what became of them.
+    tier such a node is as one whose GPUs never came. One that goes earlier was deleted by a person, with its NodePool
+    or by a spot market, and says nothing of the tier: Karpenter gives up none before. Of claims that were not read
+    nobody knows what became of them.
     """
     if world.claims is None:
         return replace(circuits, unjoined={})
     there = {claim.name for claim in world.claims}
     gpus, told = dict(circuits.gpus), dict(circuits.told)
-    for name, node_pool in circuits.unjoined.items():
-        if name in there or never_came(name) in told:
+    for name, claim in circuits.unjoined.items():
+        ended_s = now_s if claim.deleting_s is None else claim.deleting_s
+        if name in there or never_came(name) in told or ended_s - claim.created_s < REGISTRATION_S:
             continue
         told[never_came(name)] = now_s
         for tier in tiers:
-            if tier.node_pool == node_pool:
+            if tier.node_pool == claim.node_pool:
                 gpus[tier.name] = troubled(gpus.get(tier.name, Circuit()), now_s, GPUS, tier.name)
-    coming = (claim for claim in world.claims if claim.launched_s is not None and claim.registered_s is None)
-    return replace(circuits, gpus=gpus, told=told, unjoined={claim.name: claim.node_pool for claim in coming})
+    unjoined = {
+        claim.name: Unjoined(claim.node_pool, claim.created_s, claim.deleting_s)
+        for claim in world.claims
+        if claim.launched_s is not None and claim.registered_s is None
+    }
+    return replace(circuits, gpus=gpus, told=told, unjoined=unjoined)
 
 
 def never_came(claim: str) -> str:

@@ -211,7 +211,7 @@ def _claims(view: View, state: PoolState, late: list[int]) -> Iterator[DeleteCla
     done: set[str] = set()
     for at in late:
         claim = _claim_of(view, at)
-        if claim is None or claim.name in done or claim.deleting or claim.initialized_s is not None:
+        if claim is None or claim.name in done or claim.deleting_s is not None or claim.initialized_s is not None:
             continue
         tier = view.params.tiers[int(view.slots.tier[at])]
         node = None if claim.node is None else view.nodes.index.get(claim.node)

@@ -216,7 +216,7 @@ def _retired_claims(view: View, gone: dict[int, PoolReason]) -> Iterator[DeleteC
         node = view.nodes.seen[at]
         claim = None if node.claim is None else view.claims.get(node.claim)
         stays = [s for s in np.flatnonzero(view.slots.node == at).tolist() if s not in gone]
-        if claim is not None and not claim.deleting and not stays:
+        if claim is not None and claim.deleting_s is None and not stays:
             yield DeleteClaim(claim.name, claim.uid, claim.node_pool, PoolReason.RETIRED)
 
 

@@ -53,6 +53,16 @@ class GaveBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Unjoined:
+    """A claim that was launched, and whose node had not joined at the last look."""
+
+    node_pool: str
+    created_s: float
+    deleting_s: float | None
+    """When its deletion was asked for, by whomever."""
+
+
+@dataclass(frozen=True, slots=True)
 class Circuits:
     """All circuits of a pool."""
 
@@ -64,8 +74,8 @@ class Circuits:
     """Claims whose trouble was counted, and when."""
     unlaunched: Mapping[str, Domain] = field(default_factory=dict)
     """Claims that were there at the last look and not launched."""
-    unjoined: Mapping[str, str] = field(default_factory=dict)
-    """Claims that were there at the last look and launched, and whose nodes had not joined, with their NodePools."""
+    unjoined: Mapping[str, Unjoined] = field(default_factory=dict)
+    """By the name of the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "content": _circuit(circuits.content),
         "told": dict(circuits.told),
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
-        "unjoined": dict(circuits.unjoined),
+        "unjoined": {name: [c.node_pool, c.created_s, c.deleting_s] for name, c in circuits.unjoined.items()},
         "level": state.level,
         "leveled_bin": state.leveled_bin,
         "rhythm": None if state.rhythm is None else [state.rhythm.hours, state.rhythm.more, state.rhythm.reach],
@@ -154,7 +164,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
             content=_read_circuit(saved["content"]),
             told={str(claim): float(at_s) for claim, at_s in saved["told"].items()},
             unlaunched={str(name): _read_domain(domain) for name, *domain in saved["unlaunched"]},
-            unjoined={str(name): str(node_pool) for name, node_pool in saved.get("unjoined", {}).items()},
+            unjoined=_read_unjoined(saved.get("unjoined", {})),
         ),
         level=level,
         leveled_bin=None if saved["leveled_bin"] is None else int(saved["leveled_bin"]),
@@ -185,6 +195,15 @@ def _domain(domain: Domain) -> tuple[str, str, str]:
 def _read_domain(saved: list[Any]) -> Domain:
     sku, zone, capacity_type = saved
     return Domain(str(sku), str(zone), CapacityType(capacity_type))
+
+
+def _read_unjoined(saved: Mapping[str, Any]) -> dict[str, Unjoined]:
+    """Versions that kept the NodePool alone knew no age: those claims are seen again, if they are there."""
+    told = {name: each for name, each in saved.items() if not isinstance(each, str)}
+    return {
+        str(name): Unjoined(str(node_pool), float(created_s), None if deleting_s is None else float(deleting_s))
+        for name, (node_pool, created_s, deleting_s) in told.items()
+    }
 
 
 def _read_rhythm(saved: list[Any] | None) -> Rhythm | None:

@@ -107,7 +107,8 @@ class ClaimSeen:
     node: str | None = None
     units: int | None = None
     """Units of the slot's resource that the provider reports; None before the launch."""
-    deleting: bool = False
+    deleting_s: float | None = None
+    """When its deletion was asked for; it is there until its instance is gone."""
 
 
 @dataclass(frozen=True, slots=True)

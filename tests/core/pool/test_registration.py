@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteClaim, DeleteSlot
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
@@ -100,7 +102,7 @@ def test_slots_of_nodes_that_never_join_move_to_the_next_tier_and_few_nodes_are_
 
 
 def test_a_node_that_does_not_join_counts_once_also_over_a_restart_and_one_that_joins_not_at_all() -> None:
-    launched = claim("c", launched_s=NOW_S - 60.0)
+    launched = claim("c", created_s=NOW_S - 900.0, launched_s=NOW_S - 860.0)
     first = taken(pool(), world(claims=(launched,)))
     kept = unpack(pack(first.state))
     gone = taken(pool(), world(claims=()), kept, NOW_S + 20.0)
@@ -110,6 +112,48 @@ def test_a_node_that_does_not_join_counts_once_also_over_a_restart_and_one_that_
     assert unread.state.circuits.gpus == {}, "who could not read the claims has missed none"
     joined = taken(pool(), world(claims=(claim("c", launched_s=NOW_S - 60.0, registered_s=NOW_S),)), kept, NOW_S + 20.0)
     assert taken(pool(), world(claims=()), joined.state, NOW_S + 40.0).state.circuits.gpus == {}
+
+
+GOES_EARLY = {
+    "by hand, between two looks": ((), 20.0),
+    "by hand, while its instance takes a while to end": (
+        (claim("c", launched_s=NOW_S, deleting_s=NOW_S + 10.0),),
+        900.0,
+    ),
+    "by a spot market after nine minutes": ((), 500.0),
+}
+
+
+@pytest.mark.parametrize(("seen", "gone_s"), GOES_EARLY.values(), ids=GOES_EARLY)
+def test_a_claim_that_goes_before_karpenter_gives_any_up_is_held_against_no_tier(
+    seen: tuple[ClaimSeen, ...], gone_s: float
+) -> None:
+    """Three that a person deletes closed a tier whose nodes join for half an hour."""
+    state = taken(pool(), world(claims=(claim("c", launched_s=NOW_S),))).state
+    for turn in range(1, 1 + int(gone_s // 20.0)):
+        state = taken(pool(), world(claims=seen or (claim("c", launched_s=NOW_S),)), state, NOW_S + 20.0 * turn).state
+    gone = taken(pool(), world(claims=()), unpack(pack(state)), NOW_S + gone_s + 20.0)
+    assert gone.state.circuits.gpus == {}
+    assert gone.state.circuits.unjoined == {}
+
+
+def test_three_claims_that_a_person_deletes_close_no_tier_and_three_that_karpenter_gives_up_do() -> None:
+    for lived_s, tier in ((120.0, "first"), (900.0, "second")):
+        state = known()
+        for at in range(3):
+            now_s = NOW_S + 1000.0 * at
+            there = claim(f"c-{at}", created_s=now_s - lived_s, launched_s=now_s - lived_s + 40.0)
+            state = taken(pool(FIRST, SECOND), world(claims=(there,)), state, now_s).state
+            state = taken(pool(FIRST, SECOND), world(claims=()), state, now_s + 20.0).state
+        after = taken(pool(FIRST, SECOND, min_slots=1), world(claims=()), state, NOW_S + 2100.0)
+        assert [order.tier for order in of(CreateSlot, after)] == [tier], f"claims that lived {lived_s:g} s"
+
+
+def test_a_checkpoint_that_tells_no_age_of_claims_is_read_without_them() -> None:
+    """As written before their age counted; a claim that is there still is seen anew."""
+    saved = pack(taken(pool(), world(claims=(claim("c", launched_s=NOW_S),))).state)
+    older = {**saved, "unjoined": {"c": "np-first"}}
+    assert unpack(older).circuits.unjoined == {}
 
 
 def test_nodes_of_which_nobody_saw_whether_they_joined_are_held_against_no_tier() -> None:
