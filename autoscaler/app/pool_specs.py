@@ -82,7 +82,9 @@ class PoolSpecs:
         path = None if spec.cache is None else spec.cache.host_path
         if path is not None and not self._allowed.admits_cache(path):
             roots = ", ".join(self._allowed.cache_roots) or "none"
+            root = self._allowed.root_for(path)
+            asked = "" if root is None else f", or ask for {root!r} to be added to the setting warm_pools.cache_roots"
             raise InputError(
-                f"spec.cache.hostPath: {path!r} is not directly below a folder that caches may be in ({roots}); name a "
-                "folder there, or ask for its parent to be added to warm_pools.cache_roots"
+                f"spec.cache.hostPath: {path!r} is not directly below a folder that caches may be in ({roots}); "
+                f"name a folder there{asked}"
             )

@@ -22,6 +22,7 @@ from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import UPGRADE, differences, missing
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.loan_check import stale_loans
+from autoscaler.cli.pool_check import unusable_pools
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Own, of_each_rule, rights
 from autoscaler.cli.status import state
@@ -74,7 +75,7 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
     yield finding
     if not reached:
         return
-    for check in (_clock_skew, _definition, _kinds, _rights, _work, _loans, _lease, _freeze, _controller):
+    for check in (_clock_skew, _definition, _kinds, _rights, _pools, _work, _loans, _lease, _freeze, _controller):
         try:
             found = [one async for one in check(patient)]
         except KubeError as error:
@@ -179,6 +180,17 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
     if not denied:
         number = f"all {len(needed)}" if all(allowed) else f"the other {sum(allowed)}"
         yield Finding("rights", State.OK, f"{who} may do {number} things that are needed")
+
+
+async def _pools(patient: Patient) -> AsyncIterator[Finding]:
+    if not patient.settings.warm_pools.enabled:
+        return
+    number, faults = await unusable_pools(patient.api, patient.settings, patient.clock.now())
+    for name, fault in faults.items():
+        remedy = f"kubectl edit warmpool {name}, or the setting, before this version or these settings are put in place"
+        yield Finding(f"WarmPool {name}", State.FAIL, f"cannot be used: {fault}", remedy)
+    if not faults:
+        yield Finding("WarmPool", State.OK, f"all {number} can be used" if number else "there is none")
 
 
 async def _work(patient: Patient) -> AsyncIterator[Finding]:

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from autoscaler.api.warm_pool_parts import NODES_OWN
 from autoscaler.settings.parts import Label, ObjectName, Part
@@ -78,6 +78,14 @@ class WarmPools(Part):
     def admits_cache(self, path: str) -> bool:
         """Whether slots may write into a folder of the node that a WarmPool names."""
         return any(re.fullmatch(f"{re.escape(root)}/{FOLDER}/?", path) for root in self.cache_roots)
+
+    def root_for(self, path: str) -> str | None:
+        """What to add to `cache_roots` for a folder to be admitted; None where nothing that may be added would do."""
+        try:
+            more = WarmPools(cache_roots=(*self.cache_roots, path.rstrip("/").rpartition("/")[0]))
+        except ValidationError:
+            return None
+        return more.cache_roots[-1] if more.admits_cache(path) else None
 
     def admits(self, image: str) -> bool:
         """Whether slots may pull an image that a WarmPool names."""

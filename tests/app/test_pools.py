@@ -127,7 +127,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"cache": {"hostPath": "/mnt/cache"}},
         (
             "spec.cache.hostPath: '/mnt/cache' is not directly below a folder that caches may be in "
-            "(/var/lib/headroom); name a folder there, or ask for its parent to be added to warm_pools.cache_roots"
+            "(/var/lib/headroom); name a folder there, or ask for '/mnt' to be added to the setting warm_pools.cache_roots"
         ),
     ),
     "a minimum above the maximum": ({"minSlots": 9, "maxSlots": 3}, "spec.minSlots: 9 is above maxSlots 3"),

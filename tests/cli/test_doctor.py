@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,41 @@ def test_each_fault_is_a_row_with_a_remedy(
     assert any(words in row["words"] for row in bad), found
     assert all(row["remedy"] for row in bad)
     assert any(row["state"] == ("fail" if code else "warn") for row in bad)
+
+
+def test_warm_pools_that_this_version_and_these_settings_could_not_use_are_named_before_an_upgrade(
+    cluster: Plane, tmp_path: Path
+) -> None:
+    path, pools = tmp_path / "settings.yaml", "/apis/headroom.dev/v1alpha1/warmpools"
+    given = "shapes: {h100: {sku: h100}}\nwarm_pools: {enabled: true, registries: [registry.example.com]"
+    path.write_text(f"{given}}}\n")
+    tier = {"name": "first", "shape": "h100", "nodePoolRef": "gpu"}
+    model = {"name": "chat", "image": "registry.example.com/vllm:v1", "weights": "hf://example/chat"}
+    spec = {"tiers": [tier], "slot": {"count": 1}, "models": [model], "maxSlots": 2}
+
+    def found(**caches: str) -> list[dict[str, Any]]:
+        cluster.objects[pools] = {
+            "items": [
+                {"metadata": {"name": name, "uid": name}, "spec": spec | {"cache": {"hostPath": cache}}}
+                for name, cache in caches.items()
+            ]
+        }
+        code, told = examined(cluster, "--config", str(path))
+        mine = [row for row in told if row["check"].startswith("WarmPool")]
+        assert code == any(row["state"] == "fail" for row in told)
+        return mine
+
+    ((check, words),) = rows(found(code="/mnt/nvme/cache", chat="/var/lib/headroom/cache"), "fail")
+    assert check == "WarmPool code"
+    assert words == (
+        "cannot be used: spec.cache.hostPath: '/mnt/nvme/cache' is not directly below a folder that caches may be in "
+        "(/var/lib/headroom); name a folder there, or ask for '/mnt/nvme' to be added to the setting "
+        "warm_pools.cache_roots"
+    )
+    path.write_text(f"{given}, cache_roots: [/var/lib/headroom, /mnt/nvme]}}\n")
+    (well,) = found(code="/mnt/nvme/cache", chat="/var/lib/headroom/cache")
+    assert (well["state"], well["words"]) == ("ok", "all 2 can be used")
+    assert [row["check"] for row in examined(cluster)[1] if row["check"].startswith("WarmPool")] == [], "they are off"
 
 
 def test_the_controller_is_asked_where_a_person_has_forwarded_its_port(cluster: Plane) -> None:

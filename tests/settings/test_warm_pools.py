@@ -63,6 +63,24 @@ def test_without_a_folder_for_caches_none_of_the_node_is_one_and_by_default_only
 
 
 @pytest.mark.parametrize(
+    ("path", "root"),
+    [
+        ("/mnt/nvme/cache", "/mnt/nvme"),
+        ("/mnt/nvme/cache/", "/mnt/nvme"),
+        ("/data/models/deep/cache", "/data/models/deep"),
+        ("/data", None),
+        ("/opt/models", None),
+        ("/var/lib/kubelet/pods", None),
+        ("/var/lib/headroom/cache/deep", None),
+        ("/mnt/.hidden", None),
+    ],
+)
+def test_the_folder_that_would_admit_a_cache_is_named_where_it_may_be_added(path: str, root: str | None) -> None:
+    assert WarmPools().root_for(path) == root
+    assert root is None or WarmPools(cache_roots=("/var/lib/headroom", root)).admits_cache(path)
+
+
+@pytest.mark.parametrize(
     ("roots", "words"),
     [
         (["/opt"], "'/opt' is a folder of the node's own; give a folder that holds nothing but caches"),
