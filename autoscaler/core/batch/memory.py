@@ -12,6 +12,17 @@ from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.tree import Load
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A look for the place of a gang that lost GPUs."""
+
+    at_s: float
+    version: int
+    """Of the estate, after it."""
+    usable_units: int
+    """What the gang had still on nodes that may be used."""
+
+
 @dataclass(slots=True)
 class Memory:
     """Of the cycles over one room."""
@@ -37,6 +48,8 @@ class Memory:
     """By gang: when its expected start was last found."""
     searched: dict[str, float] = field(default_factory=dict)
     """By gang that searched for victims in vain: when to search again."""
+    tried: dict[str, Tried] = field(default_factory=dict)
+    """By gang that lost GPUs and leaves: the last look for its place."""
 
     def closed(self, room: Room) -> set[int]:
         """Brands that were found to have no room since room was last gained."""

@@ -6,13 +6,11 @@ that waits for room holds one at its expected start (EASY); those of who preempt
 
 from typing import Final
 
-from autoscaler.core.batch import kept
+from autoscaler.core.batch import kept, places
 from autoscaler.core.batch.attempts import Attempts
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import NO_LOAN, Kind, Reservation
 from autoscaler.core.batch.reasons import BatchReason
-from autoscaler.core.batch.room import Room
-from autoscaler.core.batch.running import Running
 from autoscaler.core.batch.verdicts import why
 from autoscaler.core.batch.widths import narrowest
 
@@ -21,10 +19,10 @@ FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FR
 
 
 def review(attempts: Attempts, now_s: float) -> bool:
-    """Start gangs whose reservation is whole; let go of what cannot become whole. False where the bound ended it."""
+    """Start gangs whose reservation is whole; let go of what cannot become whole. False where a bound ended it."""
     room = attempts.room
-    for run in list(room.runs.lost.values()):
-        _keep_place(room, run, now_s)
+    if not places.keep(room, attempts.memory, now_s):
+        return False
     for name, reservation in list(room.ledger.reservations.items()):
         if len(attempts.admitted) >= room.params.max_admissions:
             return False
@@ -48,27 +46,6 @@ def review(attempts: Attempts, now_s: float) -> bool:
             ):
                 room.ledger.unreserve(name)
     return True
-
-
-def _keep_place(room: Room, run: Running, now_s: float) -> None:
-    """Keep the place of a gang that lost GPUs until it has left the others: nobody who comes after it takes what it
-    leaves, or what is mended meanwhile. It is kept no more once nobody counts on its going."""
-    ledger = room.ledger
-    known = ledger.reservations.get(run.name)
-    if room.is_overdue(run, now_s):
-        ledger.unreserve(run.name)
-    elif known is None or not _can_be_whole(room, known, room.waits_as(run)):
-        start = kept.start_again(room, run, now_s)
-        ledger.unreserve(run.name)
-        if start is not None:
-            ledger.reserve(Reservation(run.name, Kind.START, start.plan, now_s, start.at_s))
-
-
-def _can_be_whole(room: Room, reservation: Reservation, brand: int) -> bool:
-    """Whether a reservation is of a whole gang still, on nodes that may be used."""
-    units = sum(number for _, number in room.backlog.loads[brand].units)
-    nodes = room.ledger.estate.nodes
-    return sum(reservation.plan.values()) >= units and all(nodes[at].usable for at in reservation.plan)
 
 
 def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, now_s: float) -> None:
