@@ -26,6 +26,9 @@ from loadtests.bench.rows import ROWS, Row
 OTHERS_CORES: Final = 0.5
 """More than this spoils what is judged by the clock. A guess: a quarter of the smallest machine it is run on."""
 
+MISSED: Final = 1
+"""How a command that judges its own figures ends where it has told them and one misses."""
+
 ROOT: Final = Path(__file__).parents[2]
 README: Final = ROOT / "loadtests" / "README.md"
 
@@ -99,7 +102,7 @@ def _told(row: Row) -> Any:
         if not row.loadtest:
             command = [sys.executable, "-m", "loadtests.bench", row.name, *row.arguments]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
-        if done.returncode != 0:
+        if done.returncode not in ({0, MISSED} if row.judges else {0}):
             print(f"{row.key}: not kept, its command ended with {done.returncode}", file=sys.stderr)
             return None
         try:

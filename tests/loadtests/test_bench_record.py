@@ -1,8 +1,9 @@
 """The table of what was asked for: made of what is kept, and what others spoilt is not kept."""
 
 import json
+import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,26 @@ def test_a_row_that_others_spoilt_keeps_its_date(ran: Ran, capsys: pytest.Captur
 def test_a_row_whose_command_failed_keeps_its_date(ran: Ran) -> None:
     code, kept = ran(None, 0.0)
     assert (code, kept["step"].date) == (1, OLD.date)
+
+
+@pytest.mark.parametrize(
+    ("judges", "code", "kept"),
+    [(True, 0, True), (True, 1, True), (True, 2, False), (False, 0, True), (False, 1, False)],
+)
+def test_figures_that_miss_are_kept_though_their_command_ends_with_1_and_those_of_one_that_failed_are_not(
+    judges: bool, code: int, kept: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`loadtests recovery` misses: its row could not be measured anew, and the table kept what it had."""
+
+    def ended(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        Path(command[command.index("--json") + 1]).write_text('{"p99_ms": 90.0, "steps": 500}')
+        return subprocess.CompletedProcess(command, code, b"")
+
+    monkeypatch.setattr("subprocess.run", ended)
+    told = everything._told(replace(STEP, name="recovery", loadtest=True, judges=judges))
+    assert told == ({"p99_ms": 90.0, "steps": 500} if kept else None)
+    assert (f"not kept, its command ended with {code}" in capsys.readouterr().err) is not kept
+    assert next(row for row in ROWS if row.name == "recovery").judges
 
 
 @pytest.mark.parametrize(

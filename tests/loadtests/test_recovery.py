@@ -27,7 +27,7 @@ def test_each_step_is_a_line_with_its_ratio_beside_what_is_asked(
     steps: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "recovery.json"
-    assert recovery.main(["--slots", "0,16,32", "--seeds", "3", "--json", str(path)]) == 0
+    assert recovery.main(["--slots", "0,16,32", "--seeds", "3", "--json", str(path)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"seed 3, no warm slot: 1430 s; a whole start {WITHIN} 1000 s (9 starts): 1.43 times, asked ≤ 1.6",
         "seed 3, 16 slots warm: 700 s; the stage clock had seen too few starts to say",
@@ -51,6 +51,8 @@ def test_one_step_beyond_what_is_asked_is_told_by_the_exit_code(
     assert len(json.loads(path.read_text())["results"]) == 3, "all steps are run and written all the same"
     monkeypatch.setattr(recovery, "recovered", lambda _, seed: replace(WARM, recovery_s=592.0))
     assert recovery.main(["--slots", "32", "--seeds", "0"]) == 0, "1.6 is within"
+    monkeypatch.setattr(recovery, "recovered", lambda _, seed: UNKNOWN)
+    assert recovery.main(["--slots", "16", "--seeds", "0"]) == 1, "what could not be judged is no success"
 
 
 @pytest.mark.parametrize("arguments", [["--slots", "a"], ["--slots", "65"], ["--seeds", "-1"], ["--seeds", ""]])
