@@ -60,11 +60,15 @@ class Keda:
         self.operator.kill()
         self.operator = self._operator().start()
 
+    @staticmethod
+    def path(namespace: str, scaled_object: str, metric: str = "s0-headroom-replicas") -> str:
+        """Where HPA reads the metric."""
+        selector = f"scaledobject.keda.sh%2Fname%3D{scaled_object}"
+        return f"{METRICS}/namespaces/{namespace}/{metric}?labelSelector={selector}"
+
     def value(self, namespace: str, scaled_object: str, metric: str = "s0-headroom-replicas") -> float | None:
         """The metric as HPA reads it; None while it is refused."""
-        selector = f"scaledobject.keda.sh%2Fname%3D{scaled_object}"
-        path = f"{METRICS}/namespaces/{namespace}/{metric}?labelSelector={selector}"
-        answer = self.plane.kubectl("get", "--raw", path, check=False)
+        answer = self.plane.kubectl("get", "--raw", self.path(namespace, scaled_object, metric), check=False)
         if not answer.startswith("{"):
             return None
         (item,) = json.loads(answer)["items"]

@@ -9,6 +9,8 @@ import pytest
 from tests.cluster.engines import Engines
 from tests.cluster.keda import Keda
 from tests.cluster.plane import Plane
+from tests.cluster.scaler import Scaler
+from tests.keda.target import Target
 from tests.real import parts
 
 
@@ -46,3 +48,14 @@ def namespace(keda: Keda) -> Iterator[str]:
     yield name
     keda.plane.kubectl("-n", name, "delete", "scaledobject", "--all", "--timeout=20s")
     keda.plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def scaler() -> Iterator[Scaler]:
+    with Scaler() as made:
+        yield made
+
+
+@pytest.fixture
+def chat(keda: Keda, scaler: Scaler, namespace: str) -> Target:
+    return Target(keda, scaler, namespace)

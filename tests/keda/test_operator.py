@@ -6,126 +6,27 @@ has the whole controller behind them. HPA pulls every 2 s here and KEDA polls ev
 
 import base64
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
 
 from autoscaler.adapters.keda.answers import Refusal, Refused, Served
 from autoscaler.adapters.keda.certificates import Tls
-from tests.cluster.keda import Keda, scaled_object
-from tests.cluster.manifests import deployment
+from tests.cluster.keda import Keda
 from tests.cluster.processes import wait_for
 from tests.cluster.scaler import Scaler
 from tests.conftest import ROOT
 from tests.keda.certs import Authority
+from tests.keda.target import FALLBACK, SILENT, SOON_S, Target, settled
 
 pytestmark = [pytest.mark.real, pytest.mark.needs("keda"), pytest.mark.timeout(240)]
 
-SILENT = Refused(Refusal.NOT_READY, "the metrics could not be read for 130 s")
-FALLBACK = {"failureThreshold": 2, "replicas": 6}
 ALWAYS_THREE = {
     "type": "cron",
     "metadata": {"timezone": "UTC", "start": "0 0 1 1 *", "end": "59 23 31 12 *", "desiredReplicas": "3"},
 }
-SOON_S = 20.0
 AT_ONCE_S = 5.0
 """For what KEDA does by a push alone: its next poll is an hour away, and HPA rests at zero."""
-
-
-T = TypeVar("T")
-
-
-def settled(read: Callable[[], T], wanted: object, seconds: float = SOON_S) -> T:
-    """What is read once it is what is wanted, or after so many seconds."""
-    until_s = time.monotonic() + seconds
-    while (found := read()) != wanted and time.monotonic() < until_s:
-        time.sleep(0.02)
-    return found
-
-
-class Target:
-    """A Deployment that KEDA scales, and the ScaledObject for it."""
-
-    def __init__(self, keda: Keda, scaler: Scaler, namespace: str, name: str = "chat") -> None:
-        self.keda, self.scaler, self.namespace, self.name = keda, scaler, namespace, name
-        self.plane = keda.plane
-
-    def make(
-        self, replicas: int, answer: Served | Refused | int, *, beside: dict[str, Any] | None = None, **options: Any
-    ) -> None:
-        """Make both, with a trigger beside ours where one is given."""
-        self.say(answer, replicas)
-        self.plane.apply(deployment(self.namespace, self.name, 8000, replicas=replicas, gpus=0))
-        made = scaled_object(self.namespace, self.name, self.scaler.address, **options)
-        made["spec"]["triggers"] += [] if beside is None else [beside]
-        self.plane.apply(made)
-
-    def say(self, answer: Served | Refused | int, standing: int | None = None) -> None:
-        self.scaler.say(self.namespace, self.name, answer, standing)
-
-    def replicas(self) -> int:
-        path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{self.name}"
-        return int(self.plane.call("GET", path)["spec"]["replicas"])
-
-    def comes_to(self, wanted: int, seconds: float = SOON_S) -> int:
-        """The count once it is the one that is wanted, or after so many seconds."""
-        return settled(self.replicas, wanted, seconds)
-
-    def counts_over(self, seconds: float) -> set[int]:
-        """Every count that it is seen with for so many seconds, which are several pulls and polls."""
-        seen, until_s = {self.replicas()}, time.monotonic() + seconds
-        while time.monotonic() < until_s:
-            time.sleep(0.1)
-            seen.add(self.replicas())
-        return seen
-
-    def told(self, metric: str = "s0-headroom-replicas") -> float | None:
-        """The number as HPA reads it; None while it is refused."""
-        return self.keda.value(self.namespace, self.name, metric)
-
-    def status(self) -> dict[str, Any]:
-        path = f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects/{self.name}"
-        found: dict[str, Any] = self.plane.call("GET", path).get("status", {})
-        return found
-
-    def condition(self, kind: str) -> str:
-        return next((str(c["status"]) for c in self.status().get("conditions", ()) if c["type"] == kind), "")
-
-    def annotate(self, **annotations: str | None) -> None:
-        changes = {f"autoscaling.keda.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
-        self._edit({"metadata": {"annotations": changes}}, "application/merge-patch+json")
-
-    def set_trigger(self, **metadata: str) -> None:
-        """Write into our trigger's metadata."""
-        changes = [
-            {"op": "add", "path": f"/spec/triggers/0/metadata/{key}", "value": value} for key, value in metadata.items()
-        ]
-        self._edit(changes, "application/json-patch+json")
-
-    def _edit(self, patch: Any, content_type: str) -> None:
-        path = f"/apis/keda.sh/v1alpha1/namespaces/{self.namespace}/scaledobjects/{self.name}"
-        self.plane.call("PATCH", path, patch, content_type)
-
-    def metrics(self) -> list[str]:
-        """The names of the metrics in the HPA."""
-        path = f"/apis/autoscaling/v2/namespaces/{self.namespace}/horizontalpodautoscalers/keda-hpa-{self.name}"
-        return sorted(entry["external"]["metric"]["name"] for entry in self.plane.call("GET", path)["spec"]["metrics"])
-
-    def events(self) -> str:
-        return self.plane.kubectl("-n", self.namespace, "get", "events", "-o", "wide")
-
-
-@pytest.fixture
-def scaler() -> Iterator[Scaler]:
-    with Scaler() as made:
-        yield made
-
-
-@pytest.fixture
-def chat(keda: Keda, scaler: Scaler, namespace: str) -> Target:
-    return Target(keda, scaler, namespace)
 
 
 def test_from_zero_to_one_to_n_up_down_and_to_zero_hpa_has_exactly_what_was_told(chat: Target) -> None:
@@ -172,8 +73,8 @@ def test_a_push_that_keda_drops_is_said_again(chat: Target) -> None:
     assert chat.comes_to(3) == 3
 
 
-def test_without_a_fallback_a_refusal_changes_nothing_however_long(chat: Target) -> None:
-    chat.make(8, 8)
+def test_without_a_fallback_a_refusal_changes_nothing_however_long_at_a_minimum(chat: Target) -> None:
+    chat.make(8, 8, minReplicaCount=1)
     assert settled(chat.told, 8) == 8
     chat.say(SILENT)
     assert chat.counts_over(15) == {8}
@@ -199,7 +100,7 @@ def test_a_server_that_is_gone_shrinks_nothing_and_its_return_is_noticed(chat: T
     """Edge case 2, kedacore/keda#8056: what cannot be reached at GetMetricSpec counts as no failure, and so no fallback
     fires. A replica that answers UNAVAILABLE does better than none.
     """
-    chat.make(5, 5, push=True, fallback=FALLBACK)
+    chat.make(5, 5, push=True, fallback=FALLBACK, minReplicaCount=1)
     assert settled(chat.told, 5) == 5
     chat.scaler.stop()
     assert chat.counts_over(20) == {5}
@@ -233,7 +134,7 @@ def test_at_zero_a_refusal_without_a_fallback_leaves_it_at_zero(chat: Target) ->
 
 
 def test_a_server_that_is_started_again_within_two_seconds_is_not_missed(chat: Target) -> None:
-    chat.make(5, 5, push=True)
+    chat.make(5, 5, push=True, minReplicaCount=1)
     assert settled(chat.told, 5) == 5
     for _ in range(3):
         chat.scaler.stop()
