@@ -155,7 +155,7 @@ def test_a_scaledobject_is_heard_before_a_policy_and_that_before_an_annotation_a
     asks = {"headroom.dev/scale": "true"}
     known.target(DEPLOYMENT, CHAT, Target(TargetMeta("chat", "prod", "t1", "1", annotations=asks)))
     known.policy("prod/p", policy("p"))
-    known.scaled_object("prod/so", scaled("so"))
+    known.scaled_object("prod/so", scaled("so", minReplicaCount=1))
     found = known.resolve(CHAT)
 
     assert found.claim is not None
@@ -262,20 +262,34 @@ def test_the_hpa_that_keda_made_for_it_is_no_obstacle_even_without_kedas_label()
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (scaled(others=({"type": "cpu", "metadata": {}},)), "1 more trigger in it: KEDA takes the largest count"),
         (
-            scaled(advanced={"scalingModifiers": {"formula": "ours * 2", "target": "1"}}),
+            scaled(others=({"type": "cpu", "metadata": {}},), minReplicaCount=1),
+            "1 more trigger in it: KEDA takes the largest count",
+        ),
+        (
+            scaled(advanced={"scalingModifiers": {"formula": "ours * 2", "target": "1"}}, minReplicaCount=1),
             "scalingModifiers.formula: HPA is told what the formula makes of our number",
         ),
-        (scaled(trigger={"useCachedMetrics": True}), "useCachedMetrics: HPA is told what was decided up to one"),
+        (
+            scaled(trigger={"useCachedMetrics": True}, minReplicaCount=1),
+            "useCachedMetrics: HPA is told what was decided up to one",
+        ),
         (scaled(fallback={"failureThreshold": 3, "replicas": 0}), "fallback.replicas is 0: while Headroom cannot tell"),
         (
             scaled(fallback={"failureThreshold": 3, "replicas": 2, "behavior": "static"}),
             "fallback: while Headroom cannot tell, KEDA sets 2 replicas however many serve; give behavior: currentRep",
         ),
         (
-            scaled(annotations={"autoscaling.keda.sh/paused": "true"}),
+            scaled(annotations={"autoscaling.keda.sh/paused": "true"}, minReplicaCount=1),
             "autoscaling.keda.sh/paused is set: KEDA does not",
+        ),
+        (
+            scaled(),
+            "minReplicaCount is 0 without a fallback: while Headroom cannot tell, KEDA may take that for no work",
+        ),
+        (
+            scaled(minReplicaCount=4, idleReplicaCount=0),
+            "idleReplicaCount is 0 without a fallback: while Headroom cannot tell",
         ),
     ],
     ids=[
@@ -285,6 +299,8 @@ def test_the_hpa_that_keda_made_for_it_is_no_obstacle_even_without_kedas_label()
         "a fallback to zero",
         "a fallback to fewer",
         "paused in KEDA",
+        "no fallback, and KEDA's own minimum",
+        "no fallback, and idle at zero",
     ],
 )
 def test_what_changes_the_fate_of_our_number_is_remarked_upon(found: ScaledObject, words: str) -> None:

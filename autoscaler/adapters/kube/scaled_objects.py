@@ -7,7 +7,7 @@ remedy; and what a person should know of the rest of the object. Other ScaledObj
 from collections.abc import Iterator
 from typing import Final
 
-from autoscaler.adapters.kube.scaling import ObjectRef, ScaledObject, Trigger
+from autoscaler.adapters.kube.scaling import ObjectRef, ScaledObject, ScaledObjectSpec, Trigger
 from autoscaler.api.scaling_policy import ScalingPolicySpec
 from autoscaler.api.trigger import ADDRESS, read_trigger
 from autoscaler.errors import InputError
@@ -78,8 +78,24 @@ def _remarks(found: ScaledObject, mine: tuple[Trigger, ...]) -> Iterator[str]:
     for trigger in mine:
         if trigger.use_cached_metrics:
             yield "useCachedMetrics: HPA is told what was decided up to one pollingInterval ago; leave it out"
-    if spec.fallback is not None and spec.fallback.behavior in SHRINKING:
-        least = max(spec.fallback.replicas, spec.min_replica_count or 0)
+    yield from _while_unknown(spec)
+    for name in PAUSES:
+        if name in found.metadata.annotations:
+            yield f"{name} is set: KEDA does not act on all that is decided"
+
+
+def _while_unknown(spec: ScaledObjectSpec) -> Iterator[str]:
+    """What KEDA does while Headroom cannot tell: without a fallback it may take a poll that fails beside the HPA's pull
+    for one that found no work (kedacore/keda#7737, since 2.20)."""
+    fallback, idle = spec.fallback, spec.idle_replica_count
+    floor, least = ("minReplicaCount", spec.min_replica_count or 0) if idle is None else ("idleReplicaCount", idle)
+    if fallback is None and least == 0:
+        yield (
+            f"{floor} is 0 without a fallback: while Headroom cannot tell, KEDA may take that for no work and scale "
+            "to zero; give a fallback, or minReplicaCount: 1 and no idleReplicaCount"
+        )
+    elif fallback is not None and fallback.behavior in SHRINKING:
+        least = max(fallback.replicas, spec.min_replica_count or 0)
         if least == 0:
             yield "fallback.replicas is 0: while Headroom cannot tell, KEDA scales to zero; give a count that serves"
         elif least < (DEFAULT_MAX if spec.max_replica_count is None else spec.max_replica_count):
@@ -87,6 +103,3 @@ def _remarks(found: ScaledObject, mine: tuple[Trigger, ...]) -> Iterator[str]:
                 f"fallback: while Headroom cannot tell, KEDA sets {least} replicas however many serve; "
                 "give behavior: currentReplicasIfHigher"
             )
-    for name in PAUSES:
-        if name in found.metadata.annotations:
-            yield f"{name} is set: KEDA does not act on all that is decided"
