@@ -144,7 +144,8 @@ class LoanDesk:
             self.looked(pool, replace(before, lending=Lending(), makes=(), standings=(), holds=kept, gives_back=True))
 
     def looked_at_all(self, pools: Iterable[str] = ()) -> None:
-        """All pools there are were looked at; those that name no nodes since the start could not be read."""
+        """All pools there are were looked at; those that name no nodes since the start could not be read. Who could not
+        read which pools there are has not looked at all of them."""
         before, self._unread = (self.all_looked, self.all_known), frozenset(pools) - self._naming()
         self.all_looked = True
         if before != (self.all_looked, self.all_known):

@@ -105,6 +105,8 @@ class Pools:
         self._asked: dict[str, tuple[AskedOf, ...]] = {}
         """By pool, what it asks of NodePools and has no node yet; other pools of these count it."""
         self._saved: Mapping[str, Any] = {}
+        self._unread = False
+        """Whether it was said that WarmPools cannot be read."""
         self._saver = Saver(store, "what warm pools learnt is not kept")
 
     def changed(self) -> None:
@@ -156,7 +158,11 @@ class Pools:
             else:
                 await self._look(name, compiled)
             await breathe(self._clock)
-        self._desk.looked_at_all(found)
+        if self._cluster.pools_read:
+            self._desk.looked_at_all(found)
+        elif not self._unread:
+            self._unread, why = True, "; ".join(self._cluster.feeds.problems())
+            LOG.warning("WarmPools cannot be read: none is kept, and what they lent stays lent until they can", why=why)
         self._shown(tuple(pool_line(pool) for pool in self._telling.pools))
 
     def _meet(self, name: str, compiled: Compiled) -> None:

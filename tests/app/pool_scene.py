@@ -73,6 +73,7 @@ class Seen:
         self.breaks: set[str] = set()
         self.holders: tuple[HolderSeen, ...] = ()
         self.pods_unread = False
+        self.pools_read = True
 
     @property
     def feeds(self) -> "Seen":

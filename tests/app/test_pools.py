@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import WarmPoolObject
@@ -127,7 +128,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"cache": {"hostPath": "/mnt/cache"}},
         (
             "spec.cache.hostPath: '/mnt/cache' is not directly below a folder that caches may be in "
-            "(/var/lib/headroom); name a folder there, or ask for '/mnt' to be added to the setting warm_pools.cache_roots"
+            "(/var/lib/headroom); name a folder there, or ask for '/mnt' to be added to the setting "
+            "warm_pools.cache_roots"
         ),
     ),
     "a minimum above the maximum": ({"minSlots": 9, "maxSlots": 3}, "spec.minSlots: 9 is above maxSlots 3"),
@@ -209,6 +211,22 @@ async def test_what_a_pool_asked_for_that_turns_faulty_counts_until_its_nodes_do
         scene.seen.pools["bulk"] = two_pools()["bulk"]
         await scene.wait(20.0)
         assert scene.written.created == ["chat-0", "chat-1", "bulk-0"]
+
+
+async def test_a_leader_that_may_not_read_warm_pools_takes_no_node_for_nobodys_until_it_may() -> None:
+    """Without it their list is empty: all would count as looked at, and every loan as the gang's own for good."""
+    async with keeping() as scene:
+        scene.desk.all_looked = False
+        scene.seen.pools_read, scene.seen.unread = False, ("GET warmpools: 403",)
+        with structlog.testing.capture_logs() as log:
+            await scene.wait(30.0)
+        assert (scene.desk.all_looked, scene.desk.all_known) == (False, False)
+        (said,) = [line for line in log if line["log_level"] == "warning"]
+        assert (said["why"], "what they lent stays lent" in said["event"]) == ("GET warmpools: 403", True)
+        scene.seen.pools_read = True
+        scene.seen.pools["chat"] = warm_pool()
+        await scene.wait(10.0)
+        assert (scene.desk.all_known, sorted(scene.desk.offers)) == (True, ["chat"])
 
 
 async def test_what_was_learnt_is_kept_and_a_new_leader_begins_with_it() -> None:

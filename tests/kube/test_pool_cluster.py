@@ -14,7 +14,7 @@ from autoscaler.core.pool.world import AskedOf, Sign, Trouble, World
 from autoscaler.runtime.clock import WallClock
 from tests.kube.clients import client
 from tests.kube.clients import until as once
-from tests.kube.fakeserver import FakeServer, status
+from tests.kube.fakeserver import Connection, FakeServer, Request, status
 from tests.kube.pools import FORM, T0, TIER, at
 
 PODS: Final = "/api/v1/pods"
@@ -102,6 +102,28 @@ async def test_the_world_is_put_together_from_all_that_is_followed() -> None:
         assert (node.name, node.units, node.free_units, node.claim) == ("n0", 4, 2, "gpu-abcde")
         assert (claim.node, pool.limit_nodes, world.slot_priority) == ("n0", 3, -10)
         assert it.cluster.node_of("gpu-abcde") == "n0"
+
+
+async def test_a_list_of_warm_pools_that_is_refused_when_somebody_begins_is_no_empty_list() -> None:
+    async with FakeServer() as server, client(server.url, connections=20) as api:
+        server.objects |= {path: {} for path in PLAIN}
+        refused = {POOLS}
+
+        async def answer(request: Request, connection: Connection) -> None:
+            if request.path in refused:
+                await status(403, "Forbidden", "headroom cannot list warmpools")(request, connection)
+            else:
+                await server.honest(request, connection)
+
+        server.always = answer
+        server.put("chat", path=POOLS, metadata={"namespace": ""}, spec={})
+        async with following(server, api) as it:
+            assert (dict(it.cluster.pools), it.cluster.pools_read) == ({}, False)
+            assert any("403" in words for words in it.cluster.feeds.problems())
+            refused.clear()
+            it.cluster.feeds.pools.relist()
+            await until(lambda: it.cluster.pools_read)
+            assert list(it.cluster.pools) == ["chat"]
 
 
 async def test_without_karpenter_slots_and_nodes_are_known_and_node_pools_are_not() -> None:

@@ -62,6 +62,11 @@ class PoolCluster:
         """The WarmPools by name, live."""
         return self.feeds.pools.items
 
+    @property
+    def pools_read(self) -> bool:
+        """Whether `pools` are those that there are: they were listed once, or are known not to be served."""
+        return self.feeds.pools.synced
+
     def class_value(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
         if not name:
