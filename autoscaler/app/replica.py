@@ -264,8 +264,9 @@ class Live:
         await self._cluster.relist()
         before = await self._runtime.recalled()
         LOG.info("beginning to lead", left=left(len(before), self._settings.lease.name))
-        if self._cluster.intake.waiting:
-            self._cluster.settle(before)
+        self._cluster.settle(before)
+        if self._cluster.intake.keeps:
+            LOG.warning("places are kept for workloads that cannot be read yet", workloads=self._cluster.intake.keeps)
         self._freeze()
         self._publisher.begin(sorted(self._cluster.workloads))
 

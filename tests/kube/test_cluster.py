@@ -20,6 +20,7 @@ from tests.kube.clients import client, until
 from tests.kube.fakeserver import PODS, Connection, FakeServer, Handler, Request, answer, hang_up, status
 
 DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
+SETS: Final = "/apis/apps/v1/statefulsets"
 FREEZES: Final = "/api/v1/namespaces/headroom-system/configmaps"
 HPAS: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 SCOPE: Final = Scope(
@@ -231,11 +232,11 @@ async def test_what_fails_in_another_namespace_is_no_problem_here() -> None:
         assert any("namespaces/test/pods" in words for words in scene.cluster.silent(0.0)), "it fails all the while"
 
 
-def asks(scene: Scene, name: str, made: str, most: str = "8", **more: Any) -> None:
-    """An annotated Deployment that was made at this second of a minute."""
+def asks(scene: Scene, name: str, made: str, most: str = "8", path: str = DEPLOYMENTS, **more: Any) -> None:
+    """An annotated Deployment, or what is at `path`, that was made at this second of a minute."""
     annotations = {**ASKS["annotations"], "headroom.dev/max-replicas": most}
     metadata = {"annotations": annotations, "creationTimestamp": f"2026-11-23T10:00:{made}Z"} | more
-    scene.server.put(name, path=DEPLOYMENTS, metadata=metadata, spec={"replicas": 1})
+    scene.server.put(name, path=path, metadata=metadata, spec={"replicas": 1})
 
 
 def claimed(scene: Scene) -> set[str]:
@@ -319,6 +320,22 @@ async def test_whoever_leads_next_takes_up_what_was_decided_on_whatever_came_fir
         assert claimed(scene) == {"c", "chat"}, "chat does not say when it was made, which counts as the oldest"
         scene.cluster.settle(frozenset())
         assert claimed(scene) == {"chat", "b"}
+
+
+async def test_whoever_may_ask_in_a_list_that_is_refused_while_somebody_begins_to_lead_keeps_his_place() -> None:
+    """Two of three places are of workloads whose Deployments may not be read yet; older ones of another kind came."""
+    refused = {"deployments": 403}
+    kinds = (*SCOPE.kinds, Kind("apps", "v1", "statefulsets", "StatefulSet"))
+    async with following(refused, scope=replace(SCOPE, kinds=kinds, most=Most(of_namespace=3, in_all=3))) as scene:
+        await scene.cluster.wait_synced()
+        scene.cluster.settle({"prod/chat", "prod/gone"})
+        for name, made in (("a", "10"), ("b", "20")):
+            asks(scene, name, made, path=SETS)
+        await until(lambda: claimed(scene) == {"a"} and scene.cluster.intake.waiting == 1)
+        scene.refused.clear()
+        await until(lambda: claimed(scene) >= {"a", "chat"})
+        asks(scene, "late", "50", path=SETS)
+        await until(lambda: scene.cluster.intake.keeps == 0 and claimed(scene) == {"a", "b", "chat"})
 
 
 async def test_without_checkpoints_whoever_leads_next_takes_up_whose_objects_show_that_they_were() -> None:

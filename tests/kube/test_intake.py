@@ -55,6 +55,22 @@ def test_whoever_begins_to_lead_takes_up_what_was_decided_on_before_then_the_old
     assert listed.leave("prod/old") == "prod/late"
 
 
+def test_places_of_those_who_cannot_be_heard_are_nobody_elses_until_they_can() -> None:
+    """Of three places two were theirs: one asks once its list is read, the other is gone."""
+    listed = intake(3, 3, here=50.0, older=10.0)
+    listed.keep(["prod/unheard", "prod/gone", "prod/here"])
+    assert (listed.keeps, listed.taken) == (2, 2), "who asks needs no place kept"
+    assert set(listed.settle({"prod/unheard", "prod/gone", "prod/here"})) == set(), "nobody waits yet"
+    listed.leave("prod/older")
+    listed.ask("prod/oldest", (1.0, "oldest"))
+    listed.ask("test/other", (2.0, "other"))
+    assert taken(listed, "here", "oldest", "test/other") == "here", "of three places two are kept"
+    listed.ask("prod/unheard", (99.0, "unheard"))
+    assert taken(listed, "here", "unheard", "oldest") == "here unheard", "it has its own"
+    assert listed.release() == ["prod/oldest"], "the other one does not come back"
+    assert (listed.keeps, listed.taken, listed.waiting) == (0, 3, 1)
+
+
 def test_of_those_who_had_a_place_the_checkpoints_go_before_the_marks_on_objects() -> None:
     listed = intake(ancient=1.0, marked=30.0, kept=60.0, older=20.0)
     listed.settle({"prod/kept"}, {"prod/marked", "prod/kept"})

@@ -119,8 +119,9 @@ class Cluster:
 
     def settle(self, before: Set[str]) -> None:
         """Begin to lead: where not all can be taken up, those of `before` are, then those whose objects say that they
-        were, then the oldest."""
-        for key in self.intake.settle(before, self._marked()):
+        were, then the oldest. Who may ask in a list that could not be read yet keeps his place until it can."""
+        self.intake.keep(key for key in before if self._followed.may_ask_unread(key.partition("/")[0]))
+        for key in self.intake.settle(before, self._marked()) if self.intake.waiting else ():
             found = self._discovery.resolve(key)
             if found.claim is None and not self.intake.takes(key):
                 self.intake.leave(key)  # it had kept its place while it was asked for in vain, and is in no line
@@ -270,6 +271,9 @@ class Cluster:
         return self._hooks
 
     def _resolve(self, keys: Iterable[str]) -> None:
+        if self.intake.keeps and not self._followed.may_ask_unread():
+            for key in self.intake.release():
+                self._place(key, self._discovery.resolve(key))
         found = {key: self._discovery.resolve(key) for key in keys}
         # Who asks is in line before a place falls free: an object that is aimed elsewhere may be the first there.
         asking = sorted(found, key=lambda key: found[key].claim is None)

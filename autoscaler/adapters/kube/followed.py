@@ -101,6 +101,12 @@ class Followed:
             return informer.error is not None
         return informer.denied and informer not in (*self.pods, *self.freezes)
 
+    def may_ask_unread(self, namespace: str | None = None) -> bool:
+        """Whether somebody may ask to be scaled, there or anywhere, in a list that was never completed."""
+        asking: list[Informer[Any]] = [i for some in self.targets.values() for i in some]
+        asking += (*self.policies, *self.scaled_objects)
+        return any(not i.synced for i in (asking if namespace is None else within(namespace, asking)))
+
     def behind(self, ref: TargetRef) -> list[Informer[Any]]:
         """The informers that show a target, its pods, and the freeze: what cannot be stopped is left alone."""
         targets = [i for kind, some in self.targets.items() if kind.kind == ref.kind for i in some]

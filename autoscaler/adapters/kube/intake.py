@@ -3,12 +3,12 @@
 Enters: claims as they come and go, each with the age of the object that asks. Leaves: whose place changed. A claim that
 is taken up keeps its place until it goes, however many come: nobody's workload loses its controller because somebody
 adds objects. Who begins knows of no places; `settle` gives them to those who had one, as far as that is known, then by
-age.
+age. Places of those that may ask in a list that could not be read yet are kept until it can.
 """
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 Age = tuple[float, str]
@@ -43,6 +43,10 @@ class Intake:
         self._taken: dict[str, set[str]] = defaultdict(set)
         """Namespace -> its claims that are taken up; none is empty."""
         self._total = 0
+        self._kept: dict[str, set[str]] = defaultdict(set)
+        """Namespace -> workloads that nobody is heard to ask for, and whose places nobody else gets."""
+        self.keeps = 0
+        """Places that are kept so."""
         self._waiting: dict[str, list[tuple[Age, str]]] = {}
         """Namespace -> its claims that are not, by age; none is empty."""
 
@@ -75,6 +79,9 @@ class Intake:
             return
         if before is not None:
             self._unlist(key, before)
+        if key in self._kept.get(_namespace(key), ()):
+            self._kept[_namespace(key)].remove(key)
+            self.keeps -= 1
         if self._has_room(_namespace(key)):
             self._take(key)
         else:
@@ -93,13 +100,20 @@ class Intake:
         self._total -= 1
         if not self._taken[namespace]:
             del self._taken[namespace]
-        firsts = [line[0] for name, line in self._waiting.items() if self._has_room(name)]
-        if not firsts:
-            return None
-        first_age, first = min(firsts)
-        self._unlist(first, first_age)
-        self._take(first)
-        return first
+        return self._next()
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Keep the places of these, as far as they do not ask: whether they do cannot be read."""
+        for key in keys:
+            if key not in self._ages and key not in self._kept[_namespace(key)]:
+                self._kept[_namespace(key)].add(key)
+                self.keeps += 1
+
+    def release(self) -> list[str]:
+        """Keep no place any more for who does not ask. Whose turn it is by that."""
+        self._kept.clear()
+        self.keeps = 0
+        return list(iter(self._next, None))
 
     def settle(self, *before: Set[str]) -> list[str]:
         """Give all places anew: to those of `before` first, set by set, then by age. Whose place is another by that.
@@ -120,8 +134,19 @@ class Intake:
             line.sort()
         return [key for key in self._ages if (key in had) != self.takes(key)]
 
+    def _next(self) -> str | None:
+        """Take up whose turn it is, the oldest whose namespace has a place left; None where nobody's is."""
+        firsts = [line[0] for name, line in self._waiting.items() if self._has_room(name)]
+        if not firsts:
+            return None
+        first_age, first = min(firsts)
+        self._unlist(first, first_age)
+        self._take(first)
+        return first
+
     def _has_room(self, namespace: str) -> bool:
-        return self._total < self.most.in_all and len(self._taken.get(namespace, ())) < self.most.of_namespace
+        mine = len(self._taken.get(namespace, ())) + len(self._kept.get(namespace, ()))
+        return self._total + self.keeps < self.most.in_all and mine < self.most.of_namespace
 
     def _take(self, key: str) -> None:
         self._taken[_namespace(key)].add(key)
