@@ -26,7 +26,7 @@ from autoscaler.errors import HeadroomError, InputError
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand
 from autoscaler.sim.warm.headroom import HeadroomPool
 from autoscaler.sim.warm.hindsight import PlannedPool
-from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import TIER, Outcome, Statics, run
 from loadtests.bench.machine import machine
 from loadtests.warm import BIN_S, CASES, MEAN_RPS, MOST_SLOTS, RATES, TARGET, demand_of, replicas_at

@@ -17,7 +17,7 @@ from typing import Final
 
 from autoscaler.cli.output import check_writable, write_together
 from autoscaler.errors import HeadroomError, InputError
-from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.serving import Course, Engine, Recovery, recovered
 from loadtests.bench.machine import machine
 

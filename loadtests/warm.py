@@ -30,7 +30,7 @@ from autoscaler.sim.warm.demand import IntArray, ReplicaDemand, replicas_of, tog
 from autoscaler.sim.warm.foresight import foresight
 from autoscaler.sim.warm.headroom import HeadroomPool
 from autoscaler.sim.warm.hindsight import Tried, every_rise, pattern
-from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import TIER, Outcome, PoolPolicy, Statics, run
 from loadtests.bench.machine import machine
 from loadtests.warm_tables import tables

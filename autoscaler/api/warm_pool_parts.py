@@ -4,7 +4,6 @@ Enters: nothing; `warm_pool` puts them together. Each part refuses what contradi
 refused there. Names of shapes are the administrator's; no part holds a secret.
 """
 
-import re
 from enum import Enum
 from typing import Annotated, Any, Final, Self
 
@@ -35,9 +34,6 @@ Source = Annotated[
         1024,
         "a source such as hf://org/model or s3://bucket/path, without credentials",
     ),
-]
-AbsolutePath = Annotated[
-    str, spelled(r"^/[A-Za-z0-9._/-]*$", 256, "a path of at most 256 characters that begins with /")
 ]
 
 
@@ -110,46 +106,6 @@ class WarmModel(Model):
     """The serving image that is pulled."""
     weights: Source | None = None
     """Where the weights come from; left out, only the image is warmed."""
-
-
-NODES_OWN: Final = (
-    "^/((bin|boot|dev|etc|home|lib|lib32|lib64|opt/(bin|cni|containerd|nvidia)|proc|root|run|sbin|sys|tmp|usr"
-    "|var/(log|run|spool|tmp)|var/lib/(cni|containerd|containers|docker|etcd|kubelet|rancher))(/.*)?"
-    "|opt|var|var/lib)?/?$|//|/[.][.]?(/|$)"
-)
-"""Found in paths of a node that no cache is, whoever allows it: the node's own folders, what is above one, and other
-ways to write a path. No such list is whole, so that caches are only where an administrator says, the setting
-`cache_roots`; these he cannot allow. The admission policy of slots has the same."""
-IS_NODES_OWN: Final = (
-    "hostPath is a folder of the node's own; give the cache one of its own, such as /var/lib/headroom/cache"
-)
-
-
-class CacheVolume(Model):
-    """The one volume that slots may write: where weights stay for the replicas that follow."""
-
-    model_config = ConfigDict(
-        json_schema_extra=cel(
-            ("has(self.hostPath) != has(self.claim)", "give one of hostPath and claim, and not both"),
-            (f"!has(self.hostPath) || !self.hostPath.matches('{NODES_OWN}')", IS_NODES_OWN),
-        )
-    )
-
-    host_path: AbsolutePath | None = None
-    """A folder on the node, directly below one that the setting warm_pools.cache_roots names, as in
-    /var/lib/headroom/cache; never one of the system's."""
-    claim: ObjectName | None = None
-    """A PersistentVolumeClaim in the slots' namespace."""
-    mount_path: AbsolutePath = "/cache"
-    """Where slots see it."""
-
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
-        if (self.host_path is None) == (self.claim is None):
-            raise ValueError("give one of host_path and claim, and not both")
-        if self.host_path is not None and re.search(NODES_OWN, self.host_path):
-            raise ValueError(IS_NODES_OWN.replace("hostPath", "host_path"))
-        return self
 
 
 class ZoneMinimum(Model):

@@ -10,7 +10,8 @@ from typing import Final
 
 from autoscaler.adapters.kube.pool_objects import WarmPoolObject
 from autoscaler.api.shapes import Shape
-from autoscaler.api.warm_pool import WarmPoolSpec, compile_pool, read_warm_pool
+from autoscaler.api.warm_pool import WarmPoolSpec, read_warm_pool
+from autoscaler.api.warm_pool_params import compile_pool
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.errors import InputError
 from autoscaler.settings.warm_pools import WarmPools

@@ -7,10 +7,10 @@ one pool stops no other.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -22,19 +22,19 @@ from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
+from autoscaler.app.pool_memory import PoolMemory
 from autoscaler.app.pool_offers import Offers
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.app.pools_left import PoolsLeft
-from autoscaler.app.stores import KEEP_EVERY_S, Saver
-from autoscaler.core.pool import state as pool_state
+from autoscaler.app.stores import KEEP_EVERY_S
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.limits import asked
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import look
 from autoscaler.core.pool.world import AskedOf, World
-from autoscaler.ports import Clock, PortError, StateStore
+from autoscaler.ports import Clock, StateStore
 from autoscaler.record.pool_status import PoolCounts, PoolLine, pool_line
 from autoscaler.runtime.clock import breathe
 
@@ -90,7 +90,6 @@ class Pools:
         self._demands = demands
         self._leads = leads
         self._telling = telling
-        self._store = store
         self._clock = clock
         self._guard = guard
         self._frozen = frozen
@@ -104,10 +103,9 @@ class Pools:
         self._kept: dict[str, _Kept] = {}
         self._asked: dict[str, tuple[AskedOf, ...]] = {}
         """By pool, what it asks of NodePools and has no node yet; other pools of these count it."""
-        self._saved: Mapping[str, Any] = {}
+        self._memory = PoolMemory(store)
         self._unread = False
         """Whether it was said that WarmPools cannot be read."""
-        self._saver = Saver(store, "what warm pools learnt is not kept")
 
     def changed(self) -> None:
         """Something was heard that may concern a pool."""
@@ -117,7 +115,7 @@ class Pools:
         """Keep the pools until cancelled. What was followed before may be older than the last leader's writes."""
         await self._cluster.feeds.wait_synced()
         await self._cluster.feeds.relist()
-        await self._restore()
+        await self._memory.restore()
         kept_s = self._clock.monotonic()
         while True:
             self._bell.clear()
@@ -132,8 +130,7 @@ class Pools:
     async def keep(self) -> None:
         """Save what the pools have learnt, as far as the store lets this replica; what was learnt of a pool that could
         not be read since the start stays as it was."""
-        unread = {name: self._saved[name] for name in self._saved if name in self._cluster.pools}
-        await self._saver.save(unread | {name: pool_state.pack(kept.state) for name, kept in self._kept.items()})
+        await self._memory.keep({name: kept.state for name, kept in self._kept.items()}, self._cluster.pools)
 
     async def _look_at_all(self) -> None:
         found = dict(self._cluster.pools)
@@ -169,7 +166,7 @@ class Pools:
         """Before a pool is looked at first, what it asked for earlier is known to all that share its NodePools."""
         kept = self._kept.get(name)
         if kept is None or kept.uid != compiled.uid:
-            kept = self._kept[name] = _Kept(compiled.uid, self._remembered(name))
+            kept = self._kept[name] = _Kept(compiled.uid, self._memory.of(name))
             now_s, params = self._clock.now(), compiled.params
             world = self._world(compiled, now_s)
             if world.slots is not None and world.nodes is not None:
@@ -249,22 +246,6 @@ class Pools:
             if any(each.outcome.became is Became.UNKNOWN for each in done):
                 break
         return done
-
-    async def _restore(self) -> None:
-        try:
-            self._saved = await self._store.load()
-        except PortError as error:
-            LOG.warning("what warm pools learnt is not restored", why=str(error))
-
-    def _remembered(self, name: str) -> PoolState:
-        saved = self._saved.get(name)
-        if saved is None:
-            return PoolState()
-        try:
-            return pool_state.unpack(saved)
-        except ValueError as error:
-            LOG.warning("what a warm pool learnt is not restored", pool=name, why=str(error))
-            return PoolState()
 
 
 def _counted(counts: PoolCounts, done: Sequence[Done]) -> PoolCounts:

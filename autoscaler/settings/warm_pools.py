@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from autoscaler.api.warm_pool_parts import NODES_OWN
+from autoscaler.api.warm_pool_cache import NODES_OWN
 from autoscaler.settings.parts import Label, ObjectName, Part
 
 Registry = Annotated[

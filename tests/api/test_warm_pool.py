@@ -10,8 +10,9 @@ import pytest
 
 from autoscaler.api.calendar import read_schedule, read_zone, windows
 from autoscaler.api.shapes import Shape
-from autoscaler.api.warm_pool import compile_pool, events_of, read_warm_pool
-from autoscaler.api.warm_pool_parts import NODES_OWN
+from autoscaler.api.warm_pool import read_warm_pool
+from autoscaler.api.warm_pool_cache import NODES_OWN
+from autoscaler.api.warm_pool_params import compile_pool, events_of
 from autoscaler.core.params import KnownEvent
 from autoscaler.core.pool.params import CapacityType, GangTerms, PoolParams, Sharing
 from autoscaler.errors import InputError

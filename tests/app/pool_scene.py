@@ -39,7 +39,8 @@ from autoscaler.record.pool_status import PoolLine
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.settings.warm_pools import WarmPools
 from autoscaler.sim.warm.demand import ReplicaDemand
-from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import PlantTier, Stages
 from tests.runtime.fakes import Store
 
 START_S = 1_700_000_000.0

@@ -5,7 +5,7 @@ import pytest
 
 from autoscaler.sim.warm.causes import Watched, by_depth, by_hour
 from autoscaler.sim.warm.demand import ReplicaDemand
-from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import StaticPool, run
 
 LOOK_H = 1 / 60

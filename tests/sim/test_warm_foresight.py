@@ -6,7 +6,7 @@ import numpy as np
 from autoscaler.sim.warm.demand import ReplicaDemand
 from autoscaler.sim.warm.foresight import foresight, parted, planned
 from autoscaler.sim.warm.hindsight import REFILL_BINS, PlannedPool
-from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import Outcome, PoolPolicy, Statics, run
 
 FIXED = Stages(spread=0.0)

@@ -5,7 +5,7 @@ import pytest
 
 from autoscaler.sim.warm.demand import ReplicaDemand
 from autoscaler.sim.warm.hindsight import PlannedPool, every_rise, pattern, shortfall
-from autoscaler.sim.warm.plant import Stages
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import Outcome, PoolPolicy, Statics, run
 
 FIXED = Stages(spread=0.0)

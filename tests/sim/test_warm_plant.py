@@ -7,7 +7,8 @@ from autoscaler.core.pool.params import CapacityType
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import Sign, SlotSeen
 from autoscaler.sim.warm.demand import ReplicaDemand, replicas_of, together
-from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import PlantTier, Stages
 from autoscaler.sim.warm.run import StaticPool, Statics, run
 from tests.sim.scenes import make_traffic
 

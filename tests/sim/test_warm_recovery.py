@@ -4,7 +4,8 @@ slots are warm."""
 import numpy as np
 import pytest
 
-from autoscaler.sim.warm.plant import Plant, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import TIER
 from autoscaler.sim.warm.serving import Course, Engine, Nodes, recovered
 

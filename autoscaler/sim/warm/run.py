@@ -13,7 +13,8 @@ import numpy as np
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.sim.warm.demand import ReplicaDemand
-from autoscaler.sim.warm.plant import Counts, Plant, PlantTier, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import Counts, PlantTier, Stages
 
 TIER = PlantTier("first", "h100")
 

@@ -23,7 +23,8 @@ from autoscaler.sim.simulate import run
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warm.demand import IntArray
 from autoscaler.sim.warm.headroom import HeadroomPool
-from autoscaler.sim.warm.plant import Plant, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import Stages
 from autoscaler.sim.warm.run import TIER
 from autoscaler.sim.warmup import Warmup
 

@@ -15,7 +15,8 @@ from autoscaler.core.pool.state import Circuits, PoolState
 from autoscaler.core.pool.world import Sign, Trouble, World
 from autoscaler.sim.warm.demand import together
 from autoscaler.sim.warm.headroom import HeadroomPool
-from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import PlantTier, Stages
 from tests.core.pool.builders import (
     FIRST,
     NOW_S,

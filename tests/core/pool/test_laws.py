@@ -20,7 +20,8 @@ from autoscaler.core.pool.sizing import SLOT_ROUNDING
 from autoscaler.core.pool.state import PoolState, pack, unpack
 from autoscaler.core.pool.world import ModelDemand, World
 from autoscaler.sim.warm.demand import ReplicaDemand
-from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import PlantTier, Stages
 from tests.core.pool.builders import NOW_S, demand, fleet, known, of, pool, slot, taken, trouble, warm, world
 
 QUICK = Stages(launch_s=60.0, register_s=10.0, gpu_s=30.0, image_s=20.0, weights_s=10.0)

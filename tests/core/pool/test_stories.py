@@ -11,7 +11,8 @@ from autoscaler.core.pool.params import CapacityType, PoolParams, PoolTier
 from autoscaler.core.pool.view import look
 from autoscaler.sim.warm.demand import ReplicaDemand
 from autoscaler.sim.warm.headroom import HeadroomPool
-from autoscaler.sim.warm.plant import Plant, PlantTier, Stages
+from autoscaler.sim.warm.plant import Plant
+from autoscaler.sim.warm.plant_parts import PlantTier, Stages
 from tests.core.pool.builders import known
 
 TIER = PoolTier("first", "first", "h100", CapacityType.ON_DEMAND)
