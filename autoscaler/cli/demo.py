@@ -13,12 +13,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from autoscaler.cli.output import check_writable, write_together
+from autoscaler.cli.output import INTERRUPTED, check_writable, write_together
 from autoscaler.sim.choices import TRACE_FORM, WORKLOADS
 
 SPEED: Final = 240.0
 """Four hours in a minute: some forty warm-ups, at a pace that two processors keep up with."""
-_INTERRUPTED: Final = 130
 _MOST_PROCESSES: Final = 4
 _NOT_REPRODUCED: Final = frozenset({"json_file", "port", "browser"})
 
@@ -62,7 +61,7 @@ def demo(
         outcome = asyncio.run(play(plan))
     except (asyncio.CancelledError, KeyboardInterrupt):
         print("interrupted twice: nothing was compared", file=sys.stderr)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     print_results(outcome.results, warnings=outcome.warnings(plan), to_stderr=to_stdout)
     text = summary(plan, outcome, " ".join([ctx.command_path, shlex.join(_arguments(ctx))]).rstrip())
     if to_stdout:
@@ -71,7 +70,7 @@ def demo(
         write_together({json_file: text})
         print(f"wrote {json_file}", file=sys.stderr)
     if outcome.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _arguments(ctx: typer.Context) -> list[str]:

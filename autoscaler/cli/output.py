@@ -1,13 +1,19 @@
 """Files that appear whole or not at all: a reader never sees half of one, and a failed run leaves nothing behind."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+import typer
 
 from autoscaler.errors import InputError
+
+INTERRUPTED: Final = 130
+"""What a shell's own commands end with after Ctrl-C."""
 
 
 def check_writable(paths: Sequence[Path]) -> None:
@@ -41,6 +47,16 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
         raise InputError(
             f"--out {folder}: cannot be made ({error.strerror}: {standing}); give a folder you may write to"
         ) from error
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Work before anything is written: Ctrl-C ends the command with a line that says so, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Final
 import typer
 
 from autoscaler.cli import prometheus_flags as live
-from autoscaler.cli.output import write_together
+from autoscaler.cli.output import INTERRUPTED, interruptible, write_together
 from autoscaler.cli.preflight import FILES
 from autoscaler.cli.preflight_prometheus import read_prometheus
 from autoscaler.cli.progress import Meter
@@ -34,7 +34,6 @@ PARTS: Final = ".prometheus"
 """Folder within the output's for what was read: a run that is cut goes on from there."""
 SHOWN: Final = 12
 """Workloads, and namespaces of Jobs, whose answers are printed; all of them are in the files."""
-_INTERRUPTED: Final = 130
 _NOTHING_TOLD: Final = 1
 
 
@@ -44,19 +43,15 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
     Exit code 1 where not one answer about any workload rests on the record.
     """
     paths = {kind: out / name for kind, name in FILES.items()}
-    try:
-        with Meter(sum(source.workloads for source in sources) + 1) as meter:
-            findings = examine(sources, given, command=command, begun=meter.begin)
-            meter.begin("writing")
-            text, yaml = document(findings), policies(findings.workloads, command=command)
-            files = {
-                paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml,
-                paths["pools"]: warm_pools(findings.warm, command=command),
-                paths["queues"]: batch_queues(findings.batch, command=command),
-            }  # fmt: skip
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        raise typer.Exit(_INTERRUPTED) from None
+    with interruptible(), Meter(sum(source.workloads for source in sources) + 1) as meter:
+        findings = examine(sources, given, command=command, begun=meter.begin)
+        meter.begin("writing")
+        text, yaml = document(findings), policies(findings.workloads, command=command)
+        files = {
+            paths["html"]: page(findings), paths["json"]: text, paths["yaml"]: yaml,
+            paths["pools"]: warm_pools(findings.warm, command=command),
+            paths["queues"]: batch_queues(findings.batch, command=command),
+        }  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     write_together(files)
     sys.stdout.write(text if as_json else _words(findings))
@@ -71,15 +66,11 @@ def trace_sources(traces: Sequence[str], engine: Profile | None, step_s: float) 
     """Each trace as a source. Raises InputError for what cannot be read, and for one that is given twice."""
     _refuse_twice(traces)
     sources = []
-    try:
-        with Meter(len(traces)) as meter:
-            for trace in traces:
-                meter.begin(f"reading {trace}")
-                found = list(histories(trace, profile=engine, step_s=step_s))
-                sources.append(Source(trace.rpartition("/")[2], found, len(found)))
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        raise typer.Exit(_INTERRUPTED) from None
+    with interruptible(), Meter(len(traces)) as meter:
+        for trace in traces:
+            meter.begin(f"reading {trace}")
+            found = list(histories(trace, profile=engine, step_s=step_s))
+            sources.append(Source(trace.rpartition("/")[2], found, len(found)))
     return sources
 
 
@@ -88,7 +79,7 @@ def prometheus_source(options: live.PrometheusOptions, out: Path) -> Source:
     try:
         fetched = read_prometheus(options, out / PARTS, jobs=True)
     except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     print(f"Prometheus: {fetched.asked} requests, {fetched.kept} parts from a run before", file=sys.stderr)
     for note in fetched.notes:
         print(f"note: {note}", file=sys.stderr)

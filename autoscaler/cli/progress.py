@@ -26,9 +26,13 @@ def amount(paths: Sequence[Path]) -> str:
 
 
 class Meter:
-    """A bar over `parts` of equal length; use it as a context, `begin` each part, `move` within it."""
+    """A bar over `parts` of equal length; use it as a context, `begin` each part, `move` within it.
 
-    def __init__(self, parts: int) -> None:
+    Where work `forks` the bar is drawn as it is moved only: a thread that draws could hold a lock, and a child would
+    wait for that forever.
+    """
+
+    def __init__(self, parts: int, *, forks: bool = False) -> None:
         console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -39,7 +43,9 @@ class Meter:
             console=console,
             transient=True,
             disable=not console.is_terminal,
+            auto_refresh=not forks,
         )
+        self._forks = forks
         self._task = self._bar.add_task("", total=float(parts))
         self._done = -1
         self._share = 0.0
@@ -57,10 +63,10 @@ class Meter:
         """The part before is over and this one starts."""
         self._done += 1
         self._share = 0.0
-        self._bar.update(self._task, description=what, completed=self._done)
+        self._bar.update(self._task, description=what, completed=self._done, refresh=self._forks)
 
     def move(self, share: float) -> None:
         """`share` (0..1) of the present part is done."""
         if share - self._share >= _STEP:
             self._share = share
-            self._bar.update(self._task, completed=self._done + share)
+            self._bar.update(self._task, completed=self._done + share, refresh=self._forks)

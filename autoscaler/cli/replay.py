@@ -1,6 +1,7 @@
 """`headroom replay`: recorded inputs through the same core again, as they were or under other settings."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,6 +12,7 @@ from autoscaler.cli.heeded import refuse_typed
 from autoscaler.errors import InputError
 
 if TYPE_CHECKING:
+    from autoscaler.cli.progress import Meter
     from autoscaler.cli.replayed import Shown
     from autoscaler.hindsight.overlay import Overlay
     from autoscaler.hindsight.replay import Replayed
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 DAYS: Final = 7.0
 MOST_PROCESSES: Final = 4
 """More would have too few stretches each to be worth it."""
+COMPARING: Final = 0.05
+"""Share of the bar for the comparison with the optimum, of which a workload takes seconds (measured)."""
 OF_PROMETHEUS: Final = ("days", "config", "token_file", "ca_file", "selector", "metric", "query_timeout")
 """Parameters that say nothing about audit files."""
 
@@ -65,8 +69,7 @@ def replay(
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
     decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.
     """
-    from autoscaler.cli.output import check_writable
-    from autoscaler.cli.replayed import Shown, comparisons
+    from autoscaler.cli.output import check_writable, interruptible
     from autoscaler.hindsight.overlay import Overlay
 
     if prometheus is None:
@@ -84,12 +87,15 @@ def replay(
             selectors=() if selector is None else (selector,), metrics=tuple(metric or ()),
             query_timeout_s=query_timeout,
         )  # fmt: skip
-        done = _of_prometheus(options, workload, overlay)
+        with interruptible():
+            told = _of_prometheus(options, workload, overlay, changes)
     else:
         if report is not None and not overlay.changes:
             raise InputError("--report: there is nothing to plot without --set KEY=VALUE; give a setting to compare")
-        done = _of_files(audit, workload, overlay, exact=exact)
-    _tell(Shown(done, comparisons(done), changes), json, report)
+        with interruptible():
+            told = _of_files(audit, workload, overlay, changes, exact=exact)
+    _tell(told, json, report)
+    done = told.done
     if not overlay.changes and (done.rerun.different or done.rerun.unlike):
         raise typer.Exit(1)
 
@@ -107,8 +113,10 @@ def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
     typer.echo(text(told))
 
 
-def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay", *, exact: bool) -> "Replayed":
-    from autoscaler.cli.progress import amount, announce
+def _of_files(
+    audit: list[Path] | None, workload: str | None, overlay: "Overlay", changes: Sequence[str], *, exact: bool
+) -> "Shown":
+    from autoscaler.cli.progress import Meter, amount
     from autoscaler.fitting.late import fit
     from autoscaler.hindsight.recording import Recording
     from autoscaler.hindsight.replay import replay
@@ -117,17 +125,37 @@ def _of_files(audit: list[Path] | None, workload: str | None, overlay: "Overlay"
         raise InputError("replay: nothing to read; give audit files, or --prometheus URL with --workload NS/NAME")
     processes = min(MOST_PROCESSES, os.cpu_count() or 1)
     recording = Recording.of(audit)
-    announce(f"replaying {amount(recording.paths)}")
-    return replay(recording, fit, overlay=overlay, workload=workload, processes=processes, exact=exact)
+    with Meter(1, forks=True) as meter:
+        meter.begin(f"replaying {amount(recording.paths)}")
+        done = replay(
+            recording, fit, overlay=overlay, workload=workload, processes=processes, exact=exact,
+            progress=lambda share: meter.move((1.0 - COMPARING) * share),
+        )  # fmt: skip
+        return _compared(done, changes, meter)
 
 
-def _of_prometheus(options: live.PrometheusOptions, workload: str, overlay: "Overlay") -> "Replayed":
+def _of_prometheus(
+    options: live.PrometheusOptions, workload: str, overlay: "Overlay", changes: Sequence[str]
+) -> "Shown":
+    from autoscaler.cli.progress import Meter
     from autoscaler.cli.replay_history import series_of
     from autoscaler.fitting.late import fit
     from autoscaler.hindsight.replay import replay_history
 
     series, gaps = series_of(options, workload)
     prior = b"{}" if series.warmup_s is None else b'{"warmup_prior_s":%.15g}' % series.warmup_s
-    done = replay_history(series, fit, overlay=overlay, policy_json=prior)
-    done.gaps += gaps
-    return done
+    with Meter(1) as meter:
+        meter.begin(f"deciding on {options.days:g} days of {workload}")
+        done = replay_history(
+            series, fit, overlay=overlay, policy_json=prior,
+            progress=lambda share: meter.move((1.0 - COMPARING) * share),
+        )  # fmt: skip
+        done.gaps += gaps
+        return _compared(done, changes, meter)
+
+
+def _compared(done: "Replayed", changes: Sequence[str], meter: "Meter") -> "Shown":
+    from autoscaler.cli.replayed import Shown, comparisons
+
+    compared = comparisons(done, lambda share: meter.move(1.0 - COMPARING * (1.0 - share)))
+    return Shown(done, compared, changes)

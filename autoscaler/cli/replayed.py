@@ -8,6 +8,7 @@ import msgspec
 
 from autoscaler.core.reasons import Reason
 from autoscaler.hindsight.comparison import Comparison, Setting, compare, in_time_ratio
+from autoscaler.hindsight.course import Progress, untold
 from autoscaler.hindsight.joined import Agreement
 from autoscaler.hindsight.page import Curve, Plot, Section, past_page
 from autoscaler.hindsight.recording import MOST_TOLD
@@ -30,9 +31,17 @@ class Shown:
     changes: Sequence[str]
 
 
-def comparisons(done: Replayed) -> list[Comparison]:
-    """Every workload under both settings; none without other settings. Raises HeadroomError for an unsolved bound."""
-    return [] if done.whatif is None else [compare(done.whatif, name) for name in done.workloads]
+def comparisons(done: Replayed, progress: Progress = untold) -> list[Comparison]:
+    """Every workload under both settings; none without other settings. `progress` gets the share (0..1) that is done.
+
+    Raises HeadroomError for an unsolved bound.
+    """
+    compared = list[Comparison]()
+    for name in done.workloads if done.whatif is not None else ():
+        assert done.whatif is not None
+        compared.append(compare(done.whatif, name))
+        progress(len(compared) / len(done.workloads))
+    return compared
 
 
 def text(told: Shown) -> str:

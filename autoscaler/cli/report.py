@@ -31,7 +31,7 @@ def report(
     it cannot be told, and why. The running controller tells of workloads in Shadow and Paused; of audit files all
     workloads are counted again from their inputs.
     """
-    from autoscaler.cli.output import check_writable, write_together
+    from autoscaler.cli.output import check_writable, interruptible, write_together
     from autoscaler.cli.past import as_json, page, read_answer, text
 
     if audit:
@@ -42,14 +42,15 @@ def report(
         )
     check_writable([path for path in (json, html) if path is not None])
     if audit:
-        from autoscaler.cli.progress import amount, announce
+        from autoscaler.cli.progress import Meter, amount
         from autoscaler.fitting.late import fit
         from autoscaler.hindsight.estimates import estimates
         from autoscaler.hindsight.recording import Recording
 
         recording = Recording.of(audit)
-        announce(f"counting {amount(recording.paths)} again")
-        told = estimates(recording, fit, workload)
+        with interruptible(), Meter(1) as meter:
+            meter.begin(f"counting {amount(recording.paths)} again")
+            told = estimates(recording, fit, workload, progress=meter.move)
         notes = [*recording.gaps, *recording.faults]
     else:
         told = read_answer(ask(Reach(server, config, kubeconfig, context, namespace), PATH), PATH)

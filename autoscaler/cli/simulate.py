@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from autoscaler.cli.heeded import Legal, refuse_out_of_range
-from autoscaler.cli.output import check_writable, write_together
+from autoscaler.cli.output import check_writable, interruptible, write_together
 from autoscaler.errors import InputError
 from autoscaler.sim.choices import GROUPS, MAX_REPLICAS, PROFILE_FORM, REPLICAS_AT_PEAK, RIVALS, TRACE_FORM, WORKLOADS
 
@@ -58,7 +58,6 @@ Processes = Annotated[int, _option("Processes for --sweep.", "N")]
 
 _NOT_REPRODUCED: Final = frozenset({"json_file", "report", "timeline", "processes", "policy"})
 """Options that change no figure, and the policy, which each figure's own command names."""
-_INTERRUPTED: Final = 130
 _ABOVE_0: Final = (lambda value: 0 < value < float("inf"), "a number above 0")
 _NOT_BELOW_0: Final = (lambda value: 0 <= value < float("inf"), "0 or more")
 _LEGAL: Final[Legal] = {
@@ -109,7 +108,7 @@ def simulate(
         warmup_s=warmup, warmup_p90_s=warmup_p90, slo_wait_s=slo_wait, capacity_rps=capacity_rps,
         replicas_at_peak=replicas_at_peak, max_replicas=max_replicas, failed_start_ratio=failed_starts,
     )  # fmt: skip
-    try:
+    with interruptible():
         engine = load_profile(profile) if model is Model.REQUESTS else None
         traffic = load_traffic(_with_days(trace, day), workload, seed=seed, with_requests=engine is not None)
         with Meter(len(names) + 2) as meter:
@@ -118,9 +117,6 @@ def simulate(
             sweepers = processes if sweep else 0
             play = Play(instance, ruled, engine, sweepers, keep_decisions=report is not None)
             bounds, entries = play.run(names, meter)
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        raise typer.Exit(_INTERRUPTED) from None
     text = json_text(entries, instance, bounds, {name: _command(ctx, name) for name in names}, model.value)
     files = {timelines[entry.name]: timeline_text(entry.run) for entry in entries if entry.name in timelines}
     if report is not None:

@@ -11,6 +11,7 @@ from autoscaler.core.state import Table
 from autoscaler.core.types import Readings
 from autoscaler.core.view import view
 from autoscaler.errors import InputError
+from autoscaler.hindsight.course import Course, Progress, untold
 from autoscaler.hindsight.recording import Begun, Fitted, Looked, Recording
 from autoscaler.hindsight.rerun import Fit, Rerun
 from autoscaler.hindsight.shadow import Look, Shadow
@@ -29,10 +30,15 @@ class Past:
     quality: Quality | None
 
 
-def estimates(recording: Recording, fit: Fit, workload: str | None = None) -> list[Past]:
-    """The past of all workloads in a recording, or of one. Raises InputError where there is none."""
-    rerun, shadow = Rerun(fit), Shadow(Table.empty())
-    for entry in turns(recording.entries(), workload):
+def estimates(
+    recording: Recording, fit: Fit, workload: str | None = None, *, progress: Progress = untold
+) -> list[Past]:
+    """The past of all workloads in a recording, or of one; `progress` gets the share (0..1) that is done.
+
+    Raises InputError where there is none.
+    """
+    rerun, shadow, course = Rerun(fit), Shadow(Table.empty()), Course(recording, progress)
+    for entry in turns(course.read(recording.entries()), workload):
         if isinstance(entry, tuple):
             _step(rerun, shadow, recording, entry)
             continue

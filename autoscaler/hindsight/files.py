@@ -34,7 +34,12 @@ def ordered(paths: Sequence[Path]) -> list[Path]:
 
 
 def _first_s(path: Path) -> float:
-    """The first instant in a file; where there is none to be read, the file stands first, and is told of there."""
+    """The first instant in a file; where there is none to be read, the file stands first, and is told of there.
+
+    Of a pipe nothing is read here: it would be missing where all of it is read.
+    """
+    if not path.is_file():
+        return -math.inf
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             found = _INSTANT.search(lines.readline())

@@ -6,13 +6,14 @@ is missing is named.
 """
 
 import gzip
+import os
 import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -144,6 +145,12 @@ class Recording:
     """Decisions whose inputs are not in the record."""
     _policies: dict[bytes, bytes] = field(default_factory=dict)
     """Each once: they come with every look."""
+    _size_bytes: int = 0
+    """Of all files, as they lie on the disk."""
+    _passed_bytes: int = 0
+    """Of files that were read to their end."""
+    _reading: BinaryIO | None = None
+    """The file that is read at present, as it lies on the disk; None where it cannot say how far it was read."""
 
     @classmethod
     def of(cls, given: Sequence[Path]) -> "Recording":
@@ -155,6 +162,7 @@ class Recording:
                 raise InputError(f"{path}: no audit file (audit-000000000001.jsonl, .gz) in this folder")
             found += inside
         recording = cls(tuple(ordered(found)))
+        recording._size_bytes = sum(path.stat().st_size for path in recording.paths if path.exists())
         recording.gaps += missing_numbers(recording.paths)
         return recording
 
@@ -189,11 +197,19 @@ class Recording:
         if waiting is not None:
             yield waiting
 
+    @property
+    def read_ratio(self) -> float:
+        """Share (0..1) of the files' bytes that was read so far; 0 where their size is not known."""
+        read_bytes = self._passed_bytes + (0 if self._reading is None else self._reading.tell())
+        return min(1.0, read_bytes / self._size_bytes) if self._size_bytes else 0.0
+
     def _parts(self) -> Iterator[_Part]:
         for path in self.paths:
             number, name = 0, path.name
             try:
-                with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+                with path.open("rb") as stored, gzip.open(stored) if path.suffix == ".gz" else stored as lines:
+                    self._reading = stored if stored.seekable() else None
+                    size_bytes = os.fstat(stored.fileno()).st_size
                     for number, text in enumerate(lines, 1):
                         self.lines += 1
                         try:
@@ -207,6 +223,7 @@ class Recording:
                 self.bad_line(f"{path}: after line {number}: not a whole gzip file: {error}")
             except OSError as error:
                 raise InputError(f"{path}: {error.strerror}; give audit files that can be read") from error
+            self._reading, self._passed_bytes = None, self._passed_bytes + size_bytes
 
     def _part(self, text: bytes, where: str) -> _Part:
         if text.startswith(inputs.PREFIX):

@@ -11,6 +11,7 @@ from typing import Final
 
 from autoscaler.core.types import Readings
 from autoscaler.errors import InputError
+from autoscaler.hindsight.course import READING, Course, Progress, untold
 from autoscaler.hindsight.crew import Crew, Look, abreast, again, shared_out, stepped
 from autoscaler.hindsight.history import Series, looks
 from autoscaler.hindsight.joined import Agreement, Lapped, Laps, join, under
@@ -58,33 +59,36 @@ def replay(
     workload: str | None = None,
     processes: int = 1,
     exact: bool = False,
+    progress: Progress = untold,
 ) -> Replayed:
     """Replay all entries, or those of one workload; stretches that do not depend on each other in several processes.
 
     Other settings are tried on overlapping stretches, which `agreements` tell the error of; `exact`: on all in order.
+    `progress` gets the share (0..1) that is done; whoever it draws for draws in no thread, since processes are forked.
     Raises InputError where nothing in the files can be replayed, naming what was wrong with them.
     """
     rerun = Rerun(fit)
     whatif = WhatIf(rerun, overlay) if overlay is not None and overlay.changes else None
     done = Replayed(recording, rerun, whatif, [])
     if whatif is None:
-        _side_by_side(done, workload, processes)
+        _side_by_side(done, Course(recording, progress, READING), workload, processes)
     elif exact:
-        _one_after_another(done, whatif, workload)
+        _one_after_another(done, Course(recording, progress), whatif, workload)
     else:
-        _overlapping(done, whatif, workload, processes)
+        _overlapping(done, Course(recording, progress, READING), whatif, workload, processes)
     done.gaps[:0] = recording.gaps
     if not (rerun.steps or rerun.unknown):
         raise InputError(_nothing(recording, workload))
     return done
 
 
-def _side_by_side(done: Replayed, workload: str | None, processes: int) -> None:
+def _side_by_side(done: Replayed, course: Course, workload: str | None, processes: int) -> None:
     """Every stretch as it was: they do not depend on each other."""
-    for strands in plait(_in_time(done), workload):
+    for strands in plait(course.read(_in_time(done)), workload):
         ours, parts = shared_out(strands, processes)
         with Crew(partial(again, done.rerun.fit), parts) as crew:
-            abreast(done.rerun.step_rows, (_stepped(done, strand) for strand in (*ours, *crew.left)))
+            ours += crew.left
+            abreast(course.told(done.rerun.step_rows, ours), (_stepped(done, strand) for strand in ours))
             for counted in crew.collect():
                 done.rerun.add(counted)
 
@@ -113,16 +117,16 @@ def _in_time(done: Replayed) -> Iterator[Unread]:
         yield entry
 
 
-def _overlapping(done: Replayed, whatif: WhatIf, workload: str | None, processes: int) -> None:
+def _overlapping(done: Replayed, course: Course, whatif: WhatIf, workload: str | None, processes: int) -> None:
     """Other settings on stretches that begin with what was remembered as recorded, before the time they count for."""
     ended: list[Lapped] = []
     mine = Laps(whatif, bad_line=done.recording.bad_line)
     open_: list[Lap] = []
-    for laps in overlapped(_possible(done, whatif), workload):
+    for laps in overlapped(course.read(_possible(done, whatif)), workload):
         ours, parts = shared_out(laps, processes)
         with Crew(partial(under, done.rerun.fit, whatif.overlay), parts) as crew:
             ours += crew.left
-            abreast(whatif.step_rows, (mine.looks(lap) for lap in ours))
+            abreast(course.told(whatif.step_rows, ours), (mine.looks(lap) for lap in ours))
             for counted, lapped in crew.collect():
                 done.rerun.add(counted)
                 ended += lapped
@@ -142,9 +146,9 @@ def _possible(done: Replayed, whatif: WhatIf) -> Iterator[Unread]:
         yield entry
 
 
-def _one_after_another(done: Replayed, whatif: WhatIf, workload: str | None) -> None:
+def _one_after_another(done: Replayed, course: Course, whatif: WhatIf, workload: str | None) -> None:
     """What was remembered is not what would have been under other settings: nothing is taken from the middle."""
-    for entry in turns(done.recording.entries(), workload):
+    for entry in turns(course.read(done.recording.entries()), workload):
         if isinstance(entry, tuple):
             _step(done, entry)
             continue
@@ -157,7 +161,9 @@ def _one_after_another(done: Replayed, whatif: WhatIf, workload: str | None) -> 
             done.recording.bad_line(str(error))
 
 
-def replay_history(series: Series, fit: Fit, *, overlay: Overlay, policy_json: bytes = b"{}") -> Replayed:
+def replay_history(
+    series: Series, fit: Fit, *, overlay: Overlay, policy_json: bytes = b"{}", progress: Progress = untold
+) -> Replayed:
     """Let the core decide on a past that holds no decisions: by a policy, and with some of it changed.
 
     No models are fitted, which would cost more than all the rest. Raises InputError where nothing is known.
@@ -166,6 +172,7 @@ def replay_history(series: Series, fit: Fit, *, overlay: Overlay, policy_json: b
     done = Replayed(Recording(()), rerun, WhatIf(rerun, overlay, recorded=False), [])
     for looked in looks(series, policy_json):
         _step(done, (looked,))
+        progress((float(looked.line.now_s) - series.start_s) / (series.step_s * series.replicas.size))
     if not rerun.steps:
         raise InputError(f"{series.workload}: its replicas are not known at any time; nothing can be replayed")
     return done

@@ -73,6 +73,41 @@ def test_other_settings_are_compared_in_words_in_json_and_on_a_page(audit: Path,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["replay"], "replaying 1 file, 0.4 MB"),
+        (["replay", "--set", "max_replicas=8"], "replaying 1 file, 0.4 MB"),
+        (["report"], "counting 1 file, 0.4 MB again"),
+    ],
+    ids=["replay", "replay under other settings", "report"],
+)
+def test_how_far_it_is_is_drawn_on_a_terminal_only(
+    audit: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    plain = run(app, [*arguments, str(audit)])
+    assert (plain.exit_code, plain.stderr) == (0, "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    drawn = run(app, [*arguments, str(audit)], env={"COLUMNS": "100"})
+    assert words in drawn.stderr
+    assert "%" in drawn.stderr
+    assert drawn.stdout == plain.stdout
+
+
+@pytest.mark.parametrize("command", ["replay", "report"])
+def test_ctrl_c_writes_nothing_and_ends_with_130(audit: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autoscaler.hindsight.rerun.Rerun.step_rows", interrupted)
+    monkeypatch.setattr("autoscaler.hindsight.rerun.Rerun.step", interrupted)
+    out = audit.parent / "out.json"
+    done = run(app, [command, str(audit), "--json", str(out)])
+    assert (done.exit_code, done.stderr, done.stdout) == (130, "interrupted: nothing was written\n", "")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
         (["--report", "x.html"], "nothing to plot without --set"),
         (["--exact"], "--exact: only with audit files and --set KEY=VALUE"),
         (["--set", "nonsense=1"], "nonsense"),
