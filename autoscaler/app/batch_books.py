@@ -142,7 +142,7 @@ class Books:
         if self.acts:
             self.call_back(now_s)
         else:
-            self.denials.note(self.cluster.works, self.room.runs, self.notes, now_s)
+            self.denials.note(self.cluster.works, self.room, self.notes, now_s)
         for name in [name for name in self.rests.all if self.is_running(name)]:
             del self.rests.all[name]
         for name in [name for name in self.notes if self._is_whole_again(name)]:
@@ -151,7 +151,7 @@ class Books:
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""
         self.places.now_s = now_s  # a stop that was not taken is due again a while later, seen or unseen
-        self.denials.note(self.cluster.works, self.room.runs, self.notes, now_s)
+        self.denials.note(self.cluster.works, self.room, self.notes, now_s)
         self.tally.stopped(self.loans.recall(now_s))
 
     def decide(self, now_s: float) -> bool:

@@ -250,12 +250,54 @@ async def test_one_gang_whose_stop_is_refused_keeps_another_from_its_place_for_a
     assert scene.batch._counts.write_failures >= 10, "it was asked all the time"
     (told,) = scene.batch.find("Job", "ns", "low-a")
     assert (told.state, told.reason) == (GangState.LEAVING, "STOP_DENIED")
-    assert told.detail == "Jobs of this team are never changed; it is asked again, and counted on no more"
+    goes_on = "it is asked until another one leaves in its place, and then runs on"
+    assert told.detail == f"Jobs of this team are never changed; {goes_on}"
+    scene.server.hear = lambda _: None
+    await scene.look(RETRY_S)
+    assert scene.batch.find("Job", "ns", "low-a")[0].state is GangState.RUNNING
     scene.plant.gone("low-b-0")
+    await scene.look(RETRY_S)
+    scene.bind("urgent")
+    for _ in range(60):
+        await scene.look(RETRY_S)
+    assert scene.jobs()[3:] == ["start urgent"], "one left for one, though both may be stopped by then"
+
+
+async def test_a_gang_that_runs_on_though_it_was_asked_to_leave_is_left_alone_for_an_hour() -> None:
+    scene = Scene(3)
+    scene.plant.job("low-c")
+    await scene.look()
+    scene.bind("low-c")
+    await preempting(scene)
+    protecting(scene, "low-a")
+    while "stop low-c" not in scene.jobs():
+        await scene.look(EVERY_S)
+    scene.plant.gone("low-c-0")
+    for _ in range(3):
+        await scene.look(EVERY_S)
+    scene.plant.job("second", priority_class="high")
+    begun_s = scene.clock.monotonic()
+    while "stop low-b" not in scene.jobs():
+        await scene.look(EVERY_S)
+    assert scene.clock.monotonic() - begun_s <= 2 * EVERY_S, "the next one wastes no minute on it"
+    assert scene.batch.find("Job", "ns", "low-a")[0].evictions == 0
+
+
+async def test_nobody_leaves_any_more_for_a_gang_that_is_deleted_while_no_stop_can_be_written() -> None:
+    """A webhook refuses all stops for a minute."""
+    scene = Scene(2)
+    await preempting(scene)
+    tried = refusing(scene, "stop", status=403)
+    await scene.look(EVERY_S)
+    assert tried == ["stop low-a"]
+    scene.plant.delete("urgent")
+    for _ in range(12):
+        await scene.look(EVERY_S)
     scene.server.hear = lambda _: None
     for _ in range(3):
-        await scene.look(RETRY_S)
-    assert sorted(scene.jobs()[3:]) == ["start urgent", "stop low-a"], "it is asked still, and goes once it may"
+        await scene.look(EVERY_S)
+    assert scene.jobs() == ["start low-a", "start low-b"]
+    assert {scene.batch.find("Job", "ns", name)[0].state for name in ("low-a", "low-b")} == {GangState.RUNNING}
 
 
 async def test_a_second_gang_whose_stop_is_refused_has_no_third_one_told_to_leave_meanwhile() -> None:
@@ -268,7 +310,7 @@ async def test_a_second_gang_whose_stop_is_refused_has_no_third_one_told_to_leav
     for _ in range(120):
         await scene.look(EVERY_S)
     told = [scene.batch.find("Job", "ns", name)[0].state for name in ("low-a", "low-c", "low-b")]
-    assert told == [GangState.LEAVING, GangState.LEAVING, GangState.RUNNING]
+    assert told == [GangState.RUNNING, GangState.LEAVING, GangState.RUNNING]
     for _ in range(180):
         await scene.look(EVERY_S)
     assert scene.jobs()[3:] == ["stop low-b"], "after twenty minutes one who can go is found all the same"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.batch import durable
+from autoscaler.core.batch import durable, kept
 from autoscaler.core.batch.params import QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import gang, node, params, queue, racks
@@ -501,3 +501,28 @@ def test_cores_kept_for_one_that_is_deleted_are_free_again() -> None:
     assert story.room.ledger.estate.spare[0].tolist()[0] == 64.0 - 60.0 - 40.0
     story.room.cancel("mine", 101.0)
     assert story.room.ledger.estate.spare[0].tolist()[0] == 4.0
+
+
+def test_a_gang_that_was_asked_to_leave_and_need_not_counts_again_and_is_left_alone_for_as_long_as_is_said() -> None:
+    story = Story(params(queue("a", 16), queue("b")), racks(1, 2), takes_s=lambda gang: 1e7)
+    story.submit(*(gang(f"b{at}", "b", units=8) for at in range(2)))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    (first,) = story.victims()
+    run, other = story.room.runs.all[first], {"b0", "b1"} - {first}
+    assert not kept.is_done_without(story.room, run, 100.0)
+    story.room.cancel("mine", 101.0)
+    assert kept.is_done_without(story.room, run, 101.0)
+    story.room.go_on(run, 700.0, 101.0)
+    assert story.room.contradictions() == []
+    assert (story.holds("b"), story.room.evictions) == (16, {})
+    story.now_s = 200.0
+    story.submit(gang("next", "a", units=8, created_s=200.0))
+    story.settle()
+    assert {story.victims()[-1]} == other
+    story.now_s = 700.0
+    story.submit(gang("last", "a", units=8, created_s=700.0))
+    story.settle()
+    assert story.victims()[-1] == first

@@ -82,6 +82,14 @@ class Running:
         """Since when it leaves, as its object says: what refuses or freezes its stop takes none of its time."""
         return self.leaving_s if self.leaving_s is None or self.unwritten_s is None else self.unwritten_s
 
+    def is_counted_on(self, stuck_s: float, now_s: float) -> bool:
+        """Whether it leaves and is expected to be gone soon: up to `stuck_s` after its object said so.
+
+        What keeps the stop of one from being written does so for the next one as well: nobody else is asked in its
+        place.
+        """
+        return not self.stays and self.told_s is not None and now_s - self.told_s <= stuck_s
+
     def is_going(self, stuck_s: float, now_s: float) -> bool:
         """Whether it leaves, and nobody else is called back in its place: up to `stuck_s` after its notice.
 
@@ -143,6 +151,14 @@ class Runs:
         """A gang that was asked to leave lost GPUs: it will wait at its old place."""
         run.lost = True
         self.lost[run.name] = run
+
+    def go_on(self, run: Running, lease_until_s: float) -> None:
+        """A gang that was asked to leave, and was never told, runs on; it is asked again after an instant at the
+        earliest."""
+        run.leaving_s = run.unwritten_s = run.leaves_for = None
+        run.stays = False
+        run.lease_until_s = max(run.lease_until_s, lease_until_s)
+        self.start(run)
 
     def remain(self, run: Running, now_s: float) -> None:
         """A gang holds GPUs that it is leaving already: it never counts, nor gives way."""
