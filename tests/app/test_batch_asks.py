@@ -74,6 +74,11 @@ class Scene:
         self.holds(at, f"n{at}")
         self.plant.look()
 
+    def restarts(self) -> None:
+        """The controller begins anew: nothing is known of pools, of the cluster all."""
+        self.desk = self.plant.desk = LoanDesk(is_open=True)
+        self.plant.begin()
+
     def page(self, name: str = "train") -> str:
         look = Look(self.plant.books, self.plant.tree, self.plant.now_s)
         return gang_page(look.gang(f"job/ns/{name}"), self.plant.now_s)
@@ -122,8 +127,7 @@ async def test_after_a_restart_what_is_held_is_the_gangs_still_and_the_request_g
     scene.asked()
     scene.arrives(0)
     scene.plant.job("thief")
-    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
-    scene.plant.begin()
+    scene.restarts()
     assert scene.asks() is None, "nothing is given back before it is known who wants nodes"
     scene.plant.look()
     assert scene.plant.start() == []
@@ -192,8 +196,7 @@ async def test_after_a_restart_the_pool_that_holds_places_is_asked_though_anothe
     scene.refuses(PoolReason.GANG_LIMIT, 100.0)
     scene.plant.look()
     scene.arrives(0)
-    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
-    scene.plant.begin()
+    scene.restarts()
     scene.says()
     scene.says(pool="more", holds=("train",))
     scene.desk.looked_at_all()
@@ -209,8 +212,7 @@ async def test_while_the_pool_that_may_hold_places_cannot_be_read_after_a_restar
     scene = Scene()
     scene.asked()
     scene.arrives(0)
-    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
-    scene.plant.begin()
+    scene.restarts()
     scene.says(pool="more")
     scene.desk.looked_at_all(("chat", "more"))
     for _ in range(3):
@@ -379,8 +381,7 @@ async def test_while_places_at_a_pool_that_only_observes_wait_for_nodes_no_other
     scene.asked()
     stands = Standing("job/ns/train", "train", 2, 0, scene.plant.now_s)
     if anew:
-        scene.desk = scene.plant.desk = LoanDesk(is_open=True)
-        scene.plant.begin()
+        scene.restarts()
         scene.observes()
         scene.says(pool="more")
         scene.desk.looked_at_all()
@@ -403,8 +404,7 @@ async def test_after_a_restart_a_request_leaves_a_pool_that_cannot_be_used_and_n
     scene.says(pool="more")
     scene.asked()
     scene.arrives(0)
-    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
-    scene.plant.begin()
+    scene.restarts()
     scene.says(pool="more")
     scene.desk.looked_in_vain("chat", frozenset({"train"}))
     scene.desk.looked_at_all(("chat", "more"))
@@ -419,8 +419,7 @@ async def test_a_gang_whose_places_are_all_held_starts_though_their_pool_only_ob
     scene.says(pool="more")
     scene.asked()
     scene.arrives(0)
-    scene.desk = scene.plant.desk = LoanDesk(is_open=True)
-    scene.plant.begin()
+    scene.restarts()
     scene.observes()
     scene.says(pool="more")
     scene.desk.looked_at_all()

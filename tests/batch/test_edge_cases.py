@@ -17,6 +17,17 @@ def forever(*queues: QueueSpec, nodes: Any = None, **more: Any) -> Story:
     return Story(params(*queues, **more), nodes or racks(1, 1), takes_s=lambda gang: 1e9)
 
 
+def mended(*queues: QueueSpec, **old: Any) -> Story:
+    """`old` has both nodes; the second was lost with the pod on it and is back, and the other pod is still leaving."""
+    story = forever(*queues, nodes=racks(1, 2))
+    story.submit(gang("old", pods=2, units=8, **old))
+    story.settle()
+    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
+    story.look([node("n1")], rest)
+    story.look(racks(1, 2), rest)
+    return story
+
+
 def test_case_02_a_small_borrower_and_a_head_that_can_never_start_do_not_chase_each_other() -> None:
     story = forever(queue("a", 4), queue("b", 4))
     story.submit(gang("huge", "a", pods=5, units=8), *(gang(f"b{at}", "b", units=1) for at in range(8)))
@@ -289,12 +300,7 @@ def test_case_28_a_gang_that_lost_a_member_is_not_overtaken_by_a_fresh_one_of_lo
 
 
 def test_case_28_who_ends_before_the_others_have_left_may_pass_over_the_mended_node() -> None:
-    story = forever(nodes=racks(1, 2))
-    story.submit(gang("old", pods=2, units=8, notice_s=600.0))
-    story.settle()
-    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
-    story.look([node("n1")], rest)
-    story.look(racks(1, 2), rest)
+    story = mended(notice_s=600.0)
     story.submit(gang("short", units=8, created_s=1.0, expected_s=60.0), gang("long", units=8, expected_s=7200.0))
     story.settle()
     assert story.order() == ["old", "short"]
@@ -328,12 +334,7 @@ def test_case_28_of_two_that_lost_a_node_each_has_the_place_that_it_leaves_itsel
 
 
 def test_case_28_the_mended_node_is_kept_no_longer_than_anybody_counts_on_the_others_to_leave() -> None:
-    story = forever(nodes=racks(1, 2))
-    story.submit(gang("old", pods=2, units=8, notice_s=30.0))
-    story.settle()
-    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
-    story.look([node("n1")], rest)
-    story.look(racks(1, 2), rest)
+    story = mended(notice_s=30.0)
     story.submit(gang("fresh", units=8, created_s=1.0, expected_s=1e9))
     last_s = 30.0 + story.room.params.stuck_s
     for story.now_s in (0.0, last_s):
@@ -345,12 +346,7 @@ def test_case_28_the_mended_node_is_kept_no_longer_than_anybody_counts_on_the_ot
 
 
 def test_case_28_who_has_a_guarantee_has_the_mended_node_all_the_same() -> None:
-    story = forever(queue("a"), queue("b", 8), nodes=racks(1, 2))
-    story.submit(gang("old", pods=2, units=8))
-    story.settle()
-    rest = [PodSeen("n1", H100, 8, Owner.BATCH, "old")]
-    story.look([node("n1")], rest)
-    story.look(racks(1, 2), rest)
+    story = mended(queue("a"), queue("b", 8))
     story.submit(gang("owed", "b", units=8))
     story.settle()
     assert story.order() == ["old", "owed"]
