@@ -5,6 +5,7 @@ Nodes, pulls and weights are KWOK's: how long they take is an input. What is rea
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
@@ -79,6 +80,27 @@ def test_a_burst_lands_on_a_warm_node_and_only_the_refill_asks_for_another(
     pool.delete()
 
 
+def test_a_slot_whose_node_ends_gets_a_successor_on_a_node_of_its_own_though_there_is_room_beside_it(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    """Karpenter passes over pods that name hosts in their affinity, and heeds what keeps one apart from a label."""
+    karpenter.plane.apply(node_pool("ends"))
+    pool = Pool(karpenter.plane, "ends", ("h100", "ends"), slot={"count": 4}, minSlots=1)
+    wait_warm(pool, 1)
+    (old,) = (node["metadata"]["name"] for node in karpenter.nodes("ends"))
+    ends = (datetime.now(UTC) + timedelta(seconds=500)).isoformat()
+    karpenter.plane.kubectl("annotate", "node", old, f"headroom.dev/capacity-ends={ends}")
+
+    def stands() -> list[str]:
+        return [node["metadata"]["name"] for node in karpenter.nodes("ends")]
+
+    wait_for(lambda: len(stands()) == 1 and old not in stands(), SLACK_S, "the old node to go", every_s=0.2)
+    wait_warm(pool, 1)
+    assert (len(pool.ordered()), len(karpenter.created("ends"))) == (2, 2), "one successor, on one node"
+    assert [slot["spec"]["nodeName"] for slot in pool.slots] == stands()
+    pool.delete()
+
+
 def test_without_capacity_a_pool_moves_to_the_next_tier_and_without_any_it_stops_asking(
     karpenter: Karpenter, controller: Controller
 ) -> None:
@@ -137,23 +159,30 @@ def test_a_restart_of_karpenter_delays_a_refill_and_loses_none(karpenter: Karpen
     pool.delete()
 
 
-def test_a_nodepool_that_somebody_edits_or_deletes_is_told_with_field_and_remedy(
-    karpenter: Karpenter, controller: Controller
-) -> None:
-    karpenter.plane.apply(node_pool("edited", budgets=HOLD_DRIFT))
-    pool = Pool(karpenter.plane, "edited", ("h100", "edited"), minSlots=1)
+def held(karpenter: Karpenter, name: str) -> Pool:
+    """A pool with one warm slot, on a NodePool of its name that holds drift back."""
+    karpenter.plane.apply(node_pool(name, budgets=HOLD_DRIFT))
+    pool = Pool(karpenter.plane, name, ("h100", name), minSlots=1)
     wait_warm(pool, 1)
-    before = [node["metadata"]["name"] for node in karpenter.nodes("edited")]
-    label = {"spec": {"template": {"metadata": {"labels": {"example.com/edited": "true"}}}}}
-    karpenter.plane.call("PATCH", f"{NODE_POOLS}/edited", label, MERGE)
+    return pool
 
-    def drifted() -> bool:
-        return any(condition(claim, "Drifted").get("status") == "True" for claim in karpenter.claims("edited"))
 
-    wait_for(drifted, SLACK_S, "Karpenter to see the drift", every_s=0.2)
+def edit(pool: Pool, metadata: dict[str, dict[str, str]]) -> None:
+    """Edit the template of such a NodePool, and wait until the pool says that what stands there has drifted."""
+    template = {"spec": {"template": {"metadata": metadata}}}
+    pool.plane.call("PATCH", f"{NODE_POOLS}/{pool.name}", template, MERGE)
     wait_for(
         lambda: "1 nodes have drifted and are kept" in pool.told("DriftHeld")[1], SLACK_S, "word of it", every_s=0.2
     )
+
+
+def test_a_nodepool_that_somebody_edits_or_deletes_is_told_with_field_and_remedy(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    pool = held(karpenter, "edited")
+    before = [node["metadata"]["name"] for node in karpenter.nodes("edited")]
+    edit(pool, {"labels": {"example.com/edited": "true"}})
+    assert any(condition(claim, "Drifted").get("status") == "True" for claim in karpenter.claims("edited"))
     assert [node["metadata"]["name"] for node in karpenter.nodes("edited")] == before
     karpenter.plane.call("DELETE", f"{NODE_POOLS}/edited")
     wait_for(lambda: pool.told("NodePoolsUsable")[0] == "False", SLACK_S, "word of it", every_s=0.2)
@@ -165,16 +194,10 @@ def test_nodes_that_a_bad_template_brings_without_gpus_replace_no_good_one_and_n
     karpenter: Karpenter, controller: Controller
 ) -> None:
     """What a canary would be for: the template is edited, all that stands has drifted, and new nodes are no good."""
-    karpenter.plane.apply(node_pool("canary", budgets=HOLD_DRIFT))
-    pool = Pool(karpenter.plane, "canary", ("h100", "canary"), minSlots=1)
-    wait_warm(pool, 1)
+    pool = held(karpenter, "canary")
     (good,) = karpenter.nodes("canary")
     (slot,) = pool.slots
-    bad = {"spec": {"template": {"metadata": {"annotations": {"stage.headroom.dev/hold": "gpus"}}}}}
-    karpenter.plane.call("PATCH", f"{NODE_POOLS}/canary", bad, MERGE)
-    wait_for(
-        lambda: "1 nodes have drifted and are kept" in pool.told("DriftHeld")[1], SLACK_S, "word of it", every_s=0.2
-    )
+    edit(pool, {"annotations": {"stage.headroom.dev/hold": "gpus"}})
     karpenter.plane.call("PATCH", f"{POOLS}/canary", {"spec": {"minSlots": 2}}, MERGE)
 
     def new() -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from autoscaler.core.pool.world import Sign, Trouble, World
 REMEMBER_S: Final = 3600.0
 """Signs are told again for as long as the cluster keeps events: an hour by default."""
 
-
 REGISTRATION_S: Final = 840.0
 """Karpenter deletes a claim whose node has not joined 15 minutes after it was made (`registrationTimeout` in its
 nodeclaim/lifecycle/liveness.go, no setting); a minute less, for clocks that differ."""
