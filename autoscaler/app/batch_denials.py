@@ -14,9 +14,9 @@ from typing import Final
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.app.batch_notes import STOP_DENIED, Note
 from autoscaler.app.batch_rests import REFUSED_MOST, RETRY_S, Rests, unstopped
-from autoscaler.core.batch.kept import is_done_without
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Running
+from autoscaler.core.batch.spared import go_on, is_done_without
 
 MOST: Final = 12
 """So many times the stop of a gang is refused as such, once in `RETRY_S` and so within a minute, before it is asked
@@ -89,7 +89,7 @@ class Denials:
         for name in [work.name for work, run in unstopped(works, runs) if is_done_without(room, run, now_s)]:
             if runs[name].stays:
                 self._next_s = now_s + NEXT_S
-            room.go_on(runs[name], now_s + LEASE_S if name in self._all else now_s, now_s)
+            go_on(room, runs[name], now_s + LEASE_S if name in self._all else now_s, now_s)
         leaving = {work.name for work, _ in unstopped(works, runs)}
         self._all = {name: each for name, each in self._all.items() if name in leaving}
         alone = [name for name, each in self._all.items() if each.alone]
@@ -99,5 +99,5 @@ class Denials:
         for name in [name for name, note in notes.items() if note.reason == STOP_DENIED]:
             del notes[name]
         for name in [name for name in alone if runs[name].stays]:
-            goes_on = "it is asked until another one leaves in its place, and then runs on"
-            notes[name] = Note(STOP_DENIED, f"{self._all[name].words}; {goes_on}")
+            till = "it is asked until another one leaves in its place, and then runs on"
+            notes[name] = Note(STOP_DENIED, f"{self._all[name].words}; {till}")

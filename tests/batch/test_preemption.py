@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.batch import durable, kept
+from autoscaler.core.batch import durable, spared
 from autoscaler.core.batch.params import QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
 from tests.batch.builders import gang, node, params, queue, racks
@@ -512,10 +512,10 @@ def test_a_gang_that_was_asked_to_leave_and_need_not_counts_again_and_is_left_al
     story.settle()
     (first,) = story.victims()
     run, other = story.room.runs.all[first], {"b0", "b1"} - {first}
-    assert not kept.is_done_without(story.room, run, 100.0)
+    assert not spared.is_done_without(story.room, run, 100.0)
     story.room.cancel("mine", 101.0)
-    assert kept.is_done_without(story.room, run, 101.0)
-    story.room.go_on(run, 700.0, 101.0)
+    assert spared.is_done_without(story.room, run, 101.0)
+    spared.go_on(story.room, run, 700.0, 101.0)
     assert story.room.contradictions() == []
     assert (story.holds("b"), story.room.evictions) == (16, {})
     story.now_s = 200.0

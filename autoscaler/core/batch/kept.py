@@ -160,19 +160,3 @@ def _leaving(room: Room, node: int, now_s: float) -> list[str]:
     """Gangs that leave a node and are expected to be gone soon."""
     runs, stuck_s = room.runs.all, room.params.stuck_s
     return [name for name in room.ledger.on_node[node] if name in runs and runs[name].is_counted_on(stuck_s, now_s)]
-
-
-def is_done_without(room: Room, run: Running, now_s: float) -> bool:
-    """Whether the gang for which a whole one leaves has a place without it, or wants none any more."""
-    name = run.leaves_for
-    if name is None or run.lost or name in room.backlog.waiting:
-        return False
-    held = sum(spot.units for spot in room.ledger.holdings.get(run.name, NOTHING).spots)
-    if held != sum(units for _, units in run.load.units):
-        return False
-    if name not in room.kept_for:
-        return True
-    reservation = room.ledger.reservations[name]
-    if run.is_counted_on(room.params.stuck_s, now_s):
-        return False
-    return is_there(room, reservation) or is_coming(room, reservation, now_s)

@@ -319,17 +319,6 @@ class Room:
             self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, lost_gpu_s)
 
-    def go_on(self, run: Running, lease_until_s: float, now_s: float) -> None:
-        """A gang that was asked to leave, and whose object never said so, need not: it counts again, beyond a limit as
-        well, and is left alone until an instant."""
-        self.evictions[run.name] = run.evictions
-        if not run.evictions:
-            del self.evictions[run.name]
-        self.runs.go_on(run, lease_until_s)
-        self.count(run.queue, run.load, 1, now_s)
-        self.backlog.touch(run.queue)
-        self.news += 1
-
     def is_overdue(self, run: Running, now_s: float) -> bool:
         """Whether a gang was told to leave, and nobody counts on its going any more."""
         return run.is_overdue(self.params.stuck_s, now_s)
