@@ -26,7 +26,8 @@ def main(arguments: list[str]) -> int:
         asked = arguments[0] if arguments else None
         wrong = asked not in {None, "-h", "--help"}
         print(
-            (f"unknown load test {asked!r}; there are:\n" if wrong else "usage: loadtests NAME [ARGUMENTS]\n") + listed
+            (f"unknown load test {asked!r}; there are:\n" if wrong else "usage: loadtests NAME [ARGUMENTS]\n") + listed,
+            file=sys.stderr if wrong else sys.stdout,
         )
         return 2 if wrong or asked is None else 0
     module = importlib.import_module(

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from autoscaler import __version__
+from autoscaler.cli.stdout import writable_stdout
 from autoscaler.errors import HeadroomError, InputError
 
 SUMMARIES: Final = {
@@ -74,6 +75,11 @@ class LazyGroup(TyperGroup):
         """The sub-command that is named; where there is none, an error that names those that are spelled like it."""
         self.commands = {name: LazyCommand(name, help=line) for name, line in SUMMARIES.items()}
         return super().resolve_command(ctx, args)
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Everything, help and completion too, and what is still to be written at its end."""
+        with writable_stdout():
+            return super().main(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the sub-command; an error of ours becomes one line on standard error, never a traceback."""

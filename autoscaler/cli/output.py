@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 import typer
 
-from autoscaler.errors import InputError
+from autoscaler.errors import HeadroomError, InputError
 
 INTERRUPTED: Final = 130
 """What a shell's own commands end with after Ctrl-C."""
@@ -61,15 +61,24 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its name once the block ends without an error."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """A file beside `path` that takes its name once the block ends without an error.
+
+    Raises HeadroomError where the system refuses to write it, as on a full disk.
+    """
+    name = None
     try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
             yield file
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
+    except OSError as error:
+        raise HeadroomError(
+            f"{path}: was not written ({error.strerror}); make room, or give a file elsewhere"
+        ) from error
     finally:
-        Path(name).unlink(missing_ok=True)
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
 
 
 def write_together(files: Mapping[Path, str]) -> None:

@@ -109,8 +109,10 @@ def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
         files[json] = as_json(told)
     if report is not None:
         files[report] = page(told)
-    write_together(files)
-    typer.echo(text(told))
+    try:
+        write_together(files)
+    finally:  # minutes of work are told even where they cannot be kept
+        typer.echo(text(told))
 
 
 def _of_files(

@@ -63,5 +63,7 @@ def report(
         files[json] = as_json(told)
     if html is not None:
         files[html] = page(told, notes)
-    write_together(files)
-    typer.echo(text(told, notes))
+    try:
+        write_together(files)
+    finally:  # minutes of work are told even where they cannot be kept
+        typer.echo(text(told, notes))

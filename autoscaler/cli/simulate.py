@@ -123,8 +123,10 @@ def simulate(
         files = {report: page(entries, bounds, _command(ctx, policy, "--report", report.name), model.value), **files}
     if json_file is not None and not to_stdout:
         files = {json_file: text, **files}
-    write_together(files)
-    print_results(entries, instance, bounds, seed=seed, to_stderr=to_stdout)
+    try:
+        write_together(files)
+    finally:  # minutes of work are told even where they cannot be kept
+        print_results(entries, instance, bounds, seed=seed, to_stderr=to_stdout)
     if to_stdout:
         sys.stdout.write(text)
     for path in files:

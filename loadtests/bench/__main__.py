@@ -31,7 +31,10 @@ def main(arguments: list[str]) -> int:
         listed = "\n".join(f"  {name:<20} {what}" for name, what in NAMES.items())
         asked = arguments[0] if arguments else None
         wrong = asked not in {None, "-h", "--help"}
-        print((f"unknown benchmark {asked!r}; there are:\n" if wrong else "usage: bench NAME [ARGUMENTS]\n") + listed)
+        print(
+            (f"unknown benchmark {asked!r}; there are:\n" if wrong else "usage: bench NAME [ARGUMENTS]\n") + listed,
+            file=sys.stderr if wrong else sys.stdout,
+        )
         return 2 if wrong or asked is None else 0
     module = importlib.import_module(f"loadtests.bench.{arguments[0]}")
     return int(module.main(arguments[1:]))

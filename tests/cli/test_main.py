@@ -1,7 +1,9 @@
 """The command's frame: quick help, lazy sub-commands, completion, and our errors as one line with an exit code."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -87,6 +89,24 @@ def test_help_of_no_sub_command_waits_for_a_library_that_takes_long() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert all(f"headroom {name} " in done.stdout for name in main.SUMMARIES)
     assert done.stdout.splitlines()[-1] == "slow: []"
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "simulate --help"])
+def test_where_output_cannot_be_written_that_is_said_in_words(words: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "autoscaler", *words.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = "error: output cannot be written (No space left on device); make room, or send it elsewhere\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_a_reader_that_has_seen_enough_gets_no_words() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "autoscaler", "--help"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.usefixtures("sample")

@@ -1,6 +1,8 @@
 """`headroom replay` and `headroom report`: exit codes, words, JSON and pages, of recorded files."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,23 @@ def test_how_far_it_is_is_drawn_on_a_terminal_only(
     assert words in drawn.stderr
     assert "%" in drawn.stderr
     assert drawn.stdout == plain.stdout
+
+
+@pytest.mark.parametrize("command", ["replay", "report"])
+def test_what_was_found_is_told_even_where_it_cannot_be_kept(
+    audit: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def full(_: Path, __: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    out = audit.parent / "out.json"
+    monkeypatch.setattr(Path, "replace", full)
+    done = run(app, [command, str(audit), "--json", str(out)])
+    assert done.exit_code == 1
+    told = f"error: {out}: was not written (No space left on device); make room, or give a file elsewhere\n"
+    assert done.stderr == told
+    assert done.stdout == run(app, [command, str(audit)]).stdout != ""
+    assert [path.name for path in audit.parent.iterdir()] == [audit.name]
 
 
 @pytest.mark.parametrize("command", ["replay", "report"])

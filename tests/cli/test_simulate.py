@@ -1,6 +1,7 @@
 """`headroom simulate` as a person meets it: the files it promises, the errors it gives, and nothing half-written."""
 
 import json
+import resource
 import shlex
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from autoscaler.cli import simulating
 from autoscaler.cli.main import app
 from autoscaler.cli.output import write_atomically, write_together
 from autoscaler.cli.progress import Meter, amount, announce
+from autoscaler.errors import HeadroomError
 from autoscaler.sim.contest import ABLATIONS, parse_policies
 from autoscaler.sim.rivals import RIVALS
 
@@ -302,11 +304,23 @@ def test_a_file_that_fails_half_way_keeps_its_old_content(out: Path):
 
 
 def test_files_written_together_appear_together_or_not_at_all(out: Path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(HeadroomError, match=r"gone/b: was not written \(No such file or directory\); make"):
         write_together({out / "a": "1", out / "gone" / "b": "2"})
     assert list(out.iterdir()) == []
     write_together({out / "a": "1", out / "b": "2"})
     assert {path.name: path.read_text() for path in out.iterdir()} == {"a": "1", "b": "2"}
+
+
+def test_what_does_not_fit_is_named_and_leaves_nothing_behind(out: Path):
+    (out / "b").write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(HeadroomError, match=r"b: was not written \(File too large\); make room, or give"):
+            write_together({out / "a": "short", out / "b": "x" * 5000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert {path.name: path.read_text() for path in out.iterdir()} == {"b": "old"}
 
 
 def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

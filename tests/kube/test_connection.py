@@ -70,6 +70,20 @@ async def test_another_context_is_another_cluster(tmp_path: Path) -> None:
     assert (await read_access(path, "here")).server == "http://127.0.0.1:1"
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "empty, or of another form"), ("- 1\n", "empty, or of another form"), ("a: [", "while parsing a flow node")],
+    ids=["empty", "a list", "no YAML"],
+)
+async def test_what_is_no_kubeconfig_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"config: (?s:{words}.*); give a usable kubeconfig"):
+        await read_access(path, None)
+    with pytest.raises(InputError, match=r"Is a directory; give a usable kubeconfig"):
+        await read_access(tmp_path, None)
+
+
 @pytest.mark.parametrize("names", [["~/.kube/config"], ["~/a", "~/b"]], ids=["kubectl's own", "two in KUBECONFIG"])
 async def test_a_person_without_a_kubeconfig_is_told_where_it_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, names: list[str]

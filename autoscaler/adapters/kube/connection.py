@@ -94,7 +94,7 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
             else:
                 await loader.load_and_set(settings)
         except unreadable as error:
-            raise InputError(f"{source}: {str(error) or type(error).__name__}; give a usable kubeconfig") from error
+            raise InputError(f"{source}: {_words(error)}; give a usable kubeconfig") from error
         found: str | None = settings.api_key.get("BearerToken")
         return found.strip() if found else None
 
@@ -102,6 +102,15 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     return Access(
         settings.host.rstrip("/"), header, load, _tls(settings, source), settings.tls_server_name, settings.proxy
     )
+
+
+def _words(error: Exception) -> str:
+    """What is wrong with a kubeconfig; kubernetes-asyncio stumbles over one of another form in Python's words."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror
+    if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
+        return "empty, or of another form"
+    return str(error) or type(error).__name__
 
 
 def _files(named: Path | str) -> list[Path]:

@@ -1,0 +1,38 @@
+"""Standard output that cannot be written to, as on a full disk: told in words, whatever command it was.
+
+Apart from `output`, because every help reads this and needs no files.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says where no more can be written: the disk, a quota or the largest file."""
+STDOUT: Final = 1
+
+
+@contextmanager
+def writable_stdout() -> Iterator[None]:
+    """The whole of a command's output: where it cannot be written the command ends in words, with exit code 1.
+
+    A reader that has seen enough, such as `head`, is no trouble and gets no words.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.EPIPE and error.errno not in FULL:
+            raise
+        # Python flushes once more when it ends, and would say in its own words what fails then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+        if error.errno in FULL:
+            print(
+                f"error: output cannot be written ({error.strerror}); make room, or send it elsewhere", file=sys.stderr
+            )
+        sys.exit(1)
