@@ -42,11 +42,9 @@ class Advanced:
     ) -> "Advanced":
         """The step of a batch, of which `stepped` has all rows but the outdated ones, in the same order."""
         decided = iter([] if stepped is None else stepped.outcome.replicas.tolist())
-        counts = [
-            Count(name, r.now_s, r.replicas.desired, r.replicas.desired if name in outdated else next(decided))
-            for name, r in batch
-        ]
-        return cls(tuple(counts), fits, stepped, outdated)
+        counts = decided if not outdated else [r.replicas.desired if n in outdated else next(decided) for n, r in batch]
+        figures = [(name, r.now_s, r.replicas.desired, count) for (name, r), count in zip(batch, counts, strict=True)]
+        return cls(tuple(map(Count._make, figures)), fits, stepped, outdated)
 
     def decision(self, workload: str) -> Decision:
         """The decision of one workload. Raises KeyError for one that was not in the batch."""

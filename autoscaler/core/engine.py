@@ -78,11 +78,13 @@ def advance(
         capacity = throughput.learn(table.throughput, rows, seen.served, table.policy.tpot_slo_s[rows])  # 2 capacity
         load = _load(table, rows, seen, capacity.rps)  # 3 demand
         _activate(table, rows, seen)
+        needs = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
         if closed.any():
-            ahead = _forecast(table, rows[closed], seen.only(closed), load, closed)  # 4 forecast
+            need = needs if closed.all() else needs[closed]
+            ahead = _forecast(table, rows[closed], seen.only(closed), load, closed, need=need)  # 4 forecast
             fits = _fits(table, rows[closed], seen.now_s[closed], ahead, supplied)
         load = replace(load, ceiling_rps=_ceiling(table, rows, seen, load.now_rps))
-        outcome = _scale(table, rows, seen, capacity, load)  # 5 propose, 6 bound
+        outcome = _scale(table, rows, seen, capacity, load, floors=_floor(needs, capacity.rps))  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
         _remember(stepped)
     return Advanced.of(batch, tuple(fits), stepped, dict(outdated))
@@ -115,14 +117,7 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     share = np.where((seen.serving == 0) & (seen.queue > 0), 1.0, share)
     budget.spend(table.budget, rows, seen.dt_s, seen.arrivals, share)
     age_s = episodes.follow(table.episodes, rows, seen.now_s, now_rps, rps * (seen.serving + seen.starting))
-    chance = episodes.outlives(
-        table.episodes,
-        rows,
-        seen.now_s,
-        filled(age_s),
-        lead_s=seen.lead50_s,
-        recurring=table.forecaster.out.recurring[rows],
-    )
+    chance = _outlives(table, rows, seen, age_s)
     works = seen.queue + filled(seen.running) + filled(seen.arrivals)
     loading = (seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0)
     idle_s = peaks.note_work(table.peaks, rows, seen.now_s, np.where(loading, 1.0, works))
@@ -148,6 +143,18 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
     )
 
 
+def _outlives(table: Table, rows: I64, seen: Batch, age_s: F64) -> F64:
+    """The chance that an episode outlives a start, NaN where there is none."""
+    chance = np.full(len(rows), np.nan)
+    at = np.flatnonzero(np.isfinite(age_s))
+    if len(at):
+        lead_s, recurring = seen.lead50_s[at], table.forecaster.out.recurring[rows[at]]
+        chance[at] = episodes.outlives(
+            table.episodes, rows[at], seen.now_s[at], age_s[at], lead_s=lead_s, recurring=recurring
+        )
+    return chance
+
+
 def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
     """The burst ceiling, with the need of a bin that closed in this very step: a repeated step must find no other.
 
@@ -159,10 +166,9 @@ def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
     return peaks.ceiling_rps(table.peaks, rows, seen.now_s, present_rps=present_rps, least_ratio=least)
 
 
-def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools) -> I64:
-    """Forecast, and return how many bins ahead that is, shape (B,)."""
+def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools, *, need: F64) -> I64:
+    """Forecast, and return how many bins ahead that is, shape (B,); `need` is of the last hour, newest first."""
     count, cover_s = history.recent(table.history, rows, features.LOOKBACK_BINS)
-    need = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
     slack_s = table.policy.slack_s[rows]
     minute_need = history.envelope(count[:, :6], cover_s[:, :6], slack_s)
     cautious = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
@@ -230,7 +236,9 @@ def _activate(table: Table, rows: I64, seen: Batch) -> None:
             table.fitted[row], track.coming = track.coming, None
 
 
-def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load) -> Outcome:
+def _scale(
+    table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load, *, floors: F64
+) -> Outcome:
     looked = uncalibrated.look(
         table.line,
         rows,
@@ -254,9 +262,9 @@ def _scale(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput
         now_rps=load.now_rps,
         median_rps=table.forecaster.out.median_rps[rows],
         upper_rps=table.forecaster.out.upper_rps[rows],
-        climb_rps=_climb(table, rows, seen),
+        climb_rps=_climb(table, rows, seen, capacity.rps),
         lead_s=seen.lead50_s,
-        floor_replicas=_floor(table, rows, capacity.rps),
+        floor_replicas=floors,
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
         unmeasured=looked.count,
@@ -354,21 +362,25 @@ def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situati
     )
 
 
-def _climb(table: Table, rows: I64, seen: Batch) -> F64:
-    """Only a queue asks how the load climbs: a forecast that lags behind a climb leaves one that never gets shorter."""
+def _climb(table: Table, rows: I64, seen: Batch, rps: F64) -> F64:
+    """Only a queue asks how the load climbs: a forecast that lags behind a climb leaves one that never gets shorter.
+
+    And only one that stands, or wakes a workload: no term reads it for any other.
+    """
     found = np.zeros(len(rows))
-    asks = np.flatnonzero(seen.queue > 0)
+    passes = seen.queue <= propose.STANDS * table.policy.slack_s[rows] * rps * seen.serving
+    asks = np.flatnonzero((seen.queue > 0) & ~(passes & (seen.desired > 0)))
     if len(asks):
         count, cover_s = history.recent(table.history, rows[asks], climb.LOOKBACK_BINS)
         found[asks] = climb.expected_rps(count, cover_s, seen.lead50_s[asks])
     return found
 
 
-def _floor(table: Table, rows: I64, rps: F64) -> F64:
+def _floor(needs: F64, rps: F64) -> F64:
     """The sustained minimum of the last hour in whole replicas: what was needed at every moment of it."""
-    need = history.recent_needs(table.history, rows, 360)
-    known = np.isfinite(need).sum(axis=1) >= 350
-    lowest = np.where(np.isfinite(need), need, np.inf).min(axis=1)
+    measured = np.isfinite(needs)
+    known = np.count_nonzero(measured, axis=1) >= 350
+    lowest = np.where(measured, needs, np.inf).min(axis=1)
     return np.where(known & (rps > 0), np.floor(lowest / rps), 0.0)
 
 

@@ -110,12 +110,11 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapp
     intervals = [known.get(t.name) or pods.difference(t.pods, r) for t, r in zip(tracks, readings, strict=True)]
     followed = [leadtime.follow(t.lead, r, t.params.warmup_prior_s) for t, r in zip(tracks, readings, strict=True)]
     shrinkable = [_note(t, r, i.anew) for t, r, i in zip(tracks, readings, intervals, strict=True)]
-    figures = np.fromiter(chain.from_iterable(intervals), np.float64, len(intervals) * len(Interval._fields))
-    sums = dict(zip(Interval._fields, np.ascontiguousarray(figures.reshape(len(intervals), -1).T), strict=True))
+    sums = _columns(intervals, Interval._fields)
     served = _served(sums, intervals, readings)
     wedged = sums["wedged"].astype(np.int64)
     ready = np.array([r.replicas.ready for r in readings], dtype=np.float64)
-    starts, leads = [s for s, _ in followed], [lead for _, lead in followed]
+    starts, leads = [s for s, _ in followed], _columns([lead for _, lead in followed], LeadTime._fields)
     latency = [r.latency for r in readings]
     return Batch(
         now_s=served.now_s,
@@ -136,10 +135,10 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapp
         failed=np.array([s.failed for s in starts], dtype=np.int64),
         died=sums["died"].astype(np.int64),
         landed_replica_s=_floats([_landed(s, lead) for s, lead in followed]),
-        lead50_s=_floats([lead.l50_s for lead in leads]),
-        lead90_s=_floats([lead.l90_s for lead in leads]),
-        lead99_s=_floats([lead.l99_s for lead in leads]),
-        lead_samples=np.array([lead.samples for lead in leads], dtype=np.int64),
+        lead50_s=leads["l50_s"],
+        lead90_s=leads["l90_s"],
+        lead99_s=leads["l99_s"],
+        lead_samples=leads["samples"].astype(np.int64),
         queue_p90=_floats([None if x is None else x.queue_s_p90 for x in latency]),
         ttft_p90=_floats([None if x is None else x.ttft_s_p90 for x in latency]),
         tpot_p90=_floats([None if x is None else x.tpot_s_p90 for x in latency]),
@@ -262,6 +261,12 @@ def _served(sums: Mapping[str, F64], intervals: list[Interval], readings: tuple[
         free_pod_s=sums["free_pod_s"],
         tpot_s=_floats([None if r.latency is None else r.latency.tpot_s_p90 for r in readings]),
     )
+
+
+def _columns(rows: Sequence[tuple[float, ...]], names: tuple[str, ...]) -> dict[str, F64]:
+    """Tuples of the same figures as one array of each."""
+    figures = np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * len(names))
+    return dict(zip(names, np.ascontiguousarray(figures.reshape(len(rows), -1).T), strict=True))
 
 
 def _floats(values: Sequence[float | int | None]) -> F64:

@@ -9,6 +9,8 @@ can start it is what they usually need, and stands alone.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,9 @@ horizons of 60, 180 and 600 s (pinball loss at 85, 90, 95 and 97 %)."""
 HOLT_TREND = 0.001
 HOLT_DAMPING = 0.99
 """The trend learns over hours and is damped with a half-life of 12 minutes: faster ones lose at every horizon."""
+
+MOST_KEPT = 128
+"""Rows whose trees are kept put together, of 28 bytes a node: a megabyte or two."""
 
 
 class Model(IntEnum):
@@ -44,7 +49,7 @@ class HoltColumns(Columns):
     trend: F64 = column(fill=0, keep=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trees:
     """A boosted ensemble as arrays of shape (trees, nodes): go left where ``feature value <= threshold``.
 
@@ -107,14 +112,39 @@ def trees_ahead(trees: Sequence[Trees], features: F64, reference: F64) -> F64:
     Ensembles of the same size are walked together: a call for each would cost more than the walk.
     """
     found = np.empty(len(trees))
-    for count, depth in {(len(each.value), each.depth) for each in trees}:
-        at = [place for place, each in enumerate(trees) if (len(each.value), each.depth) == (count, depth)]
-        found[at] = _walked([trees[place] for place in at], features[at], depth)
+    for at, forest in (_kept if len(trees) <= MOST_KEPT else _grown)(tuple(trees)):
+        found[at] = _walked(forest, features[at])
     return found * reference
 
 
-def _walked(trees: Sequence[Trees], features: F64, depth: int) -> F64:
-    """The sums of the leaves that each row comes to in its own trees, at least 0; shape (B,)."""
+class _Forest(NamedTuple):
+    """Ensembles of one size, one after the other in flat arrays."""
+
+    depth: int
+    feature: NDArray[np.int32]
+    threshold: F64
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: F64
+    root: I64
+    """Where each row's own trees begin, shape (B, trees)."""
+    baseline: F64
+
+
+def _grown(trees: tuple[Trees, ...]) -> list[tuple[list[int], _Forest]]:
+    """Ensembles by size, with the places of their rows."""
+    forests = []
+    for count, depth in {(len(each.value), each.depth) for each in trees}:
+        at = [place for place, each in enumerate(trees) if (len(each.value), each.depth) == (count, depth)]
+        forests.append((at, _forest([trees[place] for place in at], depth)))
+    return forests
+
+
+_kept = lru_cache(maxsize=1)(_grown)
+"""Who forecasts for the same rows again and again has their trees put together once, until one gets others."""
+
+
+def _forest(trees: Sequence[Trees], depth: int) -> _Forest:
     kinds = {id(each): each for each in trees}
     first = dict(zip(kinds, np.cumsum([0, *(each.value.size for each in kinds.values())]).tolist(), strict=False))
     feature, threshold, left, right, value = (
@@ -123,11 +153,15 @@ def _walked(trees: Sequence[Trees], features: F64, depth: int) -> F64:
     )
     roots = {key: first[key] + np.arange(len(each.value)) * each.value.shape[1] for key, each in kinds.items()}
     root = np.stack([roots[id(each)] for each in trees])
+    return _Forest(depth, feature, threshold, left, right, value, root, np.array([each.baseline for each in trees]))
+
+
+def _walked(forest: _Forest, features: F64) -> F64:
+    """The sums of the leaves that each row comes to in its own trees, at least 0; shape (B,)."""
     begin = (np.arange(len(features)) * features.shape[1])[:, None]
-    at = root
-    for _ in range(depth):
-        go_left = features.take(begin + feature.take(at)) <= threshold.take(at)
-        at = root + np.where(go_left, left.take(at), right.take(at))
-    baseline = np.array([each.baseline for each in trees])
-    found: F64 = np.maximum(value.take(at).sum(axis=1) + baseline, 0.0)
+    at = root = forest.root
+    for _ in range(forest.depth):
+        go_left = features.take(begin + forest.feature.take(at)) <= forest.threshold.take(at)
+        at = root + np.where(go_left, forest.left.take(at), forest.right.take(at))
+    found: F64 = np.maximum(forest.value.take(at).sum(axis=1) + forest.baseline, 0.0)
     return found

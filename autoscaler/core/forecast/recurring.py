@@ -45,21 +45,30 @@ def look(needs: F64, lead_s: F64) -> Habit:
 
     `needs` has shape (B, bins), newest first, NaN where not measured; `lead_s` has shape (B,).
     """
-    known = np.isfinite(needs)
-    place = np.maximum(np.ceil(LEVEL * known.sum(axis=1)).astype(np.int64) - 1, 0)
-    ranked = np.partition(np.where(known, needs, np.inf), np.unique([0, *place]), axis=1)
-    expected = ranked[np.arange(len(ranked)), place]
     habit, over = np.full(len(needs), np.nan), np.zeros(len(needs), dtype=np.bool_)
-    # Most loads are never away: only the others are worth a closer look.
-    at = np.flatnonzero((expected > 0) & (ranked[:, 0] < OFF_RATIO * expected))
+    # Most loads are never away: only the others are worth a closer look. What is expected is at most the highest.
+    at = np.flatnonzero(np.fmin.reduce(needs, axis=1) < OFF_RATIO * np.fmax.reduce(needs, axis=1))
+    if not len(at):
+        return Habit(habit, over)
+    lowest, expected = _expected(needs[at])
+    away = (expected > 0) & (lowest < OFF_RATIO * expected)
+    at, expected = at[away], expected[away]
     if len(at):
-        on, off = _spells(needs[at], expected[at])
+        on, off = _spells(needs[at], expected)
         onsets = (on[:, :-1] & off[:, 1:]).sum(axis=1)
         bursts = (onsets >= LEAST_ONSETS) & (onsets * lead_s[at] >= LATE_RATIO * BIN_S * on.sum(axis=1))
         usual = _usual(on) & _usual(off)
-        habit[at] = np.where(bursts & usual, expected[at], np.nan)
+        habit[at] = np.where(bursts & usual, expected, np.nan)
         over[at] = bursts & ~usual
     return Habit(habit, over)
+
+
+def _expected(needs: F64) -> tuple[F64, F64]:
+    """Return the lowest need of the hour and the one that it stayed below but for a twentieth of it, shape (B,)."""
+    known = np.isfinite(needs)
+    place = np.maximum(np.ceil(LEVEL * known.sum(axis=1)).astype(np.int64) - 1, 0)
+    ranked = np.partition(np.where(known, needs, np.inf), np.unique([0, *place]), axis=1)
+    return ranked[:, 0], ranked[np.arange(len(ranked)), place]
 
 
 def _spells(needs: F64, expected: F64) -> tuple[Bools, Bools]:
