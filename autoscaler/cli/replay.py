@@ -62,8 +62,8 @@ def replay(
     of a policy: min_replicas, max_replicas, slo.wait_s, slo.ttft_s, slo.tpot_s, tick_s, warmup_prior_s, target_ratio,
     idle_after_s, and events as JSON: events='[{"from_s": 0, "to_s": 3600, "floor": 3}]', in the record's time.
 
-    Where the record holds memories, stretches of it are decided on side by side under the other settings, each begun an
-    hour or two early from what was remembered as recorded: an approximation, told with how far two stretches agree on
+    Where the record holds memories, stretches of it are decided on side by side under the other settings, each begun
+    half an hour early from what was remembered as recorded: an approximation, told with how far two stretches agree on
     the looks that they share. Only the first makes the recorded decisions again; --exact does, on all looks in order.
 
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no

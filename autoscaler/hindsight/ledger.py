@@ -65,7 +65,8 @@ class _Error:
 class Ledger:
     """One workload's sums."""
 
-    total: Three = field(default_factory=Three)
+    closed: Three = field(default_factory=Three)
+    """Of the five-minute spans that are over."""
     missing_s: float = 0.0
     from_s: float = math.nan
     to_s: float = math.nan
@@ -76,21 +77,26 @@ class Ledger:
     """The sums rest on a capacity that is a lower bound."""
     error: _Error = field(default_factory=_Error)
     block: Three = field(default_factory=Three)
+    """Of the span that is open."""
     hour: Three = field(default_factory=Three)
+    """Of the spans that are over in the hour that is open."""
     hours: deque[HourRow] = field(default_factory=lambda: deque(maxlen=HOURS))
+
+    @property
+    def total(self) -> Three:
+        """All that was counted; it does not move with the ledger."""
+        return _sum(self.closed, self.block)
 
     @property
     def measured(self) -> bool:
         """Whether there are sums that rest on a capacity that was measured."""
-        return self.total.counted_s > 0 and not self.least
+        return not self.least and (self.closed.counted_s > 0 or self.block.counted_s > 0)
 
     def count(self, at_s: float, span: Three, *, least: bool = False) -> None:
         """Add the span that ends at `at_s`; `least` says that the capacity behind it is a lower bound."""
         self._move(at_s)
         self.least = least
-        self.total.add(span)
         self.block.add(span)
-        self.hour.add(span)
         if at_s % BLOCK_S == 0.0:
             self._compare()
 
@@ -112,13 +118,26 @@ class Ledger:
             later.starts += self.starts if math.isnan(self.from_s) else 0
             return later
         self._move(later.from_s)
-        self.total.add(later.total)
+        self._compare()
+        self._go_on(later)
+        self.closed.add(later.closed)
         self.missing_s += later.missing_s
         self.to_s, self.starts, self.least = later.to_s, self.starts + later.starts, later.least
         self.error.add(later.error)
-        self.block, self.hour = later.block, later.hour
-        self.hours.extend(later.hours)
+        self.block = later.block
         return self
+
+    def _go_on(self, later: "Ledger") -> None:
+        """Add the hours of sums that begin in the hour that is open here."""
+        end_s, rows = (_place(self.to_s, _HOUR_S) + 1) * _HOUR_S, list(later.hours)
+        if rows and rows[0].to_s == end_s:
+            rows[0] = _together(_row(self.hour, end_s), rows[0])
+        elif not rows and _place(later.to_s, _HOUR_S) == _place(self.to_s, _HOUR_S):
+            later.hour.add(self.hour)
+        else:
+            self._close_hour(end_s)
+        self.hour = later.hour
+        self.hours.extend(rows)
 
     def _move(self, at_s: float) -> None:
         if math.isnan(self.from_s):
@@ -131,6 +150,8 @@ class Ledger:
 
     def _compare(self) -> None:
         block, self.block = self.block, Three()
+        self.closed.add(block)
+        self.hour.add(block)
         if block.counted_s < WHOLE_RATIO * BLOCK_S:
             return
         error = self.error
@@ -160,7 +181,8 @@ class Ledger:
             floor_only=least and total.ours.held_s >= total.observed.held_s,
         )  # fmt: skip
         told = doubt is None
-        running = _row(self.hour, self.to_s) if self.hour.counted_s > 0 else None
+        hour = _sum(self.hour, self.block)
+        running = _row(hour, self.to_s) if hour.counted_s > 0 else None
         unsaid = Estimate(
             workload=workload, from_s=_begun(self.from_s), to_s=_begun(self.to_s), counted_s=total.counted_s,
             missing_s=self.missing_s, requests=total.requests, slack_s=slack_s,
@@ -197,7 +219,7 @@ class Ledger:
                 raise ValueError(f"version {saved['version']!r}; this build reads {VERSION}")
             held = [float(value) for value in saved["total"]]
             ledger = cls(
-                total=Three(Sums(*held[0:3]), Sums(*held[3:6]), Sums(*held[6:9]), *held[9:11]),
+                closed=Three(Sums(*held[0:3]), Sums(*held[3:6]), Sums(*held[6:9]), *held[9:11]),
                 missing_s=float(saved["missing_s"]),
                 from_s=math.nan if saved["from_s"] is None else float(saved["from_s"]),
                 to_s=math.nan if saved["to_s"] is None else float(saved["to_s"]),
@@ -220,6 +242,19 @@ def _begun(at_s: float) -> float | None:
 def _place(at_s: float, width_s: float) -> int:
     """The number of the stretch that a span ending at `at_s` lies in."""
     return math.ceil(at_s / width_s) - 1
+
+
+def _sum(first: Three, second: Three) -> Three:
+    total = Three()
+    total.add(first)
+    total.add(second)
+    return total
+
+
+def _together(first: HourRow, second: HourRow) -> HourRow:
+    """Two parts of one hour."""
+    parts = zip(astuple(first)[1:], astuple(second)[1:], strict=True)
+    return HourRow(first.to_s, *(one + other for one, other in parts))
 
 
 def _row(hour: Three, end_s: float) -> HourRow:

@@ -1,9 +1,9 @@
 """A recording's stretches for other settings: each begins before the one before it has ended.
 
 Enters: entries in their order. Leaves: laps, so many at a time as may be held. What would have been remembered under
-other settings is not in the record, so a lap begins with what was remembered as recorded and is not counted for an hour
-or two, until its decisions rest on what it saw itself: the features of a forecast look an hour back, and replicas are
-held for at most half of one. The time that two laps share tells how much is left of where they began.
+other settings is not in the record, so a lap begins with what was remembered as recorded and is not counted for half an
+hour, for so long replicas are held at most. What arrived is the same under any settings. The time that two laps share
+tells how much is left of where they began.
 """
 
 import math
@@ -13,17 +13,19 @@ from enum import Enum
 from typing import Final
 
 from autoscaler.hindsight import strands
+from autoscaler.hindsight.ledger import BLOCK_S
 from autoscaler.hindsight.recording import Begun, Fitted, Marked, Unread, Written
 
 MEMORIES: Final = 2
 """A lap begins at every second memory, four hours after the one before it: shorter ones spend more looks on what two of
 them share, longer ones have fewer rows in a step."""
 
-UNCOUNTED_S: Final = 3600.0
-WHOLE_S: Final = 3600.0
-"""A lap counts from the first whole hour on that is so long after its beginning: an account's hours stay whole."""
+UNCOUNTED_S: Final = 1800.0
+WHOLE_S: Final = BLOCK_S
+"""A lap counts from the first whole five minutes on that are so long after its beginning: spans that are compared with
+the model stay whole. An hour of waiting in place of half a one left laps that meet no nearer to each other."""
 
-SHARED_S: Final = 1800.0
+SHARED_S: Final = 900.0
 """Two laps are compared over the last of the time that they share."""
 
 

@@ -72,7 +72,8 @@ class _Followed:
     track: WorkloadTrack = field(default_factory=WorkloadTrack)
     world: World | None = None
     at_s: float = math.nan
-    """The end of the last span that was counted."""
+    """The end of the last span that was counted, and what waited then."""
+    queue: float = math.nan
     counts: ReplicaReading | None = None
     """Replicas since then."""
     known: Knowledge | None = None
@@ -88,7 +89,8 @@ class Shadow:
     def __init__(self, twins: Table, suffix: str = "", *, whole: bool = False, beside: "Shadow | None" = None) -> None:
         """`whole`: a twin begins with all that is remembered and not with what a checkpoint keeps of it.
 
-        `beside` is asked before each time, about the same looks: what it read off one is not read again.
+        `beside` is asked before each time, about the same looks: what it read off one is not read again, and it alone
+        keeps the accounts of what happened and of the model of that.
         """
         self.twins = twins
         self._whole = whole
@@ -181,10 +183,7 @@ class Shadow:
     def sums(self, workload: str) -> Three:
         """The sums of a workload so far; they do not move with it."""
         ledger = self._ledgers.get(workload)
-        total = Three()
-        if ledger is not None:
-            total.add(ledger.total)
-        return total
+        return Three() if ledger is None else ledger.total
 
     def take(self, workload: str) -> Ledger:
         """The sums of a workload so far; counting begins anew, with the queue and the replicas that there are."""
@@ -296,7 +295,7 @@ class Shadow:
         followed.world = World.like(readings, queue, followed.slack_s, known.warmup_s)
         followed.measured.begin(readings.now_s, queue)
         followed.modelled.begin(readings.now_s, queue)
-        followed.at_s, followed.counts = readings.now_s, readings.replicas
+        followed.at_s, followed.queue, followed.counts = readings.now_s, queue, readings.replicas
 
     def _resume(self, followed: _Followed, span_s: float, queue: float) -> None:
         """Go on after a span of which not all is known: ours kept its replicas, and the same waits in all accounts."""
@@ -306,7 +305,7 @@ class Shadow:
         world.skip(now_s, span_s, queue)
         followed.measured.begin(now_s, queue)
         followed.modelled.begin(now_s, queue)
-        followed.at_s, followed.counts = now_s, followed.look.readings.replicas
+        followed.at_s, followed.queue, followed.counts = now_s, queue, followed.look.readings.replicas
 
     def _count(self, followed: _Followed, span_s: float, arrivals: float, queue: float, known: Knowledge) -> None:
         world, counts, now_s = followed.world, followed.counts, followed.look.readings.now_s
@@ -317,14 +316,15 @@ class Shadow:
         capacity_rps = known.capacity_rps
         if known.least and ready > 0:
             # A lower bound that the replicas exceed in this very span is no bound of it.
-            served = arrivals + followed.measured.waiting - queue
+            served = arrivals + followed.queue - queue
             capacity_rps = max(capacity_rps, served / (span_s * ready))
         measured, modelled, ours = followed.measured.sums, followed.modelled.sums, world.account.sums
-        held_s = held(counts) * span_s
-        followed.measured.see(now_s, span_s, arrivals, queue)
-        measured.held_s += held_s
-        followed.modelled.serve(now_s, span_s, arrivals, ready * capacity_rps)
-        modelled.held_s += held_s
+        if self._beside is None:
+            held_s = held(counts) * span_s
+            followed.measured.see(now_s, span_s, arrivals, queue)
+            measured.held_s += held_s
+            followed.modelled.serve(now_s, span_s, arrivals, ready * capacity_rps)
+            modelled.held_s += held_s
         world.warmup_s = known.warmup_s
         world.live(now_s, span_s, arrivals, capacity_rps)
         ledger = self._ledgers[followed.look.workload]
@@ -332,7 +332,7 @@ class Shadow:
         for sums in (measured, modelled, ours):
             sums.clear()
         followed.last = Span(span_s, arrivals, queue, capacity_rps)
-        followed.at_s, followed.counts = now_s, replicas
+        followed.at_s, followed.queue, followed.counts = now_s, queue, replicas
 
 
 def held(replicas: ReplicaReading) -> int:

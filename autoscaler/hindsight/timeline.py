@@ -62,8 +62,9 @@ class Timeline:
         self.arrivals.append(span.arrivals)
         self.waiting.append(span.waiting)
         self.capacity_rps.append(span.capacity_rps)
-        for counts, seen in ((self.observed, observed), (self.as_is, as_is), (self.other, other)):
-            counts.append(seen.ready + len(seen.starting))
+        self.observed.append(observed.ready + len(observed.starting))
+        self.as_is.append(as_is.ready + len(as_is.starting))
+        self.other.append(other.ready + len(other.starting))
 
     def follow(self, later: "Timeline") -> None:
         """Add the spans right after."""

@@ -207,7 +207,10 @@ class WhatIf:
             )
 
     def estimates(self, workload: str) -> tuple[Estimate, Estimate] | None:
-        """The accounts of both worlds, as recorded and otherwise; None where no world could run."""
+        """The accounts of both worlds, as recorded and otherwise; None where no world could run.
+
+        What happened, and how far the model can be believed, stands in the first alone.
+        """
         row = self._rows.get(workload, workload)
         first, second = self._as_is.estimate(row), self._other.estimate(row)
         if first is None or second is None:

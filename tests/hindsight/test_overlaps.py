@@ -280,9 +280,14 @@ def estimated(ledger: Ledger) -> object:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("offset_s", [0, 7], ids=["with a look at the hour", "with none"])
-def test_sums_that_were_kept_apart_are_as_if_counted_in_one(offset_s: int) -> None:
-    cut_s = 7190 + offset_s + 10 * (offset_s == 0)
+@pytest.mark.parametrize("offset_s", [0, 7], ids=["with a look at the cut", "with none"])
+@pytest.mark.parametrize(
+    "cut_s",
+    [7200, 5100, 8400],
+    ids=["cut at an hour", "in an hour that ends in the second", "in the hour that is open"],
+)
+def test_sums_that_were_kept_apart_are_as_if_counted_in_one(offset_s: int, cut_s: int) -> None:
+    cut_s += offset_s - 10 * (offset_s > 0)
     parts = spans(offset_s, cut_s).followed_by(spans(cut_s, 10_800))
     assert estimated(parts) == estimated(spans(offset_s, 10_800))
 
