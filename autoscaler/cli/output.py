@@ -23,9 +23,9 @@ def check_writable(paths: Sequence[Path]) -> None:
             raise InputError("-: this output cannot go to standard output; give the name of a file")
         if path in paths[:index]:
             raise InputError(f"{path}: asked for twice; give every output a file of its own")
-        if path.is_dir():
-            raise InputError(f"{path}: it is a folder; give the name of a file")
         try:
+            if path.is_dir():
+                raise InputError(f"{path}: it is a folder; give the name of a file")
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
@@ -36,11 +36,12 @@ def check_writable(paths: Sequence[Path]) -> None:
 
 def check_folder(folder: Path, names: Iterable[str]) -> None:
     """InputError where `folder` is none, cannot be made or cannot hold files of these names; nothing is made yet."""
-    if folder.is_dir():
-        check_writable([folder / name for name in names])
-        return
-    standing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    standing = folder
     try:
+        if folder.is_dir():
+            check_writable([folder / name for name in names])
+            return
+        standing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         with tempfile.TemporaryFile(dir=standing):
             pass
     except OSError as error:

@@ -157,7 +157,10 @@ class Recording:
         """The recording in files, and in all audit files of folders. Raises InputError where there is none."""
         found: list[Path] = []
         for path in given:
-            inside = sorted(p for p in path.iterdir() if is_audit(p)) if path.is_dir() else [path]
+            try:
+                inside = sorted(p for p in path.iterdir() if is_audit(p)) if path.is_dir() else [path]
+            except OSError as error:
+                raise InputError(f"{path}: {error.strerror}; give audit files that can be read") from error
             if not inside:
                 raise InputError(f"{path}: no audit file (audit-000000000001.jsonl, .gz) in this folder")
             found += inside

@@ -178,6 +178,19 @@ async def test_the_report_opens_from_a_file_and_draws(page: Page, width: int, tm
     assert page.complaints == []
 
 
+async def test_what_is_printed_holds_the_charts_that_nobody_scrolled_to(page: Page, tmp_path: Path) -> None:
+    """A chart is drawn when it comes near the window; a printer has none."""
+    path = tmp_path / "out.html"
+    write_report(path, "wave", [played("kpa") for _ in range(9)])
+    last = "document.querySelector('#run-8 [data-legend=load]').innerText"
+    await page.open(path.as_uri(), width=1400)
+    await page.until("document.querySelectorAll('canvas').length >= 3")
+    assert await page.ask(last) == ""
+    await page.call("Page.printToPDF")
+    assert "mean 3.03" in await page.ask(last)
+    assert page.complaints == []
+
+
 async def test_the_keyboard_alone_reads_a_reports_charts_and_looks_closer(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "out.html"
     write_report(path, "wave", [replace(played("hpa"), decisions=decisions())])

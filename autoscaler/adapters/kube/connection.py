@@ -74,7 +74,7 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     in_pod = kubeconfig is None and context is None and (account / "token").exists()
     source = account if in_pod else kubeconfig or "the default kubeconfig"
     files = [] if in_pod else _files(kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
-    if files and not any(file.exists() for file in files):
+    if files and not any(_there(file) for file in files):
         raise InputError(
             f"{', '.join(map(str, files))}: no such file; log in to the cluster, or give a usable kubeconfig "
             "(--kubeconfig, KUBECONFIG, or kube.kubeconfig in the settings)"
@@ -102,6 +102,14 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     return Access(
         settings.host.rstrip("/"), header, load, _tls(settings, source), settings.tls_server_name, settings.proxy
     )
+
+
+def _there(file: Path) -> bool:
+    """Whether a file is there. Raises InputError for one that cannot be looked at."""
+    try:
+        return file.exists()
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; give a usable kubeconfig") from error
 
 
 def _words(error: Exception) -> str:

@@ -55,4 +55,5 @@
     sections[Number(row.target.id.slice(5))].draw();
   }), { rootMargin: "600px" });
   content.forEach((_past, index) => near.observe(document.getElementById(`past-${index}`)));
+  addEventListener("beforeprint", () => sections.forEach((one) => one.draw()));
 })();

@@ -56,10 +56,13 @@
     return draw;
   }
 
+  const waiting = new Set(Object.keys(content));
+  function drawn(key) { if (waiting.delete(key)) card(key)(); }
   const near = new IntersectionObserver((rows) => rows.forEach((row) => {
     if (!row.isIntersecting) return;
     near.unobserve(row.target);
-    card(row.target.dataset.plot)();
+    drawn(row.target.dataset.plot);
   }), { rootMargin: "600px" });
   Object.keys(content).forEach((key) => near.observe(document.querySelector(`[data-plot="${key}"]`)));
+  addEventListener("beforeprint", () => [...waiting].forEach(drawn));
 })();

@@ -66,5 +66,6 @@
     runs[Number(row.target.id.slice(4))].draw();
   }), { rootMargin: "600px" });
   content.runs.forEach((_run, index) => near.observe(document.getElementById(`run-${index}`)));
+  addEventListener("beforeprint", () => runs.forEach((one) => one.draw()));
   document.getElementById("whole").addEventListener("click", () => { shown = [0, end]; runs.forEach((one) => one.draw()); });
 })();
