@@ -104,7 +104,8 @@ def _head(done: Replayed) -> Iterator[str]:
         yield "  this build would make some of those otherwise too: --exact lays its own beside the other settings"
     if rerun.memories:
         unlike = f"; at {len(rerun.unlike):,} of them otherwise" if rerun.unlike else ""
-        yield f"  and at {rerun.memories:,} places all that was remembered{unlike}"
+        places = f"{rerun.memories:,} place{'s' if rerun.memories > 1 else ''}"
+        yield f"  and at {places} all that was remembered{unlike}"
     yield from (_difference(d) for d in rerun.differences)
     yield from (f"  {words}" for words in rerun.unlike[:MOST_TOLD])
     if rerun.unknown:
@@ -173,7 +174,7 @@ def _told(c: Comparison, told: Shown) -> Iterator[str]:
         yield f"  {'optimum (D2)':<26}{o.held_hours:>14.2f}{_times(1.0):>10}{'':>10}{'':>8}  {rests}"
     for s in c.stretches:
         what = f"{number(round(s.as_is, 1))} → {number(round(s.other, 1))} replicas"
-        yield f"  {clock(s.from_s)} – {clock(s.to_s)}: {what}, {s.replica_hours:+.2f} replica-hours"
+        yield f"  {clock(s.from_s)} – {clock(s.to_s)}: {what}, {round(s.replica_hours, 2) + 0.0:+.2f} replica-hours"
 
 
 def _approximation(a: Agreement, c: Comparison) -> Iterator[str]:
