@@ -182,7 +182,7 @@ def _approximation(a: Agreement, c: Comparison) -> Iterator[str]:
         f"  an approximation, --exact is none: {a.laps:,} stretches side by side, each begun from what was remembered "
         "as recorded"
     )
-    yield f"  an hour or two before it counts; where two of them decide on the same half hour, {a.meetings:,} times,"
+    yield f"  half an hour before it counts; where two of them decide on the same 15 minutes, {a.meetings:,} times,"
     for name, m in (("as recorded", a.as_is), ("otherwise", a.other)):
         differ = f"{100 * m.differ / m.looks:.1f} %" if m.looks else "–"
         yield (
