@@ -69,7 +69,7 @@ def replay(
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
     decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.
     """
-    from autoscaler.cli.output import check_writable, interruptible
+    from autoscaler.cli.output import check_writable
     from autoscaler.hindsight.overlay import Overlay
 
     if prometheus is None:
@@ -87,16 +87,13 @@ def replay(
             selectors=() if selector is None else (selector,), metrics=tuple(metric or ()),
             query_timeout_s=query_timeout,
         )  # fmt: skip
-        with interruptible():
-            told = _of_prometheus(options, workload, overlay, changes)
+        told = _of_prometheus(options, workload, overlay, changes)
     else:
         if report is not None and not overlay.changes:
             raise InputError("--report: there is nothing to plot without --set KEY=VALUE; give a setting to compare")
-        with interruptible():
-            told = _of_files(audit, workload, overlay, changes, exact=exact)
+        told = _of_files(audit, workload, overlay, changes, exact=exact)
     _tell(told, json, report)
-    done = told.done
-    if not overlay.changes and (done.rerun.different or done.rerun.unlike):
+    if not overlay.changes and (told.done.rerun.different or told.done.rerun.unlike):
         raise typer.Exit(1)
 
 
@@ -118,6 +115,7 @@ def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
 def _of_files(
     audit: list[Path] | None, workload: str | None, overlay: "Overlay", changes: Sequence[str], *, exact: bool
 ) -> "Shown":
+    from autoscaler.cli.output import interruptible
     from autoscaler.cli.progress import Meter, amount
     from autoscaler.fitting.late import fit
     from autoscaler.hindsight.recording import Recording
@@ -127,7 +125,7 @@ def _of_files(
         raise InputError("replay: nothing to read; give audit files, or --prometheus URL with --workload NS/NAME")
     processes = min(MOST_PROCESSES, os.cpu_count() or 1)
     recording = Recording.of(audit)
-    with Meter(1, forks=True) as meter:
+    with interruptible(), Meter(1, forks=True) as meter:
         meter.begin(f"replaying {amount(recording.paths)}")
         done = replay(
             recording, fit, overlay=overlay, workload=workload, processes=processes, exact=exact,
@@ -139,6 +137,7 @@ def _of_files(
 def _of_prometheus(
     options: live.PrometheusOptions, workload: str, overlay: "Overlay", changes: Sequence[str]
 ) -> "Shown":
+    from autoscaler.cli.output import interruptible
     from autoscaler.cli.progress import Meter
     from autoscaler.cli.replay_history import series_of
     from autoscaler.fitting.late import fit
@@ -146,7 +145,7 @@ def _of_prometheus(
 
     series, gaps = series_of(options, workload)
     prior = b"{}" if series.warmup_s is None else b'{"warmup_prior_s":%.15g}' % series.warmup_s
-    with Meter(1) as meter:
+    with interruptible(), Meter(1) as meter:
         meter.begin(f"deciding on {options.days:g} days of {workload}")
         done = replay_history(
             series, fit, overlay=overlay, policy_json=prior,
