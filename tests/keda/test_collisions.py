@@ -61,17 +61,6 @@ def test_without_a_fallback_a_refusal_to_a_poll_and_a_pull_at_once_passes_for_no
     assert chat.comes_to(9) == 9
 
 
-def test_a_server_that_is_gone_passes_for_no_work_as_well_whatever_the_fallback(chat: Target) -> None:
-    chat.make(8, 8, fallback=FALLBACK, pollingInterval=1)
-    assert settled(chat.told, 8) == 8
-    chat.scaler.stop()
-    with pulled(chat):
-        assert chat.comes_to(0, 150) == 0
-    chat.scaler.start()
-    chat.say(9)
-    assert chat.comes_to(9, 30) == 9
-
-
 @pytest.mark.parametrize(
     "options",
     [
