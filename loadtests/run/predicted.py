@@ -169,8 +169,8 @@ def _simulated(
 
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
-    """The engine as the simulator has it: prompts share a step of our servers, and of one that computes them beside
-    decoding they save a lone decode; Dynamo's engine adds the two times, and its page counts who is in prefill among
+    """The engine as the simulator has it: prompts share the tokens of a step. Where they are computed beside decoding,
+    our servers save a lone decode; Dynamo's engine adds the two times, and its page counts who is in prefill among
     those that wait."""
     speed = scenario.speed(folder)
     model, gpu, tp = (scenario.engine.only or "//").split("/")
@@ -178,10 +178,11 @@ def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
         scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
         max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,
     )  # fmt: skip
+    # With more slots than a step has tokens, not even all that decode would share it.
+    profile = replace(profile, prompts_share=speed.slots <= STEP_TOKENS)
     if scenario.engine.make is Make.DYNAMO:
         return replace(profile, prefill_waits=True)
-    # With more slots than a step has tokens, not even all that decode would share it.
-    return replace(profile, shared_s=profile.tpot_s(1), prompts_share=speed.slots <= STEP_TOKENS)
+    return replace(profile, shared_s=profile.tpot_s(1))
 
 
 def _contradicts(decision: Decision, then: Readings, now: Readings) -> bool:

@@ -28,7 +28,7 @@ from loadtests.traffic.tally import Reply
 from loadtests.traffic.target import Target
 from tests.conftest import ROOT
 from tests.loadtests.servers import PORT, fresh_address, until
-from tests.loadtests.test_run_fidelity import by_the_simulator
+from tests.loadtests.test_run_fidelity import FloatArray, by_the_simulator
 
 SCENARIO = ROOT / "loadtests" / "scenarios" / "shortage-dynamo.yaml"
 """Its engine has 16 slots and 40,000 tokens of KV."""
@@ -58,6 +58,25 @@ async def replica(speed: Speed, folder: Path) -> AsyncIterator[Foreign]:
 
 def asking(made: Foreign, session: aiohttp.ClientSession) -> Endpoint:
     return Endpoint(Asking(Target(f"http://{made.address}:{made.port}"), MODEL), session, np.random.default_rng(0))
+
+
+async def first_tokens(
+    speed: Speed, folder: Path, due_s: FloatArray, prompts: list[int], outputs: list[int]
+) -> FloatArray:
+    """Seconds to each first token of one replica that is asked at these seconds."""
+    loop, replies = asyncio.get_running_loop(), [Reply() for _ in prompts]
+    async with replica(speed, folder) as made, session() as client:
+        target, start_s = asking(made, client), loop.time() + 0.2
+
+        async def one(number: int) -> None:
+            await asyncio.sleep(start_s + due_s[number] - loop.time())
+            await target.send(Ask(number, prompts[number], outputs[number], 0), replies[number])
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(len(prompts)):
+                group.create_task(one(number))
+    assert all(reply.failure is None for reply in replies)
+    return np.array([(reply.first_s or np.inf) - start_s for reply in replies]) - due_s
 
 
 async def page(client: aiohttp.ClientSession, made: Foreign) -> bytes:
@@ -177,19 +196,19 @@ async def test_the_simulator_foretells_its_first_tokens_under_overload_within_a_
         parse("", text).draw(150, rng).tolist() for text in ("lognormal:512:0.8", "lognormal:96:0.6")
     )  # fmt: skip
     due_s = np.cumsum(rng.exponential(1.0, 150)) / 6.0
-    loop, replies = asyncio.get_running_loop(), [Reply() for _ in prompts]
-    async with replica(speed, folder) as made, session() as client:
-        target, start_s = asking(made, client), loop.time() + 0.2
-
-        async def one(number: int) -> None:
-            await asyncio.sleep(start_s + due_s[number] - loop.time())
-            await target.send(Ask(number, prompts[number], outputs[number], 0), replies[number])
-
-        async with asyncio.TaskGroup() as group:
-            for number in range(len(prompts)):
-                group.create_task(one(number))
-    assert all(reply.failure is None for reply in replies)
-    measured = np.array([(reply.first_s or np.inf) - start_s for reply in replies]) - due_s
+    measured = await first_tokens(speed, folder, due_s, prompts, outputs)
     foretold, _ = by_the_simulator(due_s, prompts, outputs, SCENARIO)
     for q in (50, 90, 99):
         assert np.percentile(foretold, q) == pytest.approx(np.percentile(measured, q), rel=0.10, abs=0.05)
+
+
+@pytest.mark.real
+@pytest.mark.needs("dynamo")
+async def test_prompts_that_come_together_share_its_steps_as_the_simulator_has_it(speed: Speed, folder: Path) -> None:
+    """Sixteen prompts of 600 tokens fit into six steps of 2,048, and the last begins after 1.1 s; one in each step, it
+    would after 1.55 s. Some 0.1 s is the frontend's, which the simulator does not have."""
+    due_s, prompts, outputs = np.zeros(16), [600] * 16, [200] * 16
+    measured = await first_tokens(speed, folder, due_s, prompts, outputs)
+    foretold, _ = by_the_simulator(due_s, prompts, outputs, SCENARIO)
+    assert foretold.max() == pytest.approx(measured.max(), rel=0.15)
+    assert foretold.mean() == pytest.approx(measured.mean(), rel=0.15)
