@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
-from autoscaler.adapters.kube.followed import Followed, remedy, silence
+from autoscaler.adapters.kube.followed import Followed, remedy, silence, within
 from autoscaler.adapters.kube.hpas import Hpas
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.intake import Intake
@@ -82,6 +82,7 @@ class Cluster:
         async with asyncio.TaskGroup() as group:
             for informer in self._followed.all():
                 group.create_task(informer.run(), name="informer")
+            group.create_task(self._release(), name="kept places")
 
     async def wait_synced(self) -> None:
         """Return once every resource was listed, or is known not to be served, or may be done without."""
@@ -120,7 +121,8 @@ class Cluster:
     def settle(self, before: Set[str]) -> None:
         """Begin to lead: where not all can be taken up, those of `before` are, then those whose objects say that they
         were, then the oldest. Who may ask in a list that could not be read yet keeps his place until it can."""
-        self.intake.keep(key for key in before if self._followed.may_ask_unread(key.partition("/")[0]))
+        unread = [informer for informer in self._followed.asking() if not informer.synced]
+        self.intake.keep(key for key in before if within(key.partition("/")[0], unread))
         for key in self.intake.settle(before, self._marked()) if self.intake.waiting else ():
             found = self._discovery.resolve(key)
             if found.claim is None and not self.intake.takes(key):
@@ -270,10 +272,14 @@ class Cluster:
         assert self._hooks is not None, "informers tell nothing before `run`"
         return self._hooks
 
+    async def _release(self) -> None:
+        """Give up the places that are kept once each list was read: a list without anything new tells of no change."""
+        for informer in self._followed.asking():
+            await informer.wait_synced()
+        for key in self.intake.release() if self.intake.keeps else ():
+            self._place(key, self._discovery.resolve(key))
+
     def _resolve(self, keys: Iterable[str]) -> None:
-        if self.intake.keeps and not self._followed.may_ask_unread():
-            for key in self.intake.release():
-                self._place(key, self._discovery.resolve(key))
         found = {key: self._discovery.resolve(key) for key in keys}
         # Who asks is in line before a place falls free: an object that is aimed elsewhere may be the first there.
         asking = sorted(found, key=lambda key: found[key].claim is None)

@@ -101,11 +101,10 @@ class Followed:
             return informer.error is not None
         return informer.denied and informer not in (*self.pods, *self.freezes)
 
-    def may_ask_unread(self, namespace: str | None = None) -> bool:
-        """Whether somebody may ask to be scaled, there or anywhere, in a list that was never completed."""
-        asking: list[Informer[Any]] = [i for some in self.targets.values() for i in some]
-        asking += (*self.policies, *self.scaled_objects)
-        return any(not i.synced for i in (asking if namespace is None else within(namespace, asking)))
+    def asking(self) -> list[Informer[Any]]:
+        """The informers of whatever may ask that somebody is scaled."""
+        targets = [i for some in self.targets.values() for i in some]
+        return [*targets, *self.policies, *self.scaled_objects]
 
     def behind(self, ref: TargetRef) -> list[Informer[Any]]:
         """The informers that show a target, its pods, and the freeze: what cannot be stopped is left alone."""
