@@ -116,6 +116,25 @@ def test_the_place_of_a_gang_that_lost_a_node_and_leaves_is_its_own_over_a_resta
     assert after.room.contradictions() == []
 
 
+def test_gangs_that_lost_a_node_and_had_no_place_wait_like_others_if_they_are_gone_after_a_restart() -> None:
+    """Three of two nodes lost one each: what is left is enough for one, and room is kept for one of the others."""
+    nodes = racks(1, 6)
+    before = Story(params(), nodes, takes_s=lambda gang: 1e7)
+    gangs = [gang(f"g{at}", pods=2, units=8) for at in range(3)]
+    before.submit(*gangs)
+    before.settle()
+    lost = {admitted.spots[0].node for _, admitted in before.admitted}
+    before.look([each for each in nodes if each.name not in lost], [
+        PodSeen(admitted.spots[1].node, H100, 8, gang=admitted.gang) for _, admitted in before.admitted
+    ])  # fmt: skip
+    before.settle()
+    after = restarted(before, (), 10.0)
+    after.submit(*gangs)
+    after.settle()
+    assert after.order() == ["g0"]
+    assert len(after.room.ledger.starts) == 1
+
+
 def test_what_an_expected_start_holds_is_kept_over_a_restart() -> None:
     """The oldest waits for two nodes, of which one is free: nobody who would still run by then gets that one."""
     before = Story(params(), racks(1, 2), takes_s=lambda gang: 1e7)

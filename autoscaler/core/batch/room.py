@@ -77,7 +77,7 @@ class Room:
         is_there = gang.name in self.ledger.holdings
         if is_there:
             self._remains(waiting, now_s)
-        if kept is not None and (kept.kind is Kind.START or not is_there):
+        if kept is not None and (kept.kind is Kind.START if is_there else kept.plan):
             self.ledger.reserve(kept)
             if is_there:  # a gang that leaves has a start kept only where it lost GPUs
                 self.runs.lose(self.runs.all[gang.name])
