@@ -94,7 +94,7 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
             else:
                 await loader.load_and_set(settings)
         except unreadable as error:
-            raise InputError(f"{source}: {_words(error)}; give a usable kubeconfig") from error
+            raise InputError(f"{source}: {_words(error, str(source))}; give a usable kubeconfig") from error
         found: str | None = settings.api_key.get("BearerToken")
         return found.strip() if found else None
 
@@ -112,10 +112,13 @@ def _there(file: Path) -> bool:
         raise InputError(f"{file}: {error.strerror}; give a usable kubeconfig") from error
 
 
-def _words(error: Exception) -> str:
-    """What is wrong with a kubeconfig; kubernetes-asyncio stumbles over one of another form in Python's words."""
+def _words(error: Exception, source: str) -> str:
+    """What is wrong with a kubeconfig; kubernetes-asyncio stumbles over one of another form in Python's words.
+
+    A token's file or a login command that it names, and that is not there, is named.
+    """
     if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror
+        return error.strerror if error.filename in {None, source} else f"{error.filename}: {error.strerror}"
     if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
         return "empty, or of another form"
     return str(error) or type(error).__name__
