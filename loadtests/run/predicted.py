@@ -181,7 +181,7 @@ def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
     # With more slots than a step has tokens, not even all that decode would share it.
     profile = replace(profile, prompts_share=speed.slots <= STEP_TOKENS)
     if scenario.engine.make is Make.DYNAMO:
-        return replace(profile, prefill_waits=True)
+        return replace(profile, prefill_waits=True, page_by_step=True)
     return replace(profile, shared_s=profile.tpot_s(1))
 
 

@@ -93,10 +93,10 @@ def test_first_tokens_and_pages_that_show_a_queue_are_alike_from_idle_to_overloa
 
 @dataclass
 class AsRecorded:
-    """Orders as a run had them, at seconds of its load, whatever the pages show; and when pages showed who waits."""
+    """Orders as a run had them, at seconds of its load, whatever pages show; and when pages showed how many wait."""
 
     orders: list[tuple[float, int]]
-    shown_s: list[float] = field(default_factory=list)
+    shown: dict[float, float] = field(default_factory=dict)
     count: int = 0
     name: str = "recorded"
     tick_s: float = predictions.STEP_S
@@ -107,8 +107,9 @@ class AsRecorded:
         return self.orders[0][0] + predictions.AFTER_S if self.orders else math.inf
 
     def look(self, readings: Readings, *, due: bool) -> int:
-        if any(pod.waiting for pod in readings.pods or ()):
-            self.shown_s.append(readings.now_s - predictions.AFTER_S)
+        waiting = sum(pod.waiting or 0.0 for pod in readings.pods or ())
+        if waiting:
+            self.shown[round(readings.now_s - predictions.AFTER_S, 3)] = waiting
         self.count = self.orders.pop(0)[1] if due else self.count or readings.replicas.desired
         return self.count
 
@@ -190,9 +191,22 @@ def test_pages_show_who_waits_in_the_second_in_which_a_recorded_run_saw_them(mon
     monkeypatch.setattr(predictions, "RecordedPolicy", lambda *_, **__: run)
     path = SCENARIO.with_name("wave.yaml")
     predicted(read_scenario(path), path.parent, (0,), instants=Instants((0.309,), predictions.AFTER_S))
-    assert run.shown_s[0] == pytest.approx(26.309, abs=0.001)
+    assert min(run.shown) == pytest.approx(26.309, abs=0.001)
     monkeypatch.setattr(predictions, "STEP_S", 0.1)
     coarse = AsRecorded([(31.31, 2)])
     monkeypatch.setattr(predictions, "RecordedPolicy", lambda *_, **__: coarse)
     predicted(read_scenario(path), path.parent, (0,), instants=Instants((0.309,), predictions.AFTER_S))
-    assert coarse.shown_s[0] == pytest.approx(25.309, abs=0.001)
+    assert min(coarse.shown) == pytest.approx(25.309, abs=0.001)
+
+
+def test_dynamos_pages_tell_as_many_as_a_recorded_run_saw_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first start is over: one engine's batches, and its page. On a page that tells of each request from its
+    arrival one more waits at 49 s; with one prompt in a step, at every instant but that of 29 s, which is 20 or 21 by
+    how late requests are drawn."""
+    run = AsRecorded([(24.27, 2), (29.27, 3), (34.27, 4)])
+    monkeypatch.setattr(predictions, "RecordedPolicy", lambda *_, **__: run)
+    path = SCENARIO.with_name("explosion-dynamo.yaml")
+    predicted(read_scenario(path), path.parent, (1,), instants=Instants((0.27,), predictions.AFTER_S))
+    # The run's own, of 5f441b6 on 23 November 2026.
+    recorded = {24.27: 5.0, 29.27: 21.0, 34.27: 33.0, 39.27: 42.0, 44.27: 53.0, 49.27: 66.0}
+    assert {at_s: run.shown[at_s] for at_s in recorded} == recorded

@@ -195,6 +195,24 @@ def test_who_is_in_prefill_runs_by_the_page_or_waits_as_the_engine_has_it(
     assert (pod.running, pod.waiting) == (2.0, 0.0), "both decode"
 
 
+@pytest.mark.parametrize(("by_step", "told"), [(False, [0.0, 1.0, 2.0, 2.0]), (True, [0.0, 0.0, 0.0, 2.0])])
+def test_a_page_that_is_written_by_the_step_tells_nothing_of_who_came_within_one(
+    by_step: bool, told: list[float]
+) -> None:
+    """Both slots decode from 2.25 s on, and a step ends at 2.5625 s. Two more come before that."""
+    requests = [(0.0, 8, 50), (0.0, 8, 50), (2.3, 8, 50), (2.4, 8, 50)]
+    written = replace(profile(slots=2), page_by_step=by_step)
+    serving = RequestServing(written, recorded(requests), routing="pods")
+    serving.set_pods(0.0, pods(1))
+    seen, now_s = [], 0.0
+    for at_s in (2.25, 2.35, 2.5, 2.75):
+        serving.offer(now_s, at_s - now_s, 0.0)
+        now_s = at_s
+        (page,) = serving.scrape(at_s).pods
+        seen.append(page.waiting)
+    assert seen == told
+
+
 def test_latency_readings_forget_what_is_older_than_their_window() -> None:
     serving = served([(0.0, 8, 3)], profile())
     assert serving.scrape(25.0).latency.tpot_s_p90 == 0.25

@@ -55,6 +55,9 @@ class Profile:
     prefill_waits: bool = False
     """Whether the metrics page counts a request whose prompt is being computed among those that wait, not those that
     run. vLLM and SGLang count it among those that run."""
+    page_by_step: bool = False
+    """Whether the metrics page is written at the end of a step: who came since then is not on it yet. Otherwise it
+    tells of each request from its arrival."""
 
     def __post_init__(self) -> None:
         for field in ("prefill_points", "tpot_points"):

@@ -142,10 +142,11 @@ class Replica:
             grown = min(self._steps, self._steps_before(now_s)) * self._decoders()
         capacity = self._profile.kv_tokens
         unbegun = len(self._prompts) if self._profile.prefill_waits else 0
+        untold = self._come_since_step(now_s) if self._profile.page_by_step else 0
         return PodReading(
             name=self.name,
             ready_since_s=self.ready_since_s,
-            waiting=float(len(self.queue) + unbegun),
+            waiting=float(len(self.queue) - untold + unbegun),
             waiting_deferred=0.0,
             running=float(len(self.running) - unbegun),
             requests_total=float(self.completed),
@@ -153,6 +154,18 @@ class Replica:
             generation_tokens_total=float(self.generation_tokens + grown),
             kv_cache_usage=(capacity - self._kv_free + grown) / capacity,
         )
+
+    def _come_since_step(self, now_s: float) -> int:
+        """Requests at the queue's end that arrived after the last step's end."""
+        if self.end_s == math.inf:
+            return 0
+        edge_s = self._start_s + min(self._steps, self._steps_before(now_s)) * self._step_s
+        count = 0
+        for request in reversed(self.queue):
+            if self._book.arrival_s[request] <= edge_s:
+                break
+            count += 1
+        return count
 
     def _could_admit(self, now_s: float) -> bool:
         """Whether a step's edge may let somebody in: with prompts in the step only one that begins at this instant."""
