@@ -25,7 +25,8 @@ def writable_stdout() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # None where a shell or a supervisor closed it (`>&-`)
+                sys.stdout.flush()
     except OSError as error:
         if error.errno != errno.EPIPE and error.errno not in FULL:
             raise

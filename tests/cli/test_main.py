@@ -100,6 +100,13 @@ def test_where_output_cannot_be_written_that_is_said_in_words(words: str) -> Non
     assert (done.returncode, done.stderr) == (1, told)
 
 
+def test_a_command_whose_output_is_closed_ends_as_it_would() -> None:
+    """`headroom --version >&-`: Python has no standard output then."""
+    script = 'exec "$0" -m autoscaler --version >&-'
+    done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize(
     "words",
     [
