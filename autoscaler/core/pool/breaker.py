@@ -47,8 +47,9 @@ def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s:
 
     Karpenter deletes them after a quarter of an hour and asks anew, for ever: a launch is no success there, and for the
     tier such a node is as one whose GPUs never came. One that goes earlier was deleted by a person, with its NodePool
-    or by a spot market, and says nothing of the tier: Karpenter gives up none before. Of claims that were not read
-    nobody knows what became of them.
+    or by a spot market, or its instance ended by itself: Karpenter gives up none before. By itself that says nothing of
+    the tier; a slot that waits too long since then does (`went_early`). Of claims that were not read nobody knows what
+    became of them.
     """
     if world.claims is None:
         return replace(circuits, unjoined={})
@@ -56,7 +57,10 @@ def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s:
     gpus, told = dict(circuits.gpus), dict(circuits.told)
     for name, claim in circuits.unjoined.items():
         ended_s = now_s if claim.deleting_s is None else claim.deleting_s
-        if name in there or never_came(name) in told or ended_s - claim.created_s < REGISTRATION_S:
+        if name in there or never_came(name) in told:
+            continue
+        if ended_s - claim.created_s < REGISTRATION_S:
+            told[went_early(claim.node_pool)] = now_s
             continue
         told[never_came(name)] = now_s
         for tier in tiers:
@@ -73,6 +77,11 @@ def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s:
 def never_came(claim: str) -> str:
     """The name under which it is remembered that a claim's node or its GPUs never came."""
     return f"gpu/{claim}"
+
+
+def went_early(node_pool: str) -> str:
+    """Under which name it is remembered when a launched claim of a NodePool last went before Karpenter gives any up."""
+    return f"early/{node_pool}"
 
 
 def position(circuits: Circuits, tier: PoolTier, zone: str | None, now_s: float) -> Position:

@@ -81,7 +81,9 @@ def taught(state: PoolState, view: View, found: Lost) -> PoolState:
         if reason is PoolReason.LATE_LAUNCH:
             where = _where(view, at)
             capacity[where] = troubled(capacity.get(where, _NEW), now_s, CAPACITY, where.sku)
-        joins_late = reason is PoolReason.LATE_REGISTRATION and view.slots.stage[at] == Stage.NODE_LAUNCHED
+        joins_late = reason is PoolReason.LATE_REGISTRATION and (
+            view.slots.stage[at] == Stage.NODE_LAUNCHED or _lost_its_node_early(view, state, at)
+        )
         if reason is PoolReason.LATE_GPU or joins_late:
             tier, claim = view.params.tiers[int(view.slots.tier[at])].name, _claim_of(view, at)
             name = breaker.never_came(claim.name if claim is not None else view.slots.seen[at].uid)
@@ -188,9 +190,19 @@ def _overdue(view: View, state: PoolState, at: int, out: set[tuple[int, str | No
     if age_s <= clock.patience_s(state.clock, view.kind_of(at), stage):
         return None
     gpus = state.circuits.gpus.get(view.params.tiers[int(view.slots.tier[at])].name, _NEW)
-    if stage is Stage.REQUESTED and gpus.trouble_s is not None and gpus.trouble_s > seen.created_s:
-        return PoolReason.LATE_REGISTRATION  # it had a node, which was given up: capacity is not what lacks
+    given_up = gpus.trouble_s is not None and gpus.trouble_s > seen.created_s
+    if stage is Stage.REQUESTED and (given_up or _lost_its_node_early(view, state, at)):
+        return PoolReason.LATE_REGISTRATION  # it had a node, which went: capacity is not what lacks
     return _LATE[stage]
+
+
+def _lost_its_node_early(view: View, state: PoolState, at: int) -> bool:
+    """Whether a launched claim of a slot's NodePool went before its node joined, by whatever cause, since it waits.
+
+    One that a person deletes is made anew, and the slot is warm in time; where instances end by themselves it never is.
+    """
+    went = breaker.went_early(view.params.tiers[int(view.slots.tier[at])].node_pool)
+    return state.circuits.told.get(went, -np.inf) > view.slots.seen[at].created_s
 
 
 def _where(view: View, at: int) -> Domain:

@@ -41,9 +41,11 @@ class Plant:
     asked: list[tuple[str, float]] = field(default_factory=list)
     """The tier and the time (s) of each order."""
     gone: list[PoolReason] = field(default_factory=list)
+    min_slots: int = 2
+    given_up_s: float = GIVEN_UP_S
 
     def look(self) -> Reconciled:
-        done = reconcile(pool(FIRST, SECOND, min_slots=2), self.world(), self.state, self.now_s)
+        done = reconcile(pool(FIRST, SECOND, min_slots=self.min_slots), self.world(), self.state, self.now_s)
         self.state = done.state
         assert of(DeleteClaim, done) == [], "Karpenter gives them up itself"
         for lost in of(DeleteSlot, done):
@@ -77,11 +79,12 @@ class Plant:
                 nodes.append(node(f"n-{name}", node_pool="np-second", sku="a100", claim=f"c-{name}"))
                 claims.append(claim(f"c-{name}", node_pool="np-second", launched_s=at_s, registered_s=at_s))
                 continue
-            turn, tried_s = divmod(age_s, LAUNCH_S + GIVEN_UP_S)
+            turn, tried_s = divmod(age_s, LAUNCH_S + self.given_up_s)
             made_s = self.now_s - tried_s
             launched_s = made_s + LAUNCH_S if tried_s >= LAUNCH_S else None
-            slots.append(slot(name, created_s=since_s, claim=f"{name}-{turn:g}"))
-            claims.append(claim(f"{name}-{turn:g}", created_s=made_s, launched_s=launched_s, domain=domain("")))
+            one = f"{name}-{since_s:.0f}"
+            slots.append(slot(name, uid=one, created_s=since_s, claim=f"{one}-{turn:g}"))
+            claims.append(claim(f"{one}-{turn:g}", created_s=made_s, launched_s=launched_s, domain=domain("")))
         return world(slots, nodes=tuple(nodes), claims=tuple(claims), node_pools=node_pools(FIRST, SECOND))
 
 
@@ -99,6 +102,17 @@ def test_slots_of_nodes_that_never_join_move_to_the_next_tier_and_few_nodes_are_
     assert "GPUs of tier 'first' (spec.tiers[0]) never became usable on several nodes, or these never joined" in (
         told(moved, Aspect.GPUS_USABLE).message
     )
+
+
+@pytest.mark.parametrize("ends_s", [60.0, 120.0, 300.0])
+def test_a_slot_whose_instances_end_by_themselves_moves_to_the_next_tier(ends_s: float) -> None:
+    """As where the key of their disks may not be used: the claim of each is deleted, and the next launch works."""
+    plant = Plant(min_slots=1, given_up_s=ends_s)
+    looks = [plant.look() for _ in range(round(5400 / LOOK_S))]
+    assert [tier for tier, _ in plant.asked] == ["first"] * 3 + ["second"]
+    assert set(plant.gone) == {PoolReason.LATE_REGISTRATION}
+    assert looks[-1].decision.warm == 1
+    assert told(looks[-1], Aspect.CAPACITY_AVAILABLE).holds
 
 
 def test_a_node_that_does_not_join_counts_once_also_over_a_restart_and_one_that_joins_not_at_all() -> None:
