@@ -180,10 +180,14 @@ def test_it_comes_out_near_what_is_decided_in_order_and_says_how_near(tmp_path: 
     words = text(Shown(near, comparisons(near), ("max_replicas=8",)))
     assert "an approximation, --exact is none: 3 stretches side by side" in words
     assert "counts differ after 0.0 % of the looks" in words
-    assert "only --exact tells" not in words
+    assert "only --exact tells which holds less" not in words
+    assert agreement.other.late_ratio < -0.01, "the second lap begins without the queue that eight replicas left"
+    assert "only --exact tells how many would be late" in words
     assert "approximation" not in text(Shown(exact, comparisons(exact), ("max_replicas=8",)))
     near.agreements[WORKLOAD].other.more_s = near.agreements[WORKLOAD].other.held_s
     assert "only --exact tells which holds less" in text(Shown(near, comparisons(near), ("max_replicas=8",)))
+    agreement.other.later = 0.01 * agreement.other.requests
+    assert "how many would be late" not in text(Shown(near, comparisons(near), ("max_replicas=8",)))
     figures = json.loads(as_json(Shown(near, [], ())))["agreements"][WORKLOAD]
     assert (figures["stretches"], figures["meetings"], figures["other"]["looks"]) == (3, 2, 10)
 
