@@ -92,7 +92,8 @@ def _while_unknown(spec: ScaledObjectSpec) -> Iterator[str]:
     if fallback is None and least == 0:
         yield (
             f"{floor} is 0 without a fallback: while Headroom cannot tell, KEDA may take that for no work and scale "
-            "to zero; give a fallback, or minReplicaCount: 1 and no idleReplicaCount"
+            "to zero; give a fallback, which holds while Headroom answers, or minReplicaCount: 1 and no "
+            "idleReplicaCount, which holds always"
         )
     elif fallback is not None and fallback.behavior in SHRINKING:
         least = max(fallback.replicas, spec.min_replica_count or 0)
