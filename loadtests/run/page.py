@@ -65,7 +65,7 @@ def _facts(documents: Sequence[Document]) -> str:
     policy = scenario.policy
     facts = {
         "Scenario": document.name,
-        "Scaled by": " | ".join(each.label for each in documents),
+        "Scaled by": " | ".join(dict.fromkeys(LABELS[each.scenario.scaling] for each in documents)),
         "Ran": " | ".join(ended(each) for each in documents),
         "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages})",
         "Engine": MAKES[scenario.engine.make].format(pages=scenario.engine.pages),
