@@ -53,7 +53,7 @@ async def keep_two_hours_more(plane: Plane, workload: str) -> None:
         kept = {name: dict(sums) for name, sums in (await store.load()).items()}
         ledger = Ledger.unpack(kept[workload])
         four, three = Sums(4 * 7200.0, late=90.0, waited_s=9000.0), Sums(3 * 7200.0, late=130.0, waited_s=9900.0)
-        ledger.total.add(Three(four, four, three, counted_s=7200.0, requests=72_000.0))
+        ledger.closed.add(Three(four, four, three, counted_s=7200.0, requests=72_000.0))
         earlier = {"from_s": ledger.from_s - 7200.0, "error": [7200.0, 72_000.0, 0.0, 0.0]}
         kept[workload] = ledger.pack() | earlier
         await store.save(kept)
