@@ -41,8 +41,9 @@ def comparisons(done: Replayed, progress: Progress = untold) -> list[Comparison]
     Raises HeadroomError for an unsolved bound.
     """
     compared = list[Comparison]()
-    for name in done.workloads if done.whatif is not None else ():
-        assert done.whatif is not None
+    if done.whatif is None:
+        return compared
+    for name in done.workloads:
         compared.append(compare(done.whatif, name))
         progress(len(compared) / len(done.workloads))
     return compared
