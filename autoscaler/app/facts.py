@@ -4,13 +4,10 @@ Enters: claims, frames, the lead, health of watches and pages. Leaves: the answe
 from memory.
 """
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
-
-import msgspec
 
 from autoscaler import __version__
 from autoscaler.adapters.engines.scraper import Scraper
@@ -84,7 +81,7 @@ class Facts:
         self._leads = leads
         self._clock_off_s = clock_off_s
         self._follower_scrapes = settings.scrape.follower_scrapes
-        self._config_hash = hashlib.sha256(msgspec.json.encode(settings.effective(), order="sorted")).hexdigest()[:12]
+        self._config_hash = settings.fingerprint()
 
     def process(self) -> Process:
         """The replica that answers, and its figures."""

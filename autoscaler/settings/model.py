@@ -1,5 +1,7 @@
 """All settings of an installation as one frozen model. It reads nothing by itself: `load_settings` does."""
 
+import hashlib
+import json
 from enum import Enum
 from typing import Annotated, Any, Final
 
@@ -160,3 +162,10 @@ class Settings(BaseSettings):
         """All settings as plain JSON values. There is no secret in them: tokens stand in files, and a URL with a
         password is refused."""
         return self.model_dump(mode="json")
+
+    def fingerprint(self) -> str:
+        """The same for all replicas of one installation, and another one where any setting differs between them. What
+        each replica is called and where it answers is its own, and no part of it."""
+        shared = self.effective()
+        shared["identity"] = shared["http"]["advertised_host"] = None
+        return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]

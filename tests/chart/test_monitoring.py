@@ -15,9 +15,10 @@ from autoscaler.cli.main import SUMMARIES
 from autoscaler.record.families import Kind
 from autoscaler.record.metrics import CATALOGUE
 from autoscaler.runtime.actuator import Outcome
+from autoscaler.settings.load import load_settings
 from autoscaler.settings.model import Settings
 from tests.chart.generate import CHART
-from tests.chart.rendering import only, render
+from tests.chart.rendering import EVERYTHING, of_kind, only, render
 
 SUFFIXES: Final = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
 EXPORTED: Final = {
@@ -122,6 +123,26 @@ def found_in(settings: dict[str, Any], path: str) -> bool:
             return False
         place = place[part]
     return True
+
+
+def test_replicas_of_one_installation_show_the_same_hash_and_those_of_other_settings_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the cluster fills in differs from pod to pod, and HeadroomSettingsDiffer may not fire for it."""
+    made = render(EVERYTHING)
+    container = only(made, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    own = [row["name"] for row in container["env"] if "valueFrom" in row]
+    assert own == ["HEADROOM_IDENTITY", "HEADROOM_HTTP__ADVERTISED_HOST"]
+    (config,) = [one for one in of_kind(made, "ConfigMap") if "settings.yaml" in one["data"]]
+    file = tmp_path / "settings.yaml"
+    file.write_text(config["data"]["settings.yaml"])
+    hashes = []
+    for pod in ("pod-0", "pod-1"):
+        for name in own:
+            monkeypatch.setenv(name, pod)
+        hashes.append(load_settings(config=file).fingerprint())
+    assert hashes[0] == hashes[1]
+    assert load_settings(config=file, flags={"scrape": {"interval_s": 2.0}}).fingerprint() != hashes[0]
 
 
 def test_runbooks_are_where_the_values_say_and_an_alert_can_be_left_out() -> None:

@@ -66,7 +66,7 @@ LABELS: Final[Mapping[str, str]] = {
     "code": "gRPC's status code",
     "stream": "audit, journal",
     "version": "Headroom's own",
-    "hash": "of all settings: replicas that differ in it have different ones",
+    "hash": "of all settings but a replica's own name and address: where it differs, so do they",
     "account": "observed, modelled, ours",
     "model": ", ".join(model.name.lower() for model in Model),
     "side": "least, most",
