@@ -115,3 +115,17 @@ async def test_a_page_behind_a_slow_line_takes_a_large_message_in_its_own_time(m
         assert asyncio.get_running_loop().time() - begun_s > 2 * server.DEAF_S
         assert hub.readers == 1
         writer.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_whoever_connects_while_the_server_stops_is_hung_up_on(turns: int) -> None:
+    """A browser connects ahead of what it asks. At some turn of the loop it is accepted and not yet spoken to."""
+    with socket.socket() as client:
+        async with listening(Hub()) as port:
+            client.connect(("127.0.0.1", port))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        client.setblocking(False)
+        async with asyncio.timeout(5):
+            with suppress(ConnectionResetError):
+                assert await asyncio.get_running_loop().sock_recv(client, 1) == b""

@@ -132,9 +132,21 @@ async def running(
         yield
     finally:
         if server is not None:
+            await _take_in(listener)
             server.close()
         await runner.cleanup()
         listener.close()
+
+
+async def _take_in(listener: socket.socket) -> None:
+    """Accept no more, and let begin what was accepted: asyncio drops it, still open, once its server is closed."""
+    loop = asyncio.get_running_loop()
+    loop.remove_reader(listener)
+    begun = loop.create_future()
+    loop.call_soon(
+        begun.set_result, None
+    )  # one turn makes their transports; by the next, when we go on, they know them
+    await begun
 
 
 def _listen(port: int | None) -> socket.socket:
