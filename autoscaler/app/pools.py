@@ -7,7 +7,7 @@ one pool stops no other.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -28,7 +28,7 @@ from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
 from autoscaler.app.pool_telling import Around, Done, PoolTelling
 from autoscaler.app.pools_left import PoolsLeft
 from autoscaler.app.stores import KEEP_EVERY_S
-from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent
+from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent, MarkNodeEnds
 from autoscaler.core.pool.limits import asked
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
@@ -236,16 +236,33 @@ class Pools:
         """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""
         errand = Errand(PoolRef(compiled.params.name, compiled.uid), compiled.spec, compiled.params.slot)
         done: list[Done] = []
-        for begin in range(0, len(intents), AT_ONCE):
+        for together in _batches(intents):
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     (intent, group.create_task(self._writer.carry_out(intent, errand), name=type(intent).__name__))
-                    for intent in intents[begin : begin + AT_ONCE]
+                    for intent in together
                 ]
             done += [Done(intent, task.result()) for intent, task in tasks]
             if any(each.outcome.became is Became.UNKNOWN for each in done):
                 break
         return done
+
+
+def _batches(intents: Sequence[Intent]) -> Iterator[Sequence[Intent]]:
+    """What is done together, in order; a slot that is kept off nodes whose slots say that these end comes once they
+    were asked to: the scheduler may place it sooner than that is done."""
+    begin = 0
+    for at, intent in enumerate(intents):
+        marked = at > begin and isinstance(intent, CreateSlot) and intent.apart and _has_marks(intents[begin:at])
+        if at - begin == AT_ONCE or marked:
+            yield intents[begin:at]
+            begin = at
+    if begin < len(intents):
+        yield intents[begin:]
+
+
+def _has_marks(intents: Sequence[Intent]) -> bool:
+    return any(isinstance(each, MarkNodeEnds) for each in intents)
 
 
 def _counted(counts: PoolCounts, done: Sequence[Done]) -> PoolCounts:

@@ -75,6 +75,8 @@ class Seen:
         self.holders: tuple[HolderSeen, ...] = ()
         self.pods_unread = False
         self.pools_read = True
+        self.ends_s: float | None = None
+        """When all nodes that stand end, each with room for seven more; None where they are as the plant has them."""
 
     @property
     def feeds(self) -> "Seen":
@@ -99,7 +101,10 @@ class Seen:
         launched = sum(each.launched_s is not None for each in world.claims or ())
         told = (NodePoolSeen("gpu", True, used_gpus=launched, used_nodes=launched),)
         slots, holders = (None, ()) if self.pods_unread else (mine, self.holders)
-        return replace(world, slots=slots, node_pools=told, holders=holders)
+        nodes = world.nodes
+        if self.ends_s is not None:
+            nodes = tuple(replace(each, units=8, free_units=7, ends_s=self.ends_s) for each in nodes or ())
+        return replace(world, slots=slots, nodes=nodes, node_pools=told, holders=holders)
 
     def left(self, pool: str, _: str) -> Left | None:
         """The slots of a pool that wait for a node: each asks for the one GPU of a node of its own."""
@@ -127,11 +132,20 @@ class Written:
     def __init__(self, plant: Plant) -> None:
         self.plant = plant
         self.intents: list[Intent] = []
+        self.takes_s = 0.0
+        """How long a write takes."""
+        self.before: dict[str, list[Intent]] = {}
+        """By slot, what had been carried out when it was begun to be made."""
+        self.ended: list[Intent] = []
         self.answers: list[Outcome] = []
         self.breaks: set[str] = set()
 
     async def carry_out(self, intent: Intent, errand: Errand) -> Outcome:
         self.intents.append(intent)
+        if isinstance(intent, CreateSlot):
+            self.before.setdefault(intent.name, list(self.ended))
+        await asyncio.sleep(self.takes_s)
+        self.ended.append(intent)
         if self.answers:
             return self.answers.pop(0)
         self.plant.apply([intent])

@@ -14,9 +14,8 @@ from autoscaler.adapters.kube.pool_writer import Became, Outcome
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.pool_leads import NextStart
 from autoscaler.app.pools import GATHER_S
-from autoscaler.core.pool.world import (
-    LentSeen,
-)
+from autoscaler.core.pool.intents import MarkNodeEnds
+from autoscaler.core.pool.world import LentSeen
 from autoscaler.record.loans import LoanState, LoanTold
 from tests.app.pool_scene import START_S, UNKNOWN, Scene, keeping, warm_pool
 from tests.runtime.fakes import Store
@@ -97,6 +96,20 @@ async def test_a_refusal_is_told_and_tried_again_once_a_minute() -> None:
         assert pool is not None
         assert pool.counts.refused == len(scene.written.created)
         assert pool.counts.ordered == 0
+
+
+async def test_a_slot_that_is_kept_off_a_node_that_ends_is_made_once_that_is_written_on_the_slots_there() -> None:
+    """Written beside each other, the scheduler might place it before it can see what to keep it off."""
+    async with keeping(warm_pool(minSlots=1)) as scene:
+        await scene.wait(180.0)
+        scene.seen.ends_s, scene.written.takes_s = scene.clock.now() + 300.0, 0.1
+        scene.seen.pools["chat"] = warm_pool(2, minSlots=3)
+        scene.pools.changed()
+        await scene.wait(1.0)
+        assert scene.written.created == ["chat-0", "chat-1", "chat-2"]
+        (mark,) = (each for each in scene.written.intents if isinstance(each, MarkNodeEnds))
+        assert mark in scene.written.before["chat-1"]
+        assert mark in scene.written.before["chat-2"]
 
 
 async def test_a_frozen_cluster_is_decided_on_and_left_alone() -> None:

@@ -77,6 +77,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     warm = slots.counts & (slots.stage == Stage.WEIGHTS_WARM)
     seen = {slot.name for slot in slots.seen}
     uids = {slot.uid for slot in slots.seen}
+    mute = {slot.uid for slot in slots.seen if not slot.node_ends} if state.marked else set[str]()
     held = {holder.name for holder in view.world.holders}
     circuits = breaker.noted(state.circuits, view.world, now_s)
     if state.history.last_bin is not None and now_s - state.history.last_bin * growth.BIN_S > AWAY_S:
@@ -95,6 +96,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
         },
         made={name: each for name, each in state.made.items() if name not in held and now_s - each.at_s < UNSEEN_S},
         dropped={uid: at_s for uid, at_s in state.dropped.items() if uid in uids and now_s - at_s < UNSEEN_S},
+        marked={uid: each for uid, each in state.marked.items() if uid in mute},
     )
 
 

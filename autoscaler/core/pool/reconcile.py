@@ -20,7 +20,6 @@ from autoscaler.core.pool.gangs import Gangs, hold
 from autoscaler.core.pool.handover import handed_over
 from autoscaler.core.pool.intents import (
     Condition,
-    CreateSlot,
     DeleteClaim,
     DeleteSlot,
     Intent,
@@ -34,14 +33,15 @@ from autoscaler.core.pool.loans import Lending, blind, lending, there
 from autoscaler.core.pool.losses import lost, taught
 from autoscaler.core.pool.node_pools import mended
 from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.pending import coming, remembered
 from autoscaler.core.pool.placement import Need, Placed, by_zone, place
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.sizing import LOOK_S, Sizing, most_slots, refill, size
-from autoscaler.core.pool.state import Made, Ordered, PoolState
+from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.stock import Stock, stock_of, without
 from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
-from autoscaler.core.pool.world import AskedOf, HolderSeen, World
+from autoscaler.core.pool.world import AskedOf, World
 
 HINDER_GANGS: Final = frozenset({PoolReason.UNSYNCED, PoolReason.PRIORITY})
 """What stops orders of slots and keeps nodes from being asked for gangs as well."""
@@ -71,7 +71,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         return _unread(params, world, state, now_s)
     view, want = look(params, world, now_s), wanted(world)
     state = learnt(state, view, want, refill(state, _next_kind(view, state), params).usual_s)
-    view = replace(view, world=replace(world, holders=(*world.holders, *_coming(state))))
+    view = replace(view, world=replace(world, holders=(*world.holders, *coming(state))))
     found = lost(view, state)
     state = taught(state, view, found)
     stock = stock_of(view, state, found)
@@ -109,14 +109,8 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         return Reconciled(state, (), decision, told, ahead, loans, held, asked(view, state))
     of_gangs: tuple[Intent, ...] = (*held.deletes, *held.makes)
     intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *mended(view))
-    state = _remembered(state, view, deletes, placed, held)
+    state = remembered(state, now_s, intents, launches=placed.launches)
     return Reconciled(state, intents, decision, told, ahead, loans, held, asked(view, state, held.makes))
-
-
-def _coming(state: PoolState) -> Iterator[HolderSeen]:
-    """What was made to hold places for gangs and is not seen yet; nobody can delete it before its uid is known."""
-    for name, each in state.made.items():
-        yield HolderSeen(name, "", each.gang_uid, each.tier, each.units, each.at_s, deleting=True)
 
 
 def _next_kind(view: View, state: PoolState) -> StartKind:
@@ -234,16 +228,3 @@ def _by_stage(view: View, state: PoolState) -> tuple[tuple[str, int], ...]:
             stage[(slots.tier == at) & (slots.stage == Stage.REGISTERED)] = Stage.QUARANTINED
     counts = np.bincount(stage, minlength=len(Stage)).tolist()
     return tuple((each.name.lower(), int(counts[each])) for each in Stage)
-
-
-def _remembered(state: PoolState, view: View, deletes: list[DeleteSlot], placed: Placed, gangs: Gangs) -> PoolState:
-    """The state with the orders of this look."""
-    now_s, probes = view.now_s, any(each.reason is PoolReason.PROBE for each in gangs.makes)
-    orders: tuple[CreateSlot, ...] = placed.orders
-    return replace(
-        state,
-        ordered={**state.ordered, **{order.name: Ordered(order.tier, order.zone, now_s) for order in orders}},
-        made={**state.made, **{new.name: Made(new.gang_uid, new.tier, new.units, now_s) for new in gangs.makes}},
-        dropped={**state.dropped, **{gone.uid: now_s for gone in deletes}},
-        created_s=now_s if placed.launches or probes else state.created_s,
-    )

@@ -43,6 +43,15 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Marked:
+    """A slot that was asked to say that its node ends, and that was not seen to say so."""
+
+    at_s: float
+    """When it was asked last."""
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class GaveBack:
     """A request for nodes for a gang that was given back."""
 
@@ -105,6 +114,8 @@ class PoolState:
     """By the name of the pod."""
     dropped: Mapping[str, float] = field(default_factory=dict)
     """The uids of slots whose deletion was ordered, and when."""
+    marked: Mapping[str, Marked] = field(default_factory=dict)
+    """By the uid of the slot."""
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
     """By the uid of a gang."""
     created_s: float = -math.inf
@@ -136,6 +147,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "ordered": {name: [o.tier, o.zone, o.at_s] for name, o in state.ordered.items()},
         "made": {name: [m.gang_uid, m.tier, m.units, m.at_s] for name, m in state.made.items()},
         "dropped": dict(state.dropped),
+        "marked": {uid: [each.at_s, each.times] for uid, each in state.marked.items()},
         "gave_back": [[uid, each.reason.name, each.until_s, each.times] for uid, each in state.gave_back.items()],
         "created_s": state.created_s if math.isfinite(state.created_s) else None,
     }
@@ -180,6 +192,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
             for name, (uid, tier, units, at_s) in saved.get("made", {}).items()
         },
         dropped={str(uid): float(at_s) for uid, at_s in saved["dropped"].items()},
+        marked={str(uid): Marked(float(at_s), int(times)) for uid, (at_s, times) in saved.get("marked", {}).items()},
         gave_back={
             str(uid): GaveBack(PoolReason[reason], float(until_s), int(times))
             for uid, reason, until_s, times in saved.get("gave_back", ())

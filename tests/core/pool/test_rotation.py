@@ -2,13 +2,14 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteClaim, DeleteSlot, MarkNodeEnds, PatchNodePool
 from autoscaler.core.pool.params import PoolParams, PoolTier, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import reconcile
-from autoscaler.core.pool.state import PoolState
+from autoscaler.core.pool.state import PoolState, pack, unpack
 from autoscaler.core.pool.world import NodePoolSeen, SlotSeen
 from tests.core.pool.builders import (
     FIRST,
@@ -174,8 +175,12 @@ class Machines:
     slots: dict[str, SlotSeen] = field(default_factory=dict)
     claimed: bool = True
     """Karpenter made them, and takes them away; else they are fixed."""
+    refused: frozenset[str] = frozenset()
+    """Nodes whose slots a webhook lets nobody label."""
     made: int = 0
     deleted: int = 0
+    asked: list[tuple[str, float]] = field(default_factory=list)
+    """Slots that were asked to say that their node ends, and when."""
 
     def __post_init__(self) -> None:
         self.births = {f"n{at}": NOW_S - 200_000.0 for at in range(self.old)}
@@ -195,7 +200,9 @@ class Machines:
         done = reconcile(self.params, seen, self.state, now_s)
         self.state = done.state
         for mark in of(MarkNodeEnds, done):
-            self.slots[mark.name] = replace(self.slots[mark.name], node_ends=True)
+            self.asked.append((mark.name, now_s - NOW_S))
+            slot = self.slots[mark.name]
+            self.slots[mark.name] = replace(slot, node_ends=slot.node not in self.refused)
         for gone in of(DeleteSlot, done):
             del self.slots[gone.name]
             self.deleted += 1
@@ -245,6 +252,61 @@ def test_old_nodes_that_nobody_takes_away_keep_their_slots() -> None:
     for turn in range(60):
         machines.look(NOW_S + 10.0 * turn)
     assert (machines.made, machines.deleted) == (0, 0)
+
+
+def test_a_slot_whose_label_a_webhook_refuses_is_asked_ever_more_rarely_and_holds_up_no_other_node() -> None:
+    """One of three old nodes retires at a time; the oldest one's slot cannot be labelled, and the others went never."""
+    params = pool(min_slots=3, max_slots=8, node_life_s=86_400.0)
+    there = {f"p-{at}": warm(f"p-{at}", f"n{at}") for at in range(3)}
+    for stuck in ("n0", "n1", "n2"):
+        machines = Machines(params, old=3, slots=dict(there), refused=frozenset({stuck}))
+        for turn in range(120):
+            machines.look(NOW_S + 10.0 * turn)
+        assert [name for name in machines.births if name in {"n0", "n1", "n2"}] == [stuck]
+        asked_s = [at_s for name, at_s in machines.asked if name == f"p-{stuck[1:]}"]
+        assert [after - before for before, after in pairwise(asked_s)] == [60.0, 120.0, 240.0, 480.0]
+        assert machines.made == machines.deleted <= 3
+
+
+def test_what_webhooks_refuse_is_asked_once_an_hour_in_the_end_also_over_restarts() -> None:
+    machines = Machines(
+        pool(min_slots=1, node_life_s=86_400.0), old=1, slots={"p-0": warm("p-0", "n0", deadline_s=NOW_S + 9e5)},
+        refused=frozenset({"n0"}),
+    )  # fmt: skip
+    for turn in range(10 * 60):
+        machines.state = unpack(pack(machines.state))
+        machines.look(NOW_S + 60.0 * turn)
+    last_s = [at_s for _, at_s in machines.asked][-4:]
+    assert [after - before for before, after in pairwise(last_s)] == [3600.0] * 3
+
+
+def test_nodes_whose_slots_are_labelled_after_all_retire_one_at_a_time_as_any() -> None:
+    """A webhook is mended: four old nodes that waited for it may not go together."""
+    there = {f"p-{at}": warm(f"p-{at}", f"n{at}") for at in range(4)}
+    params = pool(min_slots=4, max_slots=8, node_life_s=86_400.0)
+    machines = Machines(params, old=4, slots=there, refused=frozenset(f"n{at}" for at in range(4)))
+    for turn in range(120):
+        machines.look(NOW_S + 10.0 * turn)
+    assert (machines.made, len(machines.births)) == (0, 4)
+    machines.slots = {name: replace(each, node_ends=True) for name, each in machines.slots.items()}
+    machines.look(NOW_S + 1200.0)
+    assert (machines.made, machines.deleted) == (1, 0), "one successor for one node"
+    for turn in range(121, 180):
+        machines.look(NOW_S + 10.0 * turn)
+    assert (machines.made, machines.deleted, len(machines.slots)) == (4, 4, 4)
+
+
+def test_growth_that_is_ordered_while_a_node_comes_to_its_end_is_kept_off_it_at_once() -> None:
+    """Its slot does not say so yet: what was ordered then went onto the node that ends, beside it."""
+    ends = node("n-p-0", units=8, free_units=7, ends_s=NOW_S + 500.0)
+    claims = (claim("claim-n-p-0", launched_s=NOW_S - 9e4, initialized_s=NOW_S - 9e4),)
+    seen = world((warm("p-0", "n-p-0"),), nodes=(ends,), claims=claims)
+    first = taken(pool(min_slots=3, max_slots=4), seen)
+    assert [mark.uid for mark in of(MarkNodeEnds, first)] == ["u-p-0"]
+    assert [order.apart for order in of(CreateSlot, first)] == [True, True]
+    later = taken(pool(min_slots=4, max_slots=5), seen, first.state, NOW_S + 5.0)
+    assert of(MarkNodeEnds, later) == [], "it was asked a moment ago"
+    assert [order.apart for order in of(CreateSlot, later)] == [True], "the label was not seen yet"
 
 
 def test_interrupted_slots_are_replaced_at_once() -> None:

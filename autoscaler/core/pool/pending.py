@@ -1,0 +1,41 @@
+"""What was asked for and is not seen yet, so that looking twice asks for nothing twice.
+
+Enters: the intents of a look. Leaves: the state that remembers them, and what of it counts as if it were there. What
+becomes of an intent is not known here: what is seen later says it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, Intent, MarkNodeEnds
+from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.state import Made, Marked, Ordered, PoolState
+from autoscaler.core.pool.world import HolderSeen
+
+
+def coming(state: PoolState) -> Iterator[HolderSeen]:
+    """What was made to hold places for gangs and is not seen yet; nobody can delete it before its uid is known."""
+    for name, each in state.made.items():
+        yield HolderSeen(name, "", each.gang_uid, each.tier, each.units, each.at_s, deleting=True)
+
+
+def remembered(state: PoolState, now_s: float, intents: tuple[Intent, ...], *, launches: bool) -> PoolState:
+    """The state with what a look asks for; `launches` says whether a slot of it needs a node to be launched."""
+    ordered, made = dict(state.ordered), dict(state.made)
+    dropped, marked = dict(state.dropped), dict(state.marked)
+    for intent in intents:
+        match intent:
+            case CreateSlot():
+                ordered[intent.name] = Ordered(intent.tier, intent.zone, now_s)
+            case CreateHolder():
+                made[intent.name] = Made(intent.gang_uid, intent.tier, intent.units, now_s)
+                launches |= intent.reason is PoolReason.PROBE
+            case DeleteSlot(of_gang=False):
+                dropped[intent.uid] = now_s
+            case MarkNodeEnds():
+                before = marked.get(intent.uid)
+                marked[intent.uid] = Marked(now_s, 1 if before is None else before.times + 1)
+            case _:
+                pass
+    created_s = now_s if launches else state.created_s
+    return replace(state, ordered=ordered, made=made, dropped=dropped, marked=marked, created_s=created_s)
