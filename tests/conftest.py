@@ -5,12 +5,13 @@ row of the case table at the end of the run, with the remedy; nothing is skipped
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -158,6 +159,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             missing = PARTS[part]()
             if missing:
                 pytest.skip(missing)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if all(item.get_closest_marker("real") for item in session.items):
+        gc.freeze()  # what was imported stays: to look through it after each test would take most of the time
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Fail the real test that left something open, once its fixtures and its loop are gone.
+
+    Whoever leaves a socket or a process to the garbage collector would otherwise fail whichever test that comes by in.
+    """
+    yield
+    if item.get_closest_marker("real") is None or not isinstance(item, pytest.Function):
+        return
+    found: list[str] = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda told: found.append(f"{told.exc_value!r} in {told.object!r}")
+    try:
+        item.funcargs.clear()  # pytest itself lets them go only after this
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+    if found:
+        pytest.fail("left open, by this test or a fixture that ends with it:\n" + "\n".join(found), pytrace=False)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
