@@ -52,7 +52,7 @@ OF_OUTCOME: Final = {
 WORDS: Final = {
     Outcome.APPLIED: "count changed",
     Outcome.TOLD: "count told to KEDA",
-    Outcome.UNKNOWN: "count perhaps changed: no answer",
+    Outcome.UNKNOWN: "count perhaps changed: no clear answer",
 }
 """What a line of an outcome begins with; of all others that the count is not changed, and why."""
 OF_EVENT: Final = {

@@ -7,6 +7,7 @@ was a no that may pass. What is allowed is asked in the turn in which the patch 
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from autoscaler.core.types import Decision
 from autoscaler.ports import Clock
@@ -20,7 +21,11 @@ from autoscaler.runtime.triggers import Cause
 RETRY_S = 1.0
 """After the first refusal in a row. Each further one waits twice as long, up to a tick, so that who is refused for good
 costs three more steps and then no more than anybody. By its name each waits up to twice that: a server that refuses a
-crowd has not the whole crowd at once again."""
+crowd has not the whole crowd at once again. A first patch of unknown outcome is read back at once, and one after it
+waits as a refusal does: a server that answers every patch with an error has no more of them than one that says no."""
+
+VAIN: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN})
+"""What became of a patch that did nothing, as far as anybody knows."""
 
 
 class Acts:
@@ -76,18 +81,18 @@ class Acts:
         self._recorder.put(act)
         if act.outcome is Outcome.APPLIED:
             lane.applied = (self._clock.monotonic(), act.replicas)
-        lane.refusals = lane.refusals + 1 if act.outcome is Outcome.REFUSED else 0
-        if act.outcome is Outcome.UNKNOWN:
+        lane.refusals = lane.refusals + 1 if act.outcome in VAIN else 0
+        if act.outcome is Outcome.UNKNOWN and lane.refusals == 1:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
             self._wake(decision.workload, Cause.SUPERSEDED)
-        elif decision.workload in self._actuator.refused_for_now:
+        elif act.outcome is Outcome.UNKNOWN or decision.workload in self._actuator.refused_for_now:
             self._again(lane, self._clock.monotonic() + _patience_s(lane))
         lane.held_back = False
 
 
 def _patience_s(lane: Lane) -> float:
-    """How long a workload whose patch was refused is left alone."""
+    """How long a workload whose patch was in vain is left alone."""
     doubled: float = RETRY_S * 2.0 ** min(lane.refusals - 1, 16)
     return min(doubled * (1.0 + phase_ratio(lane.target.name)), lane.target.params.tick_s)
 

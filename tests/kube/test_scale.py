@@ -1,5 +1,6 @@
 """Patches of ``/scale``: what becomes of them, whatever the server does, and that none is sent without the lead."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.scale import ScaleSeen, patch_scale, read_scale
 from autoscaler.api.claims import TargetRef
 from autoscaler.ports import Fault, Patch, PortError, RefusedError
-from tests.kube.apis import Apis, Ill, deployment, ref_to, serving
+from tests.kube.apis import Apis, Ill, Reply, deployment, ref_to, serving
 
 
 async def patch(
@@ -139,6 +140,31 @@ async def test_an_answer_that_means_nothing_was_written_is_a_refusal(ill: Ill, f
         await patch(apis, ref, 3, 5)
     assert refused.value.fault is fault
     assert count(apis, ref) == 3
+
+
+@pytest.mark.parametrize(
+    "why", ["connect: connection refused", "context deadline exceeded"], ids=["is not there", "does not answer"]
+)
+async def test_a_webhook_that_cannot_be_asked_keeps_the_count_and_is_a_refusal_that_may_pass(why: str) -> None:
+    apis = Apis()
+    ref = ref_to(apis)
+    message = f'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post: {why}'
+    said = {"kind": "Status", "status": "Failure", "message": message, "reason": "InternalError", "code": 500}
+    apis.replies["PATCH"] = Reply(500, json.dumps(said).encode(), {"Content-Type": "application/json"})
+    with pytest.raises(RefusedError, match=r'500 InternalError: .*failed calling webhook "a.example.com"') as refused:
+        await patch(apis, ref, 3, 5)
+    assert refused.value.fault is Fault.UNAVAILABLE
+
+
+async def test_an_error_of_the_servers_own_that_only_speaks_of_webhooks_leaves_the_outcome_unknown() -> None:
+    apis = Apis()
+    ref = ref_to(apis)
+    message = "Internal error occurred: etcdserver: leader changed while a webhook was called"
+    said = {"kind": "Status", "status": "Failure", "message": message, "reason": "InternalError", "code": 500}
+    apis.replies["PATCH"] = Reply(500, json.dumps(said).encode(), {"Content-Type": "application/json"})
+    with pytest.raises(PortError) as unknown:
+        await patch(apis, ref, 3, 5)
+    assert not isinstance(unknown.value, RefusedError)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,19 @@ async def test_after_an_unknown_outcome_nothing_is_patched_until_the_target_was_
     ]
 
 
+async def test_a_server_that_leaves_every_outcome_unknown_is_asked_no_more_often_than_one_that_refuses() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Fault.UNAVAILABLE] * 50
+        await bench.until(60.0)
+        asked = [at_s for at_s, *_ in bench.scale.patches]
+        bench.scale.answers = []
+        await bench.until(66.0)
+    later_s = 1.0 + phase_ratio(A)
+    assert asked[:4] == pytest.approx([0.0, 0.2, 0.2 + 2 * later_s, 0.2 + 2 * later_s + 4 * later_s], abs=0.01)
+    assert len(asked) <= 4 + 60 / 5.0, "one in a tick from then on"
+    assert bench.outcomes()[-1][1] == "applied", "and it is asked again when it is well"
+
+
 async def test_a_patch_that_was_applied_although_nobody_answered_is_not_ordered_twice() -> None:
     async with running(WANTS_SIX) as bench:
         bench.scale.answers = [Fault.TIMEOUT]

@@ -22,6 +22,10 @@ NOT_DONE: Final = frozenset(range(400, 500)) - {408}
 """Each says that nothing was written; 429 too, for it is answered before a request is looked at. 408 is a proxy's that
 has waited long enough."""
 
+NOT_ADMITTED: Final = 'failed calling webhook "'
+"""In what the API server says, with 500, where an admission webhook could not be asked and its failurePolicy is Fail
+(k8s.io/apiserver, pkg/admission/plugin/webhook/errors): admission goes before writing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScaleSeen:
@@ -131,7 +135,7 @@ async def _after(error: KubeError, api: Requests, ref: TargetRef, seen_replicas:
     """What an answer other than 2xx means. Raises as `patch_scale` does."""
     if error.status == 409:
         return Patch.CONFLICT
-    if error.status not in NOT_DONE:
+    if error.status not in NOT_DONE and not (error.reason == "InternalError" and NOT_ADMITTED in str(error)):
         raise error
     if error.status != 422:
         raise _refusal(error) from error
