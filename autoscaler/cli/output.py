@@ -1,6 +1,11 @@
-"""Files that appear whole or not at all: a reader never sees half of one, and a failed run leaves nothing behind."""
+"""Files that appear whole or not at all: a reader never sees half of one, and a failed run leaves nothing behind.
+
+A pipe or a device is written to as it is: a file in its place would cut off whoever reads there. A link stays, and what
+it names is written; a file keeps its rights.
+"""
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +15,7 @@ from typing import BinaryIO, Final
 
 import typer
 
+from autoscaler.cli.stdout import STDOUT
 from autoscaler.errors import HeadroomError, InputError
 
 INTERRUPTED: Final = 130
@@ -17,20 +23,29 @@ INTERRUPTED: Final = 130
 
 
 def check_writable(paths: Sequence[Path]) -> None:
-    """InputError for a path whose folder is missing or cannot be written to, that is a folder, given twice, or `-`."""
+    """InputError for a path that is a folder, write-protected, given twice, where standard output goes, or `-`, and for
+    one whose folder is missing or cannot be written to."""
     for index, path in enumerate(paths):
         if str(path) == "-":
             raise InputError("-: this output cannot go to standard output; give the name of a file")
         if path in paths[:index]:
             raise InputError(f"{path}: asked for twice; give every output a file of its own")
+        folder = path.parent
         try:
+            folder = _written(path).parent
             if path.is_dir():
                 raise InputError(f"{path}: it is a folder; give the name of a file")
-            with tempfile.TemporaryFile(dir=path.parent):
+            if path.exists() and not os.access(path, os.W_OK, effective_ids=True):
+                raise InputError(f"{path}: it is write-protected; give another file, or allow writing to it")
+            if _is_special(path):
+                continue
+            if _is_stdout(path):
+                raise InputError(f"{path}: standard output goes there; give a file of its own")
+            with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
             raise InputError(
-                f"{path}: cannot be written ({error.strerror}: {path.parent}); give a file in a folder you may write to"
+                f"{path}: cannot be written ({error.strerror}: {folder}); give a file in a folder you may write to"
             ) from error
 
 
@@ -62,17 +77,22 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its name once the block ends without an error.
+    """A file beside `path` that takes its name once the block ends without an error; a pipe or a device itself.
 
     Raises HeadroomError where the system refuses to write it, as on a full disk.
     """
     name = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if _is_special(path):
+            with path.open("wb") as file:
+                yield file
+            return
+        target = _written(path)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
             yield file
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        Path(name).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+        Path(name).replace(target)
     except OSError as error:
         raise HeadroomError(
             f"{path}: was not written ({error.strerror}); make room, or give a file elsewhere"
@@ -90,6 +110,23 @@ def write_together(files: Mapping[Path, str]) -> None:
     with write_atomically(path) as file:
         file.write(text.encode())
         write_together(rest)
+
+
+def _written(path: Path) -> Path:
+    """What is replaced: where `path` is a link, the file that it names, there or not."""
+    return path.resolve() if path.is_symlink() else path
+
+
+def _is_special(path: Path) -> bool:
+    """It is there and neither a file nor a folder: a pipe, a terminal, a device."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _is_stdout(path: Path) -> bool:
+    """Replacing it would lose what is printed: standard output was sent into this very file."""
+    if sys.stdout is None or not path.exists():
+        return False
+    return os.path.samestat(path.stat(), os.fstat(STDOUT))
 
 
 def _umask() -> int:
