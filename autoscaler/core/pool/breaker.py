@@ -1,8 +1,9 @@
 """The capacity breaker: where capacity is missing, by (SKU, zone, capacity type), and which claims said so.
 
 Enters: signs of trouble and the claims that are there. Leaves: circuits per domain, and per tier where nodes never
-join; for a tier and zone whether to order there now. A sign that repeats, or two signs of one claim, count once. It
-orders nothing.
+join; for a tier and zone whether to order there now. A sign that repeats, or two signs of one claim, count once. What
+became of a claim while claims were not read is not known: it lived until it was read last, and where that is long ago
+its absence says nothing. It orders nothing.
 """
 
 import math
@@ -22,15 +23,22 @@ REGISTRATION_S: Final = 840.0
 """Karpenter deletes a claim whose node has not joined 15 minutes after it was made (`registrationTimeout` in its
 nodeclaim/lifecycle/liveness.go, no setting); a minute less, for clocks that differ."""
 
+AWAY_S: Final = 600.0
+"""Who has not read claims for longer does not know whether they were launched or have joined: they have time to, to
+serve and to go again. A take-over is over long before."""
 
-def noted(circuits: Circuits, world: World, now_s: float) -> Circuits:
-    """The circuits after one look."""
+
+def noted(circuits: Circuits, world: World, now_s: float, read_s: float | None = None) -> Circuits:
+    """The circuits after one look; `read_s` is when claims were last read before it."""
     told = {claim: at_s for claim, at_s in circuits.told.items() if now_s - at_s < REMEMBER_S}
     capacity = dict(circuits.capacity)
+    unseen_s = read_s if _is_long_ago(read_s, now_s) else None
     signs = [*world.troubles, *_gone(circuits, world, now_s)]
     for sign in sorted(signs, key=lambda each: (each.at_s, each.claim)):
         if sign.claim not in told and now_s - sign.at_s < REMEMBER_S:
             told[sign.claim] = sign.at_s
+            if sign.sign is Sign.CLAIM_GONE and unseen_s is not None and sign.at_s > unseen_s:
+                continue
             kept = capacity.get(sign.domain, Circuit())
             rule = OFFER if sign.sign is Sign.NOT_OFFERED else CAPACITY
             capacity[sign.domain] = troubled(kept, sign.at_s, rule, "/".join(_named(sign.domain)))
@@ -42,24 +50,26 @@ def noted(circuits: Circuits, world: World, now_s: float) -> Circuits:
     return replace(circuits, capacity=capacity, told=told, unlaunched=unlaunched)
 
 
-def given_up(circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s: float) -> Circuits:
-    """The circuits after claims that were launched, and whose nodes had not joined at the last look, are no more.
+def given_up(
+    circuits: Circuits, world: World, tiers: Iterable[PoolTier], now_s: float, read_s: float | None
+) -> Circuits:
+    """The circuits after claims that were launched, and whose nodes had not joined when claims were last read, are no
+    more; `read_s` is when that was.
 
     Karpenter deletes them after a quarter of an hour and asks anew, for ever: a launch is no success there, and for the
     tier such a node is as one whose GPUs never came. One that goes earlier was deleted by a person, with its NodePool
     or by a spot market, or its instance ended by itself: Karpenter gives up none before. By itself that says nothing of
-    the tier; a slot that waits too long since then does (`went_early`). Of claims that were not read nobody knows what
-    became of them.
+    the tier; a slot that waits too long since then does (`went_early`).
     """
     if world.claims is None:
-        return replace(circuits, unjoined={})
+        return circuits
     there = {claim.name for claim in world.claims}
     gpus, told = dict(circuits.gpus), dict(circuits.told)
-    for name, claim in circuits.unjoined.items():
-        ended_s = now_s if claim.deleting_s is None else claim.deleting_s
+    for name, claim in circuits.unjoined.items() if not _is_long_ago(read_s, now_s) else ():
         if name in there or never_came(name) in told:
             continue
-        if ended_s - claim.created_s < REGISTRATION_S:
+        lived_s = claim.deleting_s if claim.deleting_s is not None else read_s
+        if lived_s is None or lived_s - claim.created_s < REGISTRATION_S:
             told[went_early(claim.node_pool)] = now_s
             continue
         told[never_came(name)] = now_s
@@ -114,8 +124,13 @@ def _launched(world: World) -> dict[Domain, float]:
     return newest
 
 
+def _is_long_ago(read_s: float | None, now_s: float) -> bool:
+    """Whether claims were not read for so long that those that are no more may have been anything."""
+    return read_s is not None and now_s - read_s > AWAY_S
+
+
 def _gone(circuits: Circuits, world: World, now_s: float) -> Iterator[Trouble]:
-    """Claims that were not launched at the last look and are no more."""
+    """Claims that were not launched when they were last read, and are no more."""
     if world.claims is None:
         return
     there = {claim.name for claim in world.claims}

@@ -33,10 +33,6 @@ OVER: Final = 0.5
 UNSEEN_S: Final = 60.0
 """An order that is not seen after this long came to nothing, and a deletion is given again."""
 
-AWAY_S: Final = 600.0
-"""Who has not looked for longer does not know whether nodes that were coming have joined: they have time to, to serve
-and to go again. A take-over is over long before."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -79,14 +75,13 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     uids = {slot.uid for slot in slots.seen}
     mute = {slot.uid for slot in slots.seen if not slot.node_ends} if state.marked else set[str]()
     held = {holder.name for holder in view.world.holders}
-    circuits = breaker.noted(state.circuits, view.world, now_s)
-    if state.history.last_bin is not None and now_s - state.history.last_bin * growth.BIN_S > AWAY_S:
-        circuits = replace(circuits, unjoined={})
+    circuits = breaker.noted(state.circuits, view.world, now_s, state.claims_read_s)
     return replace(
         state,
         history=history,
         clock=_timed(state, view, uids),
-        circuits=breaker.given_up(circuits, view.world, view.params.tiers, now_s),
+        circuits=breaker.given_up(circuits, view.world, view.params.tiers, now_s, state.claims_read_s),
+        claims_read_s=state.claims_read_s if view.world.claims is None else now_s,
         demand={**{k: v for k, v in state.demand.items() if _still(k, view.world)}, **want.by_workload},
         warm=int(warm.sum()) + int(view.nodes.room.sum()),
         hits=fades * state.hits + found,

@@ -63,7 +63,7 @@ class GaveBack:
 
 @dataclass(frozen=True, slots=True)
 class Unjoined:
-    """A claim that was launched, and whose node had not joined at the last look."""
+    """A claim that was launched, and whose node had not joined when claims were last read."""
 
     node_pool: str
     created_s: float
@@ -82,7 +82,7 @@ class Circuits:
     told: Mapping[str, float] = field(default_factory=dict)
     """Claims whose trouble was counted, and when."""
     unlaunched: Mapping[str, Domain] = field(default_factory=dict)
-    """Claims that were there at the last look and not launched."""
+    """Claims that were there when they were last read, and not launched."""
     unjoined: Mapping[str, Unjoined] = field(default_factory=dict)
     """By the name of the claim."""
 
@@ -94,6 +94,8 @@ class PoolState:
     history: DemandHistory = field(default_factory=DemandHistory)
     clock: SlotClock = field(default_factory=SlotClock)
     circuits: Circuits = field(default_factory=Circuits)
+    claims_read_s: float | None = None
+    """When claims were last read; None before they were."""
     level: float = LEVEL
     """The quantile of growth that is kept warm for."""
     leveled_bin: int | None = None
@@ -136,6 +138,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "told": dict(circuits.told),
         "unlaunched": [[name, *_domain(domain)] for name, domain in circuits.unlaunched.items()],
         "unjoined": {name: [c.node_pool, c.created_s, c.deleting_s] for name, c in circuits.unjoined.items()},
+        "claims_read_s": state.claims_read_s,
         "level": state.level,
         "leveled_bin": state.leveled_bin,
         "rhythm": None if state.rhythm is None else [state.rhythm.hours, state.rhythm.more, state.rhythm.reach],
@@ -178,6 +181,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
             unlaunched={str(name): _read_domain(domain) for name, *domain in saved["unlaunched"]},
             unjoined=_read_unjoined(saved.get("unjoined", {})),
         ),
+        claims_read_s=None if saved.get("claims_read_s") is None else float(saved["claims_read_s"]),
         level=level,
         leveled_bin=None if saved["leveled_bin"] is None else int(saved["leveled_bin"]),
         rhythm=_read_rhythm(saved.get("rhythm")),

@@ -11,7 +11,7 @@ from autoscaler.core.pool.circuits import CAPACITY, Circuit, Position, succeeded
 from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import CapacityType, PoolTier
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.state import Circuits, PoolState
+from autoscaler.core.pool.state import Circuits, PoolState, pack, unpack
 from autoscaler.core.pool.world import Sign, Trouble, World
 from autoscaler.sim.warm.demand import together
 from autoscaler.sim.warm.headroom import HeadroomPool
@@ -104,6 +104,21 @@ def test_claims_that_vanish_before_their_launch_are_signs_without_any_event() ->
     assert gone.state.circuits.capacity[domain()].position(NOW_S + 6.0) is Position.OPEN
     unread = taken(params, asked(2, claims=None), first.state, NOW_S + 5.0)
     assert domain() not in unread.state.circuits.capacity or not unread.state.circuits.capacity[domain()].troubles_s
+
+
+@pytest.mark.parametrize("signs", [(), ("c1", "c2")], ids=["by their absence", "by the watch that comes back"])
+def test_claims_that_were_launched_and_went_while_nobody_could_read_are_no_sign_of_missing_capacity(
+    signs: tuple[str, ...],
+) -> None:
+    """Two are asked for when the API server goes for twenty minutes; their nodes joined, served and went."""
+    params = pool(max_slots=4)
+    state = taken(params, asked(2, claims=(claim("c1"), claim("c2")))).state
+    for second in range(5, 1200, 5):
+        state = taken(params, asked(2, claims=None), state, NOW_S + second).state
+    heard = tuple(trouble(name, NOW_S + 1199.0, sign=Sign.CLAIM_GONE) for name in signs)
+    for second in (1200, 1205, 1210):
+        state = taken(params, asked(2, claims=(), troubles=heard), unpack(pack(state)), NOW_S + second).state
+        assert state.circuits.capacity == {}
 
 
 def test_slots_that_wait_where_capacity_is_missing_are_moved_down_the_tiers() -> None:

@@ -1,6 +1,7 @@
 """Nodes that are launched and never join: what a pool loses, asks for and tells while Karpenter gives each up."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -180,6 +181,28 @@ def test_nodes_of_which_nobody_saw_whether_they_joined_are_held_against_no_tier(
     for minute in range(1, 60):
         unread = taken(pool(), world(claims=None), unread.state, NOW_S + 60.0 * minute)
     assert taken(pool(), world(claims=()), unread.state, NOW_S + 3600.0).state.circuits.gpus == {}
+
+
+@pytest.mark.parametrize("unread_s", [550.0, 1200.0])
+@pytest.mark.parametrize("blind", [{"claims": None}, {"slots": None, "claims": None}], ids=["claims", "everything"])
+def test_claims_that_a_person_deletes_while_nobody_can_read_are_held_against_no_tier(
+    blind: dict[str, Any], unread_s: float
+) -> None:
+    """They are five and a half minutes old when the API server goes; Karpenter would have given them up at fifteen."""
+    coming = tuple(claim(f"c-{at}", created_s=NOW_S - 330.0, launched_s=NOW_S - 300.0) for at in range(3))
+    state = taken(pool(min_slots=1), world(claims=coming)).state
+    for second in range(5, int(unread_s), 5):
+        state = taken(pool(min_slots=1), replace(world(), **blind), state, NOW_S + second).state
+    back = taken(pool(min_slots=1), world(claims=()), unpack(pack(state)), NOW_S + unread_s)
+    assert back.state.circuits.gpus == {}
+
+
+def test_a_claim_that_karpenter_gives_up_while_nobody_can_read_for_a_minute_counts_all_the_same() -> None:
+    there = claim("c", created_s=NOW_S - 870.0, launched_s=NOW_S - 840.0)
+    state = taken(pool(), world(claims=(there,))).state
+    unread = taken(pool(), world(claims=None), state, NOW_S + 30.0)
+    back = taken(pool(), world(claims=()), unpack(pack(unread.state)), NOW_S + 60.0)
+    assert back.state.circuits.gpus["first"].troubles_s == (NOW_S + 60.0,)
 
 
 def test_a_nodepool_whose_nodes_do_not_join_is_told_in_karpenters_own_words() -> None:
