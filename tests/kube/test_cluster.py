@@ -337,6 +337,28 @@ async def test_whoever_may_ask_in_a_list_that_is_refused_while_somebody_begins_t
         assert scene.cluster.intake.keeps == 0, "nothing else has to happen"
 
 
+async def test_a_place_that_is_kept_for_whom_nobody_may_read_any_more_is_given_on_after_an_hour_and_said_until_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Deployments may not be listed for good; the places of two, one of which is gone, were kept as long as one led."""
+    monkeypatch.setattr("autoscaler.adapters.kube.cluster.KEPT_S", 0.5)
+    kinds = (*SCOPE.kinds, Kind("apps", "v1", "statefulsets", "StatefulSet"))
+    most = Most(of_namespace=3, in_all=3)
+    async with following({"deployments": 403}, scope=replace(SCOPE, kinds=kinds, most=most)) as scene:
+        await scene.cluster.wait_synced()
+        for name in ("a", "b", "c", "d"):
+            asks(scene, name, "10", path=SETS)
+        await until(lambda: scene.cluster.intake.waiting == 1)
+        scene.cluster.settle({"prod/chat", "prod/gone"})
+        assert (len(claimed(scene)), scene.cluster.intake.waiting) == (1, 3)
+        words = [one.message for one in scene.cluster.rejections if one.reject is Reject.TOO_MANY]
+        told = "some are kept, for an hour at most, for workloads that had one and cannot be read now"
+        assert [told in each for each in words] == [True] * 3
+        await until(lambda: (len(claimed(scene)), scene.cluster.intake.waiting) == (3, 1))
+        (left,) = (one.message for one in scene.cluster.rejections if one.reject is Reject.TOO_MANY)
+        assert "are kept" not in left
+
+
 async def test_without_checkpoints_whoever_leads_next_takes_up_whose_objects_show_that_they_were() -> None:
     """Three older ones ask since: one that nobody scaled, one that only others did, one that asked in vain before."""
     async with following(scope=replace(SCOPE, most=Most(of_namespace=2, in_all=3))) as scene:

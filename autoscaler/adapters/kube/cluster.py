@@ -15,7 +15,7 @@ from autoscaler.adapters.kube.discovery import Discovery, Resolution
 from autoscaler.adapters.kube.followed import Followed, remedy, silence, within
 from autoscaler.adapters.kube.hpas import Hpas
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
-from autoscaler.adapters.kube.intake import Intake
+from autoscaler.adapters.kube.intake import KEPT_S, Intake
 from autoscaler.adapters.kube.limits import LimitRange, Quota
 from autoscaler.adapters.kube.membership import Membership, owner_of
 from autoscaler.adapters.kube.objects import ConfigMap
@@ -75,6 +75,8 @@ class Cluster:
         )
         self._recheck = Recheck(api, clock, self._followed)
         self._hooks: Hooks | None = None
+        self._keeps = asyncio.Event()
+        """Places are kept, and nobody watches yet for how long."""
 
     async def run(self, hooks: Hooks) -> None:
         """Follow everything and tell `hooks`, until cancelled."""
@@ -83,6 +85,7 @@ class Cluster:
             for informer in self._followed.all():
                 group.create_task(informer.run(), name="informer")
             group.create_task(self._release(), name="kept places")
+            group.create_task(self._lapse(), name="kept places for long")
 
     async def wait_synced(self) -> None:
         """Return once every resource was listed, or is known not to be served, or may be done without."""
@@ -120,7 +123,8 @@ class Cluster:
 
     def settle(self, before: Set[str]) -> None:
         """Begin to lead: where not all can be taken up, those of `before` are, then those whose objects say that they
-        were, then the oldest. Who may ask in a list that could not be read yet keeps his place until it can."""
+        were, then the oldest. Who may ask in a list that could not be read yet keeps his place until it can, an hour at
+        most."""
         unread = [informer for informer in self._followed.asking() if not informer.synced]
         self.intake.keep(key for key in before if within(key.partition("/")[0], unread))
         for key in self.intake.settle(before, self._marked()) if self.intake.waiting else ():
@@ -128,6 +132,9 @@ class Cluster:
             if found.claim is None and not self.intake.takes(key):
                 self.intake.leave(key)  # it had kept its place while it was asked for in vain, and is in no line
             self._place(key, found)
+        if self.intake.keeps:
+            self._keeps.set()
+            self._tell_line()
 
     def _marked(self) -> set[str]:
         """The workloads that an earlier leader took up, by what it left on their objects: a count that it wrote, or its
@@ -276,7 +283,24 @@ class Cluster:
         """Give up the places that are kept once each list was read: a list without anything new tells of no change."""
         for informer in self._followed.asking():
             await informer.wait_synced()
+        self._keep_no_more()
+
+    async def _lapse(self) -> None:
+        """Give them up, too, when a list could not be read for long, as where the right to it is gone for good."""
+        while True:
+            await self._keeps.wait()
+            self._keeps.clear()
+            await self._clock.sleep_until(self._clock.monotonic() + KEPT_S)
+            self._keep_no_more()
+
+    def _keep_no_more(self) -> None:
         for key in self.intake.release() if self.intake.keeps else ():
+            self._place(key, self._discovery.resolve(key))
+        self._tell_line()
+
+    def _tell_line(self) -> None:
+        """Tell whoever waits why, which is another reason while places are kept."""
+        for key in self.intake.line:
             self._place(key, self._discovery.resolve(key))
 
     def _resolve(self, keys: Iterable[str]) -> None:
@@ -304,7 +328,7 @@ class Cluster:
         """Tell of a workload if what became of those who ask for it, `now`, is not what it was."""
         before = self._resolutions.get(key, Resolution())
         if now.claim is not None and not self.intake.takes(key):
-            too_many = self._discovery.refused(now.claim, Reject.TOO_MANY, self.intake.most.words)
+            too_many = self._discovery.refused(now.claim, Reject.TOO_MANY, self.intake.words)
             now = Resolution(None, (*now.rejections, too_many))
         if now == before:
             return

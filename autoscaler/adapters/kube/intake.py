@@ -3,13 +3,18 @@
 Enters: claims as they come and go, each with the age of the object that asks. Leaves: whose place changed. A claim that
 is taken up keeps its place until it goes, however many come: nobody's workload loses its controller because somebody
 adds objects. Who begins knows of no places; `settle` gives them to those who had one, as far as that is known, then by
-age. Places of those that may ask in a list that could not be read yet are kept until it can.
+age. Places of those that may ask in a list that could not be read yet are kept until it can, for `KEPT_S` at most.
 """
 
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from typing import Final
+
+KEPT_S: Final = 3600.0
+"""How long a place is kept for whom nobody can hear (a guess): a right that lacks is granted within the hour, or not at
+all."""
 
 Age = tuple[float, str]
 """When the object that asks was made, in seconds since 1970, and its UID where that is the same."""
@@ -31,6 +36,12 @@ class Most:
             "as soon as one of them goes: delete what is not needed, or have the administrator raise "
             "settings.limits.namespace_workloads or settings.limits.workloads"
         )
+
+
+KEPT_WORDS: Final = (
+    "; of these places some are kept, for an hour at most, for workloads that had one and cannot be read now: let "
+    "Headroom list what headroom doctor says it may not, or wait"
+)
 
 
 class Intake:
@@ -59,6 +70,16 @@ class Intake:
     def waiting(self) -> int:
         """Claims that are not."""
         return len(self._ages) - self._total
+
+    @property
+    def line(self) -> list[str]:
+        """The claims that are not."""
+        return [key for line in self._waiting.values() for _, key in line]
+
+    @property
+    def words(self) -> str:
+        """What to tell whoever is not taken up now."""
+        return self.most.words + (KEPT_WORDS if self.keeps else "")
 
     @property
     def asking(self) -> Iterator[str]:
