@@ -58,7 +58,7 @@ class Process:
     scrape_targets: Mapping[str, int] = field(default_factory=dict)
     """By state."""
     api_requests: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """By method and answer: a class such as 2xx, or timeout."""
+    """By method and answer: 404, 409, 429, a class such as 2xx for all others, or timeout."""
     lost: Mapping[str, int] = field(default_factory=dict)
     """Lines, events and entries given up so far, by stream, such as audit."""
     waiting: Mapping[str, int] = field(default_factory=dict)

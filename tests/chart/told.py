@@ -62,7 +62,7 @@ LABELS: Final[Mapping[str, str]] = {
     "place": "taken, waiting (as many are taken up as may be)",
     "state": "answering, silent, unheard (asked and not heard yet)",
     "method": "of `headroom_api_requests_total` the HTTP method, of `headroom_keda_calls_total` the call",
-    "answer": "a class such as 2xx, or timeout",
+    "answer": "404, 409, 429, a class such as 2xx for all others, or timeout",
     "code": "gRPC's status code",
     "stream": "audit, journal",
     "version": "Headroom's own",

@@ -23,6 +23,6 @@ async def test_every_request_that_ends_is_counted_by_what_came() -> None:
         with pytest.raises(KubeError):
             await api.request("PATCH", "/not/../a/path")
         assert api.answers == {
-            ("GET", "2xx"): 2, ("GET", "429"): 1, ("GET", "5xx"): 1, ("GET", "4xx"): 2,
-            ("GET", "timeout"): 1, ("PATCH", "invalid"): 1,
+            ("GET", "2xx"): 2, ("GET", "429"): 1, ("GET", "5xx"): 1, ("GET", "4xx"): 1,
+            ("GET", "404"): 1, ("GET", "timeout"): 1, ("PATCH", "invalid"): 1,
         }  # fmt: skip

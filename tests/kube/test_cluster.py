@@ -96,6 +96,17 @@ async def test_what_changes_nothing_that_is_done_is_not_waited_for_while_it_fail
         assert any(only_told in denial for denial in scene.cluster.denials)
 
 
+async def test_nodes_that_may_not_be_read_are_no_silence_of_the_server_and_pods_are() -> None:
+    """An installation of one team has no right on nodes: HeadroomApiServerUnheard would never end."""
+    async with following({"nodes": 403, "pods": 403}) as scene:
+        await until(lambda: any("nodes" in denial for denial in scene.cluster.denials))
+        heard = scene.cluster.staleness_s()
+        assert "/api/v1/nodes" not in heard
+        assert heard[PODS] == float("inf")
+        scene.refused.clear()
+        await until(lambda: scene.cluster.staleness_s().get("/api/v1/nodes", 99.0) < 1.0, 6.0)
+
+
 async def test_nothing_is_scaled_while_nobody_knows_whether_it_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoscaler.adapters.kube.replicas.CUT_OFF_S", 0.1)
     async with following() as scene:

@@ -27,6 +27,10 @@ __all__ = ["Answer", "KubeApi", "KubeError"]
 OPEN_S: Final = 10.0
 """A stream that has not begun by then will not; the API server sends the headers of a watch at once."""
 
+TOLD_APART: Final = frozenset({404, 409, 429})
+"""Counted by themselves: resources that a cluster does not have, and objects that somebody else wrote first, are no
+trouble; too many requests are another one than the rest."""
+
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _PATH: Final = re.compile(r"(/(?!\.{1,2}(/|$))[\w.:~@!$&'()*+,;=-]+)+")
@@ -58,7 +62,8 @@ class KubeApi:
         self._clock = clock
         self._comes_again = comes_again
         self.answers: Counter[tuple[str, str]] = Counter()
-        """Requests that ended, by method and what came: 2xx, 4xx, 429, 5xx, or the fault where nothing did."""
+        """Requests that ended, by method and what came: 2xx, 404, 409, 429, 4xx for all others of these, 5xx, or the
+        fault where nothing did."""
 
     @classmethod
     @asynccontextmanager
@@ -223,7 +228,7 @@ def _withheld(call: str) -> KubeError:
 def _class(error: KubeError) -> str:
     if error.status is None:
         return error.fault.value
-    return "429" if error.status == 429 else f"{error.status // 100}xx"
+    return str(error.status) if error.status in TOLD_APART else f"{error.status // 100}xx"
 
 
 async def _lines(call: str, content: aiohttp.StreamReader, idle_s: float) -> AsyncGenerator[bytes, None]:

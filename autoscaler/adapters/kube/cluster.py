@@ -222,8 +222,10 @@ class Cluster:
         return self._followed.frozen
 
     def staleness_s(self) -> dict[str, float]:
-        """By resource, the seconds since it was last heard."""
-        return {informer.path: informer.staleness_s() for informer in self._followed.all()}
+        """By resource, the seconds since it was last heard; without what only fails to be told or measured, such as the
+        nodes that an installation of one team may not read."""
+        heard = (informer for informer in self._followed.all() if not self._followed.missed(informer))
+        return {informer.path: informer.staleness_s() for informer in heard}
 
     def silent(self, beyond_s: float) -> tuple[str, ...]:
         """Resources that were not heard for longer and cannot be done without, with why."""

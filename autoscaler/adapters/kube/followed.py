@@ -97,9 +97,12 @@ class Followed:
         Without pods and the freeze nobody can. What is only told or measured is not waited for while it fails: a
         conversion webhook of somebody else's resource would keep everything from being scaled.
         """
-        if informer in (*self.vpas, *self.nodes, *self.pulls):
-            return informer.error is not None
-        return informer.denied and informer not in (*self.pods, *self.freezes)
+        denied = informer.denied and informer not in (*self.pods, *self.freezes)
+        return denied or self.missed(informer)
+
+    def missed(self, informer: Informer[Any]) -> bool:
+        """Whether it fails and shows only what is told or measured: nothing that is done waits for it."""
+        return informer in (*self.vpas, *self.nodes, *self.pulls) and informer.error is not None
 
     def asking(self) -> list[Informer[Any]]:
         """The informers of whatever may ask that somebody is scaled."""
