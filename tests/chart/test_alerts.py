@@ -79,7 +79,7 @@ TROUBLES: Final = {
         19,
         22,
     ),
-    "HeadroomChangesRefused": Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0+1x30"}, 5, 7),
+    "HeadroomChangesRefused": Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0+1x30"}, 6, 8),
     "HeadroomShortOfReplicas": Trouble({**LEADS, f"headroom_overload_deficit_replicas{{{CHAT}}}": "0 3x30"}, 15, 17),
     "HeadroomObjectiveMissed": Trouble({**LEADS, f"headroom_budget_burn_ratio{{{CHAT}}}": "1.9 4x30"}, 15, 17),
     "HeadroomForecastDrifts": Trouble({**LEADS, f'headroom_forecast_drift{{{CHAT},reason="MISSES"}}': "1x60"}, 29, 31),
@@ -147,6 +147,71 @@ TROUBLES: Final = {
     "HeadroomHpaHolds": Trouble({**LEADS, f'headroom_hpa_limit{{{CHAT},limit="tolerance"}}': "1x60"}, 29, 31),
 }
 
+IN_A: Final = 'job="headroom",namespace="a",instance="a"'
+IN_B: Final = 'job="headroom",namespace="b",instance="b"'
+FURTHER: Final = {
+    "an installation without a leader beside one that has one": (
+        "HeadroomNoLeader",
+        Trouble(
+            {
+                f"headroom_leader{{{IN_A}}}": "1x20",
+                f"headroom_leader{{{IN_B}}}": "1 1 1 0x20",
+                f"headroom_batch_acting{{{IN_A}}}": "1x20",
+            },
+            4,
+            6,
+        ),
+    ),
+    "a webhook that does not answer, which leaves every outcome unknown": (
+        "HeadroomChangesRefused",
+        Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="UNKNOWN"}}': "0+12x30"}, 6, 8),
+    ),
+    "policies that are not read": (
+        "HeadroomApiServerUnheard",
+        Trouble({**LEADS, f'headroom_watch_staleness_seconds{{{POD},resource="scalingpolicies"}}': "+Inf+0x20"}, 1, 3),
+    ),
+}
+"""Other ways in which an alert fires."""
+
+HOUR_M: Final = 60
+WELL: Final = {
+    "two installations of one name in two namespaces, of different settings": {
+        f"headroom_leader{{{IN_A}}}": "1x60",
+        f"headroom_leader{{{IN_B}}}": "1x60",
+        f"headroom_batch_acting{{{IN_A}}}": "1x60",
+        f'headroom_config_info{{{IN_A},hash="one"}}': "1x60",
+        f'headroom_config_info{{{IN_B},hash="two"}}': "1x60",
+        f"headroom_lease_transitions_total{{{IN_A}}}": "1x60",
+        f"headroom_lease_transitions_total{{{IN_B}}}": "40x60",
+    },
+    "resources that the cluster does not have, and objects that somebody else wrote first": {
+        **LEADS,
+        f'headroom_api_requests_total{{{POD},method="GET",answer="404"}}': "0+60x60",
+        f'headroom_api_requests_total{{{POD},method="PATCH",answer="409"}}': "0+60x60",
+    },
+    "a night without requests, of which no latency is told": {
+        **LEADS,
+        f'headroom_signal_state{{{CHAT},signal="latency"}}': "1x5 3x60",
+        f'headroom_signal_state{{{CHAT},signal="queue"}}': "1x65",
+    },
+    "one change that was refused, and one that nobody answered": {
+        **LEADS,
+        f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0x5 1x60",
+        f'headroom_acts_total{{{CHAT},outcome="UNKNOWN"}}': "0x30 1x35",
+    },
+    "changes that are applied between those that come too late": {
+        **LEADS,
+        f'headroom_acts_total{{{CHAT},outcome="UNREADABLE"}}': "0+1x60",
+        f'headroom_acts_total{{{CHAT},outcome="APPLIED"}}': "0+1x60",
+    },
+    "a workload in Shadow that another one scales": {
+        **LEADS,
+        f"headroom_overload_deficit_replicas{{{CHAT}}}": "3x60",
+        f'headroom_mode{{{CHAT},mode="Shadow"}}': "1x60",
+    },
+}
+"""Series a minute apart, for an hour in which nothing is wrong."""
+
 
 @pytest.fixture(scope="module")
 def rules() -> dict[str, dict[str, Any]]:
@@ -161,15 +226,36 @@ def test_every_alert_has_its_trouble(rules: dict[str, dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("name", TROUBLES)
 def test_an_alert_fires_once_for_its_trouble_and_no_other_does(tmp_path: Path, name: str) -> None:
-    trouble = TROUBLES[name]
-    count = 'count by (alertname) (ALERTS{alertstate="firing"})'
-    fired = {"labels": f'{{alertname="{name}"}}', "value": 1}
+    fires_alone(tmp_path, name, TROUBLES[name])
+
+
+@pytest.mark.parametrize("way", FURTHER)
+def test_an_alert_fires_for_the_same_trouble_in_another_way(tmp_path: Path, way: str) -> None:
+    fires_alone(tmp_path, *FURTHER[way])
+
+
+@pytest.mark.parametrize("state", WELL)
+def test_no_alert_fires_while_nothing_is_wrong(tmp_path: Path, state: str) -> None:
+    asked(tmp_path, WELL[state], dict.fromkeys(range(HOUR_M + 1)))
+
+
+def fires_alone(tmp_path: Path, name: str, trouble: Trouble) -> None:
+    """None fires up to a minute, and this one alone at a later one."""
+    asked(tmp_path, trouble.series, {trouble.silent_m: None, trouble.fires_m: name})
+
+
+def asked(tmp_path: Path, series: dict[str, str], firing: dict[int, str | None]) -> None:
+    """Which alert fires at which minute, and no other."""
     test = {
         "interval": "1m",
-        "input_series": [{"series": series, "values": values} for series, values in trouble.series.items()],
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
         "promql_expr_test": [
-            {"expr": count, "eval_time": f"{trouble.silent_m}m", "exp_samples": []},
-            {"expr": count, "eval_time": f"{trouble.fires_m}m", "exp_samples": [fired]},
+            {
+                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                "eval_time": f"{minute}m",
+                "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name else [],
+            }
+            for minute, name in firing.items()
         ],
     }
     file = tmp_path / "test.json"

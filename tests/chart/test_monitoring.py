@@ -25,7 +25,8 @@ EXPORTED: Final = {
     f"{metric.name}{suffix}": metric for metric in CATALOGUE for suffix in SUFFIXES.get(metric.kind, ("",))
 }
 """Name of a series -> its metric."""
-OF_THE_SCRAPE: Final = {"job", "instance", "le"}
+OF_THE_SCRAPE: Final = {"job", "instance", "namespace", "le"}
+"""Where a metric has a label of that name itself, as a workload's namespace, it is that one: monitors honour labels."""
 DASHBOARDS: Final = sorted((CHART / "dashboards").glob("*.json"))
 RUNBOOKS: Final = CHART / "docs" / "runbooks.md"
 BATCH: Final = {"settings": {"batch": {"enabled": True}}}
