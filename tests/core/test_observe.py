@@ -312,8 +312,12 @@ def look(now_s: float, ready: int, pods: tuple[PodReading, ...] | None) -> Readi
 @pytest.mark.parametrize(
     ("meanwhile", "died"),
     [
-        pytest.param([look(10.0, 3, SILENT)], 0, id="one, and it is ready"),
-        pytest.param([look(10.0, 3, None), look(15.0, 2, None)], 0, id="all, and they are ready"),
+        pytest.param([look(10.0, 3, SILENT)], 1, id="one, which may have ended right before the only look at it"),
+        pytest.param([look(10.0, 3, None)], 1, id="all, which may have ended right before the only look at them"),
+        pytest.param([look(10.0, 3, SILENT), look(14.0, 3, SILENT)], 1, id="one, and it is ready four seconds later"),
+        pytest.param([look(5.0, 3, SILENT), look(10.0, 3, SILENT)], 0, id="one, and it is ready at two looks"),
+        pytest.param([look(10.0, 3, None), look(15.0, 3, None)], 0, id="all, and they are ready at two looks"),
+        pytest.param([look(5.0, 3, None), look(10.0, 3, None), look(15.0, 2, None)], 0, id="all, until one is not"),
         pytest.param([look(10.0, 2, ENDED)], 1, id="one that is not ready"),
         pytest.param([look(10.0, 0, None)], 1, id="all, and none is ready"),
         pytest.param([look(10.0, 3, None), look(12.0, 3, YOUNG)], 1, id="all, and they told something since"),

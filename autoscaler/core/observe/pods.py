@@ -232,14 +232,17 @@ def _note_hung(track: WorkloadTrack, readings: Readings, mute: list[PodReading])
         names = list(track.pods) if readings.replicas.ready >= len(track.pods) else []
     else:
         names = [pod.name for pod in mute if pod.ready_since_s is not None]
-    known = {name: track.pods[name] for name in names if name in track.pods}
-    hung = {
-        name: replace(pod, hung=True)
-        for name, pod in known.items()
-        if _of_no_use(pod) and not pod.hung and readings.now_s - pod.at_s >= HUNG_S
-    }
-    if hung:
-        track.pods = {**track.pods, **hung}
+    now_s = readings.now_s
+    found = [(name, track.pods[name]) for name in names if name in track.pods]
+    noted = {name: _silent(pod, now_s) for name, pod in found if _of_no_use(pod) and not pod.hung}
+    if noted:
+        track.pods = {**track.pods, **noted}
+
+
+def _silent(pod: PodTrack, now_s: float) -> PodTrack:
+    """The same pod after a look that found it ready and told nothing."""
+    since_s = now_s if pod.silent_since_s is None else pod.silent_since_s
+    return replace(pod, hung=now_s - since_s >= HUNG_S, silent_since_s=since_s)
 
 
 def _of_no_use(pod: PodTrack) -> bool:

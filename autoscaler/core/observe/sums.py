@@ -21,8 +21,9 @@ pods were not read yet the others are not counted, and while a fleet grows that 
 nobody saw whether the line stood all the time (a guess)."""
 
 HUNG_S = 5.0
-"""A pod that is ready and has told nothing for this long hangs. The kubelet says of a process that ended that it is not
-ready within a second or two, of a hanging one when its probe has failed for ten and more (a guess)."""
+"""A pod hangs that is ready and told nothing at two looks so far apart. At the first of them it may have ended a moment
+before, however long ago its last word is: the kubelet says of a process that ended that it is not ready within a second
+or two, of a hanging one when its probe has failed for ten and more (a guess)."""
 
 
 @dataclass(slots=True)
@@ -36,6 +37,8 @@ class PodTrack:
     """As it was last known."""
     hung: bool = False
     """It told nothing for `HUNG_S` and was ready all the same."""
+    silent_since_s: float | None = None
+    """The first look since its last word that found it ready and told nothing; None where none did."""
 
 
 class PodSums(NamedTuple):
