@@ -19,6 +19,7 @@ STDOUT: Final = 1
 def writable_stdout() -> Iterator[None]:
     """The whole of a command's output: where it cannot be written the command ends in words, with exit code 1.
 
+    So it does where there is no room for a file, which the system names, and standard output is none of it.
     A reader that has seen enough, such as `head`, is no trouble and gets no words.
     """
     try:
@@ -30,6 +31,9 @@ def writable_stdout() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.EPIPE and error.errno not in FULL:
             raise
+        if error.filename is not None:
+            print(f"error: {error.filename}: cannot be written ({error.strerror}); make room there", file=sys.stderr)
+            sys.exit(1)
         # Python flushes once more when it ends, and would say in its own words what fails then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
         if error.errno in FULL:

@@ -1,5 +1,6 @@
 """The command's frame: quick help, lazy sub-commands, completion, and our errors as one line with an exit code."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -20,9 +21,10 @@ run = CliRunner().invoke
 def sample(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A sub-command `sample FILE` that the table lists; its module is loaded when it runs."""
     module = ModuleType("autoscaler.cli.sample")
-    errors = {
+    errors: dict[str, Exception] = {
         "bad.csv": InputError("bad.csv: line 3: column 'arrival_s': 'x' is no number; give seconds"),
         "lost": HeadroomError("the lease was lost"),
+        "full": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/var/lib/books"),
     }
 
     def sample(file: str, times: int = 1) -> None:
@@ -161,9 +163,10 @@ def test_help_is_broken_where_the_terminal_ends_and_not_where_the_source_is() ->
     [
         ("bad.csv", 2, "error: bad.csv: line 3: column 'arrival_s': 'x' is no number; give seconds\n"),
         ("lost", 1, "error: the lease was lost\n"),
+        ("full", 1, "error: /var/lib/books: cannot be written (No space left on device); make room there\n"),
     ],
 )
-def test_an_error_of_ours_is_one_line_and_an_exit_code(file: str, code: int, line: str) -> None:
+def test_an_error_of_ours_or_of_a_full_disk_is_one_line_and_an_exit_code(file: str, code: int, line: str) -> None:
     result = run(main.app, ["sample", file])
     assert (result.exit_code, result.stderr, result.stdout) == (code, line, "")
 
