@@ -61,7 +61,7 @@ def test_of_a_pipe_nothing_is_told_and_all_is_replayed(tmp_path: Path) -> None:
     """`headroom replay <(zcat ...)`: how long a pipe is nobody knows."""
     pipe = tmp_path / "audit.jsonl"
     os.mkfifo(pipe)
-    writing = threading.Thread(target=write, args=(pipe, marked()))
+    writing = threading.Thread(target=write, args=(pipe, marked()), daemon=True)  # a pipe that nobody reads ends no run
     writing.start()
     told: list[float] = []
     done = replay(Recording.of([pipe]), fit, progress=told.append)
