@@ -26,6 +26,8 @@ HPAS: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 SCOPE: Final = Scope(
     (Kind("apps", "v1", "deployments", "Deployment"),), (), "headroom-system", "headroom-freeze", Most(1000, 5000)
 )
+SCALED_OBJECTS: Final = "/apis/keda.sh/v1alpha1/scaledobjects"
+US: Final = "headroom.headroom-system:6000"
 POLICIES: Final = "/apis/headroom.dev/v1alpha1/scalingpolicies"
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 ASKS: Final = {"annotations": {"headroom.dev/scale": "true"}}
@@ -393,6 +395,39 @@ async def test_without_checkpoints_whoever_leads_next_takes_up_whose_objects_sho
         await until(lambda: (now := scene.cluster.target(claim.ref)) is not None and not now.scaled_by_us)
         scene.cluster.settle(frozenset())
         assert claimed(scene) == {"watched", "never"}
+
+
+async def test_without_checkpoints_whoever_leads_next_takes_up_those_whose_hpa_was_told_a_number_through_keda() -> None:
+    """Older ones ask since: one without an HPA yet, one whose HPA never got an answer. One got its answers long ago."""
+    scope = replace(SCOPE, most=Most(of_namespace=2, in_all=2), keda_addresses=frozenset({US}))
+    async with following(scope=scope) as scene:
+        await scene.cluster.wait_synced()
+        scene.server.delete("chat", path=DEPLOYMENTS)
+        through_keda(scene, "young", "01")
+        through_keda(scene, "unanswered", "02", active="False")
+        through_keda(scene, "served", "50", active="True")
+        through_keda(scene, "before-an-outage", "40", active="False", lastScaleTime="2026-11-22T10:00:00Z")
+        await until(lambda: scene.cluster.intake.waiting == 2)
+        await until(
+            lambda: all(scene.cluster.hpas.of("prod", name) for name in ("unanswered", "served", "before-an-outage"))
+        )
+        scene.cluster.settle(frozenset())
+        assert claimed(scene) == {"served", "before-an-outage"}
+
+
+def through_keda(scene: Scene, name: str, made: str, active: str = "", **status: Any) -> None:
+    """A Deployment that a ScaledObject asks for, and KEDA's HPA where `active` says whether it has a number."""
+    scene.server.put(name, path=DEPLOYMENTS, spec={"replicas": 1})
+    created = {"creationTimestamp": f"2026-11-23T10:00:{made}Z"}
+    trigger = {"type": "external", "metadata": {"scalerAddress": US}}
+    spec = {"scaleTargetRef": {"name": name}, "triggers": [trigger], "minReplicaCount": 1}
+    scene.server.put(name, path=SCALED_OBJECTS, metadata=created, spec=spec)
+    if active:
+        scene.server.put(
+            f"keda-hpa-{name}", path=HPAS, metadata={"ownerReferences": [{"kind": "ScaledObject", "name": name}]},
+            spec={"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+            status={"conditions": [{"type": "ScalingActive", "status": active}], **status},
+        )  # fmt: skip
 
 
 def scaled_by(manager: str, subresource: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.discovery import Discovery, Resolution
 from autoscaler.adapters.kube.followed import Followed, remedy, silence, within
-from autoscaler.adapters.kube.hpas import Hpas
+from autoscaler.adapters.kube.hpas import Hpas, is_told
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
 from autoscaler.adapters.kube.intake import KEPT_S, Intake
 from autoscaler.adapters.kube.limits import LimitRange, Quota
@@ -137,12 +137,16 @@ class Cluster:
             self._tell_line()
 
     def _marked(self) -> set[str]:
-        """The workloads that an earlier leader took up, by what it left on their objects: a count that it wrote, or its
-        word in the status of their policy. By KEDA's way it leaves nothing."""
+        """The workloads that an earlier leader took up, by what it left on their objects: a count that it wrote, its
+        word in the status of their policy, or by KEDA's way a number that HPA was told. Who may write to all of that
+        can forge it, and wins places of its own namespace's share."""
         claims = {key: self._discovery.resolve(key).claim for key in self.intake.asking}
         return {key for key, claim in claims.items() if claim is not None and self._marks(claim)}
 
     def _marks(self, claim: Claim) -> bool:
+        if claim.scaled_object is not None:
+            hpa = self.hpas.of(claim.ref.namespace, claim.scaled_object)
+            return hpa is not None and is_told(hpa)
         target = self.target(claim.ref)
         policy = None if claim.policy is None else self.policy(claim.ref.namespace, claim.policy)
         return (target is not None and target.scaled_by_us) or (policy is not None and policy.told_ready)

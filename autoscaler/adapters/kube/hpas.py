@@ -94,6 +94,12 @@ def scaled_to_zero(hpa: Hpa) -> bool:
     return any(one.type == "ScaledToZero" and one.status == "True" for one in hpa.status.conditions)
 
 
+def is_told(hpa: Hpa) -> bool:
+    """Whether it was ever told a number: it has one now, or has set a count. Who writes HPAs writes no status."""
+    has_one = any((one.type, one.status) == ("ScalingActive", "True") for one in hpa.status.conditions)
+    return has_one or hpa.status.last_scale_time is not None
+
+
 def _behavior(given: HpaBehavior | None) -> Behavior | None:
     if given is None:
         return None
