@@ -20,17 +20,20 @@ from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind, Reject
 from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import UPGRADE, differences, missing
+from autoscaler.cli.installed import UnknownSettingsError, installed
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.loan_check import stale_loans
 from autoscaler.cli.pool_check import unusable_pools
 from autoscaler.cli.reviews import decoded, reviewed, served
-from autoscaler.cli.rights import Own, of_each_rule, rights
+from autoscaler.cli.rights import WITHOUT_NAMESPACE, Own, Right, of_each_rule, rights
 from autoscaler.cli.status import state
 from autoscaler.cli.work_check import WORK
+from autoscaler.errors import InputError
 from autoscaler.ports import Clock, Fault
 from autoscaler.record.explain import duration
 from autoscaler.record.hpa import WHERE
 from autoscaler.record.status import Rejected, WorkloadStatus
+from autoscaler.settings.load import named_file
 from autoscaler.settings.model import Settings
 
 SKEW_S: Final = 5.0
@@ -67,6 +70,27 @@ class Patient:
     """The controller's service account in Headroom's namespace; None: the rights of whoever asks are looked at."""
     server: str | None = None
     """Where the controller is asked; None: through the API server's proxy."""
+    chart: bool = False
+    """Whether the settings are those of the chart's release, which grants the rights then."""
+
+
+async def in_force(api: KubeApi, reach: Reach, usual: Settings) -> tuple[Settings, bool, list[Finding]]:
+    """The settings by which a cluster is examined, whether they are the chart's, and what is to be told of them.
+
+    Those of a file that is given; else those that the chart installed; else the `usual` ones.
+    """
+    if reach.config is not None or named_file() is not None:
+        return usual, False, []
+    where = f"kubectl -n {usual.namespace} get configmap NAME -o jsonpath='{{.data.settings\\.yaml}}' > settings.yaml"
+    try:
+        found = await installed(api, usual.namespace)
+        if found is None:
+            return usual, False, []
+        source = f"ConfigMap {usual.namespace}/{found.name}"
+        return reach.settings((source, found.text)), True, [Finding("settings", State.OK, f"those of {source}")]
+    except (UnknownSettingsError, InputError) as error:
+        words = f"the usual ones are taken for the installation's, which cannot be told: {error}"
+        return usual, False, [Finding("settings", State.WARN, words, f"give its own by --config: {where}")]
 
 
 async def examine(patient: Patient) -> AsyncIterator[Finding]:
@@ -174,12 +198,25 @@ async def _rights(patient: Patient) -> AsyncIterator[Finding]:
         denied = [right for right in denied if right not in scaling]
         words = f"{who} may change no replica counts: whatever is Active will be refused"
         yield Finding("rights", State.WARN, words, "helm upgrade with rbac.scaling=true, once it may act")
+    spare = [right for right in denied if _may_lack(right, settings)]
+    if spare:
+        denied = [right for right in denied if right not in spare]
+        words = f"{who} may not read nodes: how many GPUs the cluster has is not known, and nothing else is lost"
+        yield Finding("rights", State.WARN, words, "helm upgrade with rbac.nodes=true, where it may")
     for right in denied:
-        remedy = f"kubectl apply -f config/rbac, or grant it to {who}"
+        granted = "helm upgrade restores the chart's roles" if patient.chart else "kubectl apply -f config/rbac"
+        remedy = f"{granted}, or grant it to {who}"
         yield Finding("rights", State.FAIL, f"{who} may not {right.words}, needed to {right.why}", remedy)
     if not denied:
         number = f"all {len(needed)}" if all(allowed) else f"the other {sum(allowed)}"
         yield Finding("rights", State.OK, f"{who} may do {number} things that are needed")
+
+
+def _may_lack(right: Right, settings: Settings) -> bool:
+    """Whether an installation in some namespaces alone may be without it: what is of no namespace, where no pools or
+    batch work need it."""
+    enabled = settings.warm_pools.enabled or settings.batch.enabled
+    return right.resource in WITHOUT_NAMESPACE and bool(settings.watch_namespaces) and not enabled
 
 
 async def _pools(patient: Patient) -> AsyncIterator[Finding]:

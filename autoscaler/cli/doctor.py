@@ -46,14 +46,17 @@ def doctor(
 
 async def _examine(reach: Reach, account: str | None) -> "list[Finding]":
     from autoscaler.adapters.kube.connection import SERVICE_ACCOUNT
-    from autoscaler.cli.checks import Patient, examine
+    from autoscaler.cli.checks import Patient, examine, in_force
     from autoscaler.runtime.clock import WallClock
 
-    settings = reach.settings()
-    if settings.kube.kubeconfig is None and (SERVICE_ACCOUNT / "token").exists():
+    usual = reach.settings()
+    if usual.kube.kubeconfig is None and (SERVICE_ACCOUNT / "token").exists():
         account = None  # in the controller's own pod, whoever asks is the controller
-    async with cluster(settings) as api:
-        return [finding async for finding in examine(Patient(api, settings, WallClock(), account, reach.server))]
+    async with cluster(usual) as api:
+        settings, chart, told = await in_force(api, reach, usual)
+        patient = Patient(api, settings, WallClock(), account, reach.server, chart=chart)
+        found = [finding async for finding in examine(patient)]
+        return [*found[:1], *told, *found[1:]] if len(found) > 1 else found
 
 
 async def _left(reach: Reach) -> "list[Finding]":

@@ -80,15 +80,16 @@ class Reach:
     context: str | None = None
     namespace: str | None = None
 
-    def settings(self) -> "Settings":
-        """The installation's settings as this person sees them. Raises InputError."""
+    def settings(self, text: tuple[str, bytes] | None = None) -> "Settings":
+        """The installation's settings as this person sees them, where no file is given those of `text` (what it is
+        called, and YAML). Raises InputError."""
         from autoscaler.settings.load import load_settings
 
         kube = {"kubeconfig": self.kubeconfig, "context": self.context}
         flags: dict[str, Any] = {"kube": {name: value for name, value in kube.items() if value is not None}}
         if self.namespace is not None:
             flags["namespace"] = self.namespace
-        return load_settings(config=self.config, flags=flags)
+        return load_settings(config=self.config, flags=flags, text=text)
 
 
 def ask(reach: Reach, path: str, query: Query = ()) -> bytes:

@@ -50,18 +50,21 @@ class _Environment(EnvSettingsSource):
             return value
 
 
-def load_settings(*, config: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
+def load_settings(
+    *, config: Path | None = None, flags: Mapping[str, Any] | None = None, text: tuple[str, bytes] | None = None
+) -> Settings:
     """The settings in force: `flags` (as nested fields) over the environment over the file over the defaults.
 
-    The file is `config`, else what ``HEADROOM_CONFIG`` names, else there is none. Raises InputError.
+    The file is `config`, else what ``HEADROOM_CONFIG`` names, else `text`: what it is called, and YAML. Raises
+    InputError.
     """
     _refuse_unknown_variables()
-    named = os.environ.get(CONFIG_VARIABLE)
-    path = config or (Path(named) if named else None)
+    path = config or named_file()
+    name, values = (str(path), _read(path)) if path else ("", {}) if text is None else (text[0], _decoded(*text))
     layers = (
         _Layer("the command line", flags or {}),
         _Layer("the environment", _Environment(Settings)()),
-        _Layer(str(path), _read(path) if path else {}),
+        _Layer(name, values),
     )
     merged: Mapping[str, Any] = {}
     for layer in layers:
@@ -70,6 +73,12 @@ def load_settings(*, config: Path | None = None, flags: Mapping[str, Any] | None
         return Settings(**merged)
     except ValidationError as error:
         raise InputError(_message(first_fault(error, Settings), layers)) from error
+
+
+def named_file() -> Path | None:
+    """The file of settings that the environment names, if it does."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    return Path(named) if named else None
 
 
 def _refuse_unknown_variables() -> None:
@@ -94,15 +103,21 @@ def _read(path: Path) -> dict[str, Any]:
     """The fields in a file of YAML, or of JSON if its name says so."""
     try:
         text = path.read_bytes()
-        decode = msgspec.json.decode if path.suffix == ".json" else msgspec.yaml.decode
-        values = decode(text, type=dict[str, Any] | None) or {}
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a file that can") from error
+    return _decoded(str(path), text)
+
+
+def _decoded(source: str, text: bytes) -> dict[str, Any]:
+    """The fields in YAML, or in JSON if the source's name says so."""
+    try:
+        decode = msgspec.json.decode if source.endswith(".json") else msgspec.yaml.decode
+        values = decode(text, type=dict[str, Any] | None) or {}
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}; give a map of settings in YAML") from error
+        raise InputError(f"{source}: {' '.join(str(error).split())}; give a map of settings in YAML") from error
     for name in values:
         if name not in Settings.model_fields:
-            raise InputError(f"{path}: {name}: unknown field; {_remedy(name, Settings.model_fields)}")
+            raise InputError(f"{source}: {name}: unknown field; {_remedy(name, Settings.model_fields)}")
     return values
 
 

@@ -41,6 +41,72 @@ def test_a_definition_of_this_version_is_nothing_to_tell(cluster: Plane) -> None
     assert rows(found, "warn", "fail") == [], "who may not read definitions is not bothered with them"
 
 
+CONFIG_MAPS = f"/api/v1/namespaces/{OWN}/configmaps"
+
+
+def releases(**texts: str) -> dict[str, Any]:
+    """ConfigMaps of the chart's releases by their names, with one of something else of Helm's."""
+    own = [{"metadata": {"name": name}, "data": {"settings.yaml": text}} for name, text in texts.items()]
+    return {CONFIG_MAPS: {"items": [{"metadata": {"name": "other"}, "data": {"fleet.json": "{}"}}, *own]}}
+
+
+def test_an_installation_of_one_team_is_examined_by_its_own_settings_and_may_lack_nodes(cluster: Plane) -> None:
+    """It has no right of the whole cluster: by the usual settings all but nine of its rights would be missing."""
+    cluster.objects.update(releases(headroom="watch_namespaces: [team-a, team-b]\nnamespace: headroom-system\n"))
+    cluster.denied.update({"list nodes", "watch nodes"})
+    code, found = examined(cluster)
+    assert code == 0
+    assert ("settings", f"those of ConfigMap {OWN}/headroom") in rows(found, "ok")
+    (lacks,) = [row for row in found if row["state"] == "warn"]
+    assert lacks["words"].endswith(
+        "may not read nodes: how many GPUs the cluster has is not known, and nothing else is lost"
+    )
+    where = {review["spec"]["resourceAttributes"].get("namespace") for review in cluster.reviews}
+    assert {"team-a", "team-b"} <= where
+    asked = [review["spec"]["resourceAttributes"] for review in cluster.reviews]
+    assert {one["resource"] for one in asked if not one.get("namespace")} == {"nodes"}
+
+
+def test_a_right_that_the_chart_grants_is_restored_by_the_chart(cluster: Plane) -> None:
+    cluster.objects.update(releases(headroom="batch: {enabled: true}\n"))
+    cluster.denied.update({"list nodes", "patch deployments/scale"})
+    code, found = examined(cluster)
+    remedies = {row["words"].partition(" may not ")[2]: row["remedy"] for row in found if row["state"] == "fail"}
+    restored = f"helm upgrade restores the chart's roles, or grant it to system:serviceaccount:{OWN}:headroom"
+    assert code == 1
+    assert remedies == {
+        "list nodes, needed to count GPUs": restored,
+        "patch apps/deployments/scale, needed to change replica counts": restored,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda c: c.forbidden.add(f"GET {CONFIG_MAPS}"), "403 Forbidden"),
+        (lambda c: c.objects.update(releases(one="", two="")), f"several releases in {OWN} have some: one, two"),
+        (lambda c: c.objects.update(releases(one="from_2030: 1")), f"ConfigMap {OWN}/one: from_2030: unknown field"),
+    ],
+    ids=["they may not be read", "two releases have some", "they are of a newer version"],
+)
+def test_where_the_settings_cannot_be_told_that_is_said_with_how_to_give_them(
+    cluster: Plane, tmp_path: Path, change: Callable[[Plane], Any], why: str
+) -> None:
+    change(cluster)
+    _, found = examined(cluster)
+    (doubt,) = [row for row in found if row["check"] == "settings"]
+    assert doubt["state"] == "warn"
+    assert why in doubt["words"]
+    assert (
+        f"kubectl -n {OWN} get configmap NAME -o jsonpath='{{.data.settings\\.yaml}}' > settings.yaml"
+        in doubt["remedy"]
+    )
+    given = tmp_path / "settings.yaml"
+    given.write_text("{}")
+    _, found = examined(cluster, "--config", str(given))
+    assert "settings" not in [row["check"] for row in found], "whoever gives them is not asked about them"
+
+
 FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
     "a clock that is ahead": (
         lambda c: setattr(c, "date_s", lambda: time.time() - 90), 0, "clock", "ahead of the server's",
