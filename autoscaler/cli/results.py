@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
+from autoscaler.cli.sheets import Sheet, print_sheet
 from autoscaler.sim.entry import Entry, swept_record
 from autoscaler.sim.instance import Instance
 from autoscaler.sim.rivals import RIVALS
@@ -140,48 +139,49 @@ def print_results(
         markup=False,
     )
     followed = any(entry.latency is not None for entry in entries)
-    console.print(_scores(entries, bounds))
+    print_sheet(console, _scores(entries, bounds))
     console.print(f"{_MEASURED_BOUNDS if followed else _FLUID_BOUNDS}\n{_COLUMNS}", style="dim")
     if followed:
-        console.print(_latencies(entries))
+        print_sheet(console, _latencies(entries))
     swept = [entry.frontier for entry in entries if entry.frontier is not None]
     if swept:
-        console.print(_sweeps(swept, bounds))
+        print_sheet(console, _sweeps(swept, bounds))
 
 
-def _scores(entries: Sequence[Entry], bounds: Reference) -> Table:
-    table = _table("policy", "in time", "GPU-hours", "serving", "warming", "idle", "over D1", "over D2")
-    for heading in ("turns\n/day", "starts\n/day", "recovery", "coverage"):
-        table.add_column(heading, justify="right", no_wrap=True)
+def _scores(entries: Sequence[Entry], bounds: Reference) -> Sheet:
+    table = Sheet(
+        ("policy", "in time", "GPU-hours", "serving", "warming", "idle", "over D1", "over D2", "turns\n/day",
+         "starts\n/day", "recovery", "coverage")
+    )  # fmt: skip
     for entry in entries:
         score, hours = entry.score, entry.score.gpu_hours
-        table.add_row(
+        table.add(
             entry.name, f"{score.attainment:.2%}", f"{hours.total:.1f}", f"{hours.serving:.1f}", f"{hours.warming:.1f}",
             f"{hours.idle:.1f}", _number(score.ratio_d1, ".3f"), _number(score.ratio_d2, ".3f"),
             f"{score.direction_changes_per_day:.0f}", f"{score.starts_per_day:.0f}",
             _number(score.recovery_s, ".0f", " s"), _number(score.coverage, ".1%"),
         )  # fmt: skip
-    table.add_section()
+    table.section()
     for name, replica_s in (("D1", bounds.d1_s), ("D2", bounds.d2_s)):
         if replica_s is not None:
-            table.add_row(name, "", f"{replica_s / _HOUR_S:.1f}")
+            table.add(name, "", f"{replica_s / _HOUR_S:.1f}")
     return table
 
 
-def _latencies(entries: Sequence[Entry]) -> Table:
-    table = _table("policy", "TTFT p50", "p90", "p99", "per token p50", "p90", "p99", "end to end p50", "p90", "p99")
+def _latencies(entries: Sequence[Entry]) -> Sheet:
+    table = Sheet(("policy", "TTFT p50", "p90", "p99", "per token p50", "p90", "p99", "end to end p50", "p90", "p99"))
     for entry in entries:
         cells = [entry.name]
         for figure in ("ttft_s", "tpot_s", "e2e_s"):
             percentiles = (entry.latency or {}).get(figure)
             values = percentiles.values() if isinstance(percentiles, dict) else ()
             cells += [_number(value, ".3g", " s") for value in values]
-        table.add_row(*cells)
+        table.add(*cells)
     return table
 
 
-def _sweeps(frontiers: Sequence[Frontier], bounds: Reference) -> Table:
-    table = _table("swept in hindsight", "settings", "best", "in time", "GPU-hours", "over D2", "at 99 %", "over D2")
+def _sweeps(frontiers: Sequence[Frontier], bounds: Reference) -> Sheet:
+    table = Sheet(("swept in hindsight", "settings", "best", "in time", "GPU-hours", "over D2", "at 99 %", "over D2"))
     for frontier in frontiers:
         cheapest, hours = frontier.cheapest(), frontier.hours_at()
         cells = [frontier.rival, str(len(frontier.points))]
@@ -191,15 +191,7 @@ def _sweeps(frontiers: Sequence[Frontier], bounds: Reference) -> Table:
             score, best = cheapest.score, " ".join(f"{value:g}" for value in cheapest.knob)
             cells += [best, f"{score.attainment:.2%}", f"{score.gpu_hours.total:.1f}", _number(score.ratio_d2, ".3f")]
             cells += [f"{hours:.1f}", _number(hours * _HOUR_S / bounds.d2_s if bounds.d2_s else None, ".3f")]
-        table.add_row(*cells)
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in others:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add(*cells)
     return table
 
 

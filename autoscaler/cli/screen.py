@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TextIO
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 
+from autoscaler.cli.sheets import Sheet, print_sheet
 from autoscaler.record.explain import clock, duration, number
 from autoscaler.record.stream import Result, Results, WorkloadFrame
 
@@ -75,24 +74,22 @@ def print_results(tables: Sequence[Results], *, warnings: Sequence[str] = (), to
     if not console.is_terminal:
         console = Console(stderr=to_stderr, width=_WIDTH_WITHOUT_TERMINAL)
     for results in tables:
-        console.print(_table(results))
+        print_sheet(console, _sheet(results))
         console.print(results.note, style="dim", markup=False, highlight=False)
         console.print()
     for text in warnings:
         console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(results: Results) -> Table:
+def _sheet(results: Results) -> Sheet:
     title = f"{results.workload}: us, the peers and the optimum on the same {duration(results.duration_s)} of traffic"
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("policy", no_wrap=True)
-    table.add_column("setting")
-    for name in ("in time", "GPU-hours", "over optimum", "turns/day", "starts/day"):
-        table.add_column(name, justify="right", no_wrap=True)
+    sheet = Sheet(
+        ("policy", "setting", "in time", "GPU-hours", "over optimum", "turns/day", "starts/day"), words=1, title=title
+    )
     for row in results.rows:
         style = {"ours": "bold", "bound": "italic"}.get(row.kind, "")
-        table.add_row(row.policy, row.knob, *_cells(row, results.goal_ratio), style=style)
-    return table
+        sheet.add(row.policy, row.knob, *_cells(row, results.goal_ratio), style=style)
+    return sheet
 
 
 def _cells(row: Result, goal_ratio: float) -> tuple[str, ...]:
