@@ -94,6 +94,7 @@ class Facts:
             holder_address="" if holder is None else holder.address,
             leading=leading,
             frozen=self._cluster.frozen is not None,
+            frozen_why=self._cluster.frozen or "",
             lease_transitions=self._elector.term,
             loop_lag_s=self._pulse.lag_s,
             blind_age_s=self._runtime.blind_age_s,

@@ -14,7 +14,7 @@ from autoscaler.errors import HeadroomError
 if TYPE_CHECKING:
     from autoscaler.adapters.web.asked import Replica, Status
     from autoscaler.record.pool_status import PoolLine
-    from autoscaler.record.status import WorkloadStatus
+    from autoscaler.record.status import About, WorkloadStatus
 
 _NAMES: Final = ("WORKLOAD", "MODE", "LOAD/S", "NEEDS", "HAS", "GETTING", "WAIT", "AGE", "STATE", "LAST DECISION")
 _POOL_NAMES: Final = (
@@ -54,6 +54,7 @@ def read_status(reach: Reach, workload: str | None = None) -> "Status":
     import msgspec
 
     from autoscaler.adapters.web.asked import Status
+    from autoscaler.record.status import not_scaled
 
     rows: list[WorkloadStatus] = []
     query = [("namespace", workload.partition("/")[0])] if workload else []
@@ -71,7 +72,7 @@ def read_status(reach: Reach, workload: str | None = None) -> "Status":
     if workload and not workload.endswith("/"):
         rows = [row for row in rows if row.workload == workload]
         if not rows:
-            raise HeadroomError(f"{workload} is not scaled by Headroom; `headroom status` lists what is")
+            raise HeadroomError(not_scaled(workload, part.rejected))
     return replace(part, workloads=tuple(rows), next=None)
 
 
@@ -123,7 +124,8 @@ def _head(replica: "Replica", total: int) -> Iterator[str]:
     else:
         yield f"{replica.identity} does not lead, {replica.holder or 'nobody'} does: there are no figures here"
     if replica.frozen:
-        yield "FROZEN: everything is decided and recorded, nothing is acted upon"
+        why = f" ({replica.frozen_why})" if replica.frozen_why else ""
+        yield f"FROZEN{why}: everything is decided and recorded, nothing is acted upon"
     for why in replica.not_ready:
         yield f"not ready: {why}"
 
@@ -165,11 +167,21 @@ def _troubles(rows: "tuple[WorkloadStatus, ...]") -> Iterator[str]:
     """What a person should look at, a line each."""
     for row in rows:
         about = row.about
+        yield from _paused(row.workload, about)
         wrong = [*((about.obstacle,) if about.obstacle else ()), *(p.words for p in about.problems), *about.remarks]
         wrong += [f"metrics not found: {', '.join(about.missing)}"] if about.missing else []
         if row.act is not None and row.act.message is not None:
             wrong.append(f"last act {row.act.words}: {row.act.message}")
         yield from (f"{row.workload}: {words}" for words in wrong)
+
+
+def _paused(workload: str, about: "About") -> Iterator[str]:
+    """By whom a workload is paused, and until when; nothing where it is left alone for another cause."""
+    from autoscaler.record.explain import clock
+
+    if ("Paused", "True", about.mode) in {(one.type, one.status, one.reason) for one in about.conditions}:
+        until = "for good" if about.mode_until_s is None else f"until {clock(about.mode_until_s)}"
+        yield f"{workload}: {about.mode} {until}, by {about.way} {about.policy or ''}".rstrip()
 
 
 def _in_vain(told: "Status") -> Iterator[str]:

@@ -42,6 +42,8 @@ class Process:
     leading: bool | None = None
     frozen: bool | None = None
     """Whether all action is stopped in the whole cluster."""
+    frozen_why: str = ""
+    """The words with which it was; not exposed."""
     lease_transitions: int | None = None
     loop_lag_s: float | None = None
     """How late the event loop came round to a timer, at worst, of late."""

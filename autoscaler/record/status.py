@@ -4,11 +4,16 @@ Enters: the newest frame of a workload and what is known about it apart from fig
 overload signal for gateways. None means not known; an instant is in seconds of the frames' time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from autoscaler.core.scale.overload import LASTS_TICKS
 from autoscaler.record.hpa import HpaPreview
 from autoscaler.record.stream import SignalFrame, WorkloadFrame
+
+MOST_NEAR: Final = 3
+"""Of those in the same namespace, to whoever asks for one that is not scaled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,18 @@ class Rejected:
     name: str
     reason: str
     message: str
+
+
+def not_scaled(workload: str, rejected: Sequence[Rejected]) -> str:
+    """Why a workload is not scaled, as far as somebody of its name, or else of its namespace, asks in vain."""
+    namespace, _, name = workload.partition("/")
+    near = [one for one in rejected if one.namespace == namespace]
+    named = [one for one in near if one.name == name]
+    vain = "; ".join(f"{one.kind} {one.name}: {one.reason}: {one.message}" for one in (named or near)[:MOST_NEAR])
+    if not vain:
+        return f"{workload} is not scaled by Headroom; `headroom status` (/api/status) lists what is"
+    where = "" if named else f"; in namespace {namespace} ask in vain"
+    return f"{workload} is not scaled by Headroom{where}: {vain}"
 
 
 @dataclass(frozen=True, slots=True)

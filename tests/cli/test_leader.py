@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
-from autoscaler.record.status import About, Rejected
+from autoscaler.record.status import About, Condition, Rejected
 from tests.cli.plane import LEASE, OWN, POD, Plane, lease, plane
 from tests.record.pool_statuses import short_pool, young_pool
 from tests.record.test_board import AIM, act, step
-from tests.web.test_live import CHAT, FOLLOWING, Controller
+from tests.web.test_live import CHAT, FOLLOWING, LEADING, Controller
 
 run = CliRunner().invoke
 
@@ -90,8 +90,40 @@ def test_one_workload_alone_or_a_word_that_it_is_not_scaled(cluster: Plane) -> N
     assert asked("status", "prod/none", "--server", cluster.url) == (
         1,
         "",
-        "error: prod/none is not scaled by Headroom; `headroom status` lists what is\n",
+        "error: prod/none is not scaled by Headroom; `headroom status` (/api/status) lists what is\n",
     )
+
+
+VAIN = (
+    Rejected("prod", "Deployment", "none", "Invalid", "headroom.dev/max-replicas: 'x' is out of range"),
+    Rejected("prod", "ScalingPolicy", "other", "TargetNotFound", "there is no Deployment nonne in namespace prod"),
+    Rejected("test", "Deployment", "none", "KindNotAllowed", "not here"),
+)
+
+
+def test_who_asks_for_a_workload_that_is_not_served_is_told_why(cluster: Plane) -> None:
+    cluster.controller.rejected = VAIN
+    said = f"error: prod/none is not scaled by Headroom: Deployment none: Invalid: {VAIN[0].message}\n"
+    for command in ("explain", "status"):
+        assert asked(command, "prod/none", "--server", cluster.url) == (1, "", said)
+    _, _, near = asked("explain", "prod/nonne", "--server", cluster.url)
+    assert "; in namespace prod ask in vain: Deployment none: Invalid" in near
+    assert "ScalingPolicy other: TargetNotFound: there is no Deployment nonne" in near
+    assert "not here" not in near
+
+
+def test_a_pause_is_told_with_its_object_and_its_end_and_a_freeze_with_its_reason(cluster: Plane) -> None:
+    paused = (Condition("Paused", "True", "Paused", "the replicas are left alone"),)
+    doubted = (Condition("Paused", "True", "NotHeard", "its mode may be another by now"),)
+    cluster.controller.workloads = {
+        "prod/chat": replace(CHAT, mode="Paused", mode_until_s=3600.0, conditions=paused),
+        "prod/code": replace(CHAT, mode="Paused", conditions=doubted),
+    }
+    cluster.controller.process = replace(LEADING, frozen=True, frozen_why="incident 7")
+    lines = asked("status", "--server", cluster.url)[1].splitlines()
+    assert "FROZEN (incident 7): everything is decided and recorded, nothing is acted upon" in lines
+    assert "prod/chat: Paused until 01:00:00, by ScalingPolicy chat" in lines
+    assert not [line for line in lines if line.startswith("prod/code: Paused")], "nobody paused it"
 
 
 def test_a_freeze_and_a_follower_are_said_before_anything_else(cluster: Plane) -> None:
@@ -144,7 +176,7 @@ def test_without_a_url_the_pod_that_holds_the_lease_is_asked_through_the_cluster
 
 
 def test_what_the_controller_refuses_is_said_in_its_words_either_way(cluster: Plane) -> None:
-    words = "error: prod/none is not scaled by Headroom; /api/status lists what is\n"
+    words = "error: prod/none is not scaled by Headroom; `headroom status` (/api/status) lists what is\n"
     assert asked("explain", "prod/none", "--server", cluster.url) == (1, "", words)
     assert asked("explain", "prod/none", *cluster.options()) == (1, "", words)
     cluster.controller.process = FOLLOWING

@@ -19,6 +19,7 @@ from autoscaler.record.status import (
     OverloadStatus,
     Rejected,
     WorkloadStatus,
+    not_scaled,
     overload_status,
     workload_status,
 )
@@ -61,6 +62,8 @@ class Replica:
     """Who leads; empty where nobody does."""
     frozen: bool | None
     not_ready: tuple[str, ...]
+    frozen_why: str = ""
+    """The words with which everything was frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class Asked:
             holder=process.holder,
             frozen=process.frozen,
             not_ready=self._not_ready(),
+            frozen_why=process.frozen_why,
         )
         rejected = self._rejected()
         told = tuple(rejected[:MOST_REJECTED])
@@ -164,7 +168,7 @@ class Asked:
         self._lead()
         about = self._workloads().get(workload)
         if about is None:
-            raise RefusedError(404, f"{workload} is not scaled by Headroom; /api/status lists what is")
+            raise RefusedError(404, not_scaled(workload, self._rejected()))
         return about
 
     def _lead(self) -> None:
