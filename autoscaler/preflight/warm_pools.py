@@ -16,6 +16,7 @@ from autoscaler.api.crd import GROUP, VERSION, WARM_POOL
 from autoscaler.api.warm_pool import read_warm_pool
 from autoscaler.api.warm_pool_parts import MOST_SLOTS, Backend
 from autoscaler.core.demand.peaks import CEILING
+from autoscaler.core.pool.ahead import RECOVERED, enough_for
 from autoscaler.preflight.answers import Answer, CannotTell, Measured, Window
 from autoscaler.preflight.growth import Pools, PoolStudy
 from autoscaler.preflight.manifests import comment, commented, scalar, slug
@@ -98,10 +99,16 @@ def _slots(study: PoolStudy) -> tuple[tuple[str, str | None, str], ...]:
     busy = ""
     if isinstance(study.busy, Measured):
         busy = f"; in the hour that grows most {value_text(study.busy.value, study.busy.unit)} [{behind(study.busy)}]"
-    grown = study.most
+    grown, jump = study.most, math.ceil(study.most.value - 1e-9)
+    cleared = (
+        f"; where all of it comes at once {jump} warm slots serve it, and it wants {enough_for(jump)} for its queue "
+        f"to be gone within {RECOVERED:g} times a start on a warm slot"
+        if jump
+        else ""
+    )
     return (
         ("minSlots", f"{least}", f"{_value(study.quiet)}, {study.quiet.how} [{behind(study.quiet)}]{busy}"),
-        ("maxSlots", f"{most}", f"{CEILING:g} times {_value(grown)}, {grown.how} [{behind(grown)}]"),
+        ("maxSlots", f"{most}", f"{CEILING:g} times {_value(grown)}, {grown.how} [{behind(grown)}]{cleared}"),
     )
 
 

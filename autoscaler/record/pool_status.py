@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from autoscaler.core.pool.ahead import RECOVERED, enough_for
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.clock import SlotClock, Stage
 from autoscaler.core.pool.intents import PoolDecision
@@ -202,12 +203,25 @@ def _standing(state: PoolState, conditions: tuple[Condition, ...], counts: PoolC
     known = state.hits + state.misses
     if known > 0:
         yield f"  found warm: {state.hits:.0f} of {known:.0f} slots of growing demand, in about a day"
+    yield from _step(sum(state.demand.values()))
     yield f"  idle warm: {counts.idle_warm_s / 3600.0:.1f} slot-hours since this controller began to lead"
     for breaker in _breakers(state, now_s):
         where = " ".join(filter(None, (breaker.sku, breaker.capacity_type, breaker.zone)))
         yield f"  no capacity: {where}: {breaker.state}, asks again at {clock(breaker.until_s)}"
     yield from (f"  start: {words}" for words in starts(state.clock))
     yield from (f"  {c.type}={c.status}: {c.reason}: {c.message}" for c in conditions)
+
+
+def _step(demand: float) -> Iterator[str]:
+    """What a step of demand that nobody foresees wants warm; nothing is a multiple of no demand."""
+    if demand > 0:
+        double, triple = enough_for(demand), enough_for(2.0 * demand)
+        added, more = f"{demand:.3g}", f"{2.0 * demand:.3g}"
+        yield (
+            f"  a step: to twice the demand of now ({added} slots) wants {double} warm slots for its queue to be gone "
+            f"within {RECOVERED:g} times a start on a warm slot, to three times {triple}; "
+            f"with only what it adds ({added} and {more}) its queue waits for new nodes"
+        )
 
 
 def _breakers(state: PoolState, now_s: float) -> Iterator[BreakerStatus]:

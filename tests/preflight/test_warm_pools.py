@@ -117,6 +117,7 @@ def test_a_pool_only_decides_and_says_where_each_number_comes_from() -> None:
     flat = " ".join(text.replace("#", "").split())
     assert "1.3 times 8 replicas, the largest growth of all replicas together within one cold start" in flat
     assert "in the hour that grows most 8 replicas" in flat
+    assert "all of it comes at once 8 warm slots serve it, and it wants 22 for its queue to be gone within 1.6" in flat
     assert "cannot tell the shape: it is not recorded" in flat
     assert "cannot tell the images: they are not recorded" in flat
     assert max(len(line) for line in lines) <= 118

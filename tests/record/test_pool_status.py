@@ -8,9 +8,9 @@ import pytest
 from autoscaler.core.pool.loans import Lending
 from autoscaler.record.loans import LoanTold
 from autoscaler.record.pool_metrics import pool_families
-from autoscaler.record.pool_status import WORST_FIRST, PoolStatus, pool_line, with_loans
+from autoscaler.record.pool_status import WORST_FIRST, PoolCounts, PoolStatus, pool_line, pool_status, with_loans
 from autoscaler.record.status import Condition
-from tests.record.pool_statuses import short_pool, young_pool
+from tests.record.pool_statuses import DECISION, LEARNT, short_pool, young_pool
 
 
 def test_the_figures_are_the_decisions_and_what_the_pool_learnt() -> None:
@@ -29,6 +29,16 @@ def test_the_explanation_tells_the_stage_clock_the_breakers_and_every_condition(
     assert "a slot on a new node, h100 on-demand in a (sha256:0123456789ab): warm after 9.67 min" in told
     assert "medians: launch 4.67 min, join 20 s, GPUs 2 min, images 100 s, weights 60 s" in told
     assert "Ready=False: NotReady: only 2 of 4 slots are warm" in told
+
+
+def test_the_explanation_tells_what_a_step_of_the_demand_of_now_wants_warm() -> None:
+    state = replace(LEARNT, demand={"prod/chat": 6.0, "prod/code": 3.0})
+    told = pool_status(DECISION, state, (), PoolCounts(), "slots").explained
+    assert (
+        "a step: to twice the demand of now (9 slots) wants 24 warm slots for its queue to be gone within 1.6" in told
+    )
+    assert "to three times 48; with only what it adds (9 and 18) its queue waits for new nodes" in told
+    assert "a step:" not in short_pool().explained, "nothing is a multiple of no demand"
 
 
 def test_what_is_not_known_is_neither_zero_nor_told() -> None:

@@ -7,8 +7,11 @@ Stages of one slot are added within that slot's start. Of two parts that no star
 one start: the exact distribution of the sum where they are independent. Quantiles that are added instead are those of
 parts that are late together (Dhaene et al. 2002, doi:10.1016/S0167-6687(02)00134-8), and medians with a root of summed
 squares want symmetric parts (Malcolm et al. 1959, doi:10.1287/opre.7.5.646): starts are neither.
+
+What a step leaves behind is reckoned with starts that all take as long as nine of ten do.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +21,12 @@ from autoscaler.core.spread import Spread, spread
 
 MOST: Final = 32
 """Starts of slots that are joined with those of replicas: coarser kinds of start speak with thousands."""
+
+RECOVERED: Final = 1.6
+"""Within so many times what is left of a start a step that nobody foresaw is to be over."""
+
+HAIR: Final = 1e-9
+"""What a number of slots, as a float, may be off."""
 
 Seconds = tuple[float, ...]
 """What was measured of past starts, each 0 or more; empty where nothing was."""
@@ -86,3 +95,14 @@ def _longest(count: int, *windows: Sequence[float]) -> Spread:
     """The longest of each quantile, empty windows left out; `count` is what stands behind it."""
     found = [spread(window) for window in windows if window]
     return Spread(max(each.p50_s for each in found), max(each.p90_s for each in found), count)
+
+
+def enough_for(step_slots: float) -> int:
+    """How many warm slots are enough for the queue of a step to be gone within `RECOVERED` times a start; `step_slots`
+    is what the step asks for beyond what serves.
+
+    While the warm slots start, in T, the queue grows by what the step asks for; afterwards what is warm beyond the step
+    works it off. T + T step / (warm - step) <= RECOVERED T where warm >= step RECOVERED / (RECOVERED - 1): of a step of
+    three slots eight, where three alone would serve it and never clear its queue. Noticing is no part of it.
+    """
+    return math.ceil(step_slots * RECOVERED / (RECOVERED - 1.0) - HAIR)

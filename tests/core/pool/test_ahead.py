@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.pool.ahead import MOST, Lead, Started, lead_ahead, thinned
+from autoscaler.core.pool.ahead import MOST, Lead, Started, enough_for, lead_ahead, thinned
 from autoscaler.core.spread import Spread, spread
 from tests.core.pool.builders import NOW_S, node, pool, slot, taken, warm, world
 
@@ -112,3 +112,26 @@ def test_slots_count_together_where_one_pod_fits_on_them(nodes: tuple[str, ...],
     found = taken(pool(), seen)
     assert found.ahead is not None
     assert (found.decision.warm, found.ahead.warm) == (len(nodes), most)
+
+
+def queued_for_s(step: int, slots: int, start_s: int) -> int:
+    """Seconds from a step until its queue is gone: each replica serves one request a second, all that were warm are
+    there after one start, and nothing else comes."""
+    waiting = 0
+    for second in range(100 * start_s):
+        waiting += step - (slots if second >= start_s else 0)
+        if waiting <= 0:
+            return second + 1
+    return 100 * start_s
+
+
+@pytest.mark.parametrize("step", [1, 3, 15, 16, 100])
+def test_so_many_warm_slots_clear_the_queue_of_a_step_within_1_6_starts_and_one_fewer_does_not(step: int) -> None:
+    enough = enough_for(step)
+    assert queued_for_s(step, enough, 1000) <= 1600
+    assert queued_for_s(step, enough - 1, 1000) > 1600
+    assert queued_for_s(step, step, 1000) == 100_000, "what serves it clears nothing"
+
+
+def test_no_step_wants_nothing_and_one_of_three_slots_eight() -> None:
+    assert [enough_for(step) for step in (0.0, 0.2, 3.0, 6.0)] == [0, 1, 8, 16]
