@@ -27,6 +27,8 @@ class QueueCondition(Enum):
     """It and the queues around it do not contradict each other."""
     ADMITTING = "Admitting"
     """Gangs that fit are started; false while only decided and told."""
+    TAKEN_IN = "TakenIn"
+    """All of its gangs are looked at; false while more are there than are taken in."""
 
 
 class ShapeUse(Model):
@@ -138,4 +140,4 @@ class BatchQueueStatus(Model):
         Field(max_length=16),
         Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
     ] = ()
-    """Ready, Consistent and Admitting, each once."""
+    """Ready, Consistent, Admitting and TakenIn, each once."""

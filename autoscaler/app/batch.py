@@ -33,6 +33,7 @@ from autoscaler.app.batch_loans import marked
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_telling import BatchTelling
 from autoscaler.app.batch_trials import MOST_TRIES, Trials
+from autoscaler.app.batch_untaken import in_any_case, untaken_named
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch.params import BatchParams
@@ -116,13 +117,8 @@ class Batch:
         if books is None or tree is None:
             return ()
         look = Look(books, tree, self._clock.now())
-        return [
-            look.gang(work.name)
-            for work in self._cluster.works.values()
-            if work.ref.name == name
-            and work.ref.kind.lower() == kind.lower()
-            and namespace in {None, work.ref.namespace}
-        ]
+        known = [look.gang(work.name) for work in self._cluster.works.values() if _is(work, kind, namespace, name)]
+        return [*known, *untaken_named(self._cluster.taken, kind, namespace, name)]
 
     async def run(self) -> None:
         """Admit until cancelled. What was followed before may be older than the last leader's writes."""
@@ -198,6 +194,7 @@ class Batch:
         if self._frozen() is not None:
             return False
         more = books.decide(now_s)
+        self._cluster.taken.keep(in_any_case(books.room, books.plans))
         self._cycle_s = self._thought_s = self._clock.monotonic() - begun_s
         self._counted(books)
         return more
@@ -211,6 +208,7 @@ class Batch:
         tree = tree_of({name: _seen(found) for name, found in self._cluster.queues.items()}, self._shapes, before)
         same = self._tree is not None and (self._tree.specs, self._tree.findings) == (tree.specs, tree.findings)
         self._tree, self._queues_version = tree, version
+        self._cluster.taken.share_by(tree.admits)
         if same and self._books is not None:
             return
         old, self._books = self._books, None
@@ -383,6 +381,11 @@ class Batch:
             recall_s=books.loans.recalls.count.took_s,
             return_gpu_s=books.loans.recalls.count.return_gpu_s,
         )
+
+
+def _is(work: Work, kind: str, namespace: str | None, name: str) -> bool:
+    ref = work.ref
+    return (ref.name, ref.kind.lower()) == (name, kind.lower()) and namespace in {None, ref.namespace}
 
 
 def _seen(found: BatchQueueObject) -> QueueSeen:

@@ -143,10 +143,8 @@ class Books:
             self.call_back(now_s)
         else:
             self.denials.note(self.cluster.works, self.room, self.notes, now_s)
-        for name in [name for name in self.rests.all if self.is_running(name)]:
-            del self.rests.all[name]
-        for name in [name for name in self.notes if self._is_whole_again(name)]:
-            del self.notes[name]
+        self.rests.all = {name: rest for name, rest in self.rests.all.items() if not self.is_running(name)}
+        self.notes = {name: note for name, note in self.notes.items() if not self._is_whole_again(name)}
 
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""

@@ -15,6 +15,7 @@ from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.api.batch_tree import Tree, beyond_capacity
 from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_tally import Began
+from autoscaler.app.batch_untaken import untaken_of
 from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.owners import Owner
@@ -44,6 +45,7 @@ class Look:
     def __init__(self, books: Books, tree: Tree, now_s: float) -> None:
         self._books, self._tree, self._now_s = books, tree, now_s
         room = books.room
+        self._untaken = untaken_of(books.cluster.taken, room.tree)
         self._in_queue = {leaf: room.backlog.in_queue(at) for leaf, at in room.tree.leaves.items()}
         self._forecasts = 0
         self._positions = {
@@ -55,7 +57,8 @@ class Look:
         return BatchTold(
             now_s=self._now_s, acting=acting, idle_reason=idle, queues=tuple(self._queues()),
             gangs=tuple(self.gang(name) for name in self._chosen()), waiting=self._reasons(),
-            owners=tuple(self._owners()), counts=counts, cycle_s=cycle_s, remarks=self._books.cluster.unread(),
+            owners=tuple(self._owners()), untaken=self._untaken[1], counts=counts, cycle_s=cycle_s,
+            remarks=self._books.cluster.unread(),
         )  # fmt: skip
 
     def gang(self, name: str) -> GangTold:
@@ -135,6 +138,7 @@ class Look:
         found = Counter(self._why(each).name for mine in self._in_queue.values() for each in mine)
         kept_for, for_nodes = len(self._books.room.kept_for), len(self._books.room.waits_for_nodes())
         found.update({BatchReason.NODES.name: for_nodes, BatchReason.LEAVING.name: kept_for - for_nodes})
+        found[BatchReason.UNTAKEN.name] += self._untaken[1]
         found = +found
         return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
@@ -163,7 +167,7 @@ class Look:
                 findings=tuple(
                     (each.code.value, each.words) for each in (*tree.of(name), *beyond) if each.queue == name
                 ),
-                held=name in tree.held,
+                held=name in tree.held, untaken=self._untaken[0][at], taken_most=self._books.cluster.taken.most,
             )  # fmt: skip
         yield from left_out(tree)
 

@@ -52,6 +52,7 @@ class BatchSide:
             serves,
             namespaces,
             settings.warm_pools.priority_class,
+            settings.limits.batch_work,
         )
         cluster = BatchCluster(api, clock, scope, self.changed)
         writer = BatchWriter(api, clock, may_write)

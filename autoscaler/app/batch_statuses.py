@@ -15,9 +15,11 @@ from autoscaler.api.batch_queue_status import (
     WaitingReason,
 )
 from autoscaler.api.status import Condition, Truth
+from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.record.batch import BatchTold, GangState, QueueTold
-from autoscaler.record.batch_words import queue_sentence
+from autoscaler.record.batch_words import queue_sentence, queue_untaken
 
+ALL_TAKEN: Final = "all of its gangs are looked at"
 _LEFT_OUT: Final = frozenset(code.value for code in TreeCode if code.blocks)
 
 
@@ -27,6 +29,8 @@ def queue_status(queue: QueueTold, told: BatchTold, generation: int, memory: Que
     for gang in told.gangs:
         if gang.queue == queue.name and gang.state is GangState.WAITING:
             waiting[gang.reason] = waiting.get(gang.reason, 0) + 1
+    if queue.untaken:
+        waiting[BatchReason.UNTAKEN.name] = queue.untaken
     ranked = sorted(waiting.items(), key=lambda item: (-item[1], item[0]))
     return BatchQueueStatus(
         observed_generation=generation,
@@ -73,4 +77,7 @@ def _conditions(queue: QueueTold, told: BatchTold, generation: int) -> list[Cond
     else:
         why = told.idle_reason or "it is only decided and told"
         admitting = condition(QueueCondition.ADMITTING, Truth.FALSE, "OnlyTold", why)
-    return [ready, consistent, admitting]
+    if queue.untaken:
+        untaken = condition(QueueCondition.TAKEN_IN, Truth.FALSE, "TooMany", queue_untaken(queue))
+        return [ready, consistent, admitting, untaken]
+    return [ready, consistent, admitting, condition(QueueCondition.TAKEN_IN, Truth.TRUE, "AllTakenIn", ALL_TAKEN)]

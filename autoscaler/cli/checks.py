@@ -27,7 +27,7 @@ from autoscaler.cli.pool_check import unusable_pools
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import WITHOUT_NAMESPACE, Own, Right, of_each_rule, rights
 from autoscaler.cli.status import state
-from autoscaler.cli.work_check import WORK
+from autoscaler.cli.work_check import WORK, untaken
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock, Fault
 from autoscaler.record.explain import duration
@@ -99,7 +99,19 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
     yield finding
     if not reached:
         return
-    for check in (_clock_skew, _definition, _kinds, _rights, _pools, _work, _loans, _lease, _freeze, _controller):
+    for check in (
+        _clock_skew,
+        _definition,
+        _kinds,
+        _rights,
+        _pools,
+        _work,
+        _queues,
+        _loans,
+        _lease,
+        _freeze,
+        _controller,
+    ):
         try:
             found = [one async for one in check(patient)]
         except KubeError as error:
@@ -244,6 +256,14 @@ async def _work(patient: Patient) -> AsyncIterator[Finding]:
         yield Finding(name, State.OK if remedy is None else State.WARN, words, remedy)
 
 
+async def _queues(patient: Patient) -> AsyncIterator[Finding]:
+    if not patient.settings.batch.enabled:
+        return
+    for name, words in (await untaken(patient.api)).items():
+        remedy = f"`headroom queue {name}` says who waits there; settings.limits.batch_work bounds them"
+        yield Finding(f"BatchQueue {name}", State.WARN, words, remedy)
+
+
 async def _loans(patient: Patient) -> AsyncIterator[Finding]:
     settings = patient.settings
     if not (settings.batch.enabled and settings.warm_pools.enabled):
@@ -366,3 +386,8 @@ def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
     if well:
         names = f"{len(about.found)} metrics found, " if about.found else ""
         yield Finding(row.workload, State.OK, f"{names}mode {about.mode}, {state(row)}")
+
+
+CHECKS: Final = (
+    _clock_skew, _definition, _kinds, _rights, _pools, _work, _queues, _loans, _lease, _freeze, _controller,
+)  # fmt: skip

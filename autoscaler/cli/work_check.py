@@ -4,9 +4,9 @@ Enters: a client, whose rights are looked at. Leaves: a sentence, with a remedy 
 administrator need not want such kinds, so that nothing that is missing is a fault.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,7 +21,9 @@ from autoscaler.adapters.kube.batch_training import TRAINING
 from autoscaler.adapters.kube.batch_training import VERSION as KUBEFLOW_VERSION
 from autoscaler.adapters.kube.scope import GROUP as OWN_GROUP
 from autoscaler.adapters.kube.scope import VERSION as OWN_VERSION
+from autoscaler.api.batch_queue_status import QueueCondition
 from autoscaler.api.batch_work import GATE
+from autoscaler.cli.leftovers import listed
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import Right, jobset_rights, pod_rights, training_rights, trainjob_rights
 
@@ -93,6 +95,17 @@ async def pods(api: KubeApi, user: str | None, namespaces: Iterable[str]) -> tup
     more = f", of the first {MOST_ASKED} of {len(asked)} namespaces" if len(asked) > MOST_ASKED else ""
     rest = f"; in {', '.join(outside)} they stay there, and nobody is stopped for them" if outside else ""
     return f"those behind the gate {GATE} are let in in {', '.join(inside)}{rest}{more}", None
+
+
+async def untaken(api: KubeApi) -> Mapping[str, str]:
+    """By BatchQueue, what its condition says of gangs that are not looked at; only those that have some."""
+    root, found = f"/apis/{OWN_GROUP}/{OWN_VERSION}", dict[str, str]()
+    queues: list[Any] = list(await listed(api, f"{root}/{QUEUES}"))
+    for queue in [queue for queue in queues if isinstance(queue, dict)]:
+        for each in (queue.get("status") or {}).get("conditions") or ():
+            if each.get("type") == QueueCondition.TAKEN_IN.value and each.get("status") == "False":
+                found[str(queue["metadata"]["name"])] = str(each.get("message", ""))
+    return found
 
 
 async def _refused(api: KubeApi, user: str | None, needed: Sequence[Right]) -> str:

@@ -123,6 +123,10 @@ class QueueTold:
     """Whether it is part of the tree."""
     held: bool = False
     """Whether it is served as before its last change, because the change contradicts others."""
+    untaken: int = 0
+    """Gangs of it that are not looked at, because more are there than are taken in."""
+    taken_most: int = 0
+    """How many gangs of all queues are taken in."""
     head_age_s: float | None = None
     """Since its first gang that waits was made; None where none waits."""
     head_late_s: float | None = None
@@ -183,6 +187,8 @@ class BatchTold:
     waiting: tuple[tuple[str, int], ...] = ()
     """(reason, gangs): how many of all that wait, wait for what."""
     owners: tuple[OwnersTold, ...] = ()
+    untaken: int = 0
+    """Gangs that are not looked at, those of no queue included."""
     counts: BatchCounts = BatchCounts()
     cycle_s: float | None = None
     """How long the last cycle took."""

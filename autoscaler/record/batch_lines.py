@@ -6,7 +6,7 @@ Enters: what one look says. Leaves: rows with their sentence and their whole exp
 from dataclasses import dataclass, replace
 
 from autoscaler.record.batch import BatchTold, GangState, GangTold, OwnersTold, QueueTold, ShapeTold
-from autoscaler.record.batch_words import change, means, queue_sentence, sentence, units
+from autoscaler.record.batch_words import change, means, queue_sentence, queue_untaken, sentence, units
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class QueueLine:
     shapes: tuple[ShapeTold, ...]
     text: str
     findings: tuple[str, ...]
+    untaken: int = 0
+    """Gangs that are not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def _queue(queue: QueueTold, depth: int) -> QueueLine:
         share_ratio=queue.share_ratio,
         shapes=queue.shapes,
         text=queue_sentence(queue),
-        findings=tuple(words for _, words in queue.findings),
+        findings=(*(words for _, words in queue.findings), *([queue_untaken(queue)] if queue.untaken else [])),
+        untaken=queue.untaken,
     )
 
 

@@ -39,6 +39,10 @@ _HEAD_LATE: Final = _gauge(
 _USED: Final = _gauge("queue_used_units", "Units that a queue's gangs hold.", _OF_SHAPE)
 _GUARANTEED: Final = _gauge("queue_guaranteed_units", "Units that a queue is guaranteed.", _OF_SHAPE)
 _WANTED: Final = _gauge("queue_wanted_units", "Units that a queue's gangs wait for.", _OF_SHAPE)
+_QUEUE_UNTAKEN: Final = _gauge(
+    "queue_untaken_gangs", "Gangs of a queue that are not looked at, those below it included.", _QUEUE
+)
+_UNTAKEN: Final = _gauge("untaken_gangs", "Gangs that are not looked at, those of no queue included.", ())
 _REASONS: Final = _gauge("waiting_gangs", "Gangs that wait, by what they wait for.", ("reason",))
 _UNITS: Final = _gauge("units", "Units by who owns them.", ("shape", "owner"))
 _WHOLE: Final = _gauge("whole_free_units", "Free units on nodes that are wholly free.", ("shape",))
@@ -53,8 +57,8 @@ _FAILURES: Final = _counter("write_failures", "Writes for batch work that the AP
 
 BATCH: Final = (
     _ACTING, _UNREAD, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _HEAD_AGE, _HEAD_LATE, _USED, _GUARANTEED, _WANTED,
-    _REASONS, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _RECALLS, _RECALL_S, _RETURN,
-    _FAILURES,
+    _QUEUE_UNTAKEN, _UNTAKEN, _REASONS, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _RECALLS, _RECALL_S,
+    _RETURN, _FAILURES,
 )  # fmt: skip
 """Every metric of batch work."""
 
@@ -68,6 +72,7 @@ def batch_families(told: BatchTold | None) -> Iterator[Family]:
     yield Family(_UNREAD, {(): float(told.unread)})
     yield Family(_CYCLE, {} if told.cycle_s is None else {(): told.cycle_s})
     yield from _of_queues(told.queues)
+    yield Family(_UNTAKEN, {(): float(told.untaken)})
     yield Family(_REASONS, {(reason,): float(gangs) for reason, gangs in told.waiting})
     yield from _of_shapes(told.owners)
     yield Family(_ADMITTED, {(reason,): float(gangs) for reason, gangs in counts.admitted})
@@ -90,6 +95,7 @@ def _of_queues(queues: tuple[QueueTold, ...]) -> Iterator[Family]:
     yield Family(_SERVED, {(queue.name,): float(queue.served) for queue in queues})
     yield Family(_HEAD_AGE, {(queue.name,): queue.head_age_s for queue in queues if queue.head_age_s is not None})
     yield Family(_HEAD_LATE, {(queue.name,): queue.head_late_s for queue in queues if queue.head_late_s is not None})
+    yield Family(_QUEUE_UNTAKEN, {(queue.name,): float(queue.untaken) for queue in queues})
     shapes = [((queue.name, shape.shape), shape) for queue in queues for shape in queue.shapes]
     yield Family(_USED, {labels: float(shape.used) for labels, shape in shapes})
     yield Family(_GUARANTEED, {labels: float(shape.guaranteed) for labels, shape in shapes})

@@ -37,6 +37,8 @@ _STATES: Final = MappingProxyType(
     }
 )
 
+REMEDY: Final = "Delete what is not needed, or have the administrator raise settings.limits.batch_work"
+
 _BEFORE: Final = frozenset({GangState.REFUSED, GangState.WAITING})
 
 
@@ -53,6 +55,8 @@ def change(one: ChangeTold) -> str:
 
 def units(gang: GangTold) -> str:
     """What a gang asks for: "16 h100 in 2 pods"."""
+    if gang.reason == BatchReason.UNTAKEN.name:
+        return "what is not read yet"
     asked = " + ".join(f"{number(count)} {shape}" for shape, count in gang.units) or "no GPU"
     wider = gang.state in _BEFORE and gang.most_pods is not None and gang.most_pods > gang.pods
     most = f" at least, and {gang.most_pods} pods at most" if wider else ""
@@ -134,6 +138,19 @@ def stuck(namespace: str) -> str:
     )
 
 
+def untaken(most: int) -> str:
+    """Why a gang is not looked at, and what would help."""
+    return (
+        f"not looked at: {number(most)} gangs are taken in at most, and its queue has more than its part of them; its "
+        f"turn comes as others of the queue end. {REMEDY}"
+    )
+
+
+def queue_untaken(queue: QueueTold) -> str:
+    """How many of a queue are not looked at, and what would help."""
+    return f"{number(queue.untaken)} more are not looked at, for {number(queue.taken_most)} of all are. {REMEDY}"
+
+
 def gang_page(gang: GangTold, now_s: float) -> str:
     """All that is known of a gang, a line each."""
     return "\n".join(_gang_lines(gang, now_s))
@@ -144,7 +161,8 @@ def queue_sentence(queue: QueueTold) -> str:
     if not queue.served:
         return f"not served: {queue.findings[0][1] if queue.findings else 'it cannot be part of the tree'}"
     held = "served as before its last change; " if queue.held else ""
-    counts = f"{queue.running} running, {queue.waiting} waiting"
+    more = f", {number(queue.untaken)} more not looked at" if queue.untaken else ""
+    counts = f"{queue.running} running, {queue.waiting} waiting{more}"
     shapes = "; ".join(map(_shape, queue.shapes)) or "no units in use"
     return f"{held}{counts}; {shapes}"
 
@@ -159,6 +177,7 @@ def queue_page(queue: QueueTold, told: BatchTold) -> str:
         f"  used: {number(round(queue.used_gpu_s / 3600, 1))} GPU-hours, those of a day ago counting half",
         f"  namespaces: {', '.join(queue.namespaces) or 'those of the queues above it'}",
         *(f"  {code}: {words}" for code, words in queue.findings),
+        *([f"  {BatchReason.UNTAKEN.name}: {queue_untaken(queue)}"] if queue.untaken else []),
     ]
     mine = [gang for gang in told.gangs if gang.queue == queue.name]
     rows += [f"  {gang.key}: {units(gang)}: {sentence(gang, told.now_s)}" for gang in mine]

@@ -23,13 +23,18 @@ def _kept(workloads: int) -> int:
 
 Workloads = Annotated[int, Field(ge=1, json_schema_extra={"maximum": MOST_KEPT}), AfterValidator(_kept), NO_SWITCH]
 OfNamespace = Annotated[int, Field(ge=1, le=100_000), NO_SWITCH]
+Gangs = Annotated[int, Field(ge=1, le=1_000_000), NO_SWITCH]
 
 
 class Limits(Part):
     """How many workloads are taken up; each takes some 60 kB of memory, and 4 kB in the checkpoints, which hold 28 MiB.
-    Beyond that those that are taken up already stay, then the oldest come first, and the others are told so."""
+    Beyond that those that are taken up already stay, then the oldest come first, and the others are told so. How many
+    gangs of batch work are taken in, which has a rule of its own."""
 
     workloads: Workloads = 5000
     """In all: some 300 MB of the 1 GiB that the chart lets the controller have."""
     namespace_workloads: OfNamespace = 1000
     """Of one namespace."""
+    batch_work: Gangs = 50_000
+    """Gangs of batch work, running ones included: some 270 MB. Beyond that the last of whichever queue has most of them
+    are not taken in until there is room; what runs always is."""

@@ -1,15 +1,17 @@
 """A cluster in memory behind the real reading of it: Jobs, nodes and pods are objects as the API server shows them."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
 
+from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod
-from autoscaler.adapters.kube.batch_scope import BatchScope
+from autoscaler.adapters.kube.batch_scope import MOST, BatchScope
 from autoscaler.adapters.kube.batch_widths import note
 from autoscaler.adapters.kube.batch_work import Work, of_job
 from autoscaler.adapters.kube.meta import Meta
@@ -19,12 +21,15 @@ from autoscaler.api.batch_queue import BatchQueueSpec, ShapeQuota
 from autoscaler.api.batch_tree import QueueSeen, compile_shapes, tree_of
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_untaken import in_any_case
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch.params import BatchParams
+from autoscaler.ports import Fault
 from autoscaler.runtime.clock import ScaledClock
 
 SHAPES = {"h100": Shape(sku="h100")}
+TEAM = {"team": ("ns",)}
 START_S = 1_700_000_000.0
 
 
@@ -38,22 +43,33 @@ class BatchPlant:
         desk: LoanDesk | None = None,
         slot_class: str = "",
         shapes: Mapping[str, Shape] = SHAPES,
+        queues: Mapping[str, tuple[str, ...]] = TEAM,
+        most: int = MOST,
         **quota: int,
     ) -> None:
         self.desk, self._shapes = desk, shapes
         self.now_s = START_S
         self.hears = True
         """Whether the watch of pods tells something all the time."""
-        scope = BatchScope(shapes, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class)
+        scope = BatchScope(
+            shapes, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class, most=most
+        )
         self._clock = ScaledClock(origin_s=START_S)
-        self.cluster = BatchCluster(cast(KubeApi, None), self._clock, scope, lambda: None)
+        self.asked: list[str] = []
+        """Objects that were asked for by their names."""
+        self.silent = 0
+        """So many of those are not answered."""
+        self._brings: asyncio.Task[None] | None = None
+        self.cluster = BatchCluster(cast(KubeApi, self), self._clock, scope, lambda: None)
         self._objects: dict[str, Any] = {}
         self._versions = 0
         self.classes(batch=-20)
         for name, gpus in nodes.items():
             self.node(name, gpus)
-        spec = BatchQueueSpec(quotas=tuple(ShapeQuota(shape=name, **quota) for name in shapes), namespaces=("ns",))
-        self.tree = tree_of({"team": QueueSeen(spec)}, shapes)
+        quotas = tuple(ShapeQuota(shape=name, **quota) for name in shapes)
+        specs = {name: BatchQueueSpec(quotas=quotas, namespaces=spaces) for name, spaces in queues.items()}
+        self.tree = tree_of({name: QueueSeen(spec) for name, spec in specs.items()}, shapes)
+        self.cluster.taken.share_by(self.tree.admits)
         self.books = self.begin()
 
     def classes(self, **values: int) -> None:
@@ -75,8 +91,31 @@ class BatchPlant:
         self.hear()
         self.books.take_in(self.cluster.touched(), self.now_s)
         self.books.decide(self.now_s)
+        self.cluster.taken.keep(in_any_case(self.books.room, self.books.plans))
         faults = self.books.room.contradictions()
         assert [words for words in faults if " holds " not in words] == [], "a gang that misses pods holds less"
+
+    async def bring(self, for_s: float = 0.1) -> None:
+        """Read anew for so long what its turn came for, and look again."""
+        self.cluster.taken.settle()
+        task = self._brings = self._brings or asyncio.create_task(self.cluster.taken.run())
+        await asyncio.sleep(for_s)
+        assert not task.done()
+        self.look()
+
+    async def request(self, method: str, path: str, *, query: Sequence[tuple[str, str]], timeout_s: float) -> Answer:
+        """The API server: it knows Jobs by their names."""
+        assert method == "GET"
+        key = f"{path.split('/')[5]}/{dict(query)['fieldSelector'].removeprefix('metadata.name=')}"
+        self.asked.append(key)
+        if self.silent:
+            self.silent -= 1
+            raise KubeError(Fault.TIMEOUT, f"GET {path}: no answer")
+        found = self._objects.get(f"job/{key.partition('/')[2]}")
+        here = found is not None and found["metadata"]["namespace"] == key.partition("/")[0]
+        return Answer(
+            200, msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": [found] if here else []}), {}
+        )
 
     def hear(self) -> None:
         """The watch of pods tells something, unless it hangs."""
@@ -129,11 +168,20 @@ class BatchPlant:
         node = {"metadata": meta, "spec": spec, "status": status}
         self.cluster._nodes._cache.put(msgspec.convert(node, Node, strict=False))
 
-    def job(self, name: str, pods: int = 1, gpus: int = 8, *, priority_class: str = "batch", **meta: Any) -> None:
+    def job(
+        self,
+        name: str,
+        pods: int = 1,
+        gpus: int = 8,
+        *,
+        priority_class: str = "batch",
+        queue: str = "team",
+        **meta: Any,
+    ) -> None:
         """A suspended Job comes."""
         self._put_job({
             "metadata": {
-                "name": name, "namespace": "ns", "uid": name, "generation": 1, "labels": {"headroom.dev/queue": "team"},
+                "name": name, "namespace": "ns", "uid": name, "generation": 1, "labels": {"headroom.dev/queue": queue},
                 "creationTimestamp": "2023-11-14T22:13:20Z", **meta,
             },
             "spec": {
@@ -184,8 +232,8 @@ class BatchPlant:
 
     def delete(self, name: str) -> None:
         """A Job is gone."""
-        self._objects.pop(f"job/{name}")
-        self.cluster._kinds["Job"]._cache.drop(f"ns/{name}")
+        found = self._objects.pop(f"job/{name}")
+        self.cluster._kinds["Job"]._cache.drop(f"{found['metadata']['namespace']}/{name}")
 
     def work(self, name: str) -> Work:
         """A Job as it is read."""

@@ -21,6 +21,7 @@ def test_a_queue_that_is_well_says_so_with_its_counts() -> None:
     status = queue_status(VISION, TOLD, 3, memory)
     assert conditions(status) == {
         "Ready": ("True", "Served"), "Consistent": ("True", "Consistent"), "Admitting": ("True", "Admitting"),
+        "TakenIn": ("True", "AllTakenIn"),
     }  # fmt: skip
     assert {c.observed_generation for c in status.conditions} == {status.observed_generation} == {3}
     assert (status.waiting_gangs, status.running_gangs, status.used_gpus, status.share_ratio) == (2, 1, 16, 0.125)

@@ -125,6 +125,7 @@ TROUBLES: Final = {
     "HeadroomBatchHeadLate": Trouble(
         {**LEADS, f'headroom_batch_queue_head_late_seconds{{{POD},queue="vision"}}': "0x4 0+60x60"}, 44, 47
     ),
+    "HeadroomBatchUntaken": Trouble({**LEADS, f"headroom_batch_untaken_gangs{{{POD}}}": "0 0 3x60"}, 31, 33),
     "HeadroomBatchStopsAgainAndAgain": Trouble(
         {
             **LEADS,

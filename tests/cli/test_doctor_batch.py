@@ -39,6 +39,18 @@ def test_it_says_in_which_namespaces_of_queues_pods_are_let_in(cluster: Plane, t
     assert (told["state"], "headroom may patch pods in no namespace of a queue" in told["words"]) == ("ok", True)
 
 
+def test_it_names_each_queue_of_which_gangs_are_not_looked_at(cluster: Plane, tmp_path: Path) -> None:
+    def queue(name: str, status: str) -> dict[str, Any]:
+        said = {"type": "TakenIn", "status": status, "message": "150000 more are not looked at, for 50000 of all are."}
+        return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}, said]}}
+
+    cluster.objects[QUEUES] = {"items": [queue("flood", "False"), queue("small", "True"), {"spec": {}}, "odd"]}
+    told = looked_at(cluster, tmp_path, "BatchQueue flood")
+    assert (told["state"], told["words"]) == ("warn", "150000 more are not looked at, for 50000 of all are.")
+    path = tmp_path / "settings.yaml"
+    assert "BatchQueue small" not in {row["check"] for row in examined(cluster, "--config", str(path))[1]}
+
+
 CASES: dict[str, tuple[str, dict[str, Any], str, str, str]] = {
     "JobSet: not served": (
         "JobSet", {}, "", "ok",

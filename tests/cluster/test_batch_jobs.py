@@ -342,6 +342,53 @@ def test_in_shadow_mode_it_is_decided_and_told_and_no_job_is_written(plane: Plan
         controller.wait_leading(SLACK_S)
 
 
+def test_of_more_gangs_than_are_taken_in_the_last_wait_outside_and_come_in_as_others_end(
+    plane: Plane, controller: Controller
+) -> None:
+    controller.stop()
+    try:
+        with Controller(plane, "few", limits={"batch_work": 4}, **SETTINGS) as few:
+            few.wait_leading(SLACK_S)
+            with Desk.open(plane, few) as flooding, Desk.open(plane, few) as desk:
+                flood, small = flooding.queue("flood"), desk.queue("small")
+                desk.job("all", small, pods=4)
+                desk.wait_bound("all", 4)
+                for at in range(5):
+                    flooding.job(f"f{at}", flood)
+                    wait_for(lambda at=at: told(few, flooding, f"f{at}"), SLACK_S, f"f{at} to be heard of")  # type: ignore[misc]
+                desk.job("next", small)
+                wait_for(lambda: flooding.status(flood).get("waitingGangs") == 2, SLACK_S, "a status of two that wait")
+                assert "3 more are not looked at, for 4 of all are" in flooding.condition(flood, "TakenIn")
+                assert [told(few, flooding, f"f{at}") == "UNTAKEN" for at in range(5)] == [
+                    False,
+                    False,
+                    True,
+                    True,
+                    True,
+                ]
+                assert desk.status(small)["waitingGangs"] == 1, "nobody is put out by the others"
+                desk.end("all")
+                for name in ("f0", "f1", "f2"):
+                    flooding.wait_bound(name, 1)
+                desk.wait_bound("next", 1)
+                flooding.end("f0")
+                flooding.wait_bound("f3", 1)
+                flooding.end("f1")
+                flooding.wait_bound("f4", 1)
+                wait_for(lambda: "all of its gangs" in flooding.condition(flood, "TakenIn"), SLACK_S, "all taken in")
+    finally:
+        controller.start()
+        controller.wait_leading(SLACK_S)
+
+
+def told(controller: Controller, desk: Desk, name: str) -> str:
+    """Why a gang waits, as one word; empty where it is not known."""
+    try:
+        return str(controller.get(f"/api/batch/gangs/job/{desk.namespace}/{name}")["gang"]["reason"])
+    except OSError:
+        return ""
+
+
 def forbidding(namespace: str, job: str) -> list[dict[str, Any]]:
     """A policy that lets nobody start one Job."""
     name = f"audit-{namespace}"

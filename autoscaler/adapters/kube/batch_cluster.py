@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
@@ -19,24 +18,23 @@ from autoscaler.adapters.kube.batch_holds import Holds
 from autoscaler.adapters.kube.batch_jobsets import JOBSET
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
-from autoscaler.adapters.kube.batch_nodes import BatchNode, node_parts, with_held
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject, QueuedPod, WorkPod
 from autoscaler.adapters.kube.batch_pod_groups import QueuedPods
-from autoscaler.adapters.kube.batch_pods import PlacedWork, WorkPods
+from autoscaler.adapters.kube.batch_pods import WorkPods
 from autoscaler.adapters.kube.batch_runtime_sight import TrainJobs
 from autoscaler.adapters.kube.batch_runtimes import TrainJob
 from autoscaler.adapters.kube.batch_scope import BatchScope, Seen
+from autoscaler.adapters.kube.batch_seen import SeenNodes
+from autoscaler.adapters.kube.batch_taken import TakenWork
 from autoscaler.adapters.kube.batch_trainer import TRAINJOB
 from autoscaler.adapters.kube.batch_work import Work, gang_name
 from autoscaler.adapters.kube.informer import Change, Informer, InformerTimes, Resource
+from autoscaler.adapters.kube.meta import Thin
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_objects import PriorityClass
-from autoscaler.adapters.kube.pool_slots import holds_for, is_ours
 from autoscaler.adapters.kube.retry import BackoffBounds
 from autoscaler.adapters.kube.scope import GROUP, VERSION
 from autoscaler.api.batch_work import QUEUE
-from autoscaler.core.batch.estate import NodeSeen
-from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.ports import Clock
 
 LOOK_S: Final = 0.02
@@ -66,18 +64,21 @@ class BatchCluster:
         self.pods = WorkPods()
         self.queues_version = 0
         """Grows with every change of a queue."""
-        self._nodes_version = 0
-        self._works: dict[str, Work] = {}
-        self.works: Mapping[str, Work] = MappingProxyType(self._works)
-        """Work by name, live: what is in a queue, and what others manage."""
-        self._touched: dict[str, None] = {}
-        self._parts: dict[str, tuple[BatchNode, ...]] = {}
+        self.taken = TakenWork(
+            scope.most, clock, changed=changed, priority=self.priority, let_go=self._let_go, bring=self._bring,
+            is_queue=lambda queue: queue in self.queues,
+        )  # fmt: skip
+        self.works = self.taken.all
+        """Work by name, live: what is in a queue, and what others manage, as far as it is taken in."""
+        self._places = SeenNodes(scope, self.pods, self._uid_of)
         root = f"/apis/{GROUP}/{VERSION}"
         self._queues: Informer[BatchQueueObject] = self._follow(f"{root}/batchqueues", BatchQueueObject, self._on_queue)
         self._kinds: dict[str, Informer[Any]] = {
             name: self._follow(kind.path, kind.form, partial(self.on_work, name), TIMES if kind.is_needed else SELDOM)
             for name, kind in KINDS.items()
         }
+        self._objects = {name.lower(): informer for name, informer in self._kinds.items()}
+        """The same by the kind as names of gangs spell it."""
         self._queued = QueuedPods()
         self._queued_pods: Informer[QueuedPod] = Informer(
             api, Resource("/api/v1/pods", QueuedPod, label_selector=QUEUE), clock, self._on_queued, times=TIMES
@@ -109,6 +110,7 @@ class BatchCluster:
         async with asyncio.TaskGroup() as group:
             for informer in (*self._needed(), *self._welcome()):
                 group.create_task(informer.run(), name="batch informer")
+            group.create_task(self.taken.run(), name="batch objects")
 
     async def wait_synced(self) -> None:
         """Return once everything was listed, or is known not to be served, or may not be read."""
@@ -121,6 +123,9 @@ class BatchCluster:
             if not informer.absent:
                 informer.relist()
         await self._wait(lambda informer: informer.absent or informer.lists > lists[informer])
+        until_s = self._clock.monotonic() + BELIEVED_S
+        while self.taken.lacks_kept() and self._clock.monotonic() < until_s:
+            await self._clock.sleep_until(self._clock.monotonic() + LOOK_S)
 
     def hears_pods(self) -> bool:
         """Whether pods were heard of just now, so that who is not shown is not there; else they are listed anew."""
@@ -179,11 +184,11 @@ class BatchCluster:
     @property
     def nodes_version(self) -> object:
         """Another one after every change of a node, and after one that could not be read."""
-        return self._nodes_version, frozenset(self._nodes.unread)
+        return self._places.version, frozenset(self._nodes.unread)
 
     def shapes_of(self, node: str) -> tuple[str, ...]:
         """The shapes that a node offers."""
-        return tuple(part.shape for part in self._parts.get(node, ()))
+        return self._places.shapes_of(node)
 
     def may_change(self, namespace: str) -> bool:
         """Whether work of a namespace may be let in and stopped."""
@@ -195,8 +200,7 @@ class BatchCluster:
 
     def hostnames(self, nodes: Iterable[str]) -> Mapping[str, str]:
         """By which label pods are held to each of these nodes; those that are gone are left out."""
-        parts = {node: self._parts.get(node) for node in nodes}
-        return {node: mine[0].hostname for node, mine in parts.items() if mine}
+        return self._places.hostnames(nodes)
 
     def resource_of(self, shape: str) -> str:
         """The extended resource of a shape."""
@@ -211,19 +215,17 @@ class BatchCluster:
         """The work that changed or went since this was last asked."""
         if self._unsure != (why := (self.unheld(), self.trainjobs.unfollowed())):
             self._unsure = why
-            self._touched.update({name: None for name, work in self._works.items() if work.is_held_by_notes})
+            for name in [name for name, work in self.works.items() if work.is_held_by_notes]:
+                self.taken.touch(name)
         for name in self._queued.due():
             self._gather(name)
-        names = tuple(self._touched)
-        self._touched.clear()
-        return names
+        return self.taken.touched()
 
     def written(self, work: Work) -> None:
         """Hold what the server answered to a write of ours, unless something newer is held already."""
-        held = self._works.get(work.name)
+        held = self.works.get(work.name)
         if held is None or (held.ref.uid == work.ref.uid and held.generation < work.generation):
-            self._works[work.name] = self._managed(work)
-            self._touch(work.name)
+            self.taken.put(self._managed(work))
 
     def pods_written(self, pods: Iterable[QueuedPod]) -> None:
         """Hold what the server answered to writes of ours to pods that are gangs."""
@@ -232,72 +234,57 @@ class BatchCluster:
 
     def seen(self, is_gang: Callable[[str], bool]) -> Seen:
         """Nodes and pods now; `is_gang` says of which gangs pods count as theirs."""
-        parts: dict[tuple[str, str], BatchNode] = {}
-        nodes, others = list[NodeSeen](), list[PodSeen]()
-        for mine in self._parts.values():
-            for part in mine:
-                cpu, memory_gib = part.cpu, part.memory_gib
-                for pod in self.pods.on_node(part.name):
-                    if pod.gang is not None and is_gang(pod.gang):
-                        continue
-                    units = math.ceil(pod.asks.units.get(self._scope.shapes[part.shape].resource, 0.0))
-                    whose = self._held_for(pod)
-                    if whose is not None:  # it makes way for the gang, with what it asks for besides
-                        others.append(PodSeen(part.name, part.shape, units, Owner.RESERVED, whose))
-                        continue
-                    cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
-                    if units:
-                        others.append(PodSeen(part.name, part.shape, units, self._owner(pod)))
-                parts[part.name, part.shape] = part
-                nodes.append(
-                    NodeSeen(
-                        part.name, part.shape, part.units, part.domains, max(0.0, cpu), max(0.0, memory_gib),
-                        cordoned=part.cordoned or part.name in self._nodes.unread, ready=part.ready,
-                    )
-                )  # fmt: skip
-        return Seen(parts, tuple(nodes), tuple(others))
+        return self._places.seen(self._nodes, is_gang)
 
-    def _held_for(self, pod: PlacedWork) -> str | None:
-        """The gang that is there, and whose place a pod of ours holds."""
-        gang, uid = holds_for(pod.meta, self._scope.slots) or ("", "")
-        work = self._works.get(gang)
-        return gang if work is not None and work.ref.uid == uid else None
-
-    def _owner(self, pod: PlacedWork) -> Owner:
-        if is_ours(pod.meta, self._scope.slots):
-            return Owner.STANDBY
-        return Owner.SERVING if self._scope.serves(pod.key) else Owner.FOREIGN
-
-    def _touch(self, name: str) -> None:
-        self._touched[name] = None
-        self._changed()
+    def _uid_of(self, gang: str) -> str | None:
+        work = self.works.get(gang)
+        return None if work is None else work.ref.uid
 
     def _on_queue(self, change: Change[BatchQueueObject]) -> None:
         specs = [None if each is None else each.metadata.generation for each in (change.old, change.new)]
         if specs[0] != specs[1]:  # what changed else is a status, which we wrote
             self.queues_version += 1
             self._changed()
+        self.taken.remember(change.key, () if change.new is None else change.new.kept_for())
 
     def _on_class(self, _: Change[PriorityClass]) -> None:
-        self._touched.update(dict.fromkeys(self._works))
-        self._changed()
+        for name in self.works:
+            self.taken.touch(name)
+        self.taken.renew()
 
     def on_work(self, kind: str, change: Change[Any]) -> None:
         """An object of a kind of work came, changed or went."""
+        if change.new is not None and isinstance(change.new.metadata, Thin):
+            return  # what it says is not known: it is read anew when its turn comes
         name = gang_name(kind, *change.key.split("/", 1))
         if kind in {JOBSET, TRAINJOB} and self.trainjobs.follow_pods(change.key):
             self._changed()
         if kind == JOBSET:
             self.trainjobs.on_jobset(change)
         new = None if change.new is None else self._read(kind, change.new)
-        held = self._works.get(name)
+        held = self.works.get(name)
         if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:
             return  # older than what the server answered to us
         if new is not None:
-            self._works[name] = self._managed(new)
-        elif self._works.pop(name, None) is None:
-            return
-        self._touch(name)
+            self.taken.put(self._managed(new))
+        else:
+            self.taken.drop(name)
+        if (new is None and kind not in {JOBSET, TRAINJOB}) or (new is not None and new.ended):
+            self._let_go(name)  # it tells nothing any more; a JobSet that is nobody's gang tells of a TrainJob
+
+    def _let_go(self, name: str) -> None:
+        """Hold as little as can be of an object."""
+        kind, _, key = name.partition("/")
+        if (informer := self._objects.get(kind)) is not None:
+            informer.thin(key)
+
+    async def _bring(self, name: str) -> bool:
+        """Read an object anew of which as little is held; False where that has to be tried again."""
+        kind, _, key = name.partition("/")
+        if (informer := self._objects.get(kind)) is not None:
+            return await informer.restore(key)
+        self._gather(name)
+        return True
 
     def _reread(self, key: str, found: TrainJob) -> None:
         self.on_work(TRAINJOB, Change(key, found, found))
@@ -315,10 +302,9 @@ class BatchCluster:
         """Read the pods of one gang anew."""
         work = self._queued.work(name, self._clock.now())
         if work is not None:
-            self._works[name] = work
-        elif self._works.pop(name, None) is None:
-            return
-        self._touch(name)
+            self.taken.put(work)
+        else:
+            self.taken.drop(name)
 
     def _on_workload(self, path: str, change: Change[Workload]) -> None:
         whose = self._claims.note(path, change)
@@ -341,22 +327,8 @@ class BatchCluster:
             self._changed()
 
     def _on_node(self, change: Change[Node]) -> None:
-        made: tuple[BatchNode, ...] = ()
-        if change.new is not None:
-            made = node_parts(change.new, self._scope.shapes, self._scope.levels)
-            made = with_held(made, self._parts.get(change.key, ()), self._held(change.key), self.resource_of)
-        if made == self._parts.get(change.key, ()):
-            return
-        if made:
-            self._parts[change.key] = made
-        else:
-            del self._parts[change.key]
-        self._nodes_version += 1
-        self._changed()
-
-    def _held(self, node: str) -> Callable[[str], int]:
-        """How many units of a resource pods hold on a node."""
-        return lambda resource: sum(math.ceil(pod.asks.units.get(resource, 0.0)) for pod in self.pods.on_node(node))
+        if self._places.note(change):
+            self._changed()
 
     async def _wait(self, is_done: Callable[[Informer[Any]], bool]) -> None:
         """Wait for all that may be read; for what nothing rests on only as long as it would be believed."""

@@ -6,12 +6,27 @@ was written: it is given back whole, with our part added.
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from autoscaler.adapters.kube.meta import Amounts, Meta
 from autoscaler.adapters.kube.pool_objects import Said
+
+
+class _KeptFor(msgspec.Struct, frozen=True, gc=False):
+    gang: str = ""
+
+
+class _Memory(msgspec.Struct, frozen=True, gc=False):
+    reservations: tuple[_KeptFor, ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    memory: _Memory = _Memory()
+
+
+_status: Final = msgspec.json.Decoder(_Status)
 
 
 class BatchQueueObject(msgspec.Struct, frozen=True, gc=False):
@@ -20,6 +35,13 @@ class BatchQueueObject(msgspec.Struct, frozen=True, gc=False):
     metadata: Meta = Meta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def kept_for(self) -> tuple[str, ...]:
+        """The gangs for which its status says that GPUs are kept; none where it cannot be read."""
+        try:
+            return tuple(each.gang for each in _status.decode(self.status).memory.reservations)
+        except (RecursionError, msgspec.DecodeError):
+            return ()
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):

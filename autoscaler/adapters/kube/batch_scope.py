@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.api.shapes import Shape
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.owners import PodSeen
+
+MOST: Final = 50_000
+"""Gangs that are taken in where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class BatchScope:
     """Where work may be changed; empty: everywhere."""
     slot_class: str = ""
     """The PriorityClass of warm slots."""
+    most: int = MOST
+    """Gangs that are taken in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ be read is neither there nor gone: the version of it that was read last stays, a
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from typing import Final, Generic
+from typing import Any, Final, Generic, cast
 
 from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.meta import Thin, thinned
 from autoscaler.adapters.kube.wire import T, Unread
 from autoscaler.ports import Fault
 
@@ -47,6 +48,23 @@ class Cache(Generic[T]):
             return
         self.items[key] = new
         self._on_change(Change(key, old, new))
+
+    def thin(self, key: str) -> None:
+        """Hold no more of an object than tells its next version from this one; nobody is told."""
+        held = self.items.get(key)
+        if held is not None and not isinstance(held.metadata, Thin):
+            self.items[key] = cast(Any, type(held))(metadata=thinned(held.metadata))
+
+    def restore(self, thin: T | None, new: T) -> bool:
+        """Hold `new` in the place of the `thin` one that it was read anew for, and tell it; False where that one has
+        another version by now, which may be newer."""
+        key, now = new.metadata.key, self.items.get(new.metadata.key)
+        if thin is None or now is not thin or thin.metadata.uid != new.metadata.uid:
+            return False
+        self.unread.pop(key, None)
+        self.items[key] = new
+        self._on_change(Change(key, thin, new))
+        return True
 
     def mark(self, unread: Unread) -> None:
         """Note an object that cannot be read; an older version of it stays."""

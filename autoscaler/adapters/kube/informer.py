@@ -15,6 +15,7 @@ import numpy as np
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.cache import Cache, Change
+from autoscaler.adapters.kube.meta import Thin
 from autoscaler.adapters.kube.retry import Backoff
 from autoscaler.adapters.kube.times import InformerTimes
 from autoscaler.adapters.kube.wire import PAGE, Event, Page, Resource, T, Unread, Wire
@@ -130,6 +131,31 @@ class Informer(Generic[T]):
         if self._scope is not None:
             self._scope.reschedule(asyncio.get_running_loop().time())
             self._scope = None
+
+    def thin(self, key: str) -> None:
+        """Hold as little of an object as can be, until its next version comes or it is read anew."""
+        self._cache.thin(key)
+
+    async def restore(self, key: str) -> bool:
+        """Read an object anew of which little is held, and tell it; False where that has to be tried again.
+
+        It is listed by its name: that takes no right that following does not take.
+        """
+        thin = self.items.get(key)
+        if thin is None or not isinstance(thin.metadata, Thin):
+            return True
+        root, _, resource = self.path.rpartition("/")
+        namespace, _, name = key.rpartition("/")
+        path = f"{root}/namespaces/{namespace}/{resource}"
+        query = [("fieldSelector", f"metadata.name={name}")]
+        try:
+            answer = await self._api.request("GET", path, query=query, timeout_s=self._times.page_s)
+            page = self._wire.page(answer.body)
+        except KubeError:
+            return False  # what is wrong with the server, the watch tells
+        for unread in page.unread:
+            self._cache.mark(unread)
+        return all(self._cache.restore(thin, found) for found in page.objects)
 
     async def run(self) -> None:
         """Follow the server until cancelled; trouble is shown in `error` and never raised."""

@@ -48,6 +48,15 @@ class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class Thin(Meta, frozen=True, gc=False, rename="camel"):
+    """That of an object of which nothing else is held: another version of it is told from this one, and no more."""
+
+
+def thinned(meta: Meta) -> Thin:
+    """What tells an object and its version from others."""
+    return Thin(meta.name, meta.namespace, meta.uid, meta.resource_version, meta.generation)
+
+
 AGENT: Final = "headroom"
 """How our requests say who asks. The API server enters it in the managedFields of what they write, up to the slash of
 the User-Agent (k8s.io/apiserver, endpoints/handlers: managerOrUserAgent)."""

@@ -24,6 +24,7 @@ class BatchReason(Enum):
     BEHIND = "waits behind the first of its queue"
     LEAVING = "waits for others to leave"
     NODES = "waits for nodes that were asked for"
+    UNTAKEN = "not looked at: more gangs are there than limits.batch_work takes in"
     # admitted
     FITS = "fits within quota and room"
     BACKFILL = "ends before a reservation begins"

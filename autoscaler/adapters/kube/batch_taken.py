@@ -1,0 +1,222 @@
+"""The work that is taken in, by name, and of all other work as much as its turn takes to be known.
+
+Enters: work as it is read, whose it is, what is to be taken in whatever comes. Leaves: the work that is taken in, and
+whose place changed; of the objects of all other work as little is held as can be. Work of a queue is its tenant's where
+the queue is served and takes it; all other work is its namespace's, so that nobody takes others' places by a label.
+What was let go of is read anew, by `bring`, once its turn comes.
+"""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from autoscaler.adapters.kube.batch_intake import GATHERED, Ask, BatchIntake
+from autoscaler.adapters.kube.batch_work import Work
+from autoscaler.ports import Clock
+
+AT_ONCE: Final = 16
+"""Objects that are read anew at the same time."""
+
+RETRY_S: Final = 2.0
+"""Before objects are read again after not all of them could be."""
+
+
+class Untaken(NamedTuple):
+    """What is known of work that is not taken in."""
+
+    queue: str
+    """Empty where it is none's: it names none, or somebody else manages it."""
+    priority_class: str
+    created_s: float
+
+
+class TakenWork:
+    """The work of one cluster. `changed` is called when somebody's place changed; `let_go` has the object of this name
+    held as little as can be, `bring` reads it anew and puts it, and says whether it could be asked for."""
+
+    def __init__(
+        self,
+        most: int,
+        clock: Clock,
+        *,
+        changed: Callable[[], None],
+        priority: Callable[[str], int | None],
+        is_queue: Callable[[str], bool],
+        let_go: Callable[[str], None],
+        bring: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._clock, self._changed, self._priority = clock, changed, priority
+        self._let_go, self._bring = let_go, bring
+        self._admits: Callable[[str, str], bool] = lambda _, queue: is_queue(queue)
+        self._all: dict[str, Work] = {}
+        self.all: Mapping[str, Work] = MappingProxyType(self._all)
+        """Work that is taken in by name, live."""
+        self._others: dict[str, Untaken] = {}
+        self.others: Mapping[str, Untaken] = MappingProxyType(self._others)
+        """Work that is not, live."""
+        self._intake = BatchIntake(most)
+        self._kept: frozenset[str] = frozenset()
+        self._remembered: dict[str, frozenset[str]] = {}
+        """By queue; none is empty."""
+        self._fixed: frozenset[str] = frozenset()
+        """All of those."""
+        self._touched: dict[str, None] = {}
+        self._wanted: dict[str, None] = {}
+        """Work whose turn it is and that has to be read anew."""
+        self._bell = asyncio.Event()
+
+    @property
+    def most(self) -> int:
+        """As much work as is taken in."""
+        return self._intake.most
+
+    def put(self, work: Work) -> bool:
+        """Note work that came or changed; whether it is taken in."""
+        name = work.name
+        if work.ended:
+            self._intake.leave(name)
+        else:
+            known = _known(work)
+            self._ask(name, known, counts=not (work.suspended or work.manager))
+            if not self._intake.takes(name):
+                self._others[name] = known
+                self._remove(name)
+                self._let_go(name)
+                self._gather()
+                return False
+        self._others.pop(name, None)
+        self._wanted.pop(name, None)
+        self._all[name] = work
+        self.touch(name)
+        self._gather()
+        return True
+
+    def drop(self, name: str) -> None:
+        """Note that there is no such work any more."""
+        self._intake.leave(name)
+        self._others.pop(name, None)
+        self._wanted.pop(name, None)
+        self._remove(name)
+        if self._intake.unsettled and self._others:
+            self._changed()
+
+    def touch(self, name: str) -> None:
+        """Something changed that concerns this work."""
+        self._touched[name] = None
+        self._changed()
+
+    def touched(self) -> tuple[str, ...]:
+        """The work that changed, went, or has another place since this was last asked."""
+        self.settle()
+        names = tuple(self._touched)
+        self._touched.clear()
+        return names
+
+    def keep(self, names: Iterable[str]) -> None:
+        """From now on these are taken in whatever comes: something is held or kept for them."""
+        self._kept = frozenset(names)
+        self._hold()
+
+    def remember(self, queue: str, names: Iterable[str]) -> None:
+        """The same of those for whom a queue's status says that something is kept, whoever wrote it."""
+        before, now = self._remembered.pop(queue, frozenset[str]()), frozenset(names)
+        if now:
+            self._remembered[queue] = now
+        if before != now:
+            self._hold()
+
+    def lacks_kept(self) -> bool:
+        """Whether work has yet to be read anew that something is kept for."""
+        return any(name in self._others for name in self._fixed)
+
+    def share_by(self, admits: Callable[[str, str], bool]) -> None:
+        """From now on `admits` says whether a namespace may use a queue that is served."""
+        self._admits = admits
+        self.renew()
+
+    def renew(self) -> None:
+        """Ask for all places anew: what tenants or priorities are told by has changed."""
+        for name, known in [*self._others.items(), *((name, _known(work)) for name, work in self._all.items())]:
+            work = self._all.get(name)
+            if work is None or not work.ended:
+                self._ask(name, known, counts=work is not None and not (work.suspended or work.manager))
+        self._changed()
+
+    def settle(self) -> None:
+        """Have everybody's place follow from who asks now."""
+        out, back = self._intake.settle()
+        for name in out:
+            if (work := self._all.get(name)) is not None:
+                self._others[name] = _known(work)
+                self._remove(name)
+                self._let_go(name)
+            self._wanted.pop(name, None)
+        self._want(back)
+
+    def untaken(self) -> Counter[str]:
+        """How much work is not taken in, by the queue that it is counted for; empty for what is no queue's."""
+        found = Counter[str]()
+        for name, known in self._others.items():
+            found[known.queue if self._is_of(name, known.queue) else ""] += 1
+        return found
+
+    async def run(self) -> None:
+        """Read anew what its turn comes for, until cancelled."""
+        while True:
+            names = list(self._wanted)[:AT_ONCE]
+            if not names:
+                self._bell.clear()
+                await self._bell.wait()
+                continue
+            for name in names:
+                del self._wanted[name]
+            async with asyncio.TaskGroup() as group:
+                tasks = {name: group.create_task(self._brought(name), name="batch object") for name in names}
+            missed = [name for name, task in tasks.items() if not task.result()]
+            if missed:
+                await self._clock.sleep_until(self._clock.monotonic() + RETRY_S)
+                self._want(missed)
+
+    async def _brought(self, name: str) -> bool:
+        return await self._bring(name)
+
+    def _want(self, names: Iterable[str]) -> None:
+        self._wanted.update({name: None for name in names if name in self._others and self._intake.takes(name)})
+        self._bell.set()
+
+    def _ask(self, name: str, known: Untaken, *, counts: bool) -> None:
+        namespace = name.split("/", 2)[1]
+        tenant = known.queue if self._is_of(name, known.queue) else f"{namespace}/"
+        turn = (-(self._priority(known.priority_class) or 0), known.created_s, name)
+        self._intake.ask(name, Ask(tenant, turn, is_fixed=counts or name in self._fixed))
+
+    def _is_of(self, name: str, queue: str) -> bool:
+        """Whether work is that of a queue, which is served and takes it."""
+        return bool(queue) and self._admits(name.split("/", 2)[1], queue)
+
+    def _hold(self) -> None:
+        """Take in whom something is kept for, and nobody for whom nothing is any more."""
+        before, self._fixed = self._fixed, self._kept.union(*self._remembered.values())
+        for name in before ^ self._fixed:
+            work, known = self._all.get(name), self._others.get(name)
+            if work is not None and not work.ended:
+                self._ask(name, _known(work), counts=not (work.suspended or work.manager))
+            elif known is not None:
+                self._ask(name, known, counts=False)
+                self._want([name])
+
+    def _remove(self, name: str) -> None:
+        if self._all.pop(name, None) is not None:
+            self.touch(name)
+
+    def _gather(self) -> None:
+        if self._intake.unsettled >= GATHERED:
+            self.settle()
+
+
+def _known(work: Work) -> Untaken:
+    queue = "" if work.says is None or work.manager else sys.intern(work.says.queue)
+    return Untaken(queue, sys.intern(work.priority_class), work.created_s)
