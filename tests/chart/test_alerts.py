@@ -81,7 +81,15 @@ TROUBLES: Final = {
     ),
     "HeadroomChangesRefused": Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0+1x30"}, 6, 8),
     "HeadroomShortOfReplicas": Trouble({**LEADS, f"headroom_overload_deficit_replicas{{{CHAT}}}": "0 3x30"}, 15, 17),
-    "HeadroomObjectiveMissed": Trouble({**LEADS, f"headroom_budget_burn_ratio{{{CHAT}}}": "1.9 4x30"}, 15, 17),
+    "HeadroomObjectiveMissed": Trouble(
+        {
+            **LEADS,
+            f"headroom_budget_burn_ratio{{{CHAT}}}": "1.9 4x30",
+            f"headroom_late_ratio{{{CHAT}}}": "0 0.3 0 0 0 0.1x30",
+        },
+        15,
+        17,
+    ),
     "HeadroomForecastDrifts": Trouble({**LEADS, f'headroom_forecast_drift{{{CHAT},reason="MISSES"}}': "1x60"}, 29, 31),
     "HeadroomHttpCertificatesRefused": Trouble(
         {**LEADS, f"headroom_http_certificates_refused{{{POD}}}": "0 1x30"}, 10, 12
@@ -171,6 +179,12 @@ FURTHER: Final = {
         "HeadroomApiServerUnheard",
         Trouble({**LEADS, f'headroom_watch_staleness_seconds{{{POD},resource="scalingpolicies"}}': "+Inf+0x20"}, 1, 3),
     ),
+    "a server that is away, of which eleven resources are one alert": (
+        "HeadroomApiServerUnheard",
+        Trouble(
+            LEADS | {f'headroom_watch_staleness_seconds{{{POD},resource="r{n}"}}': "60+60x20" for n in range(11)}, 3, 5
+        ),
+    ),
 }
 """Other ways in which an alert fires."""
 
@@ -204,6 +218,15 @@ WELL: Final = {
         **LEADS,
         f'headroom_acts_total{{{CHAT},outcome="UNREADABLE"}}': "0+1x60",
         f'headroom_acts_total{{{CHAT},outcome="APPLIED"}}': "0+1x60",
+    },
+    "an incident that is over and has spent the day's budget": {
+        **LEADS,
+        f"headroom_budget_burn_ratio{{{CHAT}}}": "0 90x60",
+        f"headroom_late_ratio{{{CHAT}}}": "0 1 1 0x60",
+    },
+    "a load so flat that no model beats the last value": {
+        **LEADS,
+        f'headroom_forecast_drift{{{CHAT},reason="LOSING"}}': "1x60",
     },
     "a workload in Shadow that another one scales": {
         **LEADS,
