@@ -526,3 +526,28 @@ def test_a_gang_that_was_asked_to_leave_and_need_not_counts_again_and_is_left_al
     story.submit(gang("last", "a", units=8, created_s=700.0))
     story.settle()
     assert story.victims()[-1] == first
+
+
+def test_a_gang_that_runs_on_gave_way_to_nobody_and_the_one_that_left_in_its_place_did() -> None:
+    story = Story(params(queue("a", 16), queue("b")), racks(1, 2), takes_s=lambda gang: 1e7)
+    story.submit(*(gang(f"b{at}", "b", units=8) for at in range(2)))
+    story.settle()
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", units=8, created_s=100.0))
+    story.settle()
+    (first,) = story.victims()
+    (other,) = {"b0", "b1"} - {first}
+    run, gave_to = story.room.runs.all[first], story.room.exchanges.ahead_of
+    assert gave_to(first) == {"mine"}
+    run.stays = True
+    story.room.news += 1
+    story.now_s = 110.0
+    story.settle()
+    assert story.victims() == [first, other]
+    story.room.left(other, 120.0)
+    story.settle()
+    assert "mine" in story.order()
+    spared.go_on(story.room, run, 700.0, 121.0)
+    assert (gave_to(first), gave_to(other)) == (frozenset(), {"mine"})
+    story.room.evict(run, BatchReason.FAIR_SHARE, "mine", 800.0)
+    assert gave_to(first) == {"mine"}

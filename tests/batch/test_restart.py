@@ -7,6 +7,7 @@ import pytest
 
 from autoscaler.core.batch import durable
 from autoscaler.core.batch.gangs import Gang
+from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import QueueSpec
@@ -55,6 +56,20 @@ def test_case_10_the_one_that_others_leave_for_keeps_its_place_in_the_quota_over
     story.room.left("borrower", 120.0)
     story.settle()
     assert story.order() == ["mine", "borrower"], "the borrower left for somebody that starts"
+
+
+@pytest.mark.parametrize("kind", [Kind.PREEMPTION, Kind.START])
+def test_who_had_room_kept_first_has_it_first_after_a_restart_in_whatever_order_gangs_are_met(kind: Kind) -> None:
+    before = Story(params(queue("a")), racks(1, 1))
+    for at, name in enumerate(("z-first", "a-second")):
+        before.room.ledger.reserve(Reservation(name, kind, {0: 8}, float(at), 50.0))
+    after = Story(before.params, racks(1, 1), now_s=5.0)
+    durable.unpack(after.room, durable.pack(before.room, 4.0), 5.0)
+    for name in ("a-second", "z-first"):
+        assert after.room.submit(gang(name, "a", units=8), 5.0) is None
+    kept = after.room.ledger.reservations
+    assert (list(kept), kept["z-first"].held, kept["a-second"].held) == (["z-first", "a-second"], {0: 8}, {0: 0})
+    assert after.room.contradictions() == []
 
 
 def test_what_was_kept_for_a_gang_that_is_not_there_after_a_restart_goes_to_others_at_once() -> None:

@@ -70,7 +70,7 @@ def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...
     room.evictions.update(evictions)
     dropped = []
     index = room.ledger.estate.index
-    for gang, kind, made_s, start_s, plan in reservations:
+    for gang, kind, made_s, start_s, plan in sorted(reservations, key=lambda each: (each[2], each[0])):
         here = {index[name, shape]: units for name, shape, units in plan if (name, shape) in index and units > 0}
         if here or kind is Kind.START:  # without a place it tells that a gang that leaves lost GPUs
             room.ledger.reserve(Reservation(gang, kind, here, made_s, start_s))

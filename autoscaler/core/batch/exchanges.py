@@ -13,10 +13,21 @@ class Exchanges:
         self._gave_to: dict[str, dict[str, None]] = {}
         self._took_from: dict[str, dict[str, None]] = {}
 
-    def note(self, victim: str, beneficiary: str) -> None:
-        """A gang leaves for another."""
-        self._gave_to.setdefault(victim, {})[beneficiary] = None
+    def note(self, victim: str, beneficiary: str) -> bool:
+        """A gang leaves for another; whether that is known only now."""
+        gave = self._gave_to.setdefault(victim, {})
+        is_new = beneficiary not in gave
+        gave[beneficiary] = None
         self._took_from.setdefault(beneficiary, {})[victim] = None
+        return is_new
+
+    def undo(self, victim: str, beneficiary: str) -> None:
+        """A gang did not leave for another after all."""
+        for here, name, other in ((self._gave_to, victim, beneficiary), (self._took_from, beneficiary, victim)):
+            known = here.get(name, {})
+            known.pop(other, None)
+            if not known:
+                here.pop(name, None)
 
     def ahead_of(self, name: str) -> frozenset[str]:
         """Those for whom a gang left, those for whom they left in turn, and so on."""

@@ -56,7 +56,7 @@ class Room:
 
         One that waits already keeps its place, and what is kept for it, unless queue, form, duration or rank changed.
         One whose pods are there still, though it is not running, waits until `left` says that they are gone. What a
-        restart found to be kept for it is so still.
+        restart found to be kept for it is so still, in the order in which it was made.
         """
         refused = refusal(gang, self.params, self.tree.leaves)
         if gang.name in self.runs.all:
@@ -69,20 +69,20 @@ class Room:
         if known is not None and known.is_for(gang, queue, brand):
             known.gang = gang
             return None
-        kept = None if known is not None else self.ledger.reservations.get(gang.name)
-        self._withdraw(gang.name, now_s)
+        kept, is_there = self.ledger.reservations.get(gang.name), gang.name in self.ledger.holdings
+        keeps = known is None and kept is not None and (kept.kind is Kind.START if is_there else bool(kept.plan))
+        self._withdraw(gang.name, now_s, unreserves=not keeps)
         waiting = self.backlog.add(gang, queue, brand)
         for each in gang.form.pod_sets:
             self._mix[each.units] = self._mix.get(each.units, 0.0) + each.total_units
-        is_there = gang.name in self.ledger.holdings
         if is_there:
             self._remains(waiting, now_s)
-        if kept is not None and (kept.kind is Kind.START if is_there else kept.plan):
-            self.ledger.reserve(kept)
-            if is_there:  # a gang that leaves has a start kept only where it lost GPUs
-                self.runs.lose(self.runs.all[gang.name])
-            elif kept.kind is Kind.PREEMPTION:  # it counts, lest its place in the quota is lost
-                self.keep_for(waiting, now_s)
+        if keeps and is_there:  # a gang that leaves has a start kept only where it lost GPUs
+            self.runs.lose(self.runs.all[gang.name])
+        elif (
+            keeps and kept is not None and kept.kind is Kind.PREEMPTION
+        ):  # it counts, lest its place in the quota is lost
+            self.keep_for(waiting, now_s)
         self.changes += 1
         return None
 
@@ -98,14 +98,15 @@ class Room:
         self.evictions.pop(name, None)
         self.exchanges.forget(name)
 
-    def _withdraw(self, name: str, now_s: float) -> None:
+    def _withdraw(self, name: str, now_s: float, *, unreserves: bool = True) -> None:
         kept = self.kept_for.pop(name, None)
         if kept is not None:
             self.count(kept.queue, self.backlog.loads[kept.brand], -1, now_s)
         self.backlog.drop(name)
         if name in self.runs.all:
             self._ended(name, now_s)
-        self.unreserve(name)
+        if unreserves:
+            self.unreserve(name)
         self.changes += 1
         self.news += 1
 
@@ -316,7 +317,7 @@ class Room:
         self.evictions[run.name] = run.evictions + 1
         if beneficiary:
             run.leaves_for = beneficiary
-            self.exchanges.note(run.name, beneficiary)
+            run.exchanges = self.exchanges.note(run.name, beneficiary)
         return Evicted(run.name, run.gang.queue, reason, beneficiary, lost_gpu_s)
 
     def is_overdue(self, run: Running, now_s: float) -> bool:

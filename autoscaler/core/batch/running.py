@@ -50,6 +50,8 @@ class Running:
     """It leaves because it lost GPUs: what it leaves it will want again, at its old place."""
     leaves_for: str | None = None
     """The gang that gets its place, while it leaves for one."""
+    exchanges: bool = False
+    """Whether it had not left for that one before."""
     evictions: int = 0
     order: tuple[int, float, float, str] = (0, 0.0, 0.0, "")
     """Its place among those of its queue that give way, as of when it began or wrote its last checkpoint."""

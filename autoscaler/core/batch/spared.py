@@ -26,7 +26,12 @@ def is_done_without(room: Room, run: Running, now_s: float) -> bool:
 
 
 def go_on(room: Room, run: Running, lease_until_s: float, now_s: float) -> None:
-    """It counts again, beyond a limit as well, as if it had not been asked, and is left alone until an instant."""
+    """It counts again, beyond a limit as well, as if it had not been asked, and is left alone until an instant.
+
+    It gave way to nobody, so that it may claim its share from whom it was asked for as from anybody.
+    """
+    if run.leaves_for is not None and run.exchanges:
+        room.exchanges.undo(run.name, run.leaves_for)
     room.evictions[run.name] = run.evictions
     if not run.evictions:
         del room.evictions[run.name]
