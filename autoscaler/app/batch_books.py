@@ -66,7 +66,7 @@ class Books:
         self.tally, self.started = Tally(), dict[str, Began]()
         self._reader = Reader(cluster, shapes, tree, guard)
         self.rests, self.trials, self.latecomers = Rests(), trials or Trials(), Latecomers()
-        self.denials = Denials(self.rests)
+        self.denials = Denials(self.rests, self.tally)
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
@@ -108,6 +108,7 @@ class Books:
 
     def inherit(self, old: "Books") -> None:
         """Go on from books that were written by other queues: what was counted, told, and left alone for a while."""
+        old.tally.written({work.name for work, _ in unstopped(old.cluster.works, old.room.runs.all)})
         self.tally.inherit(old.tally)
         self.loans.recalls.inherit(old.loans.recalls)
         self.started.update({name: since for name, since in old.started.items() if name in self.room.runs.all})

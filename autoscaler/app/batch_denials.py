@@ -14,6 +14,7 @@ from typing import Final
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.app.batch_notes import STOP_DENIED, Note
 from autoscaler.app.batch_rests import REFUSED_MOST, RETRY_S, Rests, unstopped
+from autoscaler.app.batch_tally import Tally
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Running
 from autoscaler.core.batch.spared import go_on, is_done_without
@@ -50,10 +51,10 @@ class Denial:
 
 
 class Denials:
-    """Those of one cluster's gangs; `rests` know which of them were given up anyhow."""
+    """Those of one cluster's gangs; `rests` know which of them were given up anyhow, `tally` counts who was stopped."""
 
-    def __init__(self, rests: Rests) -> None:
-        self._rests = rests
+    def __init__(self, rests: Rests, tally: Tally) -> None:
+        self._rests, self._tally = rests, tally
         self._all: dict[str, Denial] = {}
         self._next_s = -math.inf
         """Before when nobody else is told to leave in a gang's place."""
@@ -86,11 +87,14 @@ class Denials:
         at a time, and they run on once others have left in their place; `notes` are what is told of gangs."""
         self._rests.note_unwritten(works, room.runs, now_s)
         runs = room.runs.all
-        for name in [work.name for work, run in unstopped(works, runs) if is_done_without(room, run, now_s)]:
+        spared = tuple(work.name for work, run in unstopped(works, runs) if is_done_without(room, run, now_s))
+        for name in spared:
             if runs[name].stays:
                 self._next_s = now_s + NEXT_S
             go_on(room, runs[name], now_s + LEASE_S if name in self._all else now_s, now_s)
+        self._tally.run_on(spared)
         leaving = {work.name for work, _ in unstopped(works, runs)}
+        self._tally.written(leaving)
         self._all = {name: each for name, each in self._all.items() if name in leaving}
         alone = [name for name, each in self._all.items() if each.alone]
         for name in alone:

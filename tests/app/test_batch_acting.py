@@ -261,6 +261,7 @@ async def test_one_gang_whose_stop_is_refused_keeps_another_from_its_place_for_a
     for _ in range(60):
         await scene.look(RETRY_S)
     assert scene.jobs()[3:] == ["start urgent"], "one left for one, though both may be stopped by then"
+    assert dict(scene.batch._counts.evicted) == {"OUTRANKED": 1}, "who runs on was not stopped"
 
 
 async def test_a_gang_that_runs_on_though_it_was_asked_to_leave_is_left_alone_for_an_hour() -> None:
@@ -298,6 +299,7 @@ async def test_nobody_leaves_any_more_for_a_gang_that_is_deleted_while_no_stop_c
         await scene.look(EVERY_S)
     assert scene.jobs() == ["start low-a", "start low-b"]
     assert {scene.batch.find("Job", "ns", name)[0].state for name in ("low-a", "low-b")} == {GangState.RUNNING}
+    assert (scene.batch._counts.evicted, scene.batch._counts.lost_gpu_s) == ((), 0.0)
 
 
 async def test_a_second_gang_whose_stop_is_refused_has_no_third_one_told_to_leave_meanwhile() -> None:

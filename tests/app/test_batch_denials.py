@@ -2,6 +2,7 @@
 
 from autoscaler.app.batch_denials import MOST, TRY_S, Denials
 from autoscaler.app.batch_rests import RETRY_S, Rests
+from autoscaler.app.batch_tally import Tally
 from tests.app.batch_plant import BatchPlant
 
 
@@ -18,7 +19,7 @@ async def test_each_other_gang_is_asked_about_in_turn_however_often_the_first_on
         plant.pod(f"{name}-0", put.node, job=name)
     plant.look()
     runs = {name: run for name, run in plant.books.room.runs.all.items() if name != "job/ns/stays"}
-    denials, asked = Denials(Rests()), list[str]()
+    denials, asked = Denials(Rests(), Tally()), list[str]()
     for at in range(MOST):
         denials.denied("job/ns/stays", "never", RETRY_S * at)
     for at in range(3):
