@@ -20,20 +20,18 @@ from autoscaler.adapters.web.asked import Status
 from autoscaler.api.claims import Kind, Reject
 from autoscaler.api.modes import Mode
 from autoscaler.cli.definitions import UPGRADE, differences, missing
-from autoscaler.cli.installed import UnknownSettingsError, installed
 from autoscaler.cli.leader import AskError, Reach, ask, ask_pod
 from autoscaler.cli.loan_check import stale_loans
 from autoscaler.cli.pool_check import unusable_pools
 from autoscaler.cli.reviews import decoded, reviewed, served
 from autoscaler.cli.rights import WITHOUT_NAMESPACE, Own, Right, of_each_rule, rights
+from autoscaler.cli.rivals import rivals
 from autoscaler.cli.status import state
 from autoscaler.cli.work_check import WORK, untaken
-from autoscaler.errors import InputError
 from autoscaler.ports import Clock, Fault
 from autoscaler.record.explain import duration
 from autoscaler.record.hpa import WHERE
 from autoscaler.record.status import Rejected, WorkloadStatus
-from autoscaler.settings.load import named_file
 from autoscaler.settings.model import Settings
 
 SKEW_S: Final = 5.0
@@ -74,25 +72,6 @@ class Patient:
     """Whether the settings are those of the chart's release, which grants the rights then."""
 
 
-async def in_force(api: KubeApi, reach: Reach, usual: Settings) -> tuple[Settings, bool, list[Finding]]:
-    """The settings by which a cluster is examined, whether they are the chart's, and what is to be told of them.
-
-    Those of a file that is given; else those that the chart installed; else the `usual` ones.
-    """
-    if reach.config is not None or named_file() is not None:
-        return usual, False, []
-    where = f"kubectl -n {usual.namespace} get configmap NAME -o jsonpath='{{.data.settings\\.yaml}}' > settings.yaml"
-    try:
-        found = await installed(api, usual.namespace)
-        if found is None:
-            return usual, False, []
-        source = f"ConfigMap {usual.namespace}/{found.name}"
-        return reach.settings((source, found.text)), True, [Finding("settings", State.OK, f"those of {source}")]
-    except (UnknownSettingsError, InputError) as error:
-        words = f"the usual ones are taken for the installation's, which cannot be told: {error}"
-        return usual, False, [Finding("settings", State.WARN, words, f"give its own by --config: {where}")]
-
-
 async def examine(patient: Patient) -> AsyncIterator[Finding]:
     """All findings, in an order in which the first faults explain later ones."""
     reached, finding = await _api_server(patient)
@@ -109,6 +88,7 @@ async def examine(patient: Patient) -> AsyncIterator[Finding]:
         _queues,
         _loans,
         _lease,
+        _rivals,
         _freeze,
         _controller,
     ):
@@ -292,6 +272,12 @@ async def _lease(patient: Patient) -> AsyncIterator[Finding]:
         yield Finding("lease", State.FAIL, f"{held}, but it was renewed {age}: no replica acts", remedy)
     else:
         yield Finding("lease", State.OK, held)
+
+
+async def _rivals(patient: Patient) -> AsyncIterator[Finding]:
+    remedy = "never let two scale one target: give both settings.watch_namespaces that are apart, or uninstall one"
+    async for words in rivals(patient.api, patient.settings, patient.clock.now()):
+        yield Finding("installations", State.WARN, words, remedy)
 
 
 async def _freeze(patient: Patient) -> AsyncIterator[Finding]:

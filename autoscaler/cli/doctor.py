@@ -46,7 +46,8 @@ def doctor(
 
 async def _examine(reach: Reach, account: str | None) -> "list[Finding]":
     from autoscaler.adapters.kube.connection import SERVICE_ACCOUNT
-    from autoscaler.cli.checks import Patient, examine, in_force
+    from autoscaler.cli.checks import Patient, examine
+    from autoscaler.cli.in_force import in_force
     from autoscaler.runtime.clock import WallClock
 
     usual = reach.settings()

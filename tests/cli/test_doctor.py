@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,41 @@ def test_where_the_settings_cannot_be_told_that_is_said_with_how_to_give_them(
     given.write_text("{}")
     _, found = examined(cluster, "--config", str(given))
     assert "settings" not in [row["check"] for row in found], "whoever gives them is not asked about them"
+
+
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+def led(namespace: str, name: str = "headroom", *, holder: str | None = "pod_1", ago_s: float = 2.0) -> dict[str, Any]:
+    """A Lease as another one of Headroom keeps it."""
+    renewed = datetime.fromtimestamp(time.time() - ago_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    made = lease(holder, renewed)
+    return made | {"metadata": made["metadata"] | {"namespace": namespace, "name": name}}
+
+
+def test_another_installation_that_watches_the_same_is_named_and_one_that_is_apart_or_gone_is_not(
+    cluster: Plane, tmp_path: Path
+) -> None:
+    """Two of them take each other's patches for edits, and neither knows: seen on a real API server."""
+    others = [led(OWN), led("team-a"), led("team-b"), led("gone", ago_s=3600.0), led("ended", holder=None)]
+    foreign = led("kube-system", "kube-scheduler")
+    foreign["metadata"]["annotations"] = {}
+    cluster.objects[LEASES] = {"items": [*others, foreign]}
+    for team in ("team-a", "team-b"):
+        one = {"metadata": {"name": "headroom"}, "data": {"settings.yaml": f"watch_namespaces: [{team}]"}}
+        cluster.objects[f"/api/v1/namespaces/{team}/configmaps"] = {"items": [one]}
+    own = tmp_path / "settings.yaml"
+    own.write_text("watch_namespaces: [team-a, prod]")
+    code, found = examined(cluster, "--config", str(own))
+    told = [row["words"] for row in found if row["check"] == "installations"]
+    assert (code, told) == (
+        0, ["another one of Headroom leads in team-a (lease headroom) and watches team-a, as this one does"]
+    )  # fmt: skip
+    _, everywhere = examined(cluster)
+    assert len([row for row in everywhere if row["check"] == "installations"]) == 2
+    del cluster.objects["/api/v1/namespaces/team-b/configmaps"]
+    _, unknown = examined(cluster, "--config", str(own))
+    assert [row["words"] for row in unknown if row["check"] == "installations"][1].endswith("cannot be told")
 
 
 FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
