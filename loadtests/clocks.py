@@ -20,7 +20,7 @@ import numpy as np
 
 from autoscaler.cli.output import check_writable, write_atomically
 from autoscaler.core.pool import growth, hourly
-from autoscaler.core.pool.growth import DemandHistory
+from autoscaler.core.pool.history import DemandHistory
 from autoscaler.core.pool.params import CapacityType, PoolParams, PoolTier
 from autoscaler.errors import HeadroomError, InputError
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand

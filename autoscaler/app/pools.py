@@ -7,7 +7,7 @@ one pool stops no other.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -16,19 +16,18 @@ import structlog
 
 from autoscaler.adapters.kube.pool_cluster import PoolCluster
 from autoscaler.adapters.kube.pool_feeds import Reread
-from autoscaler.adapters.kube.pool_slot_pod import Errand, PoolRef
 from autoscaler.adapters.kube.pool_writer import Became, PoolWriter
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
+from autoscaler.app.pool_acts import carried_out, counted
 from autoscaler.app.pool_demand import Demands
 from autoscaler.app.pool_leads import PoolLeads
 from autoscaler.app.pool_memory import PoolMemory
 from autoscaler.app.pool_offers import Offers
 from autoscaler.app.pool_specs import Compiled, Faulty, PoolSpecs
-from autoscaler.app.pool_telling import Around, Done, PoolTelling
+from autoscaler.app.pool_telling import Around, PoolTelling
 from autoscaler.app.pools_left import PoolsLeft
 from autoscaler.app.stores import KEEP_EVERY_S
-from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, Intent, MarkNodeEnds
 from autoscaler.core.pool.limits import asked
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
@@ -46,9 +45,6 @@ GATHER_S: Final = 0.2
 
 CALM: Final = 10.0
 """The event loop is left to others for so many times what a round of looks took: some 50 ms at 5,000 slots."""
-
-AT_ONCE: Final = 8
-"""Writes on their way at the same time."""
 
 LOG: Final = structlog.get_logger("headroom")
 
@@ -186,10 +182,10 @@ class Pools:
         outcome: list[Reconciled] = []
         if not self._guard.run(f"WarmPool {name}", partial(self._decide, compiled, kept, outcome)):
             return
-        done = await self._carry_out(outcome[0].intents, compiled)
+        done = await carried_out(self._writer, outcome[0].intents, compiled)
         if any(each.outcome.became is Became.UNKNOWN for each in done):
             kept.doubt = self._cluster.feeds.reread()
-        kept.counts = _counted(kept.counts, done)
+        kept.counts = counted(kept.counts, done)
         tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._around(name))
         self._guard.run(f"WarmPool {name}", tell)
 
@@ -231,48 +227,3 @@ class Pools:
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )
-
-    async def _carry_out(self, intents: Sequence[Intent], compiled: Compiled) -> list[Done]:
-        """Do all of it, some at once, in the order in which it was decided; stop where an outcome is unknown."""
-        errand = Errand(PoolRef(compiled.params.name, compiled.uid), compiled.spec, compiled.params.slot)
-        done: list[Done] = []
-        for together in _batches(intents):
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    (intent, group.create_task(self._writer.carry_out(intent, errand), name=type(intent).__name__))
-                    for intent in together
-                ]
-            done += [Done(intent, task.result()) for intent, task in tasks]
-            if any(each.outcome.became is Became.UNKNOWN for each in done):
-                break
-        return done
-
-
-def _batches(intents: Sequence[Intent]) -> Iterator[Sequence[Intent]]:
-    """What is done together, in order; a slot that is kept off nodes whose slots say that these end comes once they
-    were asked to: the scheduler may place it sooner than that is done."""
-    begin = 0
-    for at, intent in enumerate(intents):
-        marked = at > begin and isinstance(intent, CreateSlot) and intent.apart and _has_marks(intents[begin:at])
-        if at - begin == AT_ONCE or marked:
-            yield intents[begin:at]
-            begin = at
-    if begin < len(intents):
-        yield intents[begin:]
-
-
-def _has_marks(intents: Sequence[Intent]) -> bool:
-    return any(isinstance(each, MarkNodeEnds) for each in intents)
-
-
-def _counted(counts: PoolCounts, done: Sequence[Done]) -> PoolCounts:
-    refused = sum(each.outcome.became is Became.REFUSED for each in done)
-    ordered = sum(isinstance(each.intent, CreateSlot) and each.outcome.became is Became.DONE for each in done)
-    slots = [each for each in done if isinstance(each.intent, DeleteSlot) and not each.intent.of_gang]
-    deleted = sum(each.outcome.became is Became.DONE for each in slots)
-    return replace(
-        counts,
-        ordered=counts.ordered + ordered,
-        deleted=counts.deleted + deleted,
-        refused=counts.refused + refused,
-    )

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from autoscaler.core.pool.growth import BIN_S, KEEP_BINS, DemandHistory
+from autoscaler.core.pool.history import BIN_S, KEEP_BINS, DemandHistory
 from autoscaler.core.pool.params import CapacityType, Domain, PoolParams, PoolTier, SlotForm
 from autoscaler.core.pool.reconcile import reconcile
 from autoscaler.core.pool.state import PoolState

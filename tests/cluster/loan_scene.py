@@ -17,7 +17,7 @@ from urllib.error import HTTPError
 import numpy as np
 
 from autoscaler.core.pool import state as pool_state
-from autoscaler.core.pool.growth import BIN_S, DemandHistory
+from autoscaler.core.pool.history import BIN_S, DemandHistory
 from tests.cluster.batch_work import MERGE, SETTINGS, Desk, manifest, priority_class
 from tests.cluster.conftest import CONFIG, install
 from tests.cluster.controller import NAMESPACE, Controller

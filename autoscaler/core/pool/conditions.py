@@ -4,29 +4,27 @@ Enters: the view, the state, the outcome of a look. Leaves: one condition per as
 nothing; what stops orders is decided in `blocks`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from autoscaler.core.pool import breaker
-from autoscaler.core.pool.circuits import Circuit, Position
+from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import Aspect, Condition
 from autoscaler.core.pool.loans import Lent
+from autoscaler.core.pool.node_conditions import drift, gpus, listed, pools, said
 from autoscaler.core.pool.params import Domain
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.shapes import misfit, short_of_gpus
 from autoscaler.core.pool.sizing import Sizing
 from autoscaler.core.pool.state import PoolState
-from autoscaler.core.pool.view import NOWHERE, View
-from autoscaler.core.pool.world import NodePoolSeen, World
+from autoscaler.core.pool.view import View
+from autoscaler.core.pool.world import World
 
 DISPOSABLE: Final = -33_554_432
 """At or below this priority a pod costs nothing to evict: Karpenter takes its node for empty."""
 
 IGNORED_BELOW: Final = -10
 """Cluster Autoscaler makes no node for pods below its cutoff, by default this."""
-
-UNREAD_POOLS: Final = "NodePools were not read, or there is no Karpenter"
 
 STUCK_S: Final = 300.0
 """A deletion with no grace that takes longer is stuck."""
@@ -46,22 +44,22 @@ def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, loans: L
     """All conditions of a pool that was read."""
     lent = loans.slots
     return (
-        _said(
+        said(
             Aspect.READY,
             f"only {warm}{f' and {lent} lent' if lent else ''} of {sizing.target} slots are warm; {_stages(view)}"
             if warm + lent < sizing.target
             else "",
         ),
-        _said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
-        _said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
-        _pools(view, short=warm + lent < sizing.target),
-        _said(Aspect.GPUS_USABLE, _gpus(view, state)),
+        said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
+        said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
+        pools(view, short=warm + lent < sizing.target),
+        said(Aspect.GPUS_USABLE, gpus(view, state)),
         _content(view, state),
-        _said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),
-        _drift(view),
-        _said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
-        _said(Aspect.SLOTS_DELETABLE, _stuck(view)),
-        _said(Aspect.MODELS_SUPPORTED, _unsupported(view)),
+        said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),
+        drift(view),
+        said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
+        said(Aspect.SLOTS_DELETABLE, _stuck(view)),
+        said(Aspect.MODELS_SUPPORTED, _unsupported(view)),
         _returned(view, loans),
     )
 
@@ -74,10 +72,6 @@ def unread() -> tuple[Condition, ...]:
     return (stale, *(Condition(aspect, None, "Unread", words) for aspect in rest))
 
 
-def _said(aspect: Aspect, fault: str) -> Condition:
-    return Condition(aspect, not fault, f"Not{aspect.value}" if fault else aspect.value, fault or "nothing is wrong")
-
-
 def _stages(view: View) -> str:
     counts = [(stage, int((view.slots.stage == stage).sum())) for stage in Stage if stage is not Stage.WEIGHTS_WARM]
     return ", ".join(f"{count} {stage.name.lower()}" for stage, count in counts if count) or "none is under way"
@@ -87,7 +81,7 @@ def _unknown(world: World) -> str:
     if world.demand is None:
         return "demand was not read: nothing shrinks"
     silent = sorted(each.workload for each in world.demand if each.replicas is None)
-    return f"demand of {_listed(silent)} is not known: nothing shrinks" if silent else ""
+    return f"demand of {listed(silent)} is not known: nothing shrinks" if silent else ""
 
 
 def _out(view: View, state: PoolState) -> str:
@@ -101,67 +95,7 @@ def _out(view: View, state: PoolState) -> str:
         return ""
     tiers = [breaker.position(state.circuits, tier, None, now_s) for tier in view.params.tiers]
     every = " in every tier; add a tier or ask for quota" if Position.CLOSED not in tiers else ""
-    return f"no capacity: {_listed(opened)}{every}"
-
-
-def _pools(view: View, *, short: bool) -> Condition:
-    """Whether every tier's NodePool can be used; not known where none was read, as where there is no Karpenter."""
-    if view.world.node_pools is None:
-        words = f"{UNREAD_POOLS}; slots are made all the same, within the tiers' own limits"
-        return Condition(Aspect.NODE_POOLS_USABLE, None, "NotRead", words)
-    return _said(Aspect.NODE_POOLS_USABLE, "; ".join(_pool_faults(view, view.world.node_pools, short=short)))
-
-
-def _pool_faults(view: View, read: Sequence[NodePoolSeen], *, short: bool) -> Iterator[str]:
-    seen = {pool.name: pool for pool in read}
-    for at, tier in enumerate(view.params.tiers):
-        field = f"spec.tiers[{at}].{'name' if view.params.managed else 'nodePoolRef'}"
-        pool = seen.get(tier.node_pool)
-        if pool is None:
-            remedy = "it is being made" if view.params.managed else "create it or leave the tier out"
-            yield f"{field}: there is no NodePool {tier.node_pool!r}; {remedy}"
-        elif view.params.managed and not pool.ours:
-            yield f"{field}: NodePool {tier.node_pool!r} is not of this pool's making; rename the tier or delete it"
-        elif pool.deleting:
-            yield f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out"
-        elif pool.ready is False:
-            yield f"{field}: NodePool {tier.node_pool!r} is not ready: {pool.problem or 'see its conditions'}"
-        elif pool.unregistered:
-            yield (
-                f"{field}: nodes of NodePool {tier.node_pool!r} are launched and do not join the cluster "
-                f"({pool.unregistered}); look at its NodeClass: image, user data, network, rights"
-            )
-        elif pool.static_nodes is not None and short:
-            yield (
-                f"{field}: NodePool {tier.node_pool!r} is static (spec.replicas: {pool.static_nodes}) and launches no "
-                "node for a slot; raise its replicas, or add a tier whose NodePool has none"
-            )
-
-
-def _gpus(view: View, state: PoolState) -> str:
-    seen = [node for at, node in enumerate(view.nodes.seen) if view.nodes.tier[at] != NOWHERE]
-    faults = []
-    for at, tier in enumerate(view.params.tiers):
-        if state.circuits.gpus.get(tier.name, Circuit()).position(view.now_s) is Position.OPEN:
-            faults.append(
-                f"GPUs of tier {tier.name!r} (spec.tiers[{at}]) never became usable on several nodes, or these never "
-                "joined: look at the NodeClass, the image, the driver and the device plugin; no more nodes are asked "
-                "for meanwhile"
-            )
-    blind = sorted(c.name for c in view.claims.values() if c.units == 0 and c.launched_s is not None)
-    if blind:
-        faults.append(f"the provider reports no GPU for {_listed(blind)}: give the capacity by a NodeOverlay")
-    short = sorted(node.name for node in seen if short_of_gpus(node))
-    if short:
-        faults.append(f"fewer GPUs than promised on {_listed(short)}: look at the device plugin")
-    wrong = sorted(
-        f"{node.name} ({why})"
-        for node in seen
-        if node.units is not None and (why := misfit(view.params.slot, node)) is not None
-    )
-    if wrong:
-        faults.append(f"slots do not fit {_listed(wrong)}: change spec.slot or the nodes")
-    return "; ".join(faults)
+    return f"no capacity: {listed(opened)}{every}"
 
 
 def _content(view: View, state: PoolState) -> Condition:
@@ -169,7 +103,7 @@ def _content(view: View, state: PoolState) -> Condition:
     if state.circuits.content.position(view.now_s) is Position.OPEN:
         words = next((slot.failed for slot in view.slots.seen if slot.failed), "they take too long, or disks run full")
         remedy = "look at spec.models and the cache volume; no slot is made meanwhile"
-        return _said(Aspect.CONTENT_WARMS, f"images or weights keep failing: {words}; {remedy}")
+        return said(Aspect.CONTENT_WARMS, f"images or weights keep failing: {words}; {remedy}")
     pulled = [slot.digests for slot in view.slots.seen if slot.digests and slot.content == view.params.content]
     old = sum(digests != view.pulled[view.params.content] for digests in pulled)
     if old:
@@ -179,7 +113,7 @@ def _content(view: View, state: PoolState) -> Condition:
             "digest (image@sha256:...) to have such slots made anew"
         )
         return Condition(Aspect.CONTENT_WARMS, True, "TagMoved", words)
-    return _said(Aspect.CONTENT_WARMS, "")
+    return said(Aspect.CONTENT_WARMS, "")
 
 
 def _limits(view: View, sizing: Sizing) -> str:
@@ -191,24 +125,6 @@ def _limits(view: View, sizing: Sizing) -> str:
         if pool.limit_gpus is not None and pool.used_gpus > pool.limit_gpus
     ]
     return "; ".join(faults)
-
-
-def _drift(view: View) -> Condition:
-    """Drift is held back by budgets of 0; a NodePool that lets it run is said so, ours is patched."""
-    if view.world.node_pools is None:
-        return Condition(Aspect.DRIFT_HELD, None, "NotRead", f"{UNREAD_POOLS}: what drift may replace is not known")
-    tiers = {tier.node_pool for tier in view.params.tiers}
-    loose = sorted(p.name for p in view.world.node_pools if p.name in tiers and p.drifted_budget != 0)
-    drifted = sum(node.drifted for node in view.nodes.seen)
-    if loose:
-        remedy = "give them a budget with reasons: [Drifted] and nodes: 0"
-        return Condition(
-            Aspect.DRIFT_HELD, False, "BudgetOpen", f"drift may replace nodes of {_listed(loose)}; {remedy}"
-        )
-    words = (
-        f"{drifted} nodes have drifted and are kept; roll them by hand or by age" if drifted else "no node has drifted"
-    )
-    return Condition(Aspect.DRIFT_HELD, True, "DriftHeld", words)
 
 
 def _priority_fault(world: World) -> str | None:
@@ -228,7 +144,7 @@ def _stuck(view: View) -> str:
     stuck = sorted(
         slot.name for slot in view.slots.seen if slot.deleting_s is not None and view.now_s - slot.deleting_s > STUCK_S
     )
-    return f"{_listed(stuck)} cannot be deleted; look at their nodes and finalizers" if stuck else ""
+    return f"{listed(stuck)} cannot be deleted; look at their nodes and finalizers" if stuck else ""
 
 
 def _unsupported(view: View) -> str:
@@ -236,7 +152,7 @@ def _unsupported(view: View) -> str:
     claims = sorted(each.workload for each in view.world.demand or () if each.uses_claims)
     if claims:
         faults.append(
-            f"{_listed(claims)}: GPUs by ResourceClaim (DRA) cannot be kept warm; ask for {view.params.slot.resource}"
+            f"{listed(claims)}: GPUs by ResourceClaim (DRA) cannot be kept warm; ask for {view.params.slot.resource}"
         )
     return "; ".join(faults)
 
@@ -249,9 +165,9 @@ def _returned(view: View, loans: Lent) -> Condition:
     where, units = sorted(each.node for each in late), sum(min(each.overdue, each.units) for each in late)
     # A gang may hold less of a node than a slot is.
     what = f"{loans.overdue} slots" if loans.overdue else f"{units} of {view.params.slot.resource}, less than a slot,"
-    return _said(
+    return said(
         Aspect.LOANS_GIVEN_BACK,
-        f"{what} on {_listed(where)} were called back and should be free: they count as lent no "
+        f"{what} on {listed(where)} were called back and should be free: they count as lent no "
         "more, and others are called back or ordered; headroom queue names the gang: look at its pods' finalizers"
         if where
         else "",
@@ -261,8 +177,3 @@ def _returned(view: View, loans: Lent) -> Condition:
 def _worded(domain: Domain) -> str:
     place = f" in {domain.zone}" if domain.zone else ""
     return f"{domain.sku} {domain.capacity_type.value}{place}"
-
-
-def _listed(names: list[str]) -> str:
-    shown = names[:5]
-    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")

@@ -14,7 +14,7 @@ from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot
 from autoscaler.core.pool.limits import Amount, asked_beside, held, left, ordered
 from autoscaler.core.pool.params import GangTerms, PoolTier
-from autoscaler.core.pool.placement import PROBE_EVERY_S
+from autoscaler.core.pool.placing import PROBE_EVERY_S
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.sizing import SLOT_ROUNDING
 from autoscaler.core.pool.state import PoolState

@@ -18,7 +18,7 @@ from autoscaler.core.pool.gang_room import GangRoom
 from autoscaler.core.pool.gang_standings import Standing, begun, steps_of
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, PoolStep
 from autoscaler.core.pool.params import GangTerms, PoolTier
-from autoscaler.core.pool.placement import usable
+from autoscaler.core.pool.placing import usable
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import GaveBack, PoolState
 from autoscaler.core.pool.view import View

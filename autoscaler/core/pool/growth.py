@@ -1,23 +1,18 @@
-"""How much demand grows within a time: its history, quantiles of growth by time of day, and after rises.
+"""How much demand grows within a time: quantiles of growth by time of day, and after rises.
 
-Enters: demand in slots, now and then. Leaves: upper quantiles of the largest net growth within a number of seconds
+Enters: the history of demand in slots. Leaves: upper quantiles of the largest net growth within a number of seconds
 (papers: echelon base stock over the refill lead). Demand that was not known leaves a hole; it is never zero.
-Times of day are of UTC. The history is never changed in place.
+Times of day are of UTC.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from autoscaler.core.columns import F64, Bools
-
-BIN_S: Final = 60.0
-DAY_S: Final = 86_400.0
-KEEP_BINS: Final = 14 * 1440
-"""Two weeks, so that each hour of the week was seen twice."""
+from autoscaler.core.pool.history import BIN_S, DAY_S, DemandHistory
 
 LEAST_BINS: Final = 60
 """An hour of known demand is the least that sizes by itself."""
@@ -43,28 +38,6 @@ ALIKE: Final = 0.5
 """A rise is like the present one when it is at least this share of it."""
 
 
-def _none() -> F64:
-    return np.empty(0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DemandHistory:
-    """Demand per bin of a minute, oldest first: the last value and the highest, NaN where not known."""
-
-    last_bin: int | None = None
-    """The number of the bin that is still open; None before any demand was told."""
-    levels: F64 = field(default_factory=_none)
-    peaks: F64 = field(default_factory=_none)
-    level: float = math.nan
-    """Of the open bin."""
-    peak: float = math.nan
-
-    @property
-    def known(self) -> int:
-        """Bins whose demand is known."""
-        return int(np.isfinite(self.levels).sum())
-
-
 @dataclass(frozen=True, slots=True)
 class Growth:
     """An upper quantile of growth in slots, and what it rests on."""
@@ -73,24 +46,6 @@ class Growth:
     samples: int
     seen_at: str
     """Which past speaks: this time of day, all times of day, or rises like the present one."""
-
-
-def noted(history: DemandHistory, now_s: float, demand: float | None) -> DemandHistory:
-    """The history after one more look; a look that is older than the last one changes nothing."""
-    value = math.nan if demand is None else demand
-    now_bin = math.floor(now_s / BIN_S)
-    if history.last_bin is None:
-        return replace(history, last_bin=now_bin, level=value, peak=value)
-    if now_bin < history.last_bin:
-        return history
-    if now_bin == history.last_bin:
-        level = history.level if math.isnan(value) else value
-        return replace(history, level=level, peak=_highest(history.peak, value))
-    holes = min(now_bin - history.last_bin - 1, KEEP_BINS)
-    gap = np.full(holes, np.nan)
-    levels = np.concatenate((history.levels, [history.level], gap))[-KEEP_BINS:]
-    peaks = np.concatenate((history.peaks, [history.peak], gap))[-KEEP_BINS:]
-    return DemandHistory(now_bin, levels, peaks, value, value)
 
 
 def usual(history: DemandHistory, now_s: float, within_s: float, level: float) -> Growth | None:
@@ -196,34 +151,6 @@ def bins_of(within_s: float) -> int:
 def whole(slots: float) -> int:
     """Parts of slots rounded up."""
     return math.ceil(slots - SLOT_HAIR)
-
-
-def pack(history: DemandHistory) -> dict[str, Any]:
-    """The history as plain JSON values; holes are null."""
-    return {
-        "last_bin": history.last_bin,
-        "levels": [_plain(value) for value in (*history.levels.tolist(), history.level)],
-        "peaks": [_plain(value) for value in (*history.peaks.tolist(), history.peak)],
-    }
-
-
-def unpack(saved: Mapping[str, Any]) -> DemandHistory:
-    """The history behind a checkpoint. Raises KeyError, TypeError or ValueError for another shape."""
-    levels, peaks = (
-        np.array([math.nan if value is None else float(value) for value in saved[name]]) for name in ("levels", "peaks")
-    )
-    if levels.size != peaks.size or not 1 <= levels.size <= KEEP_BINS + 1:
-        raise ValueError(f"a history of {levels.size} levels and {peaks.size} peaks")
-    last_bin = None if saved["last_bin"] is None else int(saved["last_bin"])
-    return DemandHistory(last_bin, levels[:-1], peaks[:-1], float(levels[-1]), float(peaks[-1]))
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 3)
-
-
-def _highest(first: float, second: float) -> float:
-    return second if math.isnan(first) else first if math.isnan(second) else max(first, second)
 
 
 def _times_s(history: DemandHistory) -> F64:

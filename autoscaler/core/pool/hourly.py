@@ -15,7 +15,8 @@ import numpy as np
 
 from autoscaler.core.columns import F64
 from autoscaler.core.pool import growth
-from autoscaler.core.pool.growth import BIN_S, DemandHistory, Growth
+from autoscaler.core.pool.growth import Growth
+from autoscaler.core.pool.history import BIN_S, DemandHistory
 
 HOUR_BINS: Final = 60
 

@@ -13,7 +13,7 @@ import numpy as np
 from autoscaler.core.columns import F64
 from autoscaler.core.pool import breaker, clock, growth, hourly
 from autoscaler.core.pool.clock import Stage
-from autoscaler.core.pool.growth import DemandHistory
+from autoscaler.core.pool.history import BIN_S, DemandHistory, noted
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import View
 from autoscaler.core.pool.world import ModelDemand, World
@@ -65,10 +65,10 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     """The state after one look; looking again at an unchanged world changes nothing that counts."""
     now_s, slots = view.now_s, view.slots
     rise = sum(max(0.0, now - state.demand.get(name, now)) for name, now in want.by_workload.items())
-    if state.history.known < growth.LEAST_BINS + math.ceil(refill_s / growth.BIN_S):
+    if state.history.known < growth.LEAST_BINS + math.ceil(refill_s / BIN_S):
         rise = 0.0  # what the first order of a pool could not have met yet is nothing it has to answer for
     found = min(rise, float(state.warm))
-    history = growth.noted(state.history, now_s, want.slots)
+    history = noted(state.history, now_s, want.slots)
     fades = _fading(state.history, history)
     warm = slots.counts & (slots.stage == Stage.WEIGHTS_WARM)
     seen = {slot.name for slot in slots.seen}
@@ -118,7 +118,7 @@ def _fading(before: DemandHistory, after: DemandHistory) -> float:
     """What is left of counts after the bins that were closed."""
     if before.last_bin is None or after.last_bin is None:
         return 1.0
-    return math.exp(-(after.last_bin - before.last_bin) * growth.BIN_S / REMEMBER_S)
+    return math.exp(-(after.last_bin - before.last_bin) * BIN_S / REMEMBER_S)
 
 
 def _slots(replicas: float | None, each: ModelDemand) -> float | None:

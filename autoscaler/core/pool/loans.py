@@ -20,6 +20,7 @@ from autoscaler.core.columns import Bools
 from autoscaler.core.pool import growth, hourly
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.growth import Growth
+from autoscaler.core.pool.history import BIN_S
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.learning import Wanted
 from autoscaler.core.pool.params import LoanTerms, PoolParams
@@ -128,7 +129,7 @@ def _decided(view: View, state: PoolState, want: Wanted, *, good: Bools, has: Le
         step = [PoolStep("loan", stays, stays - recall, PoolReason.RECALLS, told)]
         return Lending(recall=recall, steps=tuple(step))
     if usual is None or view.world.lent is None or want.slots is None:
-        known_s = state.history.known * growth.BIN_S
+        known_s = state.history.known * BIN_S
         step = [PoolStep("loan", stays, stays, PoolReason.LENDS_NOT, (("known_s", known_s),))]
         return Lending(steps=tuple(step))
     longest = list(_lasting(view, terms, state, want, len(warm) - _waiting(view.world)))

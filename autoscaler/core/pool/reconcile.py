@@ -34,7 +34,8 @@ from autoscaler.core.pool.losses import lost, taught
 from autoscaler.core.pool.node_pools import mended
 from autoscaler.core.pool.params import PoolParams
 from autoscaler.core.pool.pending import coming, remembered
-from autoscaler.core.pool.placement import Need, Placed, by_zone, place
+from autoscaler.core.pool.placement import Placed, by_zone, place
+from autoscaler.core.pool.placing import Need
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.sizing import LOOK_S, Sizing, most_slots, refill, size
 from autoscaler.core.pool.state import PoolState

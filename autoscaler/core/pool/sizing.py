@@ -14,6 +14,7 @@ from typing import Final
 
 from autoscaler.core.pool import clock, growth, hourly
 from autoscaler.core.pool.clock import StartKind
+from autoscaler.core.pool.history import BIN_S
 from autoscaler.core.pool.intents import PoolStep
 from autoscaler.core.pool.learning import Wanted
 from autoscaler.core.pool.params import PoolParams
@@ -100,7 +101,7 @@ def size(params: PoolParams, state: PoolState, now_s: float, *, want: Wanted, su
     if want.slots is None:
         chain.raise_to(held_slots, PoolReason.STALE)
     elif young:
-        chain.raise_to(held_slots, PoolReason.YOUNG, (("known_s", state.history.known * growth.BIN_S),))
+        chain.raise_to(held_slots, PoolReason.YOUNG, (("known_s", state.history.known * BIN_S),))
     chain.cap(params.max_slots, PoolReason.MAXIMUM, (("max_slots", params.max_slots),))
     most = most_slots(params)
     chain.cap(most, PoolReason.BUDGET, (("max_gpus", params.max_gpus), ("slot_gpus", params.slot.gpus)))
@@ -124,7 +125,7 @@ def _needs(chain: Chain, state: PoolState, now_s: float, *, want: Wanted, supply
     by_day = None if is_whole else growth.usual(state.history, now_s, within_s, state.level)
     usual = hour or by_day
     if state.rhythm is not None and hour is not None:
-        rule: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * growth.BIN_S))
+        rule: Evidence = (("more_slots", state.rhythm.more or None), ("reach_s", state.rhythm.reach * BIN_S))
         seen_in: Evidence = (("refill_s", round(lead.latest_s, 1)), ("hours", hour.samples))
         chain.to(hour.slots, PoolReason.RHYTHM, (common[0], *seen_in, *rule))
     if by_day is not None:  # what an hour that nobody saw may have had is not taken for nothing

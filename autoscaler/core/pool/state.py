@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from autoscaler.core.pool import clock, growth
+from autoscaler.core.pool import clock, history
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.clock import SlotClock
-from autoscaler.core.pool.growth import DemandHistory
+from autoscaler.core.pool.history import DemandHistory
 from autoscaler.core.pool.hourly import HOURS, MORE, REACHES, Rhythm
 from autoscaler.core.pool.params import CapacityType, Domain
 from autoscaler.core.pool.reasons import PoolReason
@@ -130,7 +130,7 @@ def pack(state: PoolState) -> dict[str, Any]:
     circuits = state.circuits
     return {
         "version": VERSION,
-        "history": growth.pack(state.history),
+        "history": history.pack(state.history),
         "clock": clock.pack(state.clock),
         "capacity": [[*_domain(domain), _circuit(kept)] for domain, kept in circuits.capacity.items()],
         "gpus": {tier: _circuit(kept) for tier, kept in circuits.gpus.items()},
@@ -171,7 +171,7 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
     if not 0.0 < level < 1.0:
         raise ValueError(f"level {level}")
     return PoolState(
-        history=growth.unpack(saved["history"]),
+        history=history.unpack(saved["history"]),
         clock=clock.unpack(saved["clock"]),
         circuits=Circuits(
             capacity={_read_domain(domain): _read_circuit(kept) for *domain, kept in saved["capacity"]},

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from autoscaler.core.pool.growth import BIN_S, DemandHistory
+from autoscaler.core.pool.history import BIN_S, DemandHistory
 from autoscaler.core.pool.intents import (
     Aspect,
     Condition,

@@ -7,7 +7,7 @@ import pytest
 from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import Domain, GangTerms
-from autoscaler.core.pool.placement import PROBE_EVERY_S
+from autoscaler.core.pool.placing import PROBE_EVERY_S
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.world import PodsAsked

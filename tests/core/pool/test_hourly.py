@@ -8,7 +8,7 @@ import pytest
 from autoscaler.core.columns import F64
 from autoscaler.core.pool import growth, hourly
 from autoscaler.core.pool.clock import SlotClock, StartKind
-from autoscaler.core.pool.growth import BIN_S, DAY_S, DemandHistory
+from autoscaler.core.pool.history import BIN_S, DAY_S, DemandHistory
 from autoscaler.core.pool.hourly import Rhythm
 from autoscaler.core.pool.params import LoanTerms
 from autoscaler.core.pool.reasons import PoolReason

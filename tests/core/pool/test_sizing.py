@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.core.params import KnownEvent
 from autoscaler.core.pool import growth
-from autoscaler.core.pool.growth import BIN_S, DemandHistory
+from autoscaler.core.pool.history import BIN_S, KEEP_BINS, DemandHistory, noted
 from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import PoolState
@@ -219,12 +219,12 @@ def test_the_jump_that_a_history_begins_with_chooses_no_quantile() -> None:
 def test_history_keeps_holes_apart_from_zero_and_forgets_after_two_weeks() -> None:
     history = DemandHistory()
     for minute, value in enumerate((3.0, None, 0.0, 4.0)):
-        history = growth.noted(history, minute * BIN_S, value)
+        history = noted(history, minute * BIN_S, value)
     assert np.isnan(history.levels[1])
     assert (history.known, history.level) == (2, 4.0)
-    history = growth.noted(history, 30 * 86_400.0, 1.0)
-    assert (history.levels.size, history.known) == (growth.KEEP_BINS, 0)
-    assert growth.noted(history, 0.0, 9.0) is history, "a look from the past changes nothing"
+    history = noted(history, 30 * 86_400.0, 1.0)
+    assert (history.levels.size, history.known) == (KEEP_BINS, 0)
+    assert noted(history, 0.0, 9.0) is history, "a look from the past changes nothing"
 
 
 def test_growth_looks_ahead_from_every_minute() -> None:
