@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from autoscaler.record.pool_status import PoolLine
     from autoscaler.record.status import About, WorkloadStatus
 
+MOST_NAMED: Final = 3
+"""Workloads that are named one by one for what is told of all of them in the same words."""
+
 _NAMES: Final = ("WORKLOAD", "MODE", "LOAD/S", "NEEDS", "HAS", "GETTING", "WAIT", "AGE", "STATE", "LAST DECISION")
 _POOL_NAMES: Final = (
     "WARMPOOL",
@@ -164,24 +167,37 @@ def state(row: "WorkloadStatus") -> str:
 
 
 def _troubles(rows: "tuple[WorkloadStatus, ...]") -> Iterator[str]:
-    """What a person should look at, a line each."""
+    """What a person should look at, a line each; what is told of many in the same words is one line of them all."""
+    told: dict[str, list[str]] = {}
     for row in rows:
-        about = row.about
-        yield from _paused(row.workload, about)
-        wrong = [*((about.obstacle,) if about.obstacle else ()), *(p.words for p in about.problems), *about.remarks]
-        wrong += [f"metrics not found: {', '.join(about.missing)}"] if about.missing else []
-        if row.act is not None and row.act.message is not None:
-            wrong.append(f"last act {row.act.words}: {row.act.message}")
-        yield from (f"{row.workload}: {words}" for words in wrong)
+        for words in _wrong(row):
+            told.setdefault(words, []).append(row.workload)
+    for words, whose in told.items():
+        if len(whose) > MOST_NAMED:
+            yield f"{', '.join(whose[:MOST_NAMED])} and {len(whose) - MOST_NAMED} more: {words}"
+        else:
+            yield from (f"{workload}: {words}" for workload in whose)
 
 
-def _paused(workload: str, about: "About") -> Iterator[str]:
+def _wrong(row: "WorkloadStatus") -> Iterator[str]:
+    """What is wrong with one workload, or worth a look."""
+    about = row.about
+    yield from _paused(about)
+    yield from (about.obstacle,) if about.obstacle else ()
+    yield from (problem.words for problem in about.problems)
+    yield from about.remarks
+    yield from (f"metrics not found: {', '.join(about.missing)}",) if about.missing else ()
+    if row.act is not None and row.act.message is not None:
+        yield f"last act {row.act.words}: {row.act.message}"
+
+
+def _paused(about: "About") -> Iterator[str]:
     """By whom a workload is paused, and until when; nothing where it is left alone for another cause."""
     from autoscaler.record.explain import clock
 
     if ("Paused", "True", about.mode) in {(one.type, one.status, one.reason) for one in about.conditions}:
         until = "for good" if about.mode_until_s is None else f"until {clock(about.mode_until_s)}"
-        yield f"{workload}: {about.mode} {until}, by {about.way} {about.policy or ''}".rstrip()
+        yield f"{about.mode} {until}, by {about.way} {about.policy or ''}".rstrip()
 
 
 def _in_vain(told: "Status") -> Iterator[str]:

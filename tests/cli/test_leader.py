@@ -145,6 +145,19 @@ def test_who_asks_in_vain_is_named_below_the_table(cluster: Plane) -> None:
     assert lines[-1] == "not scaled: 1 more"
 
 
+def test_what_is_wrong_with_many_in_the_same_words_is_one_line_of_them_all(cluster: Plane) -> None:
+    """Of a right that is missing a thousand workloads told one by one, and hid what is wrong with one of them."""
+    lacking = replace(CHAT, remarks=("done without: GET /api/v1/nodes: 403 Forbidden",))
+    cluster.controller.workloads = {f"prod/m{number}": lacking for number in range(9)}
+    cluster.controller.workloads |= {"prod/m8": replace(lacking, obstacle="HPA m8 scales it too")}
+    lines = asked("status", "--server", cluster.url)[1].splitlines()
+    told = [line for line in lines if "403" in line or "HPA" in line]
+    assert told == [
+        "prod/m0, prod/m1, prod/m2 and 6 more: done without: GET /api/v1/nodes: 403 Forbidden",
+        "prod/m8: HPA m8 scales it too",
+    ]
+
+
 STATES = {
     "blocked": About(kind="Deployment", way="annotation", obstacle="HPA chat scales it too"),
     "fits": CHAT,
