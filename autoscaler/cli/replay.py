@@ -64,7 +64,8 @@ def replay(
 
     Where the record holds memories, stretches of it are decided on side by side under the other settings, each begun
     half an hour early from what was remembered as recorded: an approximation, told with how far two stretches agree on
-    the looks that they share. Only the first makes the recorded decisions again; --exact does, on all looks in order.
+    the looks that they share. Where the other settings leave a queue that the next would begin without, both are
+    replayed as one. Only the first makes the recorded decisions again; --exact does, on all looks in order.
 
     With --prometheus URL the past of --workload is read out of a metrics store in place of files. There are no
     decisions to compare with in it: the core's defaults and the other settings are laid beside what happened.

@@ -21,7 +21,8 @@ REASONS: Final = 5
 
 LATE_APART_RATIO: Final = 0.01
 """Where two stretches differ by more late requests than this share of what came, a queue outlasts the time that is not
-counted, and stretches begin without it (a guess; 13.5 % where half of the late ones were missed)."""
+counted, and stretches begin without it: those of a pipe, which cannot be read again (a guess; 13.5 % where half of the
+late ones were missed)."""
 
 _DECISION: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -183,10 +184,16 @@ def _told(c: Comparison, told: Shown) -> Iterator[str]:
 
 
 def _approximation(a: Agreement, c: Comparison) -> Iterator[str]:
+    if not a.meetings:
+        yield "  a queue would have lasted from each stretch into the next: replayed in order, from beginning to end"
+        return
     yield (
         f"  an approximation, --exact is none: {a.laps:,} stretches side by side, each begun from what was remembered "
         "as recorded"
     )
+    if a.joined:
+        places = f"{a.joined:,} place{'s' if a.joined > 1 else ''}"
+        yield f"  at {places} a queue would have lasted from one into the next: these were replayed as one, in order"
     yield f"  half an hour before it counts; where two of them decide on the same 15 minutes, {a.meetings:,} times,"
     for name, m in (("as recorded", a.as_is), ("otherwise", a.other)):
         differ = f"{100 * m.differ / m.looks:.1f} %" if m.looks else "–"
@@ -213,7 +220,7 @@ def _figures(a: Agreement) -> dict[str, Any]:
         }
         for name, m in (("as_is", a.as_is), ("other", a.other))
     }
-    return {"stretches": a.laps, "meetings": a.meetings, **worlds}
+    return {"stretches": a.laps, "joined": a.joined, "meetings": a.meetings, **worlds}
 
 
 def _names(told: Shown) -> tuple[str, str]:

@@ -7,7 +7,7 @@ what is left of the beginning.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -33,6 +33,10 @@ class Lapped:
     """What it made of the looks that it shares with the lap before it; None for a first."""
     noted: tuple[Three, Three] | None
     """Its sums where those begin that it shares with the lap after it; None for a last."""
+    found: tuple[float, float] | None = None
+    """Requests that waited where it begins to count, as recorded and otherwise; None for a first."""
+    left: tuple[float, float] | None = None
+    """The same where it ends; None for a last."""
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class Agreement:
     """How far a workload's laps agree on the looks that two of them share."""
 
     laps: int = 0
+    joined: int = 0
+    """Laps that did not begin where a queue lasted: the one before went on."""
     meetings: int = 0
     as_is: Meeting = field(default_factory=Meeting)
     other: Meeting = field(default_factory=Meeting)
@@ -107,6 +113,7 @@ class Laps:
     ended: list[Lapped] = field(default_factory=list)
     _young: dict[str, Tally] = field(default_factory=dict)
     _noted: dict[str, tuple[Three, Three]] = field(default_factory=dict)
+    _found: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def looks(self, lap: Lap) -> Iterator[Look]:
         """A lap's looks, one as each is asked for, with all that stands between them done in its place."""
@@ -143,19 +150,20 @@ class Laps:
         if cut is Cut.COMPARE:
             whatif.take(row)
         elif cut is Cut.COUNT:
-            self._young[row] = whatif.take(row)
+            self._young[row], self._found[row] = whatif.take(row), whatif.waiting(row)
             whatif.uncounted.discard(row)
         elif cut is Cut.COMPARED:
             self._noted[row] = whatif.sums(row)
         else:
-            self.end(lap)
+            self.end(lap, whatif.waiting(row))
             whatif.forget(row)
 
-    def end(self, lap: Lap) -> None:
-        """Take what a lap came to."""
+    def end(self, lap: Lap, left: tuple[float, float] | None = None) -> None:
+        """Take what a lap came to; where another follows, with what waits."""
         row = lap.row
         tally, young, noted = self.whatif.take(row), self._young.pop(row, None), self._noted.pop(row, None)
-        self.ended.append(Lapped(lap.workload, lap.number, row, tally, young, noted))
+        found = self._found.pop(row, None)
+        self.ended.append(Lapped(lap.workload, lap.number, row, tally, young, noted, found, left))
 
 
 def under(fit: Fit, overlay: Overlay, part: Sequence[Lap]) -> tuple[Counted, list[Lapped]]:
@@ -166,19 +174,22 @@ def under(fit: Fit, overlay: Overlay, part: Sequence[Lap]) -> tuple[Counted, lis
     return rerun.counted(), laps.ended
 
 
-def join(whatif: WhatIf, ended: Iterable[Lapped]) -> dict[str, Agreement]:
-    """Give `whatif` each workload's tally from end to end; how far its laps agree, of those with several."""
+def join(whatif: WhatIf, ended: Iterable[Lapped], joined: Mapping[str, int]) -> dict[str, Agreement]:
+    """Give `whatif` each workload's tally from end to end; how far its laps agree, of those with several.
+
+    `joined` is how many laps of a workload did not begin.
+    """
     agreements, of = dict[str, Agreement](), defaultdict[str, list[Lapped]](list)
     for lapped in ended:
         of[lapped.workload].append(lapped)
     for workload, laps in of.items():
         laps.sort(key=lambda lapped: lapped.number)
-        agreement, whole = Agreement(len(laps)), Tally()
+        agreement, whole = Agreement(len(laps), joined.get(workload, 0)), Tally()
         for elder, younger in pairwise(laps):
             agreement.note(elder, younger)
         for lapped in laps:
             whole.follow(lapped.tally)
         whatif.give(workload, laps[-1].row, whole)
-        if agreement.meetings:
+        if agreement.meetings or agreement.joined:
             agreements[workload] = agreement
     return agreements

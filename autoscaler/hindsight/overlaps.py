@@ -7,7 +7,7 @@ tells how much is left of where they began.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -77,9 +77,14 @@ class Lap:
         return len(self.entries) * (3 if self.believed else 7)
 
 
-def overlapped(entries: Iterable[Unread], workload: str | None = None) -> Iterator[list[Lap]]:
-    """The laps of all workloads, or of one, so many at a time as may be held."""
-    return strands.in_parts(entries, _Held(), workload)
+def overlapped(
+    entries: Iterable[Unread], workload: str | None = None, joined: Mapping[str, Collection[int]] | None = None
+) -> Iterator[list[Lap]]:
+    """The laps of all workloads, or of one, so many at a time as may be held.
+
+    Where the laps numbered in `joined` would begin, the one before goes on in their place.
+    """
+    return strands.in_parts(entries, _Held(joined or {}), workload)
 
 
 @dataclass(slots=True)
@@ -99,6 +104,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Held:
+    joined: Mapping[str, Collection[int]]
     laps: list[Lap] = field(default_factory=list)
     open: dict[str, _Open] = field(default_factory=dict)
 
@@ -119,7 +125,11 @@ class _Held:
         elif isinstance(entry, Marked):
             ours.laps[0].entries.append(entry)
             ours.memories += 1
-            if len(ours.laps) == 1 and ours.memories >= MEMORIES:
+            if len(ours.laps) > 1 or ours.memories < MEMORIES:
+                return
+            if ours.begun + 1 in self.joined.get(name, ()):
+                ours.begun, ours.memories = ours.begun + 1, 0
+            else:
                 self._begin(name, ours, entry)
                 ours.counts_s = WHOLE_S * math.ceil((entry.now_s + UNCOUNTED_S) / WHOLE_S)
         else:

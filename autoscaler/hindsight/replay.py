@@ -4,6 +4,7 @@ Enters: a recording, settings that replace its own, the workload that is asked f
 there are other settings, and every gap and bad line in words. It prints nothing.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,11 +15,13 @@ from autoscaler.errors import InputError
 from autoscaler.hindsight.course import READING, Course, Progress, untold
 from autoscaler.hindsight.crew import Crew, Look, abreast, again, shared_out, stepped
 from autoscaler.hindsight.history import Series, looks
-from autoscaler.hindsight.joined import Agreement, Lapped, Laps, join, under
-from autoscaler.hindsight.overlaps import Lap, overlapped
+from autoscaler.hindsight.joined import Agreement, join
+from autoscaler.hindsight.overlaps import overlapped
 from autoscaler.hindsight.overlay import Overlay, SettingError
 from autoscaler.hindsight.recording import MOST_TOLD, Begun, Fitted, Looked, Recording, Unread, Written
 from autoscaler.hindsight.rerun import Fit, Rerun
+from autoscaler.hindsight.seams import Seams
+from autoscaler.hindsight.seams import stepped as stepped_laps
 from autoscaler.hindsight.strands import Strand, plait
 from autoscaler.hindsight.turns import Turn, turns
 from autoscaler.hindsight.whatif import WhatIf
@@ -118,24 +121,31 @@ def _in_time(done: Replayed) -> Iterator[Unread]:
 
 
 def _overlapping(done: Replayed, course: Course, whatif: WhatIf, workload: str | None, processes: int) -> None:
-    """Other settings on stretches that begin with what was remembered as recorded, before the time they count for."""
-    ended: list[Lapped] = []
-    mine = Laps(whatif, bad_line=done.recording.bad_line)
-    open_: list[Lap] = []
-    for laps in overlapped(course.read(_possible(done, whatif)), workload):
-        ours, parts = shared_out(laps, processes)
-        with Crew(partial(under, done.rerun.fit, whatif.overlay), parts) as crew:
-            ours += crew.left
-            abreast(course.told(whatif.step_rows, ours), (mine.looks(lap) for lap in ours))
-            for counted, lapped in crew.collect():
-                done.rerun.add(counted)
-                ended += lapped
-        open_ = [lap for lap in ours if not lap.over]
-    for lap in open_:
-        mine.end(lap)
-    for row in tuple(whatif.uncounted):  # the record ended before it counted
-        whatif.forget(row)
-    done.agreements = join(whatif, [*ended, *mine.ended])
+    """Other settings on stretches that begin with what was remembered as recorded, before the time they count for.
+
+    Where one leaves a queue that the next began without, both are read and stepped again as one.
+    """
+    parts = overlapped(course.read(_possible(done, whatif)), workload)
+    bad_line = done.recording.bad_line
+    seams = Seams(stepped_laps(parts, whatif, processes, told=course.told, bad_line=bad_line))
+    whole = all(path.is_file() for path in done.recording.paths)  # what comes by a pipe is gone
+    while whole and (longer := seams.widen()):
+        again = Replayed(Recording(done.recording.paths), Rerun(done.rerun.fit), None, [])
+        beside = WhatIf(again.rerun, whatif.overlay)
+        read = (entry for entry in _possible(again, beside) if _until(done, entry))
+        parts = (
+            [lap for lap in laps if (lap.workload, lap.number) in longer]
+            for laps in overlapped(read, workload, seams.joined)
+        )
+        told = Course(again.recording, untold, READING).told
+        seams.put(stepped_laps(parts, beside, processes, told=told, bad_line=again.recording.bad_line))
+    joined = {name: len(numbers) for name, numbers in seams.joined.items()}
+    done.agreements = join(whatif, seams.ended, joined)
+
+
+def _until(done: Replayed, entry: Unread) -> bool:
+    """Whether an entry was there when the record was read first: a controller may still write it."""
+    return not isinstance(entry, Written) or entry.now_s <= done.to_s.get(entry.workload, -math.inf)
 
 
 def _possible(done: Replayed, whatif: WhatIf) -> Iterator[Unread]:

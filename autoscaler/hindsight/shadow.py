@@ -131,6 +131,11 @@ class Shadow:
         followed = self._followed.get(workload)
         return None if followed is None or followed.world is None else followed.world.fleet.reading()
 
+    def waiting(self, workload: str) -> float:
+        """Requests that wait where ours serve; NaN while no world runs."""
+        followed = self._followed.get(workload)
+        return math.nan if followed is None or followed.world is None else followed.world.account.queue.waiting
+
     def span(self, workload: str) -> Span | None:
         """What the last look at a workload counted; None where it counted nothing."""
         followed = self._followed.get(workload)

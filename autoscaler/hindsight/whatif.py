@@ -236,6 +236,10 @@ class WhatIf:
         """The sums of a row so far, as recorded and otherwise."""
         return self._as_is.sums(row), self._other.sums(row)
 
+    def waiting(self, row: str) -> tuple[float, float]:
+        """Requests that wait in a row's worlds, as recorded and otherwise; NaN where none runs."""
+        return self._as_is.waiting(row), self._other.waiting(row)
+
     def give(self, workload: str, row: str, tally: Tally) -> None:
         """Let `tally` be what was told and counted of a workload; how it stands, its last row tells."""
         self.told.pop(row, None)
