@@ -86,7 +86,8 @@ async def test_what_the_server_never_served_leaves_no_doubt_when_an_outage_is_ov
 def remedy(code: int, path: str) -> str:
     """What the remedy for a resource that is refused with `code` must say."""
     plural = path.rsplit("/", 1)[-1]
-    return f"{plural}: kubectl apply -f config/rbac" if code == 403 else f"kubectl get --raw '{path}?limit=1'"
+    granted = "helm upgrade restores the chart's roles; without the chart kubectl apply -f config/rbac"
+    return f"{plural}: {granted}" if code == 403 else f"kubectl get --raw '{path}?limit=1'"
 
 
 def doubt(scene: Scene, claim: Claim) -> Doubt | None:

@@ -184,7 +184,8 @@ def remedy(informer: Informer[Any], key: str = "") -> str:
         return mend(plural, key)
     if informer.denied:
         where = f"{group}/{plural}" if informer.path.startswith("/apis/") else plural
-        return f"let Headroom's service account list and watch {where}: kubectl apply -f config/rbac"
+        granted = "helm upgrade restores the chart's roles; without the chart kubectl apply -f config/rbac"
+        return f"let Headroom's service account list and watch {where}: {granted}"
     return f"see what the API server answers: kubectl get --raw '{informer.path}?limit=1'"
 
 
