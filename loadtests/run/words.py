@@ -92,7 +92,7 @@ def notes(document: Document) -> list[str]:
     """What a reader must know to judge the figures."""
     course = document.course
     found = [*course.notes, *doubts(course.run, course.tally)]
-    found += [f"{count} requests failed ({name}): {course.tally.examples[name]}"
+    found += [f"{count} requests failed ({name}): {course.tally.example(name)}"
               for name, count in sorted(course.tally.failures.items())]  # fmt: skip
     if document.cut:
         found.append("the run was cut: what is shown is what was known until then, and nothing is compared")

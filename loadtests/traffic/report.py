@@ -67,6 +67,7 @@ def record(run: Run, tally: Tally) -> dict[str, object]:
         "failures": {
             name: {"count": count, "example": tally.examples[name]} for name, count in sorted(tally.failures.items())
         },
+        "statuses": {str(status): count for status, count in sorted(tally.statuses.items())},
         "latency_s": {name: _histogram(tally, name).told() for name in LATENCIES},
         "tokens": {"prompt": tally.prompt_tokens, "output": tally.output_tokens, "events": tally.events},
         "harness": {
@@ -118,7 +119,7 @@ def lines(run: Run, tally: Tally) -> list[str]:
         f"{run.ended}: {tally.due:,} due, {tally.completed:,} completed, {tally.failed:,} failed, {tally.cut:,} cut, "
         f"in {run.took_s:.1f} s ({tally.completed / took_s:.1f}/s, {tally.events / took_s:,.0f} events/s)"
     )
-    failures = [f"  {count:,} {name}: {tally.examples[name]}" for name, count in sorted(tally.failures.items())]
+    failures = [f"  {count:,} {name}: {tally.example(name)}" for name, count in sorted(tally.failures.items())]
     harness = (
         f"harness: {tally.cpu_s:.1f} s of processor ({run.busiest_ratio:.0%} of a core in the busiest worker), "
         f"{tally.rss_mib:.0f} MiB, schedule {run.schedule.digest()[:12]}"

@@ -110,6 +110,7 @@ class Endpoint:
             async with self._session.post(url, data=self._body(ask), allow_redirects=False) as response:
                 if response.status != 200:
                     words = (await response.content.read(300)).decode("utf-8", "replace")
+                    reply.status = response.status
                     _fail(reply, Failure.STATUS, f"HTTP {response.status}: {' '.join(words.split())}")
                 elif "event-stream" not in response.headers.get("Content-Type", ""):
                     kind = response.headers.get("Content-Type", "no content type")

@@ -45,6 +45,8 @@ class Reply(msgspec.Struct):
     """As the server counted; None where it did not say."""
     failure: Failure | None = None
     detail: str = ""
+    status: int | None = None
+    """The HTTP status, where that is the failure."""
 
 
 class Second(msgspec.Struct):
@@ -84,6 +86,8 @@ class Tally(msgspec.Struct):
     failures: dict[str, int] = {}
     examples: dict[str, str] = {}
     """Of each kind of failure the first one's words."""
+    statuses: dict[int, int] = {}
+    """How often each HTTP status but 200 was the answer: a service that sheds load is no service that breaks."""
     ttft_s: Histogram = msgspec.field(default_factory=Histogram)
     tpot_s: Histogram = msgspec.field(default_factory=Histogram)
     """Seconds a token, from the first to the last; of answers of two tokens or more."""
@@ -105,6 +109,12 @@ class Tally(msgspec.Struct):
     def error_ratio(self) -> float:
         """Failed ones of those that ended; 0.0 before any has."""
         return self.failed / (self.failed + self.completed) if self.failed else 0.0
+
+    def example(self, failure: str) -> str:
+        """The first one's words, behind how often each status came where there were several."""
+        counts = sorted(self.statuses.items()) if failure == Failure.STATUS.value else []
+        each = ", ".join(f"{count:,} × HTTP {status}" for status, count in counts)
+        return f"{each}; the first: {self.examples[failure]}" if len(counts) > 1 else self.examples[failure]
 
     def second(self, at_s: float) -> Second:
         """The second of the run that `at_s` is in."""
@@ -131,6 +141,8 @@ class Tally(msgspec.Struct):
         self.open_now -= 1
         if reply.failure is not None:
             self._fail(reply.failure, reply.detail, second)
+            if reply.status is not None:
+                self.statuses[reply.status] = self.statuses.get(reply.status, 0) + 1
             return
         self.completed += 1
         second.completed += 1
@@ -166,6 +178,8 @@ def merged(tallies: "list[Tally]") -> Tally:
         for failure, count in tally.failures.items():
             whole.failures[failure] = whole.failures.get(failure, 0) + count
             whole.examples.setdefault(failure, tally.examples[failure])
+        for status, count in tally.statuses.items():
+            whole.statuses[status] = whole.statuses.get(status, 0) + count
         for number, second in tally.seconds.items():
             whole.seconds.setdefault(number, Second()).merge(second)
     return whole

@@ -124,6 +124,20 @@ async def test_a_failure_is_counted_and_leaves_no_latency() -> None:
     assert [second.failed for _, second in sorted(tally.seconds.items())] == [1, 1, 1, 0]
 
 
+async def test_each_status_is_counted_apart_and_told_with_the_first_one_s_words() -> None:
+    """A service that sheds two requests and breaks on one: the words of the first alone would hide that."""
+
+    async def refused(ask: Ask, reply: Reply) -> None:
+        reply.failure, reply.status = Failure.STATUS, (429, 500, 429)[ask.number]
+        reply.detail = f"HTTP {reply.status}: for {ask.number}"
+
+    tally = await sent(refused, every(1.0, 3))
+    assert tally.statuses == {429: 2, 500: 1}
+    assert tally.example("status") == "2 × HTTP 429, 1 × HTTP 500; the first: HTTP 429: for 0"
+    whole = merged([tally, await sent(refused, every(1.0, 2))])
+    assert (whole.failures, whole.statuses) == ({"status": 5}, {429: 3, 500: 2})
+
+
 async def test_more_streams_than_may_be_open_are_not_sent_and_counted_as_failed() -> None:
     tally = await sent(Service(stall_s=(0.0, 20.0)).send, every(0.1, 100), Bounds(30.0, most_open=40))
     assert (tally.sent, tally.failures, tally.open_most) == (40, {"too_many_open": 60}, 40)

@@ -95,6 +95,7 @@ async def test_a_service_that_misbehaves_is_told_of_in_its_own_words(
 ) -> None:
     reply = await pieces_of(answer)
     assert reply.failure is failure, reply.detail
+    assert reply.status == ({"HTTP 503: no room": 503, "HTTP 302": 302}.get(words))
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(reply.detail)
 
