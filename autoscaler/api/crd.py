@@ -63,6 +63,7 @@ SCALING_POLICY: Final = Resource(
     required=("targetRef",),
     columns=(
         ("Target", "string", ".spec.targetRef.name", "What is scaled"),
+        ("Served", "string", '.status.conditions[?(@.type=="Ready")].reason', "Claimed, or why nothing comes of it"),
         ("Min", "integer", ".spec.minReplicas", "The floor in replicas"),
         ("Max", "integer", ".spec.maxReplicas", "The most replicas"),
         ("Desired", "integer", ".status.desiredReplicas", "What Headroom wants"),

@@ -93,9 +93,10 @@ def test_it_is_namespaced_with_a_short_name_a_category_and_a_status_of_its_own()
 
 def test_every_printed_column_but_the_age_shows_a_field_that_exists() -> None:
     columns = {column["name"]: column["jsonPath"] for column in VERSION_FORM["additionalPrinterColumns"]}
-    assert list(columns) == ["Target", "Min", "Max", "Desired", "Ready", "Mode", "Reason", "Age"]
+    assert list(columns) == ["Target", "Served", "Min", "Max", "Desired", "Ready", "Mode", "Reason", "Age"]
     del columns["Age"]
-    assert set(columns.values()) <= set(FORMS)
+    assert columns["Served"] == '.status.conditions[?(@.type=="Ready")].reason'
+    assert {path.replace('?(@.type=="Ready")', "") for path in columns.values()} <= set(FORMS)
 
 
 STRUCTURAL = {

@@ -91,8 +91,8 @@ def test_the_whole_status_is_kept_and_shown_in_the_columns(plane: Plane, namespa
     kept = plane.call("PATCH", path(namespace, "/chat/status?fieldValidation=Strict"), {"status": written}, kind=MERGE)
     assert kept["status"] == json.loads(json.dumps(written))
     header, row = plane.kubectl("get", "hsp", "--namespace", namespace).splitlines()
-    assert header.split() == ["NAME", "TARGET", "MIN", "MAX", "DESIRED", "READY", "MODE", "REASON", "AGE"]
-    assert row.split()[:8] == ["chat", "chat", "1", "100", "12", "9", "Active", "BACKLOG"]
+    assert header.split() == ["NAME", "TARGET", "SERVED", "MIN", "MAX", "DESIRED", "READY", "MODE", "REASON", "AGE"]
+    assert row.split()[:9] == ["chat", "chat", "Starting", "1", "100", "12", "9", "Active", "BACKLOG"]
     ours, *_ = plane.kubectl("get", "headroom", "--namespace", namespace).splitlines()
     assert ours.split() == header.split(), "the category lists it too, its name behind its kind"
 
