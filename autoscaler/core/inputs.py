@@ -202,6 +202,8 @@ def line(table: Table, rows: I64, seen: Batch) -> Line:
         before=np.full(len(rows), np.nan),
         running=seen.told_running,
         completed=seen.served.completions,
+        admitted=np.full(len(rows), np.nan),
+        room=np.zeros(len(rows), dtype=np.bool_),
         dt_s=seen.dt_s,
         slack_s=table.policy.slack_s[rows],
         lead_s=seen.lead50_s,

@@ -19,8 +19,9 @@ from autoscaler.settings.parts import Scrape
 from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
 KNOWN = {
-    "waiting": 0.0, "before": 0.0, "running": 16.0, "completed": 20.0, "dt_s": 5.0, "slack_s": 5.0, "lead_s": 30.0,
-    "desired": 1.0, "serving": 1.0, "settled": 1.0, "starting": 0.0, "at_work": np.nan, "completing": np.nan,
+    "waiting": 0.0, "before": 0.0, "running": 16.0, "completed": 20.0, "admitted": 20.0, "room": False, "dt_s": 5.0,
+    "slack_s": 5.0, "lead_s": 30.0, "desired": 1.0, "serving": 1.0, "settled": 1.0, "starting": 0.0,
+    "at_work": np.nan, "completing": np.nan,
 }  # fmt: skip
 """One replica, full with 16 that stay 4 s each: it completes 4 a second, and nobody knows that it can no more."""
 
@@ -330,6 +331,33 @@ def test_of_pods_that_hold_nothing_nobody_knows_how_full_they_could_be() -> None
     assert at_work((replace(BUSY, running=0.0), PodReading("b", 100.0)), 200.0) == pytest.approx(
         (math.nan, math.nan), nan_ok=True
     )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "replicas"),
+    [
+        pytest.param((1.0, 0.0), (1.0, 7.0, 2.0), 1, id="nine were let in meanwhile, and seven run"),
+        pytest.param((1.0, 7.0), (1.0, 5.0, 3.0), 1, id="one was let in, and seven once ran"),
+        pytest.param((1.0, 7.0), (1.0, 5.0, 2.0), 2, id="nobody was let in: it is the same one"),
+        pytest.param((1.0, 7.0), (1.0, 7.0, 2.0), 2, id="others come and go, but no more than seven ever ran"),
+        pytest.param((1.0, 4.0), (1.0, 4.0, 0.0), 2, id="nothing was done, whatever is on average"),
+        pytest.param((1.0, 4.0), (2.0, 7.0, 2.0), 2, id="two wait where one did"),
+        pytest.param((1.0, 4.0), (5.0, 16.0, 10.0), 2, id="a rise: five wait and the engine has filled up"),
+        pytest.param((1.0, np.nan), (1.0, 7.0, 2.0), 2, id="what ran then is not known"),
+    ],
+)
+def test_one_request_that_waits_where_another_did_is_no_queue_while_the_engine_has_room(
+    then: tuple[float, float], now: tuple[float, float, float], replicas: int
+) -> None:
+    """At 0.5 and 5.5 s of a load of 2 requests/s pages showed one request each, and it bought a second replica."""
+    columns, rows, desired = LineColumns.allocate(1), np.array([0]), 1.0
+    columns.fullest[0] = 7.0
+    for at_s, (waiting, running, completed) in ((0.5, (*then, 0.0)), (5.5, now)):
+        fields = KNOWN | {"waiting": waiting, "running": running, "completed": completed, "lead_s": 180.0}
+        line = Line(**{name: np.array([value]) for name, value in fields.items()})
+        times = {"now_s": np.array([at_s]), "tick_s": np.array([5.0]), "done_rps": np.array([0.4])}
+        desired = float(np.ceil(uncalibrated.look(columns, rows, line, **times).count[0] - 0.1))
+    assert max(desired, 1.0) == replicas
 
 
 # the law ---------------------------------------------------------------------------------------------------------

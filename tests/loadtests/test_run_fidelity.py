@@ -156,6 +156,7 @@ class Told(RecordedPolicy):
     """The core, keeping what it says of the load."""
 
     loads: list[tuple[float, float]] = field(default_factory=list)
+    orders: list[tuple[float, int]] = field(default_factory=list)
 
     def look(self, readings: Readings, *, due: bool) -> int:
         before, count = self._last, super().look(readings, due=due)
@@ -163,11 +164,13 @@ class Told(RecordedPolicy):
             evidence = dict(self._last[0].trace[0].evidence)
             if "load_rps" in evidence:
                 self.loads.append((readings.now_s, float(evidence["load_rps"] or 0.0)))
+        if count != readings.replicas.desired:
+            self.orders.append((readings.now_s, count))
         return count
 
 
-def test_the_load_is_told_by_the_tens_of_the_clock_that_a_recorded_run_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Explosion began 7.777 s after a whole ten: arrivals are counted anew at 2.22, 12.22, 22.22 and 32.22 s of it."""
+def simulated(scenario: str, instants: Instants, monkeypatch: pytest.MonkeyPatch) -> Told:
+    """The core after one simulated run."""
     made = list[Told]()
 
     def core(*given: object, **named: object) -> Told:
@@ -175,10 +178,24 @@ def test_the_load_is_told_by_the_tens_of_the_clock_that_a_recorded_run_had(monke
         return made[-1]
 
     monkeypatch.setattr(predictions, "RecordedPolicy", core)
-    path = SCENARIO.with_name("explosion.yaml")
-    predicted(read_scenario(path), path.parent, (0,), instants=Instants((0.227,), 7.777))
-    begun_s = made[0].loads[0][0]
-    told = {round(at_s - begun_s): load for at_s, load in made[0].loads[:5]}
+    path = SCENARIO.with_name(f"{scenario}.yaml")
+    predicted(read_scenario(path), path.parent, (0,), instants=instants)
+    return made[0]
+
+
+def test_one_request_on_each_of_two_pages_orders_nothing_before_the_load_rises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of 0.54 and 5.54 s show one request each, with nine let in between. It ordered a second replica 20 s before
+    the load rose, and the figures of that run were those of a fleet that is ahead."""
+    core = simulated("explosion-dynamo", Instants((0.538,), 5.496), monkeypatch)
+    first_s = core.orders[0][0] - 5.496
+    assert 20.0 < first_s < 27.0
+
+
+def test_the_load_is_told_by_the_tens_of_the_clock_that_a_recorded_run_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Explosion began 7.777 s after a whole ten: arrivals are counted anew at 2.22, 12.22, 22.22 and 32.22 s of it."""
+    core = simulated("explosion", Instants((0.227,), 7.777), monkeypatch)
+    begun_s = core.loads[0][0]
+    told = {round(at_s - begun_s): load for at_s, load in core.loads[:5]}
     # The run's own, of 4efb0cb on 23 November 2026, from 20.23 s on.
     recorded = {0: 2.026, 5: 3.153, 10: 3.153, 15: 4.82, 20: 4.82}
     assert told == pytest.approx(recorded, rel=0.02)

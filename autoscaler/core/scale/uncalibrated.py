@@ -59,8 +59,11 @@ class LineColumns(Columns):
 
     at_s: F64 = column()
     waiting: F64 = column()
+    running: F64 = column()
     completed: F64 = column(fill=0.0)
     """Since then."""
+    fullest: F64 = column(fill=0.0)
+    """The most that were ever seen to run, for each ready replica."""
     asked: F64 = column()
     grew_at_s: F64 = column()
     """When more was asked for last than stood."""
@@ -75,6 +78,11 @@ class Line:
     """Waiting at the last look that counted, `dt_s` ago; `completed` since."""
     running: F64
     completed: F64
+    admitted: F64
+    """Of those that waited then or came since, how many were let into an engine; as counted, without what is assumed of
+    `completed` where nothing was."""
+    room: Bools
+    """At this look or at that one fewer ran than the replicas were ever seen to hold."""
     dt_s: F64
     slack_s: F64
     lead_s: F64
@@ -140,10 +148,13 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     age_s = now_s - columns.at_s[rows]
     done = columns.completed[rows] + filled(line.completed)
     stale = age_s > np.maximum(FORGET_S, 2.0 * tick_s)
+    fullest = np.fmax(columns.fullest[rows], line.running / np.maximum(line.serving, 1.0))
     since = replace(
         line,
         before=np.where(stale, 0.0, columns.waiting[rows]),
         completed=np.where(done > 0, done, done_rps * age_s),
+        admitted=done + line.running - columns.running[rows],
+        room=np.minimum(columns.running[rows], line.running) < fullest * np.maximum(line.serving, 1.0),
         dt_s=np.where(stale, np.nan, age_s),
     )
     count = asked(since)
@@ -155,7 +166,10 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
     columns.completed[rows] = np.where(counts, 0.0, done)
     columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
-    for kept, value in ((columns.at_s, now_s), (columns.waiting, line.waiting), (columns.asked, count)):
+    columns.fullest[rows] = fullest
+    for kept, value in (
+        (columns.at_s, now_s), (columns.waiting, line.waiting), (columns.running, line.running), (columns.asked, count)
+    ):  # fmt: skip
         kept[rows] = np.where(counts, value, kept[rows])
     return Looked(count, since, paused)
 
@@ -205,9 +219,18 @@ def _rate_rps(line: Line) -> F64:
 
 def _stands(line: Line, rate_rps: F64) -> Bools:
     soon = np.minimum(STANDS_S, 0.5 * line.slack_s) * filled(rate_rps)
-    lasts = (line.before > 0) & (line.waiting > soon)
+    lasts = (line.before > 0) & (line.waiting > soon) & ~_another(line)
     # A first look has nothing to compare with: where replicas start, what it finds may be what they were ordered for.
     return np.asarray(lasts | (_clear(line) & (np.isfinite(line.before) | (line.starting == 0))))
+
+
+def _another(line: Line) -> Bools:
+    """Whether one waits that was not there at the look before, and for no slot: a step or a prefill holds it back.
+
+    Engines admit in the order of arrival, so whoever waited then is in service once as many were admitted since. By
+    `STANDS_S` alone two glimpses of one request each are a queue wherever less than one is done in a second.
+    """
+    return np.asarray((line.waiting <= 1.0) & (line.admitted >= line.before) & line.room)
 
 
 def _clear(line: Line) -> Bools:
