@@ -22,11 +22,11 @@ from autoscaler.runtime.fit_process import ProcessFitter
 from autoscaler.runtime.unkept import Nowhere
 from autoscaler.settings.model import Settings
 
-LEASE_CONNECTIONS: Final = 2
-"""Renewals have a client of their own, so that a pool full of watches or a spent limit cannot starve them."""
+LEASE_AT_ONCE: Final = 2
+"""Renewals have a client of their own, so that a crowd of requests or a spent limit cannot starve them."""
 
 REVIEWS_PER_S: Final = 10
-REVIEW_CONNECTIONS: Final = 4
+REVIEWS_AT_ONCE: Final = 4
 """Whoever shows token after token has them looked up no faster, and by a client that nothing else waits for."""
 
 
@@ -58,9 +58,7 @@ async def connected(settings: Settings) -> AsyncIterator[Outside]:
             )
         )
         lease_api = await enter(
-            KubeApi.connect(
-                kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, connections=LEASE_CONNECTIONS
-            )
+            KubeApi.connect(kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, at_once=LEASE_AT_ONCE)
         )
         yield Outside(
             clock=clock,
@@ -88,7 +86,7 @@ async def _reviews(settings: Settings, clock: WallClock, stack: AsyncExitStack) 
     kube = settings.kube
     api = KubeApi.connect(
         kubeconfig=kube.kubeconfig, context=kube.context, clock=clock, qps=REVIEWS_PER_S, burst=2 * REVIEWS_PER_S,
-        connections=REVIEW_CONNECTIONS,
+        at_once=REVIEWS_AT_ONCE,
     )  # fmt: skip
     return AccessReviews(await stack.enter_async_context(api))
 

@@ -19,7 +19,7 @@ async def client(
     clock: Clock | None = None,
     qps: float = 1e6,
     burst: int = 1000,
-    connections: int = 10,
+    at_once: int = 10,
     comes_again: bool = False,
 ) -> AsyncIterator[KubeApi]:
     """A client of the server at `url`, without credentials and in effect without a limit."""
@@ -29,8 +29,9 @@ async def client(
 
     clock = clock or WallClock()
     access = Access(url, None, nothing)
-    async with open_session(access, connections) as session:
-        yield KubeApi(session, access, clock, TokenBucket(clock, qps, burst), comes_again=comes_again)
+    async with open_session(access) as session:
+        bucket = TokenBucket(clock, qps, burst)
+        yield KubeApi(session, access, clock, bucket, at_once=at_once, comes_again=comes_again)
 
 
 async def until(holds: Callable[[], object], within_s: float = 2.0) -> None:

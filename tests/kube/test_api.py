@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from autoscaler.adapters.kube.scale import patch_scale
 from autoscaler.api.claims import TargetRef
 from autoscaler.ports import Fault, RefusedError
 from tests.kube import fakeserver
-from tests.kube.clients import client
+from tests.kube.clients import client, until
 from tests.kube.fakeserver import PODS, FakeServer, answer, half, hang, hang_up, lines, status
 
 SCALE = "/apis/apps/v1/namespaces/prod/deployments/chat/scale"
@@ -312,7 +313,33 @@ async def test_a_stream_that_does_not_begin_says_why(handler: Any) -> None:
 
 async def test_leaving_a_stream_early_frees_its_connection() -> None:
     async with FakeServer() as server, client(server.url) as api:
-        for _ in range(12):  # of 10 connections
+        connector: Any = api._session.connector
+        for _ in range(12):
             server.script.append(lines(b"a\n", then="hang"))
             async with api.stream(PODS, idle_s=0.5) as stream:
                 assert await anext(stream) == b"a"
+                assert len(connector._acquired) == 1
+            assert not connector._acquired
+
+
+async def test_streams_of_more_namespaces_than_requests_go_at_once_keep_no_request_from_being_sent() -> None:
+    """Eleven resources are followed in each of `watch_namespaces`: five of these would have taken 50 connections."""
+    async with FakeServer() as server, client(server.url, at_once=2) as api, AsyncExitStack() as open_streams:
+        for _ in range(55):
+            server.script.append(lines(b"a\n", then="hang"))
+            stream = await open_streams.enter_async_context(api.stream(PODS, idle_s=5.0))
+            assert await anext(stream) == b"a"
+        server.script.append(answer(200, b"{}"))
+        assert (await api.request("PATCH", SCALE, body=b"[]", timeout_s=1.0)).status == 200
+
+
+async def test_a_request_that_waits_for_others_to_end_was_not_sent_when_its_time_is_over() -> None:
+    async with FakeServer() as server, client(server.url, at_once=2) as api, asyncio.TaskGroup() as group:
+        server.always = hang
+        before = [group.create_task(api.request("GET", SCALE, timeout_s=5.0)) for _ in range(2)]
+        await until(lambda: len(server.requests) == 2)
+        with pytest.raises(KubeError) as caught:
+            await api.request("PATCH", SCALE, body=b"[]", timeout_s=0.05)
+        for each in before:
+            each.cancel()
+    assert (caught.value.fault, caught.value.sent, len(server.requests)) == (Fault.TIMEOUT, False, 2)

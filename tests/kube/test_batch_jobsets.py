@@ -262,7 +262,7 @@ async def following(server: FakeServer) -> AsyncIterator[BatchCluster]:
     """A cluster that is followed, and was listed."""
     server.objects |= {path: {} for path in PLAIN}
     scope = BatchScope({"h100": Shape(sku="h100")}, (), "slots", lambda _: False)
-    async with client(server.url, connections=20) as api, asyncio.TaskGroup() as group:
+    async with client(server.url) as api, asyncio.TaskGroup() as group:
         cluster = BatchCluster(api, WallClock(), scope, lambda: None)
         task = group.create_task(cluster.run())
         await cluster.wait_synced()

@@ -54,7 +54,7 @@ class Scene:
 async def following(refused: Mapping[str, int] = NOTHING, scope: Scope = SCOPE) -> AsyncIterator[Scene]:
     """A cluster with one annotated Deployment; `refused` by the last word of the path."""
     clock = WallClock()
-    async with FakeServer() as server, client(server.url, clock=clock, connections=50) as api:
+    async with FakeServer() as server, client(server.url, clock=clock) as api:
         cluster = Cluster(api, clock, scope)
         for path in (*cluster.staleness_s(), HPAS):
             server.objects[path] = {}

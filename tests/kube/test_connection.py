@@ -314,7 +314,7 @@ async def test_a_server_that_the_network_lost_is_noticed_within_half_a_minute() 
     async def nobody() -> None:
         """There is no token."""
 
-    async with FakeServer() as server, connection.open_session(Access(server.url, None, nobody), 1) as session:
+    async with FakeServer() as server, connection.open_session(Access(server.url, None, nobody)) as session:
         server.always = lines(b"a line\n", then="hang")
         async with session.get(server.url) as stream:
             assert stream.connection is not None

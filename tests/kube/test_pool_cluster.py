@@ -69,7 +69,7 @@ class Scene:
 @asynccontextmanager
 async def scene(*, karpenter: bool = True) -> AsyncIterator[Scene]:
     """A followed cluster with a priority class and nothing else."""
-    async with FakeServer() as server, client(server.url, connections=20) as api:
+    async with FakeServer() as server, client(server.url) as api:
         server.objects |= {path: {} for path in (*PLAIN, *((CLAIMS, NODE_POOLS) if karpenter else ()))}
         server.put("headroom-slot", path=CLASSES, metadata={"namespace": ""}, value=-10)
         async with following(server, api) as made:
@@ -105,7 +105,7 @@ async def test_the_world_is_put_together_from_all_that_is_followed() -> None:
 
 
 async def test_a_list_of_warm_pools_that_is_refused_when_somebody_begins_is_no_empty_list() -> None:
-    async with FakeServer() as server, client(server.url, connections=20) as api:
+    async with FakeServer() as server, client(server.url) as api:
         server.objects |= {path: {} for path in PLAIN}
         refused = {POOLS}
 
@@ -186,7 +186,7 @@ async def test_a_claim_that_came_and_went_between_two_looks_is_a_sign_all_the_sa
 
 
 async def test_what_was_never_read_is_unknown_and_not_empty() -> None:
-    async with FakeServer() as server, client(server.url, connections=20) as api:
+    async with FakeServer() as server, client(server.url) as api:
         server.objects |= {path: {} for path in PLAIN if path != PODS}
         server.always = status(503, "ServiceUnavailable", "later")
         cluster = PoolCluster(

@@ -51,6 +51,7 @@ class KubeApi:
         clock: Clock,
         bucket: TokenBucket,
         *,
+        at_once: int = 50,
         comes_again: bool = False,
     ) -> None:
         self.server = access.server
@@ -60,6 +61,8 @@ class KubeApi:
         self._credentials = Credentials(access, clock)
         self._bucket = bucket
         self._clock = clock
+        self._places = asyncio.Semaphore(at_once)
+        """Of requests. Streams have none: they are as many as what is followed, and last."""
         self._comes_again = comes_again
         self.answers: Counter[tuple[str, str]] = Counter()
         """Requests that ended, by method and what came: 2xx, 404, 409, 429, 4xx for all others of these, 5xx, or the
@@ -75,19 +78,20 @@ class KubeApi:
         clock: Clock,
         qps: float = 50.0,
         burst: int = 100,
-        connections: int = 50,
+        at_once: int = 50,
         comes_again: bool = False,
     ) -> AsyncIterator["KubeApi"]:
         """A client for the cluster that `kubeconfig` names, else for the one this pod runs in.
 
-        `qps` requests a second after a `burst`; `connections` at once, of which each stream holds one. The server is
-        not spoken to yet. With `comes_again` a GET that the server puts off (429 with a Retry-After, as it answers the
-        first reader of a resource) is asked again if its deadline lets it: for commands, which have no later look of
-        their own. Raises InputError when the configuration cannot be used.
+        `qps` requests a second after a `burst`; `at_once` of them at a time, each on a connection of its own as every
+        stream is. The server is not spoken to yet. With `comes_again` a GET that the server puts off (429 with a
+        Retry-After, as it answers the first reader of a resource) is asked again if its deadline lets it: for commands,
+        which have no later look of their own. Raises InputError when the configuration cannot be used.
         """
         access = await read_access(kubeconfig, context)
-        async with open_session(access, connections) as session:
-            yield cls(session, access, clock, TokenBucket(clock, qps, burst), comes_again=comes_again)
+        async with open_session(access) as session:
+            bucket = TokenBucket(clock, qps, burst)
+            yield cls(session, access, clock, bucket, at_once=at_once, comes_again=comes_again)
 
     async def introduction(self) -> str | None:
         """The ``Authorization`` header by which the API server knows this client; None for one with a certificate."""
@@ -105,7 +109,7 @@ class KubeApi:
         admit: Callable[[], bool] = _always,
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> Answer:
-        """The answer, if it is 2xx. Waiting for a token, connecting, sending and reading share `timeout_s`.
+        """The answer, if it is 2xx. Waiting for a turn, connecting, sending and reading share `timeout_s`.
 
         `admit` is asked when its turn has come and again as its body leaves; `headers` are sent besides our own.
         Raises KubeError. After a TIMEOUT or UNAVAILABLE without a status, a write that was `sent` may have been done or
@@ -119,10 +123,11 @@ class KubeApi:
             with translated(call, timeout_s):
                 async with asyncio.timeout(timeout_s):
                     while True:
-                        own = await self._turn(call, path, content_type if guarded else "", admit)
-                        sent = True
-                        async with await self._send(method, path, query, guarded, {**headers, **own}) as response:
-                            answer = Answer(response.status, await response.read(), response.headers)
+                        async with self._places:
+                            own = await self._turn(call, path, content_type if guarded else "", admit)
+                            sent = True
+                            async with await self._send(method, path, query, guarded, {**headers, **own}) as response:
+                                answer = Answer(response.status, await response.read(), response.headers)
                         again_s = self._again_s(method, answer)
                         if again_s is None or again_s >= until_s:
                             break

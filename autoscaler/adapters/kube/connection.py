@@ -166,14 +166,15 @@ class Credentials:
 
 
 @asynccontextmanager
-async def open_session(access: Access, connections: int) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session with at most `connections` connections, each watch being one, and no time limit of its own.
+async def open_session(access: Access) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session without a time limit of its own, and with as many connections as are asked for: each watch holds one,
+    so that one number for all would let whoever follows more than that send nothing any more.
 
     Proxies come from the kubeconfig only, never from the environment. Bodies are not compressed: the API server would
     spend more time on it than the cluster's network takes.
     """
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, ssl=access.tls, socket_factory=_socket),
+        connector=aiohttp.TCPConnector(limit=0, ssl=access.tls, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
             "Accept": "application/json",
