@@ -16,10 +16,10 @@ from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_scope import Seen
 from autoscaler.app.batch_gangs import node_terms
 from autoscaler.app.loan_desk import LoanDesk
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.nodes import wanting
 from autoscaler.core.batch.owners import Owner, PodSeen
+from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.pool.gang_standings import Standing
 from autoscaler.core.pool.gangs import FORGET_S, pause_s
 from autoscaler.core.pool.world import GangAsk, PodsAsked

@@ -21,6 +21,7 @@ from autoscaler.app.loan_desk import LoanDesk, Offer
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.owners import Owner, PodSeen
+from autoscaler.core.batch.recalls import call_back
 from autoscaler.core.batch.room import Room
 from autoscaler.core.pool.world import LentSeen
 from autoscaler.record.pools import step_sentence
@@ -134,7 +135,7 @@ class Loans:
             for shape in self._shapes(offer) if lending.recall else ():
                 nodes = [node for node, of in self._room.ledger.estate.index if of == shape and node in offer.nodes]
                 # What leaves of the other shapes is the pool's as well: each is asked for what these leave open.
-                gone, bills = self._room.recall(shape, units - self._leaving(offer, now_s, but=shape), now_s, nodes)
+                gone, bills = call_back(self._room, shape, units - self._leaving(offer, now_s, but=shape), now_s, nodes)
                 pools = {bill.gang: self.lenders(bill.gang) for bill in bills}
                 self.recalls.begin(bills, pools, now_s, "; ".join(map(step_sentence, lending.steps)))
                 evicted += gone

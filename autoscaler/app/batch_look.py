@@ -16,11 +16,11 @@ from autoscaler.api.batch_tree import Tree, beyond_capacity
 from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_tally import Began
 from autoscaler.app.batch_untaken import untaken_of
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.owners import Owner
 from autoscaler.core.batch.params import UNLIMITED
 from autoscaler.core.batch.reasons import BatchReason, Change
+from autoscaler.core.batch.waiting import Waiting
 from autoscaler.record.batch import (
     MOST_GANGS,
     BatchCounts,

@@ -9,6 +9,7 @@ from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import UNLIMITED, BatchParams, Order, QueueSpec, Quota, Shape
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.recalls import call_back
 from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
 
@@ -428,7 +429,7 @@ def test_case_51_units_lent_while_a_replica_sleeps_come_back_for_the_first_cold_
     story.room.lend({H100: LoanBound(8, expected_s=7200.0)})
     story.submit(gang("g", units=8, lendable=True))
     story.settle()
-    evicted, _ = story.room.recall(H100, 1, 50.0)
+    evicted, _ = call_back(story.room, H100, 1, 50.0)
     story.room.lend({H100: LoanBound(0)})
     story.room.left(evicted[0].gang, 80.0)
     story.settle()

@@ -7,6 +7,7 @@ import pytest
 from autoscaler.core.batch.loans import LoanBound, worth
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.recalls import call_back
 from tests.batch.builders import H100, gang, node, params, queue
 from tests.batch.story import Story
 
@@ -59,11 +60,11 @@ def test_case_50_a_burst_takes_loans_back_whole_and_the_cheapest_first() -> None
     story.settle()
     story.room.checkpointed("g2", 900.0)
     story.now_s = 1000.0
-    evicted, bills = story.room.recall(H100, 3, story.now_s)
+    evicted, bills = call_back(story.room, H100, 3, story.now_s)
     assert [(each.gang, each.reason) for each in evicted] == [("g2", BatchReason.RECALLED)]
     assert bills[0].return_gpu_s == 4 * (60.0 + 30.0)
     assert bills[0].lost_gpu_s == 4 * (100.0 + 120.0)
-    again, _ = story.room.recall(H100, 3, story.now_s)
+    again, _ = call_back(story.room, H100, 3, story.now_s)
     assert again == (), "what leaves already counts"
     story.room.lend({H100: LoanBound(12, expected_s=7200.0)})
     story.room.left("g2", story.now_s + 30.0)
@@ -77,7 +78,7 @@ def test_case_50_a_burst_while_a_gang_holds_the_only_whole_rack_has_all_of_it_ba
     story.submit(gang("wide", pods=2, units=8, lendable=True, required="rack"))
     story.settle()
     assert story.admitted[0][1].lent_units == 16
-    evicted, bills = story.room.recall(H100, 1, 100.0, nodes=["warm1"])
+    evicted, bills = call_back(story.room, H100, 1, 100.0, nodes=["warm1"])
     assert [each.gang for each in evicted] == ["wide"]
     assert bills[0].lost_gpu_s == 16 * (100.0 + 120.0), "all of its work is on the bill, for one GPU that was wanted"
     story.room.lend({H100: LoanBound(0)})
@@ -94,7 +95,7 @@ def test_case_50_a_burst_while_nodes_are_made_for_a_gang_takes_loans_back_and_le
     story.submit(gang("loan", "b", units=8, lendable=True), gang("wants", "a", pods=2, units=8))
     story.settle()
     story.room.ask_for_nodes(story.room.backlog.waiting["wants"], 10.0, 310.0)
-    evicted, _ = story.room.recall(H100, 64, 20.0)
+    evicted, _ = call_back(story.room, H100, 64, 20.0)
     assert [each.gang for each in evicted] == ["loan"], "what is to come is not serving's"
     story.room.lend({H100: LoanBound(0)})
     story.room.left("loan", 50.0)
@@ -108,11 +109,11 @@ def test_one_that_is_told_to_leave_and_never_goes_keeps_the_others_no_longer_tha
     story.submit(*(gang(f"g{at}", units=4, lendable=True, notice_s=45.0) for at in range(3)))
     story.settle()
     story.room.checkpointed("g1", 900.0)
-    assert [each.gang for each in story.room.recall(H100, 4, 1000.0)[0]] == ["g1"]
+    assert [each.gang for each in call_back(story.room, H100, 4, 1000.0)[0]] == ["g1"]
     last_s = 1000.0 + 45.0 + story.room.params.stuck_s
-    assert story.room.recall(H100, 4, last_s)[0] == (), "it is on its way as far as anybody can tell"
-    assert len(story.room.recall(H100, 4, last_s + 1.0)[0]) == 1, "another one goes in its place"
-    assert story.room.recall(H100, 4, last_s + 2.0)[0] == (), "and that one is on its way"
+    assert call_back(story.room, H100, 4, last_s)[0] == (), "it is on its way as far as anybody can tell"
+    assert len(call_back(story.room, H100, 4, last_s + 1.0)[0]) == 1, "another one goes in its place"
+    assert call_back(story.room, H100, 4, last_s + 2.0)[0] == (), "and that one is on its way"
     assert sorted(story.room.runs.all) == ["g0", "g1", "g2"]
     assert story.room.contradictions() == []
 
@@ -122,15 +123,15 @@ def test_for_one_whose_stop_nobody_takes_no_other_is_called_back_and_it_has_its_
     story = lending(LoanBound(16, expected_s=7200.0))
     story.submit(*(gang(f"g{at}", units=4, lendable=True, notice_s=45.0) for at in range(4)))
     story.settle()
-    (first,) = story.room.recall(H100, 4, 1000.0)[0]
+    (first,) = call_back(story.room, H100, 4, 1000.0)[0]
     for at in range(120):
         story.room.runs.unwritten(first.gang, 1000.0 + 5.0 * at)
-        assert story.room.recall(H100, 4, 1000.0 + 5.0 * at)[0] == ()
+        assert call_back(story.room, H100, 4, 1000.0 + 5.0 * at)[0] == ()
     assert story.room.is_overdue(story.room.runs.all[first.gang], 1595.0), "the pool counts on it no more"
     last_s = 1595.0 + 45.0 + story.room.params.stuck_s
-    assert story.room.recall(H100, 4, last_s)[0] == ()
-    assert len(story.room.recall(H100, 4, last_s + 1.0)[0]) == 1
-    assert len(story.room.recall(H100, 8, last_s + 1.0)[0]) == 1, "who wants two slots calls two"
+    assert call_back(story.room, H100, 4, last_s)[0] == ()
+    assert len(call_back(story.room, H100, 4, last_s + 1.0)[0]) == 1
+    assert len(call_back(story.room, H100, 8, last_s + 1.0)[0]) == 1, "who wants two slots calls two"
 
 
 FIVEFOLD = LoanBound(64, reclaim_s=60.0, engine_start_s=30.0, expected_s=7200.0)
@@ -172,7 +173,7 @@ def gone(story: Story, told_s: dict[str, float], until_s: float) -> list[tuple[f
 def test_case_52_a_forecast_wrong_by_five_times_has_all_that_is_lent_back_within_the_stated_bound() -> None:
     story = lent_out()
     assert serving_has(story) == 2
-    evicted, bills = story.room.recall(H100, 64, 100.0)
+    evicted, bills = call_back(story.room, H100, 64, 100.0)
     assert len(evicted) == 8
     assert {each.reason for each in evicted} == {BatchReason.RECALLED}
     assert sum(each.return_gpu_s for each in bills) == 64 * (60.0 + 30.0)
@@ -187,10 +188,10 @@ def test_case_52_a_forecast_wrong_by_five_times_has_all_that_is_lent_back_within
 def test_case_52_a_forecast_that_is_wrong_again_while_loans_come_back_has_each_of_them_back_in_time_and_once() -> None:
     """Twice as much as was forecast at 100 s, five times as much 20 s later."""
     story = lent_out()
-    first = [each.gang for each in story.room.recall(H100, 16, 100.0)[0]]
+    first = [each.gang for each in call_back(story.room, H100, 16, 100.0)[0]]
     assert len(first) == 2
     story.room.lend({H100: LoanBound(0)})
-    second = [each.gang for each in story.room.recall(H100, 64, 120.0)[0]]
+    second = [each.gang for each in call_back(story.room, H100, 64, 120.0)[0]]
     assert sorted([*first, *second]) == [f"g{at}" for at in range(8)], "those that leave already are told once"
     told_s = dict.fromkeys(first, 100.0) | dict.fromkeys(second, 120.0)
     has = dict(gone(story, told_s, 120.0 + FIVEFOLD.reclaim_s))
@@ -203,7 +204,7 @@ def test_units_are_recalled_where_serving_needs_them() -> None:
     story.submit(*(gang(f"g{at}", units=8, lendable=True) for at in range(2)))
     story.settle()
     where = {each.gang: each.spots[0].node for _, each in story.admitted}
-    evicted, _ = story.room.recall(H100, 1, 100.0, nodes=["warm1"])
+    evicted, _ = call_back(story.room, H100, 1, 100.0, nodes=["warm1"])
     assert [where[each.gang] for each in evicted] == ["warm1"]
 
 
@@ -224,7 +225,7 @@ def test_a_loan_that_the_others_make_needless_is_not_recalled() -> None:
     story.submit(gang("small", units=2, lendable=True), gang("large", units=8, lendable=True))
     story.settle()
     story.room.checkpointed("small", 100.0)
-    evicted, _ = story.room.recall(H100, 5, 100.0)
+    evicted, _ = call_back(story.room, H100, 5, 100.0)
     assert [each.gang for each in evicted] == ["large"]
 
 
@@ -233,7 +234,7 @@ def test_unimportant_gangs_are_recalled_first_and_the_bill_says_what_is_lost() -
     story.submit(gang("dear", units=8, lendable=True), gang("cheap", units=8, lendable=True, importance=0.5))
     story.settle()
     story.room.checkpointed("dear", 30.0)
-    evicted, bills = story.room.recall(H100, 8, 100.0)
+    evicted, bills = call_back(story.room, H100, 8, 100.0)
     assert [each.gang for each in evicted] == ["cheap"]
     assert bills[0].lost_gpu_s == 8 * (100.0 + 120.0)
 
@@ -258,7 +259,7 @@ def test_what_a_gang_has_on_loan_is_its_own_once_nobody_calls_it_back() -> None:
     story.room.own("one")
     where = story.admitted[0][1].spots[0].node
     assert story.room.ledger.owners(where, H100) == {"batch": 8, "free": 0}
-    assert story.room.recall(H100, 8, 10.0) == ((), ())
+    assert call_back(story.room, H100, 8, 10.0) == ((), ())
     assert story.room.contradictions() == []
 
 

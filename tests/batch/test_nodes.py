@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind
 from autoscaler.core.batch.nodes import MOST_ASKING, MOST_LOOKED_AT, wanting
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.tree import ROOT
+from autoscaler.core.batch.waiting import Waiting
 from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
 

@@ -12,6 +12,7 @@ from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.recalls import call_back
 from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
 
@@ -187,7 +188,7 @@ def test_a_loan_is_known_as_one_after_a_restart_and_can_be_recalled() -> None:
     story.room.lend({H100: LoanBound(8)})
     assert story.room.adopt(gang("g", units=8, lendable=True), 0.0, 10.0) is None
     assert story.room.ledger.owners("warm", H100) == {"loan": 8, "free": 0}
-    evicted, _ = story.room.recall(H100, 1, 20.0)
+    evicted, _ = call_back(story.room, H100, 1, 20.0)
     assert [each.gang for each in evicted] == ["g"]
     story.room.left("g", 50.0)
     assert story.room.ledger.owners("warm", H100) == {"serving": 8, "free": 0}
@@ -215,8 +216,8 @@ def test_a_loan_that_was_recalled_before_a_restart_is_not_recalled_twice() -> No
     story = Story(params(), [node("w0", warm_units=8), node("w1", warm_units=8)], pods)
     assert story.room.adopt(gang("g0", units=8, lendable=True), 0.0, 10.0) is None
     story.submit(gang("g1", units=8, lendable=True))
-    assert story.room.recall(H100, 8, 20.0) == ((), ()), "g1 is on its way out"
-    evicted, _ = story.room.recall(H100, 9, 20.0)
+    assert call_back(story.room, H100, 8, 20.0) == ((), ()), "g1 is on its way out"
+    evicted, _ = call_back(story.room, H100, 9, 20.0)
     assert [each.gang for each in evicted] == ["g0"]
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.core.batch import widths
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import NO_LOAN, Reservation
 from autoscaler.core.batch.loans import worth
 from autoscaler.core.batch.memory import Memory
@@ -16,6 +15,7 @@ from autoscaler.core.batch.outcome import Admitted, Spots
 from autoscaler.core.batch.placement import Spot, new
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.batch.widths import Taken
 
 

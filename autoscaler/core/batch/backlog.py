@@ -9,7 +9,6 @@ stand in one bucket: when the first does not fit the whole bucket steps aside, a
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
@@ -17,13 +16,11 @@ from typing import Final
 from autoscaler.core.batch.gangs import Brand, Form, Gang
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.tree import ROOT, Load, QueueTree
+from autoscaler.core.batch.waiting import Buckets, Rank, Waiting, first_of, sweep
 
 NOBODY: Final = -1
 SPARE_BRANDS: Final = 1000
 """Brands without a gang that are kept all the same; each takes about a KiB."""
-
-SWEPT: Final = 64
-"""Gangs that went from behind others of a queue before they are let go of; as many as wait there, if they are more."""
 
 MANY: Final = 16
 """Queues that are rather compared again together than each by itself: a parent that they share is compared once."""
@@ -43,56 +40,11 @@ A gang that is passed waits for more than it counts as later, the more the fulle
 a week, in a queue that is always full, would wait for weeks. On seeds 5 to 9 nothing changes by it; by one day would.
 """
 
-Rank = tuple[int, float, int]
-"""Priority (negative), when it came as its queue counts it, order of arrival: smaller goes first."""
-
 Entry = tuple[int, int, float, int, float, int, int, int]
 """A queue beside its siblings: (beyond its guarantee, share, use, the three of its head's rank, version, queue).
 
 Flat, because a comparison of nested tuples costs twice as much, and it is made some ten times for each admission.
 """
-
-
-@dataclass(slots=True)
-class Waiting:
-    """One gang that waits."""
-
-    gang: Gang
-    queue: int
-    brand: int
-    """Of the narrowest that it may start: whether it may start at all is this brand's question."""
-    rank: Rank
-    widest: Load
-    """What it takes as wide as it may be. It has its turn when a gang of that size has: who goes before it goes first.
-    """
-    waits: bool = False
-    """Whether it is in the backlog: an entry of a bucket is told from one of before without looking for its name."""
-
-    def is_for(self, gang: Gang, queue: int, brand: int) -> bool:
-        """Whether a gang, seen again, has the same place."""
-        mine = (self.queue, self.brand, self.gang.priority, self.gang.created_s, self.gang.elastic)
-        return mine == (queue, brand, gang.priority, gang.created_s, gang.elastic)
-
-
-Place = tuple[Rank, int, Waiting]
-"""A gang in a heap, by rank; the number tells apart entries of one gang, of which some may be of before."""
-
-
-@dataclass(slots=True)
-class _Queue:
-    """The buckets of one queue."""
-
-    buckets: dict[int, list[Place]] = field(default_factory=dict)
-    """By brand: its gangs by rank; those that do not wait any more are passed over."""
-    ready: list[Place] = field(default_factory=list)
-    """The first of each bucket that may be tried, and some that are passed over: of those aside, or that wait no more.
-    Nobody stands here before the first of his own bucket does."""
-    aside: dict[int, None] = field(default_factory=dict)
-    """Buckets whose first did not fit."""
-    used_log: float = -math.inf
-    gone: int = 0
-    """Gangs that were dropped from among the others since they were last swept out."""
-    sweeps_at: int = SWEPT
 
 
 class Backlog:
@@ -107,7 +59,7 @@ class Backlog:
         self._brand_of: dict[Brand, int] = {}
         self._unused: list[int] = []
         """Numbers whose brand no gang has any more."""
-        self._queues = [_Queue() for _ in tree.specs]
+        self._queues = [Buckets() for _ in tree.specs]
         self._heaps: list[list[Entry]] = [[] for _ in tree.specs]
         self._version = [0] * len(tree.specs)
         self._winner = [NOBODY] * len(tree.specs)
@@ -190,7 +142,7 @@ class Backlog:
             ready = queue.ready
             if ready and ready[0][2] is waiting and brand not in queue.aside:
                 # Nearly always the head of its queue: its entry gives way to the next of its bucket.
-                first = _first(queue, brand)
+                first = first_of(queue, brand)
                 if first is None:
                     heappop(ready)
                 else:
@@ -200,7 +152,7 @@ class Backlog:
             else:
                 queue.gone += 1
                 if queue.gone >= queue.sweeps_at:
-                    _sweep(queue)
+                    sweep(queue)
             self.touch(waiting.queue)
         return waiting
 
@@ -262,7 +214,7 @@ class Backlog:
     def _firsts(self, leaf: int) -> list[tuple[Waiting, int]]:
         """The first gang of each brand of a queue, with the brand."""
         queue = self._queues[leaf]
-        found = [(_first(queue, brand), brand) for brand in list(queue.buckets)]
+        found = [(first_of(queue, brand), brand) for brand in list(queue.buckets)]
         return [(each[2], brand) for each, brand in found if each is not None]
 
     def _find_heads(self, leaf: int) -> tuple[Waiting, ...]:
@@ -363,29 +315,8 @@ class Backlog:
             heappop(ready)
         return None
 
-    def _renew(self, queue: _Queue, brand: int) -> None:
+    def _renew(self, queue: Buckets, brand: int) -> None:
         """Put the first of a bucket up again, and let go of entries that hold no more."""
-        first = _first(queue, brand)
+        first = first_of(queue, brand)
         if first is not None and brand not in queue.aside:
             heappush(queue.ready, first)
-
-
-def _sweep(queue: _Queue) -> None:
-    """Let go of gangs that wait no more behind others that do: each keeps what is known of it in memory."""
-    queue.buckets = {brand: [each for each in bucket if each[2].waits] for brand, bucket in queue.buckets.items()}
-    queue.ready = [each for each in queue.ready if each[2].waits]
-    for heap in (*queue.buckets.values(), queue.ready):
-        heapify(heap)
-    queue.gone, queue.sweeps_at = 0, max(SWEPT, sum(map(len, queue.buckets.values())))
-
-
-def _first(queue: _Queue, brand: int) -> Place | None:
-    """The first of a bucket; those before it that wait no more are let go of."""
-    bucket = queue.buckets.get(brand)
-    while bucket:
-        first = bucket[0]
-        if first[2].waits:
-            return first
-        heappop(bucket)
-    queue.buckets.pop(brand, None)
-    return None

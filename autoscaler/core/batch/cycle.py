@@ -9,12 +9,12 @@ on others pass it only where they do not delay it.
 
 from autoscaler.core.batch import promises, together, verdicts
 from autoscaler.core.batch.attempts import Attempts
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.memory import Memory
 from autoscaler.core.batch.outcome import Cycle
 from autoscaler.core.batch.reasons import Verdict
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.searches import Searches
+from autoscaler.core.batch.waiting import Waiting
 
 
 class Cycles:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import NO_LOAN, Holding, Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Running
 from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
+from autoscaler.core.batch.waiting import Waiting
 
 FIRST_ENDS: Final = 256
 """Ends that are looked at first; most gangs start long before the last."""

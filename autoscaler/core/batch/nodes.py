@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from autoscaler.core.batch import kept
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.waiting import Waiting
 
 WANTING: Final = frozenset(
     {BatchReason.QUOTA, BatchReason.UNLENT, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOO_LARGE}

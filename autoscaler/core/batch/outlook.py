@@ -5,13 +5,13 @@ to be left; who stands behind is counted only: gangs of its shape that are no fu
 """
 
 from autoscaler.core.batch import kept
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.ledger import Kind
 from autoscaler.core.batch.outcome import Outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.starts import fluid
+from autoscaler.core.batch.waiting import Waiting
 
 
 def outlook(cycles: Cycles, name: str, now_s: float) -> Outlook | None:

@@ -8,10 +8,10 @@ from typing import Final
 
 from autoscaler.core.batch import kept, places
 from autoscaler.core.batch.attempts import Attempts
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import NO_LOAN, Kind, Reservation
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.verdicts import why
+from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.batch.widths import narrowest
 
 FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})

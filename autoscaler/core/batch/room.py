@@ -8,12 +8,12 @@ changes every book it touches at once, so that nothing has to be summed up again
 from collections.abc import Mapping, Sequence
 
 from autoscaler.core.batch import capacity
-from autoscaler.core.batch.backlog import Backlog, Waiting
+from autoscaler.core.batch.backlog import Backlog
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.gangs import Gang, Refusal, refusal
 from autoscaler.core.batch.ledger import Kind, Ledger, Reservation
-from autoscaler.core.batch.loans import Bill, LoanBound, bill, recall
+from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Evicted
 from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams
@@ -21,6 +21,7 @@ from autoscaler.core.batch.placement import Ask, Placer
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.running import Past, Running, Runs
 from autoscaler.core.batch.tree import MILLIONTHS, Load, QueueTree
+from autoscaler.core.batch.waiting import Waiting
 
 
 class Room:
@@ -182,33 +183,6 @@ class Room:
         self.runs.all[name].on_loan = False
         self.ledger.own(name)
         self.changes += 1
-
-    def recall(
-        self, shape: str, units: int, now_s: float, nodes: Sequence[str] | None = None
-    ) -> tuple[tuple[Evicted, ...], tuple[Bill, ...]]:
-        """Serving takes units back: whole gangs on loan, the cheapest first.
-
-        Loans that leave already count, but for those that should be gone: others are recalled in their place.
-        """
-        index = self.ledger.estate.index
-        at = None if nodes is None else [index[name, shape] for name in nodes if (name, shape) in index]
-        wanted = self.tree.shapes[shape]
-        on_loan = [run for run in self.runs.all.values() if run.on_loan and run.load.units[0][0] == wanted]
-        lent = {run.name: self.ledger.holdings[run.name].lent for run in on_loan}
-        leaving = sum(
-            number
-            for run in on_loan
-            if run.is_going(self.params.stuck_s, now_s)
-            for node, number in lent[run.name].items()
-            if at is None or node in at
-        )
-        stay = [run for run in on_loan if run.leaving_s is None]
-        bound = self.bounds.get(shape, LoanBound(0))
-        evicted, bills = [], []
-        for run in recall(stay, lent, units - leaving, now_s, at):
-            bills.append(bill(run, sum(lent[run.name].values()), bound, now_s))
-            evicted.append(self.evict(run, BatchReason.RECALLED, "", now_s))
-        return tuple(evicted), tuple(bills)
 
     def serving_uses(self, queue: str, gpus: float, now_s: float) -> None:
         """A tenant's serving uses more (or less) reference GPUs: it counts in what breaks ties, not in quota."""

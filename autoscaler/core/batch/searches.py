@@ -11,13 +11,13 @@ from typing import Final
 
 from autoscaler.core.batch import kept, victims
 from autoscaler.core.batch.attempts import Attempts
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.ledger import Kind, Reservation
 from autoscaler.core.batch.outcome import Evicted
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.tree import MILLIONTHS
 from autoscaler.core.batch.trial import Books, Plan
 from autoscaler.core.batch.verdicts import why
+from autoscaler.core.batch.waiting import Waiting
 
 MAX_VAIN: Final = 2
 """Searches in vain in one cycle for each that may succeed: they are quicker, and the next cycle goes on with others."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.gangs import PodSet
 from autoscaler.core.batch.ledger import Ledger
@@ -19,6 +18,7 @@ from autoscaler.core.batch.placement import Ask, Placer, Spot, pods_within
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.running import Running, Runs
 from autoscaler.core.batch.tree import Load, QueueTree
+from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.columns import F64
 
 

@@ -3,11 +3,11 @@
 Enters: a room and a gang that waits in it. Leaves: what is missing, and how much of it. Nothing is changed but memory.
 """
 
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.memory import Memory
 from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.starts import could_ever
+from autoscaler.core.batch.waiting import Waiting
 
 
 def why(room: Room, memory: Memory, waiting: Waiting) -> Verdict:

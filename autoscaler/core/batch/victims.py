@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Final
 
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.placement import Ask
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.tree import Load, QueueTree
 from autoscaler.core.batch.trial import Books, Candidates, Plan, Ranked, Trial
+from autoscaler.core.batch.waiting import Waiting
 
 FIRST_LOOK: Final = 64
 """Candidates of the first try; each further try looks at four times as many."""

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from autoscaler.core.batch.backlog import Waiting
 from autoscaler.core.batch.gangs import Gang
 from autoscaler.core.batch.placement import Ask, Spot
 from autoscaler.core.batch.reasons import BatchReason, Change
 from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.waiting import Waiting
 
 
 class Taken(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.owners import Owner, PodSeen
+from autoscaler.core.batch.recalls import call_back
 from autoscaler.sim.batch.headroom import Headroom, Queues
 from autoscaler.sim.batch.plant import Orders, Past, run
 from autoscaler.sim.batch.work import Case, Job
@@ -88,7 +89,7 @@ class Lending(Headroom):
             name = self._case.nodes[at].name
             lent = sum(self.room.ledger.on_node[at].values())
             if lent:
-                evicted, _ = self.room.recall(self._case.nodes[at].shape, lent, now_s, [name])
+                evicted, _ = call_back(self.room, self._case.nodes[at].shape, lent, now_s, [name])
                 recalled += [each.gang for each in evicted]
         while len(self._serving) + len(self._claimed) > target and self._serving:
             self._serving.pop()
