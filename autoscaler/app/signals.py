@@ -78,17 +78,19 @@ class Signals:
         try:
             sample = self._scraper.sample(workload)
         except PortError as error:
-            if workload not in self._behind:
+            endpoint, direct = self._behind.get(workload), error
+            if endpoint is None:
                 raise
-            direct = error
         else:
             self._lost.pop(workload, None)
             return sample
         try:
-            sample = await self._endpoints[self._behind[workload]].read(workload)
+            sample = await self._endpoints[endpoint].read(workload)
         except PortError as error:
-            self._lost[workload] = f"prometheus {self._behind[workload]}: {error}"
-            raise PortError(error.fault, f"{direct}; {self._lost[workload]}") from error
+            words = f"prometheus {endpoint}: {error}"
+            if self._behind.get(workload) == endpoint:  # another may stand there by now, or nobody scale the workload
+                self._lost[workload] = words
+            raise PortError(error.fault, f"{direct}; {words}") from error
         self._lost.pop(workload, None)
         return sample
 

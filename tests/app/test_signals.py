@@ -1,9 +1,11 @@
 """A workload's pods first, the Prometheus of its policy second, and one error with both their words."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
 
 from autoscaler.adapters.engines.fetch import Trouble
 from autoscaler.adapters.engines.scraper import Scraper
@@ -15,6 +17,7 @@ from autoscaler.app.signals import Signals
 from autoscaler.ports import Fault, PortError
 from autoscaler.runtime.clock import WallClock
 from tests.engines.pods import vllm
+from tests.kube.clients import until
 from tests.prometheus.fake import FakePrometheus, prometheus, success
 from tests.prometheus.test_source import Fixed, pod
 
@@ -73,6 +76,31 @@ async def test_what_neither_can_tell_is_one_error_with_both_their_words() -> Non
         made.page(vllm(3, 5, 10, 0.5).encode())
         assert await made.waiting() == 3.0
         assert made.signals.problem(W) is None, "nobody misses it while pages are read"
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["scaled no more", "without an endpoint by now"])
+async def test_an_endpoint_that_is_taken_back_while_it_is_asked_in_vain_is_no_bug_and_leaves_nothing(
+    gone: bool,
+) -> None:
+    """A bug there cost the workload all that was learnt of it, and a minute without a decision."""
+    async with scene() as made:
+        taken_back = asyncio.Event()
+
+        async def late(_: web.Request) -> web.StreamResponse:
+            await taken_back.wait()
+            return web.Response(text="<html>no backend</html>", status=503)
+
+        made.fake.answer = late
+        asking = asyncio.create_task(made.signals.read(W))
+        await until(lambda: made.fake.asked)
+        if gone:
+            made.signals.forget(W)
+        else:
+            made.signals.stand_behind(W, None)
+        taken_back.set()
+        with pytest.raises(PortError, match=r"prometheus main: .*HTTP 503"):
+            await asking
+        assert made.signals.problem(W) is None
 
 
 @pytest.mark.parametrize("endpoint", [None, "other"], ids=["none named", "one that the settings do not know"])
