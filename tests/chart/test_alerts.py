@@ -80,6 +80,9 @@ TROUBLES: Final = {
         22,
     ),
     "HeadroomChangesRefused": Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0+1x30"}, 6, 8),
+    "HeadroomSetByOthers": Trouble(
+        {**LEADS, f'headroom_acts_total{{{CHAT},outcome="EDITED"}}': "0 0+0x10 24+0x29 48+0x29 72+0x29 96x60"}, 71, 73
+    ),
     "HeadroomShortOfReplicas": Trouble({**LEADS, f"headroom_overload_deficit_replicas{{{CHAT}}}": "0 3x30"}, 15, 17),
     "HeadroomObjectiveMissed": Trouble(
         {
@@ -213,6 +216,10 @@ WELL: Final = {
         **LEADS,
         f'headroom_acts_total{{{CHAT},outcome="REFUSED"}}': "0x5 1x60",
         f'headroom_acts_total{{{CHAT},outcome="UNKNOWN"}}': "0x30 1x35",
+    },
+    "a count that was set by hand, and was left alone for two minutes": {
+        **LEADS,
+        f'headroom_acts_total{{{CHAT},outcome="EDITED"}}': "0x5 12 24x60",
     },
     "changes that are applied between those that come too late": {
         **LEADS,
