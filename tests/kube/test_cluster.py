@@ -202,6 +202,26 @@ async def test_a_count_that_the_server_told_stands_until_memory_has_caught_up(lo
         assert await counted(scene) == 3, "somebody's edit"
 
 
+async def test_an_answer_about_a_target_that_was_made_anew_meanwhile_says_nothing_of_the_new_ones_count() -> None:
+    """Both are of generation 1: four replicas would have been read where two stand, and nothing ordered."""
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        deployment(scene, 1, 2)
+        assert await counted(scene) == 2
+
+        async def made_anew_first(request: Request, connection: Connection) -> None:
+            scene.server.delete("chat", path=DEPLOYMENTS)
+            await until(lambda: not list(scene.cluster.claims))
+            scene.scale.forget("prod/chat")
+            deployment(scene, 1, 2)
+            await until(lambda: list(scene.cluster.claims))
+            await scaled_to(4)(request, connection)
+
+        scene.server.script.append(made_anew_first)
+        await scene.scale.patch("prod/chat", 2, 4)
+        assert await counted(scene) == 2
+
+
 async def test_a_kind_that_keeps_its_count_elsewhere_is_asked_by_its_scale_each_time() -> None:
     async with following() as scene:
         await scene.cluster.wait_synced()

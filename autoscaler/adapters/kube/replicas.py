@@ -30,7 +30,7 @@ PATCH_S: Final = 3.5
 """The second look before it included. With the second in which pods are marked less than the driver waits for a patch:
 what became of it is told by who knows, above all that it never left."""
 
-Version = int | str
+Version = tuple[str, int | str]
 
 
 class ClusterScale:
@@ -74,7 +74,7 @@ class ClusterScale:
         target = self._cluster.target(ref)
         if target is None:
             raise PortError(Fault.UNAVAILABLE, f"there is no {ref.kind} {workload} any more")
-        version, count = self._told.get(workload, ("", 0))
+        version, count = self._told.get(workload, (None, 0))
         if version == _version(target):
             return self._sample(ref, count)
         self._told.pop(workload, None)
@@ -134,8 +134,10 @@ class ClusterScale:
 
 
 def _version(target: Target) -> Version:
-    """What changes with the count and not with every status: the generation, where the kind has one."""
-    return target.metadata.generation or target.metadata.resource_version
+    """What changes with the count and not with every status: the generation, where the kind has one, of this object:
+    each begins at 1, and an answer may come when the target was made anew."""
+    meta = target.metadata
+    return meta.uid, meta.generation or meta.resource_version
 
 
 class News:
