@@ -42,6 +42,18 @@ def test_the_hpa_of_a_scaledobject_is_the_one_it_owns_whatever_its_name() -> Non
     assert known.of("test", "chat") is not None
 
 
+def test_an_old_hpa_that_a_list_shows_as_gone_last_takes_the_new_one_of_its_scaledobject_not_along() -> None:
+    known = Hpas()
+    known.note("prod/keda-hpa-chat", hpa())
+    known.note("prod/my-own-name", hpa("my-own-name"))
+    known.note("prod/keda-hpa-chat", None)
+    found = known.of("prod", "chat")
+    assert found is not None
+    assert found.metadata.name == "my-own-name"
+    known.note("prod/my-own-name", None)
+    assert known.of("prod", "chat") is None
+
+
 def test_an_hpa_that_is_nobodys_is_no_scaledobjects() -> None:
     known = Hpas()
     known.note("prod/web", Hpa())

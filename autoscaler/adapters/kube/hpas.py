@@ -38,6 +38,9 @@ class Asking:
     """Metrics that it has besides; it takes the largest count of all."""
 
 
+NOBODYS: Final = ("", "")
+
+
 class Hpas:
     """The HPAs of ScaledObjects, by namespace and name of the ScaledObject."""
 
@@ -49,9 +52,10 @@ class Hpas:
 
     def note(self, key: str, new: Hpa | None) -> None:
         """Take a change of the HPA ``namespace/name``."""
-        before = self._owners.pop(key, None)
-        if before is not None:
-            self._found.pop(before, None)
+        before = self._owners.pop(key, NOBODYS)
+        # A list shows the one that KEDA made under another name before it shows that the old one is gone.
+        if before in self._found and self._found[before].metadata.key == key:
+            del self._found[before]
         if new is None:
             return
         self.tolerance_seen = self.tolerance_seen or _has_tolerance(new)
