@@ -254,6 +254,9 @@ class Workloads:
         self._doubts.pop(key, None)
         self._met_in_doubt.discard(key)
         self._priors.forget(key)
-        self._within[claim.ref.namespace].discard(key)
+        there = self._within[claim.ref.namespace]
+        there.discard(key)
+        if not there:  # names come and go for ever
+            del self._within[claim.ref.namespace]
         self._asking.forget(key)
         self._driver.remove(key)
