@@ -159,8 +159,11 @@ class TakenWork:
     def untaken(self) -> Counter[str]:
         """How much work is not taken in, by the queue that it is counted for; empty for what is no queue's."""
         found = Counter[str]()
-        for name, known in self._others.items():
-            found[known.queue if self._is_of(name, known.queue) else ""] += 1
+        for tenant, number in self._intake.outside.items():  # there may be hundreds of thousands, of a few tenants
+            found["" if tenant.endswith("/") else tenant] += number
+        for name in self._wanted:
+            queue = self._others[name].queue
+            found[queue if self._is_of(name, queue) else ""] += 1
         return found
 
     async def run(self) -> None:
