@@ -13,9 +13,15 @@ SLEW_RATIO: Final = 0.02
 """How much faster or slower than monotonic time `WallClock.now` may run to catch up with a machine's clock that was
 set: rates measured meanwhile are off by as much, which no decision turns on. Five minutes take four hours."""
 
+SUSPENDED_S: Final = 0.5
+"""From here on two clocks that part were suspended between: what lies between their readings is no suspension."""
+
+_PASSING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class WallClock:
-    """The machine's time: `now` in seconds since 1970 (UTC), durations in the event loop's monotonic seconds.
+    """The machine's time: `now` in seconds since 1970 (UTC), durations in the event loop's monotonic seconds and those
+    in which the machine was suspended, which the loop does not count.
 
     `now` begins with the machine's clock and goes on with time as it passes, suspension included. Where that clock is
     set, it is followed slowly: windows, ages and holds are measured with `now`, and a clock that is put forward by five
@@ -25,6 +31,7 @@ class WallClock:
     def __init__(self) -> None:
         self._now_s = time.time()
         self._passed_s = _passed_s()
+        self._begun_s = self._suspended_s = _suspended_s()
 
     def now(self) -> float:
         """Seconds since 1970; never goes back and never jumps."""
@@ -41,11 +48,16 @@ class WallClock:
         return time.time() - now_s
 
     def monotonic(self) -> float:
-        """The event loop's seconds."""
-        return asyncio.get_running_loop().time()
+        """The event loop's seconds and the suspended ones: on a machine that was hibernated a lead is over and what was
+        heard is old, from the first instruction on."""
+        suspended_s = _suspended_s()
+        if suspended_s >= self._suspended_s + SUSPENDED_S:
+            self._suspended_s = suspended_s
+        return asyncio.get_running_loop().time() + (self._suspended_s - self._begun_s)
 
     async def sleep_until(self, monotonic_s: float, wake: asyncio.Event | None = None) -> None:
-        """Return at `monotonic_s`, or as soon as `wake` is set."""
+        """Return at `monotonic_s`, or as soon as `wake` is set; a sleep goes on for what the loop has left of it where
+        the machine is suspended meanwhile."""
         await _sleep(monotonic_s - self.monotonic(), wake)
 
 
@@ -88,8 +100,13 @@ async def breathe(clock: Clock) -> None:
 
 def _passed_s() -> float:
     """Seconds that go on while the machine is suspended, where it can count them (Linux)."""
-    clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock_id)
+    return time.clock_gettime(_PASSING)
+
+
+def _suspended_s() -> float:
+    """Seconds for which the machine was suspended since it was started; read in this order, a process that is stopped
+    between the two seems to have been suspended for less."""
+    return time.clock_gettime(_PASSING) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 async def _sleep(loop_s: float, wake: asyncio.Event | None) -> None:

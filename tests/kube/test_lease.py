@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
@@ -250,6 +251,20 @@ async def test_a_process_thawed_after_its_deadline_may_not_write_from_its_first_
         machine.freeze(8.0)
         await asyncio.sleep(7.99)
         assert not candidate.may_write()
+
+
+@virtual
+async def test_a_machine_that_was_hibernated_wakes_without_the_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the loop's clock, which stood still, it would have led for seven seconds more, beside the next leader."""
+    read, slept = time.clock_gettime, {"s": 0.0}
+    monkeypatch.setattr(time, "clock_gettime", lambda c: read(c) + (slept["s"] if c == time.CLOCK_BOOTTIME else 0.0))
+    api = Contest(1, lease=FREE).machines[0]
+    elector = Elector(api, namespace="headroom", name="headroom", identity="a", address="", clock=WallClock())
+    await elector.campaign()
+    assert elector.may_write()
+    slept["s"] = 3600.0
+    assert not elector.may_write()
+    assert elector.remaining_s() == 0.0
 
 
 @virtual

@@ -66,6 +66,27 @@ def test_a_clock_that_is_set_is_followed_slowly_and_without_a_jump(
     assert clock.off_s() == pytest.approx(0.0, abs=1e-3)
 
 
+async def test_durations_count_the_time_in_which_the_machine_was_suspended_and_no_jitter_of_its_clocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead = {"s": 7200.0}
+    clocks = {time.CLOCK_MONOTONIC: lambda: 5000.0, time.CLOCK_BOOTTIME: lambda: 5000.0 + ahead["s"]}
+    monkeypatch.setattr(time, "clock_gettime", lambda which: clocks[which]())
+    clock = WallClock()
+    began_s = clock.monotonic()
+    await asyncio.sleep(3.0)
+    ahead["s"] += 0.004
+    assert clock.monotonic() == pytest.approx(began_s + 3.0, abs=1e-6)
+    ahead["s"] -= 0.008
+    assert clock.monotonic() == pytest.approx(began_s + 3.0, abs=1e-6), "it never goes back"
+    ahead["s"] += 3600.0
+    assert clock.monotonic() == pytest.approx(began_s + 3603.0, abs=0.01)
+    ahead["s"] += 60.0
+    assert clock.monotonic() == pytest.approx(began_s + 3663.0, abs=0.01)
+    await clock.sleep_until(clock.monotonic() + 2.0)
+    assert clock.monotonic() == pytest.approx(began_s + 3665.0, abs=0.01)
+
+
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
 async def test_a_speed_that_is_not_positive_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match="must be positive"):
