@@ -32,6 +32,18 @@ def test_a_first_queue_grows_by_half_and_one_and_says_why() -> None:
     assert "40 waiting" in answer["text"]
 
 
+@pytest.mark.parametrize("every_s", [1, 5, 10])
+def test_one_request_a_minute_of_four_seconds_asks_for_no_second_replica(every_s: int) -> None:
+    """The replica is idle for 56 s of each minute. At looks of 5 s and more no request is seen in service at all."""
+    told = []
+    for now_s in range(0, 600, every_s):
+        begun, done = (now_s + 59) // 60, (now_s + 55) // 60
+        pod = make_pod("a", running=begun - done, requests_total=done, kv_cache_usage=0.01)
+        gateway = {"queued": 0, "requests_total": begun}
+        told.append(make_line(now_s, pods=[pod], gateway=gateway, replicas={"desired": 1, "ready": 1, "starting": []}))
+    assert {answer["replicas"] for answer in answers(*told)} == {1}
+
+
 @pytest.mark.parametrize("now", ["5", "5.0", "5.25", "-7", "1700000000"])
 def test_the_time_is_echoed_as_it_was_given(now: str) -> None:
     line = json.dumps(make_line(0)).replace('"now_s": 0', f'"now_s": {now}')

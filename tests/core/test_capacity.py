@@ -101,6 +101,43 @@ def test_an_idle_fleet_is_not_taken_for_full() -> None:
     assert result.rps[0] == pytest.approx(2.5, rel=0.05)
 
 
+def rare(now_s: float, dt_s: float, *, running: float = 0.0, done: float = 0.0) -> Served:
+    """One pod, looked at every `dt_s`."""
+    return served(
+        now_s, dt_s=dt_s, pods=1.0, running=running, completions=done, free_done=done, free_pod_s=dt_s,
+    )  # fmt: skip
+
+
+def test_one_request_a_minute_that_no_look_finds_in_service_does_not_prove_a_pod_full() -> None:
+    """It takes less than a look of 5 s: one by one a pod does at least one in 5 s, and not one in a minute."""
+    result = learned([rare(5.0 * i, 5.0, done=float(i % 12 == 3)) for i in range(25)])
+    assert result.term[0] == Term.PROVEN
+    assert result.rps[0] == pytest.approx(1 / 5, rel=0.01)
+
+
+def test_one_request_a_minute_seen_in_service_at_four_looks_and_then_done_takes_four_seconds() -> None:
+    """No look finds one in service and another one done."""
+    looks = [rare(float(i), 1.0, running=float(i % 60 in range(20, 24)), done=float(i % 60 == 24)) for i in range(125)]
+    assert learned(looks).rps[0] == pytest.approx(1 / 4, rel=0.05)
+
+
+def test_a_look_just_after_another_one_makes_rare_requests_no_shorter() -> None:
+    looks = [rare(5.0 * i, 5.0, done=float(i % 12 == 3)) for i in range(25)]
+    anew = [rare(120.0, 0.0), rare(120.2, 0.2)]
+    assert learned(looks + anew).rps[0] == pytest.approx(learned(looks).rps[0])
+
+
+def test_rare_requests_of_a_minute_each_say_no_more_than_was_done() -> None:
+    """One is in service at each look, and one is done in a minute: the pod is never idle."""
+    looks = [rare(5.0 * i, 5.0, running=float(i % 12 != 11), done=float(i % 12 == 11)) for i in range(60)]
+    assert learned(looks).rps[0] == pytest.approx(1 / 60, rel=0.15)
+
+
+def test_rare_requests_without_a_count_of_what_is_in_service_say_what_was_done() -> None:
+    looks = [rare(5.0 * i, 5.0, running=np.nan, done=float(i % 12 == 3)) for i in range(25)]
+    assert learned(looks).rps[0] == pytest.approx(1 / 60, rel=0.05)
+
+
 def test_a_fleet_with_many_requests_in_flight_is_worth_what_it_was_seen_to_do() -> None:
     """Ten in flight at 0.5 requests/s is 20 s each: one by one says less than what was proven."""
     result = learned([unsaturated(10.0 * i, 0.5, running=20.0) for i in range(12)])

@@ -46,6 +46,12 @@ KV_FULL_RATIO = 0.95
 KV_TELLS = 0.3
 """Below this share the KV cache is mostly fixed cost and says nothing about the load it could take (a guess)."""
 
+RESIDENCE_S = 600.0
+"""Over which the time in an engine is smoothed."""
+
+SERVED_LEAST = 0.5
+"""Requests done, forgotten over `RESIDENCE_S`, below which the sums tell nothing: one is believed for seven minutes."""
+
 TPOT_MEMORY = 0.995
 """Forgetting per sample of the token-time fit: about 200 samples, or half an hour at 10 s."""
 
@@ -73,6 +79,9 @@ class ThroughputColumns(Columns):
     proven_rps: F64 = column(keep=True)
     proven_at_s: F64 = column()
     residence_s: F64 = column(keep=True)
+    service_s: F64 = column(fill=0, later=True)
+    service_looks_s: F64 = column(fill=0, later=True)
+    service_done: F64 = column(fill=0, later=True)
     running: F64 = column()
     done_rps: F64 = column()
     kv_used: F64 = column()
@@ -129,7 +138,7 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
     proven = columns.proven_rps[rows]
     grown = proven * (1.0 + PROVEN_GROWTH_PER_S * np.maximum(served.now_s - columns.proven_at_s[rows], 0.0))
-    one_by_one = 1.0 / np.where(columns.residence_s[rows] > 0, columns.residence_s[rows], np.nan)
+    one_by_one = 1.0 / _alone_s(columns, rows)
     rps = np.where(seen, np.fmax(measured, proven), np.where(np.isfinite(grown), np.fmax(grown, one_by_one), grown))
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
     share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
@@ -192,14 +201,34 @@ def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 
 
 def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
-    """Mean time in an engine by Little's law, smoothed over ten minutes."""
+    """Mean time in an engine by Little's law, smoothed over ten minutes: of looks that find requests both in service
+    and done, and in sums over all looks."""
     rate = served.completions / np.maximum(served.dt_s, 1e-9)
     known = (served.dt_s > 0) & (rate > 0) & (served.running > 0)
     sample = np.where(known, served.running / np.maximum(rate, 1e-9), np.nan)
     old = columns.residence_s[rows]
-    weight = 1.0 - np.exp(-np.maximum(served.dt_s, 0.0) / 600.0)
+    weight = 1.0 - np.exp(-np.maximum(served.dt_s, 0.0) / RESIDENCE_S)
     blended = np.where(np.isfinite(old), old + weight * (sample - old), sample)
     columns.residence_s[rows] = np.where(known, blended, old)
+    told = (served.dt_s > 0) & np.isfinite(served.running) & np.isfinite(served.completions)
+    for sums, grown in (
+        (columns.service_s, served.running * served.dt_s),
+        (columns.service_looks_s, served.completions * served.dt_s),
+        (columns.service_done, served.completions),
+    ):
+        sums[rows] = sums[rows] * np.where(told, 1.0 - weight, 1.0) + np.where(told, grown, 0.0)
+
+
+def _alone_s(columns: ThroughputColumns, rows: I64) -> F64:
+    """How long a request is in an engine, NaN where not known.
+
+    Where requests are so rare that no look finds one in service and another one done, the sums of all looks tell it,
+    and never less than from a look to the next: those that came and went between two are in none of them.
+    """
+    residence, done = columns.residence_s[rows], columns.service_done[rows]
+    in_service_s = np.maximum(columns.service_s[rows], columns.service_looks_s[rows])
+    summed = in_service_s / np.where(done >= SERVED_LEAST, done, np.nan)
+    return np.where(residence > 0, residence, np.where(summed > 0, summed, np.nan))
 
 
 def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
