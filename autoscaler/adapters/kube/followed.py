@@ -97,8 +97,9 @@ class Followed:
         Without pods and the freeze nobody can. What is only told or measured is not waited for while it fails: a
         conversion webhook of somebody else's resource would keep everything from being scaled.
         """
-        denied = informer.denied and informer not in (*self.pods, *self.freezes)
-        return denied or self.missed(informer)
+        if informer in (*self.vpas, *self.nodes, *self.pulls):
+            return self.missed(informer)
+        return informer.denied and informer not in (*self.pods, *self.freezes)
 
     def missed(self, informer: Informer[Any]) -> bool:
         """Whether it fails and shows only what is told or measured: nothing that is done waits for it."""
