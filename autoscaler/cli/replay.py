@@ -100,7 +100,8 @@ def replay(
 
 def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
     from autoscaler.cli.output import write_together
-    from autoscaler.cli.replayed import as_json, page, text
+    from autoscaler.cli.replayed import text
+    from autoscaler.cli.replayed_forms import as_json, page
 
     files: dict[Path, str] = {}
     if json is not None:

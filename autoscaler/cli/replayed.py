@@ -1,4 +1,4 @@
-"""What a replay is told as: text for a terminal, JSON for programs, a page with plots."""
+"""What a replay is told as on a terminal; `replayed_forms` has the same as JSON and as a page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from autoscaler.core.reasons import Reason
 from autoscaler.hindsight.comparison import Comparison, Setting, compare, in_time_ratio
 from autoscaler.hindsight.course import Progress, untold
 from autoscaler.hindsight.joined import Agreement
-from autoscaler.hindsight.page import Curve, Plot, Section, past_page
 from autoscaler.hindsight.recording import MOST_TOLD
 from autoscaler.hindsight.replay import Replayed
 from autoscaler.hindsight.rerun import Difference, Rerun
@@ -24,7 +23,7 @@ LATE_APART_RATIO: Final = 0.01
 counted, and stretches begin without it: those of a pipe, which cannot be read again (a guess; 13.5 % where half of the
 late ones were missed)."""
 
-_DECISION: Final = msgspec.json.Decoder(dict[str, Any])
+DECISION: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,54 +51,11 @@ def comparisons(done: Replayed, progress: Progress = untold) -> list[Comparison]
 
 def text(told: Shown) -> str:
     """The whole of it as a person reads it."""
-    return "\n".join([*_head(told.done), *(line for each in told.compared for line in _told(each, told))])
+    return "\n".join([*head(told.done), *(line for each in told.compared for line in told_lines(each, told))])
 
 
-def as_json(told: Shown) -> str:
-    """All figures; differences carry both lines."""
-    done = told.done
-    rerun, recording = done.rerun, done.recording
-    fields = {
-        "files": [str(path) for path in recording.paths],
-        "lines": recording.lines,
-        "bad_lines": recording.bad,
-        "faults": recording.faults,
-        "gaps": done.gaps,
-        "outdated": recording.outdated,
-        "decisions_without_inputs": recording.alone,
-        "workloads": {name: {"from_s": done.from_s[name], "to_s": done.to_s[name]} for name in done.workloads},
-        "unbegun": sorted(rerun.unbegun),
-        "decisions": rerun.compared,
-        "decisions_taken_as_recorded": rerun.believed,
-        "different": rerun.different,
-        "differences": [
-            {"where": d.where, "recorded": _DECISION.decode(d.recorded), "again": _DECISION.decode(d.again)}
-            for d in rerun.differences
-        ],
-        "memories": rerun.memories,
-        "memories_unlike": rerun.unlike,
-        "decisions_before_any_memory": rerun.unknown,
-        "agreements": {name: _figures(agreement) for name, agreement in done.agreements.items()},
-        "comparisons": told.compared,
-    }
-    return msgspec.json.format(msgspec.json.encode(fields)).decode() + "\n"
-
-
-def page(told: Shown) -> str:
-    """The comparison as a page that needs nothing else."""
-    done = told.done
-    said = ", ".join(told.changes) or "the core's defaults"
-    facts = {
-        "Other settings": said,
-        "Decisions": f"{done.rerun.steps:,}",
-        "Files": f"{len(done.recording.paths)}",
-        "Bad lines": f"{done.recording.bad:,}",
-    }
-    sections = [_section(each, told) for each in told.compared]
-    return past_page("Headroom replay", f"What {said} would have changed", facts, sections, _head(done))
-
-
-def _head(done: Replayed) -> Iterator[str]:
+def head(done: Replayed) -> Iterator[str]:
+    """What is told of the whole replay, before its workloads."""
     rerun, recording = done.rerun, done.recording
     span_s = max(done.to_s[name] - done.from_s[name] for name in done.workloads)
     workloads = f"{len(done.workloads)} workload{'s' if len(done.workloads) > 1 else ''}"
@@ -142,13 +98,14 @@ def _verdict(rerun: Rerun) -> str:
 
 
 def _difference(d: Difference) -> str:
-    before, after = _DECISION.decode(d.recorded), _DECISION.decode(d.again)
+    before, after = DECISION.decode(d.recorded), DECISION.decode(d.again)
     keys = [key for key in after if before.get(key) != after[key]]
     count = f"{before.get('replicas')} {before.get('reason')} → {after['replicas']} {after['reason']}"
     return f"  {d.where}: {clock(d.now_s)} {d.workload}: {count}; differs in {', '.join(keys) or 'its spelling'}"
 
 
-def _told(c: Comparison, told: Shown) -> Iterator[str]:
+def told_lines(c: Comparison, told: Shown) -> Iterator[str]:
+    """What is told of one workload, below an empty line and its name."""
     yield ""
     yield f"{c.workload} with {', '.join(told.changes) or 'the defaults'}:"
     if c.workload in told.done.agreements:
@@ -172,7 +129,7 @@ def _told(c: Comparison, told: Shown) -> Iterator[str]:
     ratio = in_time_ratio(happened.observed, happened.requests)
     over = _times(c.observed_ratio_d2)
     yield f"  {'what happened':<26}{happened.observed.held_hours:>14.2f}{over:>10}{_percent(ratio):>10}{'':>8}"
-    for name, setting in zip(_names(told), (c.as_is, c.other), strict=True):
+    for name, setting in zip(world_names(told), (c.as_is, c.other), strict=True):
         yield _row(name, setting)
     if c.optimum is not None:
         o = c.optimum
@@ -209,21 +166,7 @@ def _approximation(a: Agreement, c: Comparison) -> Iterator[str]:
         yield "  stretches do not have the queue that was left before them: only --exact tells how many would be late"
 
 
-def _figures(a: Agreement) -> dict[str, Any]:
-    worlds = {
-        name: {
-            "looks": m.looks,
-            "differ": m.differ,
-            "agreed": m.agreed,
-            "held_ratio": m.held_ratio,
-            "late_ratio": m.late_ratio,
-        }
-        for name, m in (("as_is", a.as_is), ("other", a.other))
-    }
-    return {"stretches": a.laps, "joined": a.joined, "meetings": a.meetings, **worlds}
-
-
-def _names(told: Shown) -> tuple[str, str]:
+def world_names(told: Shown) -> tuple[str, str]:
     """What the two worlds are called."""
     return ("as recorded" if told.done.recording.paths else "by the defaults"), "otherwise"
 
@@ -252,38 +195,3 @@ def _times(ratio: float | None) -> str:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
-
-
-def _section(c: Comparison, told: Shown) -> Section:
-    whatif, names = told.done.whatif, _names(told)
-    assert whatif is not None
-    t = whatif.told[c.workload].timeline
-    lines = list(_told(c, told))[2:]
-    load = [a / s for a, s in zip(t.arrivals, t.span_s, strict=True)]
-    plots = (
-        Plot(
-            "load",
-            "Load, req/s",
-            (
-                Curve("arrived", "--load", load),
-                Curve(
-                    "capacity otherwise",
-                    "--ready",
-                    [n * r for n, r in zip(t.other, t.capacity_rps, strict=True)],
-                    step=True,
-                ),
-            ),
-        ),
-        Plot(
-            "replicas",
-            "Replicas held",
-            (
-                Curve("happened", "--faint", [float(n) for n in t.observed], step=True),
-                Curve(names[0], "--order", [float(n) for n in t.as_is], step=True),
-                Curve(names[1], "--ready", [float(n) for n in t.other], step=True, fill="--ready-fill"),
-            ),
-            whole=True,
-        ),
-        Plot("queue", "Requests waiting, as measured", (Curve("waiting", "--queue", t.waiting),)),
-    )
-    return Section(c.workload, lines, t.at_s, plots if t.at_s else ())

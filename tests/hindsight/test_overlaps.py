@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.cli.replayed import Shown, as_json, comparisons, text
+from autoscaler.cli.replayed import Shown, comparisons, text
+from autoscaler.cli.replayed_forms import as_json
 from autoscaler.core.observe import pods
 from autoscaler.core.observe.pods import Interval, WorkloadTrack, difference
 from autoscaler.core.types import Readings

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.cli.replayed import Shown, as_json, text
+from autoscaler.cli.replayed import Shown, text
+from autoscaler.cli.replayed_forms import as_json
 from autoscaler.errors import HeadroomError
 from autoscaler.fitting.fit import fit
 from autoscaler.hindsight import crew
