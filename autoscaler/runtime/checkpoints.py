@@ -27,6 +27,9 @@ UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Overflo
 """What the core raises for a checkpoint that is not of its shape, or whose numbers no array holds. One that passed here
 would end the driver, and the next one's at the same object."""
 
+FARTHEST_S = 1e12
+"""No instant is later; an integer that no float holds would end the driver."""
+
 KEPT_S = 86_400.0
 """A workload that is not back after a day begins afresh: what its checkpoint knows of load is of that day."""
 
@@ -144,4 +147,4 @@ class Checkpoints:
 def _saved_s(saved: Saved) -> float:
     """When a checkpoint was made; one that does not say is the oldest."""
     at_s = saved.get("saved_s")
-    return float(at_s) if isinstance(at_s, int | float) else float("-inf")
+    return float(at_s) if isinstance(at_s, int | float) and at_s <= FARTHEST_S else float("-inf")

@@ -15,6 +15,7 @@ from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.pool_leads import NextStart
 from autoscaler.app.pools import GATHER_S
 from autoscaler.core.pool.intents import MarkNodeEnds
+from autoscaler.core.pool.state import PoolState, pack
 from autoscaler.core.pool.world import LentSeen
 from autoscaler.record.loans import LoanState, LoanTold
 from tests.app.pool_scene import START_S, UNKNOWN, Scene, keeping, warm_pool
@@ -270,9 +271,14 @@ async def test_what_was_learnt_of_a_pool_that_cannot_be_read_after_a_restart_out
         assert store.kept.keys() == {"bulk"}
 
 
-async def test_a_checkpoint_of_another_kind_is_left_and_said() -> None:
+@pytest.mark.parametrize(
+    "kept",
+    [{"version": 99}, {**pack(PoolState()), "level": 10**400}],
+    ids=["of another kind", "a figure no float holds"],
+)
+async def test_a_checkpoint_that_cannot_be_used_is_left_and_said(kept: dict[str, Any]) -> None:
     store = Store()
-    store.kept = {"chat": {"version": 99}}
+    store.kept = {"chat": kept}
     async with keeping(warm_pool(), store=store) as scene:
         await scene.wait(1.0)
         assert len(scene.written.created) == 2

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from autoscaler.app.guard import Guard
 from autoscaler.app.shadowing import Shadowing, Watched
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
+from autoscaler.hindsight.ledger import Ledger
 from autoscaler.runtime.clock import ScaledClock
 from autoscaler.runtime.records import Stepped
 from autoscaler.runtime.refit import InlineFitter
@@ -131,9 +133,12 @@ async def test_while_headroom_acts_itself_nothing_is_estimated() -> None:
     assert scene.shadowing.told(NAME) is None
 
 
-async def test_sums_that_cannot_be_read_begin_anew_and_end_nothing() -> None:
+@pytest.mark.parametrize(
+    "kept", [{"version": 7}, {**Ledger().pack(), "missing_s": 10**400}], ids=["of another build", "no float holds it"]
+)
+async def test_sums_that_cannot_be_read_begin_anew_and_end_nothing(kept: dict[str, Any]) -> None:
     store = Store()
-    await store.save({NAME: {"version": 7}})
+    await store.save({NAME: kept})
     scene = Scene(store)
     await scene.shadowing.restore()
     await scene.play(lambda _: Mode.SHADOW, until_s=900.0)

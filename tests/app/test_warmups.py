@@ -297,12 +297,17 @@ async def test_pods_that_are_read_before_their_nodes_leave_it_at_that() -> None:
     assert second.started("prod/chat") == Started((61.0,), ())
 
 
-async def test_a_checkpoint_of_another_build_costs_what_it_held_and_no_more() -> None:
+@pytest.mark.parametrize(
+    "last_starts",
+    [{"version": 0}, {"version": 1, "kinds": [["m", "s"]], "workloads": {"prod/chat": [10**400, 0]}}],
+    ids=["of another build", "no float holds it"],
+)
+async def test_a_checkpoint_that_cannot_be_used_costs_what_it_held_and_no_more(last_starts: dict[str, Any]) -> None:
     store, clock = Store(), ScaledClock(1.0)
     first = measuring(store, clock=clock)
     last = warm_start(first, "a", 61.0)
     await first.keep()
-    store.kept = {**store.kept, LAST_KEY: {"version": 0}}
+    store.kept = {**store.kept, LAST_KEY: last_starts}
     second = await restarted(store, clock)
     assert second.started("prod/chat") is None
     second.on_pod(Change("prod/a", None, last))
