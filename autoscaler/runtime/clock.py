@@ -4,6 +4,7 @@ Both sleep on the event loop's time, so that a loop with virtual time makes eith
 """
 
 import asyncio
+import threading
 import time
 from typing import Final
 
@@ -29,18 +30,20 @@ class WallClock:
     """
 
     def __init__(self) -> None:
+        self._asking = threading.Lock()
         self._now_s = time.time()
         self._passed_s = _passed_s()
         self._begun_s = self._suspended_s = _suspended_s()
 
     def now(self) -> float:
-        """Seconds since 1970; never goes back and never jumps."""
-        passed_s = _passed_s()
-        elapsed_s, self._passed_s = passed_s - self._passed_s, passed_s
-        behind_s = time.time() - self._now_s - elapsed_s
-        most_s = SLEW_RATIO * elapsed_s
-        self._now_s += elapsed_s + min(max(behind_s, -most_s), most_s)
-        return self._now_s
+        """Seconds since 1970; never goes back and never jumps. It may be asked in any thread, and KEDA's asks, too."""
+        with self._asking:
+            passed_s = _passed_s()
+            elapsed_s, self._passed_s = passed_s - self._passed_s, passed_s
+            behind_s = time.time() - self._now_s - elapsed_s
+            most_s = SLEW_RATIO * elapsed_s
+            self._now_s += elapsed_s + min(max(behind_s, -most_s), most_s)
+            return self._now_s
 
     def off_s(self) -> float:
         """How far the machine's clock is ahead of `now`, seconds; below zero where it is behind."""

@@ -1,6 +1,7 @@
 """The clocks sleep on the loop's time, so virtual time makes them virtual."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -85,6 +86,31 @@ async def test_durations_count_the_time_in_which_the_machine_was_suspended_and_n
     assert clock.monotonic() == pytest.approx(began_s + 3663.0, abs=0.01)
     await clock.sleep_until(clock.monotonic() + 2.0)
     assert clock.monotonic() == pytest.approx(began_s + 3665.0, abs=0.01)
+
+
+def test_a_thread_that_asks_while_another_one_is_asking_is_told_no_earlier_time_than_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without order two threads put the clock back by 41 ms, and off by a second in four."""
+    read, told, others = time.clock_gettime, list[float](), list[threading.Thread]()
+    clock = WallClock()
+
+    def ask() -> None:
+        told.append(clock.now())
+
+    def overtaken(which: int) -> float:
+        found = read(which)
+        if not others:
+            others.append(threading.Thread(target=ask))
+            others[0].start()
+            others[0].join(0.1)
+        return found
+
+    monkeypatch.setattr(time, "clock_gettime", overtaken)
+    ask()
+    others[0].join()
+    assert len(told) == 2
+    assert told == sorted(told)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan")])
