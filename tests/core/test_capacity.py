@@ -94,6 +94,22 @@ def test_before_saturation_the_best_minute_is_proven_and_may_grow_slowly() -> No
     assert first.rps[0] < later.rps[0] <= 1.2 * first.rps[0]
 
 
+def test_a_higher_proof_never_lowers_what_the_last_one_has_grown_to() -> None:
+    """Two pods that prove 1.0 requests/s each pass for 1.2 after twenty minutes; then a minute at 1.05 is seen."""
+    proven = [unsaturated(10.0 * i, 1.0) for i in range(7)]
+    quiet = [*proven, served(1260.0)]
+    better = [*quiet, *(unsaturated(1270.0 + 10.0 * i, 1.05) for i in range(7))]
+    assert learned(quiet).rps[0] == pytest.approx(1.2, rel=0.01)
+    assert learned(better).rps[0] == pytest.approx(1.212, rel=0.002)
+    assert learned([*better, served(1930.0)]).rps[0] == pytest.approx(1.212 + 0.105, rel=0.005)
+
+
+def test_a_proof_above_what_the_last_one_has_grown_to_counts_from_now() -> None:
+    proven = [unsaturated(10.0 * i, 1.0) for i in range(7)]
+    better = [*proven, served(1260.0), *(unsaturated(1270.0 + 10.0 * i, 1.5) for i in range(12))]
+    assert learned(better).rps[0] == pytest.approx(1.5, rel=0.01)
+
+
 def test_an_idle_fleet_is_not_taken_for_full() -> None:
     """0.5 requests/s on two pods that hold 0.2 requests each: one by one, a pod would do 0.5 / 0.2 = 2.5 a second."""
     result = learned([unsaturated(10.0 * i, 0.5, running=0.4) for i in range(12)])

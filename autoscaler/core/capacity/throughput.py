@@ -137,7 +137,7 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
     slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
     proven = columns.proven_rps[rows]
-    grown = proven * (1.0 + PROVEN_GROWTH_PER_S * np.maximum(served.now_s - columns.proven_at_s[rows], 0.0))
+    grown = _grown_rps(columns, rows, served.now_s)
     one_by_one = 1.0 / _alone_s(columns, rows)
     rps = np.where(seen, np.fmax(measured, proven), np.where(np.isfinite(grown), np.fmax(grown, one_by_one), grown))
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
@@ -154,6 +154,12 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         filled(columns.running[rows]),
         filled(columns.kv_used[rows]),
     )
+
+
+def _grown_rps(columns: ThroughputColumns, rows: I64, now_s: F64) -> F64:
+    """What the proven rate may have become since, NaN where none is."""
+    age_s = np.maximum(now_s - columns.proven_at_s[rows], 0.0)
+    return columns.proven_rps[rows] * (1.0 + PROVEN_GROWTH_PER_S * age_s)
 
 
 def _bind(rps: F64, term: I64, limit: F64, name: Term) -> tuple[F64, I64]:
@@ -193,8 +199,11 @@ def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     rate = done / np.maximum(pod_s, 1e-9)
     settled = ~(np.abs(served.running - columns.free_running[rows]) > PROVEN_BALANCE * done)
     higher = full & settled & ~(rate <= columns.proven_rps[rows]) & (rate > 0)
+    # What the last proof has grown to by now is as believable as before: a higher one never lowers the estimate.
+    ahead = filled(_grown_rps(columns, rows, served.now_s)) / np.where(higher, rate, 1.0) - 1.0
+    since_s = served.now_s - np.maximum(ahead, 0.0) / PROVEN_GROWTH_PER_S
     columns.proven_rps[rows] = np.where(higher, rate, columns.proven_rps[rows])
-    columns.proven_at_s[rows] = np.where(higher, served.now_s, columns.proven_at_s[rows])
+    columns.proven_at_s[rows] = np.where(higher, since_s, columns.proven_at_s[rows])
     columns.free_done[rows] = np.where(full, 0.0, done)
     columns.free_pod_s[rows] = np.where(full, 0.0, pod_s)
     columns.free_running[rows] = np.where(full, served.running, columns.free_running[rows])
