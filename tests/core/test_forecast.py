@@ -85,6 +85,18 @@ def test_a_bound_is_no_wider_than_the_noise_needs() -> None:
     assert line.upper_rps.mean() <= 125.0
 
 
+def test_the_highest_of_some_minutes_of_a_bound_ten_minutes_ahead_is_hardly_above_it() -> None:
+    """Poisson noise around 20 requests/s: replicas are held for what the bound was within 150 s."""
+    rng, line, bounds = np.random.default_rng(1), Line(16, horizon_bins=60, level=0.95), []
+    for i in range(600):
+        line.feed(rng.poisson(200.0, 16).astype(np.float64))
+        if i >= 300:
+            bounds.append(line.upper_rps.copy())
+    above = np.lib.stride_tricks.sliding_window_view(bounds, 15, axis=0).max(axis=-1) - np.array(bounds)[14:]
+    assert above.mean() < 0.3
+    assert forecaster.coverage(line.stage, line.rows).mean() >= 0.93
+
+
 def test_more_noise_makes_a_higher_bound() -> None:
     rng, line = np.random.default_rng(9), Line(30, level=0.95)
     spread = np.repeat([0.02, 0.2, 0.6], 10)

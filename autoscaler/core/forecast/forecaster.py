@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
-from autoscaler.core.forecast import conformal, features, models, pending, recurring, scoring
+from autoscaler.core.forecast import conformal, features, models, pending, recurring, scoring, steady
 from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model, Trees
 from autoscaler.core.params import BIN_S
 
@@ -38,6 +38,8 @@ class ForecastColumns(Columns):
 
     upper_rps: F64 = column(keep=True)
     median_rps: F64 = column(keep=True)
+    steady_rps: F64 = column()
+    """The bound without its jitter, before what a young workload must allow for; it settles within a lead time."""
     level: F64 = column()
     unrest_ratio: F64 = column(keep=True)
     """Usual relative error of the level over the last hour."""
@@ -118,8 +120,10 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     weight = scoring.weights(stage.scores, rows, np.isfinite(bounds))
     upper = np.maximum(np.nansum(np.where(weight > 0, weight * bounds, 0.0), axis=1), 0.0)
     recurs = np.isfinite(habit.need_rps)
-    upper = np.where(recurs, habit.need_rps, upper)
+    before = stage.out.steady_rps[rows]
+    upper = np.where(recurs, habit.need_rps, steady.follow(before, upper, inputs.horizon_bins))
     known = np.isfinite(bounds[:, Model.LAST])
+    stage.out.steady_rps[rows] = np.where(known, upper, before)
     median = np.maximum(np.nansum(np.where(weight > 0, weight * middle, 0.0), axis=1), 0.0)
     held = np.maximum(upper, inputs.least_ratio * median)
     stage.out.upper_rps[rows] = np.where(known, held, stage.out.upper_rps[rows])
