@@ -99,8 +99,8 @@ def noise() -> list[Decision]:
 
 
 def burst_ceiling() -> list[Decision]:
-    """A load that comes and goes every five minutes: its usual error alone asks for twice its peak."""
-    return then(opened(6.0, 4), lambda t: 30.0 if t % 600.0 < 300.0 else 2.0, 7200.0)
+    """A load that comes and goes every five minutes: its usual error asks for more than 1.3 times its peak."""
+    return then(opened(6.0, 4), lambda t: 60.0 if t % 600.0 < 300.0 else 1.0, 7200.0)
 
 
 def rate_up() -> list[Decision]:
