@@ -176,6 +176,38 @@ async def test_a_nomination_and_a_shortage_are_heard() -> None:
         await until(lambda: (it.world().slots or ())[0].claim == "gpu-abcde")
 
 
+async def test_a_nomination_that_is_told_after_its_pod_is_gone_is_forgotten_with_its_event_and_no_other_is() -> None:
+    async with scene() as it:
+        it.slot()
+        await until(lambda: it.world().slots)
+        standing = (it.world().slots or ())[0].uid
+        words = "Pod should schedule on: nodeclaim/gpu-abcde"
+        for event, about in (
+            ("e1", {"name": "chat-0", "uid": standing}),
+            ("e2", {"name": "chat-0", "uid": "an older pod of the name"}),
+            ("e3", {"name": "chat-9", "uid": "a pod that is gone"}),
+        ):
+            it.server.put(event, path=SLOT_EVENTS, message=words, involvedObject=about)
+        await until(lambda: len(it.cluster._signs._nominated) == 3)
+        for event in ("e1", "e2", "e3"):
+            it.server.delete(event, path=SLOT_EVENTS)
+        it.server.put("last", path=SLOT_EVENTS, message=words, involvedObject={"name": "last", "uid": "last"})
+        await until(lambda: it.cluster._signs.nominated("last"))
+        assert it.cluster._signs._nominated.keys() == {standing, "last"}
+
+
+async def test_a_node_pool_is_forgotten_with_its_last_node() -> None:
+    async with scene() as it:
+        for number in range(3):
+            it.node(f"n{number}", metadata={"labels": {"karpenter.sh/nodepool": f"pool-{number}"}})
+        await until(lambda: len(it.cluster._nodes_of) == 3)
+        for number in range(3):
+            it.server.delete(f"n{number}", path=NODES)
+        it.node("last")
+        await until(lambda: "gpu" in it.cluster._nodes_of)
+        assert dict(it.cluster._nodes_of) == {"gpu": {"last"}}
+
+
 async def test_a_claim_that_came_and_went_between_two_looks_is_a_sign_all_the_same() -> None:
     async with scene() as it:
         it.server.put("gpu-abcde", path=CLAIMS, metadata={"namespace": "", "labels": ON_GPU})

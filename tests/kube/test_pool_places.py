@@ -65,6 +65,27 @@ def test_a_slot_of_another_pool_is_foreign_to_this_one_so_that_a_node_that_both_
     assert places.on_node("n0", GPU, "bulk") == OnNode()
 
 
+def test_of_a_thousand_nodes_and_pools_that_came_and_went_nothing_is_kept() -> None:
+    places = Places("slots")
+    for number in range(1000):
+        labels = {"app.kubernetes.io/managed-by": "headroom", "headroom.dev/pool": f"pool-{number}"}
+        holding = {"labels": labels | {"headroom.dev/gang-uid": "g1"}}
+        on = {"nodeName": f"n{number}"}
+        ours, held = pod(metadata={"labels": labels}, spec=on), pod("held-0", metadata=holding, spec=on)
+        for one in (ours, held):
+            places.note(change(one))
+        assert places.on_node(f"n{number}", GPU, f"pool-{number}").units == 4
+        for one in (ours, held):
+            places.note(change(None, one))
+        assert places.on_node(f"n{number}", GPU, f"pool-{number}") == OnNode()
+    assert [len(books) for books in (places._on_node, places._counted, places._slots, places._holders)] == [0, 0, 0, 0]
+
+
+def test_a_node_without_pods_reads_as_the_same_object_so_that_a_look_has_nothing_to_translate() -> None:
+    places = Places("slots")
+    assert places.on_node("n0", GPU, "chat") is places.on_node("n0", GPU, "chat")
+
+
 @pytest.mark.parametrize(
     ("metadata", "foreign"),
     [

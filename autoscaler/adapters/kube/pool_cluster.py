@@ -196,7 +196,10 @@ class PoolCluster:
     def _on_node(self, change: Change[Node]) -> None:
         label = self._scope.node_pool_label
         if change.old is not None:
-            self._nodes_of[change.old.metadata.labels.get(label, "")].discard(change.key)
+            before = change.old.metadata.labels.get(label, "")
+            self._nodes_of[before].discard(change.key)
+            if not self._nodes_of[before]:
+                del self._nodes_of[before]
         if change.new is not None:
             self._nodes_of[change.new.metadata.labels.get(label, "")].add(change.key)
         else:
@@ -228,3 +231,9 @@ class PoolCluster:
     def _on_nomination(self, change: Change[ToldEvent]) -> None:
         if change.new is not None:
             self._signs.on_nominated(change.new)
+        elif change.old is not None:
+            # An event outlives its pod, by an hour mostly, and a list tells it anew after the pod is gone.
+            about = change.old.involved_object
+            pod = self.feeds.pods.items.get(f"{self._scope.namespace}/{about.name}")
+            if pod is None or pod.metadata.uid != about.uid:
+                self._signs.on_gone(about.uid)

@@ -5,7 +5,6 @@ that are nobody's slot and no daemon's, and whether the GPU operator has validat
 look does not walk over every pod of the cluster.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -24,38 +23,44 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 """An annotation of pods that a node runs by itself."""
 
 
+EMPTY: Final = OnNode()
+"""What is on a node without pods; one object, so that who compares by identity sees no change."""
+
+Books = dict[str, dict[str, PlacedPod]]
+"""Pods by their key, by what they are looked up by; without keys that have no pod."""
+
+
 class Places:
     """The books; `namespace` is where slots are."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._slots: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
-        self._holders: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
+        self._slots: Books = {}
+        self._holders: Books = {}
         """By WarmPool: pods that hold places for gangs."""
-        self._on_node: dict[str, dict[str, PlacedPod]] = defaultdict(dict)
-        self._counted: dict[tuple[str, str, str], OnNode] = {}
-        """What was counted of (node, resource) for a pool, until a pod on the node changes."""
+        self._on_node: Books = {}
+        self._counted: dict[str, dict[tuple[str, str], OnNode]] = {}
+        """By node with pods: what was counted of (resource, pool), until a pod on the node changes."""
 
     def note(self, change: Change[PlacedPod]) -> None:
         """A pod came, changed or went."""
         for pod in (change.old, change.new):
             if pod is not None and pod.spec.node_name:
-                self._on_node[pod.spec.node_name].pop(change.key, None)
-                for key in [key for key in self._counted if key[0] == pod.spec.node_name]:
-                    del self._counted[key]
+                _drop(self._on_node, pod.spec.node_name, change.key)
+                self._counted.pop(pod.spec.node_name, None)
         if change.old is not None:
-            self._slots[pool_of(change.old) or ""].pop(change.key, None)
-            self._holders[change.old.metadata.labels.get(POOL, "")].pop(change.key, None)
+            _drop(self._slots, pool_of(change.old) or "", change.key)
+            _drop(self._holders, change.old.metadata.labels.get(POOL, ""), change.key)
         new = change.new
         if new is None:
             return
         if new.spec.node_name and new.status.phase not in OVER:
-            self._on_node[new.spec.node_name][change.key] = new
+            self._on_node.setdefault(new.spec.node_name, {})[change.key] = new
         pool = pool_of(new)
         if pool is not None and new.metadata.namespace == self._namespace:
-            self._slots[pool][change.key] = new
+            self._slots.setdefault(pool, {})[change.key] = new
         elif holds_for(new.metadata, self._namespace) is not None:
-            self._holders[new.metadata.labels[POOL]][change.key] = new
+            self._holders.setdefault(new.metadata.labels[POOL], {})[change.key] = new
 
     def slots(self, pool: str, uid: str) -> Iterator[PlacedPod]:
         """The slots that the WarmPool of this name and uid owns."""
@@ -67,10 +72,13 @@ class Places:
 
     def on_node(self, node: str, resource: str, pool: str) -> OnNode:
         """What is on a node, as a WarmPool sees it: another one's slots are foreign to it."""
-        key = (node, resource, pool)
-        found = self._counted.get(key)
+        pods = self._on_node.get(node)
+        if pods is None:
+            return EMPTY
+        counted = self._counted.setdefault(node, {})
+        found = counted.get((resource, pool))
         if found is None:
-            found = self._counted[key] = self._count(self._on_node.get(node, {}).values(), resource, pool)
+            found = counted[resource, pool] = self._count(pods.values(), resource, pool)
         return found
 
     def _count(self, pods: Iterable[PlacedPod], resource: str, pool: str) -> OnNode:
@@ -81,6 +89,14 @@ class Places:
             if pod.metadata.labels.get("app") == VALIDATOR:
                 validated = validated or any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
         return OnNode(units, foreign, validated)
+
+
+def _drop(books: Books, name: str, key: str) -> None:
+    """Take a pod out, and what it was looked up by with the last one."""
+    pods = books.get(name, {})
+    pods.pop(key, None)
+    if not pods:
+        books.pop(name, None)
 
 
 def is_foreign(pod: PlacedPod, namespace: str, pool: str) -> bool:
