@@ -29,7 +29,8 @@ VAIN: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN})
 
 
 class Acts:
-    """The acts on their way. `wake` asks for a step of a workload, for a cause; `again` for one by an instant."""
+    """The acts on their way. `is_there` says whether a workload is driven still, `wake` asks for a step of one, for a
+    cause; `again` for one by an instant."""
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class Acts:
         shield: Shield,
         shares: Shares,
         clock: Clock,
+        is_there: Callable[[str], bool],
         wake: Callable[[str, Cause], None],
         again: Callable[[Lane, float], None],
     ) -> None:
@@ -48,6 +50,7 @@ class Acts:
         self._shield = shield
         self._shares = shares
         self._clock = clock
+        self._is_there = is_there
         self._wake = wake
         self._again = again
 
@@ -77,6 +80,9 @@ class Acts:
             raise
         if isinstance(act, Bug):
             act = self._actuator.report(decision, Outcome.UNKNOWN, act.message)
+        soon = self._actuator.refused_for_now(decision.workload)
+        if not self._is_there(decision.workload):
+            self._actuator.forget(decision.workload)
         self._shares.acted(act)
         self._recorder.put(act)
         if act.outcome is Outcome.APPLIED:
@@ -86,7 +92,7 @@ class Acts:
             self._wake(decision.workload, Cause.READ_BACK)
         elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
             self._wake(decision.workload, Cause.SUPERSEDED)
-        elif act.outcome is Outcome.UNKNOWN or decision.workload in self._actuator.refused_for_now:
+        elif act.outcome is Outcome.UNKNOWN or soon:
             self._again(lane, self._clock.monotonic() + _patience_s(lane))
         lane.held_back = False
 

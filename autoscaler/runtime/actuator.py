@@ -87,8 +87,7 @@ class Actuator:
         self._timeout_s = timeout_s
         self._may_write = may_write
         self._admits = admits
-        self.refused_for_now: set[str] = set()
-        """Targets whose last patch was refused for a fault that may be over soon."""
+        self._refused_for_now: set[str] = set()
         self._busy: set[str] = set()
         self._unknown: set[str] = set()
 
@@ -98,6 +97,16 @@ class Actuator:
 
     def read_back(self, workload: str) -> None:
         """Note that the target was read by a look that began after its patch had become unknown."""
+        self._unknown.discard(workload)
+
+    def refused_for_now(self, workload: str) -> bool:
+        """Whether the patch that ended just now was refused for a fault that may be over soon; it is told once."""
+        told = workload in self._refused_for_now
+        self._refused_for_now.discard(workload)
+        return told
+
+    def forget(self, workload: str) -> None:
+        """The workload is gone: should it come back, it is read before anything is decided on it."""
         self._unknown.discard(workload)
 
     def objection(self, target: Target, decision: Decision, target_readable: bool) -> Outcome | None:
@@ -126,7 +135,7 @@ class Actuator:
         assert decision.verdict is Verdict.SCALE
         name = decision.workload
         self._busy.add(name)
-        self.refused_for_now.discard(name)
+        self._refused_for_now.discard(name)
         outcome, message = Outcome.UNKNOWN, None
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -137,7 +146,7 @@ class Actuator:
         except RefusedError as error:
             outcome, message = Outcome.REFUSED, str(error)
             if error.fault in PASSING:
-                self.refused_for_now.add(name)
+                self._refused_for_now.add(name)
         except PortError as error:
             message = str(error)
         finally:

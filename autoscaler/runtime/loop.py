@@ -54,6 +54,7 @@ class Loop:
             shield=shield,
             shares=shares,
             clock=clock,
+            is_there=lambda name: name in self._lanes,
             wake=self.wake,
             again=self._again,
         )
@@ -102,6 +103,7 @@ class Loop:
         """Forget a workload. A patch on its way is finished. Raises KeyError for an unknown name."""
         del self._lanes[name]
         self._agenda.drop(name)
+        self._actuator.forget(name)
         self.table.remove(name)
 
     def wake(self, name: str, cause: Cause | None = None) -> None:

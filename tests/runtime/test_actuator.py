@@ -105,6 +105,21 @@ async def test_a_workload_that_is_gone_when_its_patch_is_refused_is_not_looked_a
     assert bench.steps(B)[-1][0] == 10.0, "the loop lives"
 
 
+async def test_of_workloads_that_went_after_a_patch_that_did_nothing_no_name_is_kept() -> None:
+    names = [f"prod/m{number}" for number in range(30)]
+    async with running(*(target(name, min_replicas=6) for name in names), bounds=Bounds(patch_s=2.0)) as bench:
+        bench.scale.answers = [*[LATER] * 10, *[Fault.UNAVAILABLE] * 10, *["hang"] * 10]
+        await bench.until(0.1)
+        assert sum(bench.runtime._actuator.unknown(name) for name in names) == 10
+        for name in names:
+            bench.runtime.remove(name)
+        await bench.until(3.0)
+        kept = bench.runtime._actuator._unknown | bench.runtime._actuator._refused_for_now
+    assert {outcome for _, outcome in bench.outcomes()} == {"refused", "unknown"}
+    assert len(bench.outcomes()) == 30
+    assert kept == set()
+
+
 async def test_a_refusal_keeps_the_words_of_the_server_and_blocks_nothing() -> None:
     async with running(WANTS_SIX) as bench:
         bench.scale.answers = [RefusedError(Fault.DENIED, "403 Forbidden: may not patch deployments/scale")]
