@@ -218,6 +218,27 @@ async def test_where_hpas_fill_more_than_a_page_only_those_beside_the_target_are
         assert hpa_lists(scene)[before] == OWN_HPAS
 
 
+async def test_of_namespaces_that_were_asked_for_nothing_is_kept_when_the_answer_stands_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoscaler.adapters.kube.recheck.PAGE", 0)
+    monkeypatch.setattr("autoscaler.adapters.kube.recheck.KNOWN_S", 0.0)
+    async with followed() as scene:
+        for i in range(20):
+            metadata = ASKS | {"namespace": f"team-{i}"}
+            scene.server.put(f"chat-{i}", path=DEPLOYMENTS, metadata=metadata, spec={"replicas": 2})
+        scene.server.put("others", path=HPAS, metadata={"namespace": "team"}, spec=aims_at("chat"))
+        (informer,) = scene.cluster._followed.hpas
+        await until(lambda: len(list(scene.cluster.claims)) == 21 and informer.items)
+        await until(lambda: informer.staleness_s() > QUIET_S)
+        before = len(hpa_lists(scene))
+        for claim in scene.cluster.claims:
+            await scene.cluster.recheck(claim, grows=True)
+        assert len(set(hpa_lists(scene)[before:])) == 21
+        recheck = scene.cluster._recheck
+        assert (len(recheck._asking_hpas), len(recheck._all_known_s)) == (0, 1)
+
+
 async def test_where_only_some_namespaces_are_followed_their_own_hpas_are_asked_for() -> None:
     async with followed(scope=replace(SCOPE, namespaces=("prod", "team"))) as scene:
         unseen(scene, OWN_HPAS, "prod/other-hand", spec=aims_at("chat"))

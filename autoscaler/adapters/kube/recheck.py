@@ -12,9 +12,9 @@ be seen growth goes on, as it does while the watch of HPAs is broken.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.api import KubeApi
@@ -52,9 +52,10 @@ class Recheck:
         self._freezing = asyncio.Lock()
         self._frozen_not_s = float("-inf")
         """When the server said last that nothing is frozen."""
-        self._asking_hpas: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._asking_hpas: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By path, while somebody asks for it or waits for who does."""
         self._all_known_s: dict[str, float] = {}
-        """By path: when the server said last that there are no HPAs but those that are known."""
+        """By path: when the server said, within `KNOWN_S`, that there are no HPAs but those that are known."""
         self._listed: dict[Informer[Any], int] = {}
         """How many lists an informer had completed when it was asked for one more. While that one is on its way none is
         asked for: each would end the one before, and of a crowd that differs no list would ever be whole."""
@@ -124,7 +125,7 @@ class Recheck:
         for informer in within(target.namespace, self._followed.hpas):
             held = len(informer.items) + len(informer.unread)
             path = informer.path if held <= PAGE else _path_within(target.namespace, informer)
-            async with self._asking_hpas[path]:
+            async with self._asking_hpas.setdefault(path, asyncio.Lock()):
                 now_s = self._clock.monotonic()
                 known_s = self._all_known_s.get(path, float("-inf"))
                 if informer.absent or informer.denied or not _quiet(informer) or now_s < known_s + KNOWN_S:
@@ -133,7 +134,8 @@ class Recheck:
                 unknown = [one for one in page.objects if _new(one, informer)]
                 unread = [one.key for one in page.unread if one.key not in informer.unread]
                 if not unknown and not unread:
-                    self._all_known_s[path] = now_s
+                    stands = {one: at_s for one, at_s in self._all_known_s.items() if now_s < at_s + KNOWN_S}
+                    self._all_known_s = {**stands, path: now_s}
                     continue
                 self._relist(informer, *within(target.namespace, self._followed.scaled_objects))
                 hidden = not grows and any(key.startswith(f"{target.namespace}/") for key in unread)
