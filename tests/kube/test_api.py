@@ -5,10 +5,12 @@ import json
 from contextlib import AsyncExitStack
 from typing import Any
 
+import numpy as np
 import pytest
 
-from autoscaler.adapters.kube.answers import MOST_WORDS
+from autoscaler.adapters.kube.answers import MOST_WORDS, refusal
 from autoscaler.adapters.kube.api import KubeError
+from autoscaler.adapters.kube.retry import Backoff, BackoffBounds
 from autoscaler.adapters.kube.scale import patch_scale
 from autoscaler.api.claims import TargetRef
 from autoscaler.ports import Fault, RefusedError
@@ -70,11 +72,30 @@ async def test_a_refusal_is_sorted_and_keeps_the_servers_words(handler, fault, c
     assert len(server.requests) == 1
 
 
-async def test_the_seconds_in_a_status_count_where_there_is_no_header() -> None:
-    said = fakeserver.status_object(429, "TooManyRequests", "later") | {"details": {"retryAfterSeconds": 3}}
+@pytest.mark.parametrize(("seconds", "retry_after_s"), [(3, 3.0), (0, 0.0), (-5, None), (-0.1, None), (1e300, 1e300)])
+async def test_the_seconds_in_a_status_count_where_there_is_no_header(seconds, retry_after_s) -> None:
+    said = fakeserver.status_object(429, "TooManyRequests", "later") | {"details": {"retryAfterSeconds": seconds}}
     async with FakeServer() as server:
         error = await failure(server, answer(429, said))
-    assert error.retry_after_s == 3.0
+    assert error.retry_after_s == retry_after_s
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        pytest.param("", b'{"details": {"retryAfterSeconds": -3600}}', id="less than none"),
+        pytest.param("", b'{"details": {"retryAfterSeconds": 1e300}}', id="longer than the world"),
+        pytest.param("", b'{"details": {"retryAfterSeconds": 1e400}}', id="more than a number holds"),
+        pytest.param("9" * 400, b"", id="a header of 400 digits"),
+        pytest.param("-7", b"", id="a header below none"),
+    ],
+)
+def test_whatever_a_proxy_asks_for_the_next_call_is_a_fifth_of_a_second_to_a_minute_and_a_half_away(
+    header: str, body: bytes
+) -> None:
+    error = refusal("GET /x", 429, {"Retry-After": header}, body)
+    waits = Backoff(np.random.default_rng(1), BackoffBounds())
+    assert all(0.2 <= waits.next_s(error.retry_after_s) <= 90.0 for _ in range(20))
 
 
 BUSY = status(429, "TooManyRequests", "storage is (re)initializing", Retry_After=0)

@@ -36,8 +36,8 @@ class KubeError(PortError):
     """The API server did not do what was asked; the message names the call and what the server said.
 
     `status` is the HTTP status (None without an answer), `reason` the ``Status.reason`` of Kubernetes ("" without one),
-    `retry_after_s` how long the server asks to be left alone in seconds (None when it does not say). `sent` is False
-    where it is certain that nothing left this process.
+    `retry_after_s` how long the server asks to be left alone in seconds (None when it does not say; never negative, but
+    however large, so that who waits bounds it). `sent` is False where it is certain that nothing left this process.
     """
 
     def __init__(
@@ -131,7 +131,9 @@ def _cut(words: str) -> str:
 
 
 def _retry_after_s(header: str, said: Status | None) -> float | None:
-    """Seconds from the header (its form as a date is not used by API servers and not read) or from the Status."""
+    """Seconds from the header (its form as a date is not used by API servers and not read) or from the Status. Less
+    than none, which a proxy may write, says nothing: on top of a drawn wait it would make that none."""
     if header.strip().isdecimal():
         return float(header)
-    return said.details.retry_after_seconds if said and said.details else None
+    told_s = said.details.retry_after_seconds if said and said.details else None
+    return None if told_s is None or told_s < 0.0 else told_s
