@@ -23,7 +23,7 @@ from autoscaler.core.pool.params import CapacityType, PoolParams, PoolTier
 from autoscaler.errors import HeadroomError, InputError
 from autoscaler.sim.traces.reader import read_selection
 from autoscaler.sim.traces.selection import split_trace
-from autoscaler.sim.traces.table import decode, parse_csv, read_bytes
+from autoscaler.sim.traces.table import checked, parse_csv, read_bytes
 from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warm.causes import Watched, by_depth, by_hour
 from autoscaler.sim.warm.demand import IntArray, ReplicaDemand, replicas_of, together
@@ -185,7 +185,7 @@ def replicas_at(selected: str, seed: int) -> IntArray:
 
 def _functions(path: Path) -> Iterator[tuple[str, IntArray]]:
     """Functions that wake from nothing: one replica while there were requests lately."""
-    table = parse_csv(path, decode(path, read_bytes(path)))
+    table = parse_csv(path, checked(path, read_bytes(path)))
     table.require(("minute", "model", "requests"), ("tenant",), "invocations per minute")
     minutes, requests = table.numbers("minute", whole=True).astype(np.int64), table.numbers("requests", whole=True)
     names = table.columns["model"]

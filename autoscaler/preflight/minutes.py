@@ -14,7 +14,7 @@ from autoscaler.core.columns import F64
 from autoscaler.errors import InputError
 from autoscaler.preflight.history import Distribution, Gap, Missing, Spread, Track, WorkloadHistory
 from autoscaler.sim.traces.selection import DAY_S, TraceSelection, listed
-from autoscaler.sim.traces.table import Table, decode, parse_csv, read_bytes
+from autoscaler.sim.traces.table import Table, checked, parse_csv, read_bytes
 
 REQUIRED: Final = ("minute", "model", "tenant", "requests")
 WHAT: Final = "a table of calls per minute"
@@ -95,7 +95,7 @@ def _run_times(path: Path) -> dict[str, Spread]:
     beside = next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
     if beside is None or "minutes" not in stem:
         return {}
-    table = parse_csv(beside, decode(beside, read_bytes(beside)))
+    table = parse_csv(beside, checked(beside, read_bytes(beside)))
     table.require(_RUN_TIMES, (), "a table of run times")
     calls, p50, p99 = (table.numbers(field) for field in ("day_invocations", "p50_ms", "p99_ms"))
     origin = f"p50 and p99 in {beside.name}"

@@ -22,7 +22,7 @@ from autoscaler.preflight.requests import durations_s, ramp_s, running, spread
 from autoscaler.sim.serving.profile import Profile
 from autoscaler.sim.traces import TraceSelection, read_workloads, servegen, split_trace
 from autoscaler.sim.traces.selection import DAY_S
-from autoscaler.sim.traces.table import PARQUET_MAGIC, Table, decode, parse_csv, parse_header, read_bytes
+from autoscaler.sim.traces.table import PARQUET_MAGIC, Table, checked, is_json, parse_csv, parse_header, read_bytes
 from autoscaler.sim.traffic import Traffic
 
 MOST_REQUESTS: Final = 20_000_000
@@ -35,13 +35,13 @@ def histories(argument: str, *, profile: Profile | None = None, step_s: float = 
     content = read_bytes(path)
     header: set[str] = set()
     if not content.startswith(PARQUET_MAGIC):
-        text = decode(path, content)
-        header = set() if text.lstrip().startswith("{") else set(parse_header(path, text))
+        header = set() if is_json(checked(path, content)) else set(parse_header(path, content))
         if header == set(minutes.REQUIRED):
-            yield from minutes.histories(parse_csv(path, text), selection)
+            yield from minutes.histories(parse_csv(path, content), selection)
             return
     if set(servegen.REQUIRED) <= header and profile is not None and selection.rate_rps is None:
-        _refuse_too_many(path, parse_csv(path, text), selection)
+        _refuse_too_many(path, parse_csv(path, content), selection)
+    del content  # what follows reads the file again, and may draw day after day
     if set(servegen.REQUIRED) <= header and selection.day is not None and selection.rate_rps is None:
         # A week at a published rate is half a billion requests: they are drawn day by day and let go of.
         wanted = range(selection.day, selection.day + selection.days)

@@ -14,7 +14,7 @@ import numpy as np
 from autoscaler.errors import InputError
 from autoscaler.sim.batch.work import Job
 from autoscaler.sim.traces.selection import DAY_S, listed
-from autoscaler.sim.traces.table import Table, bad_field, decode, parse_csv, read_bytes
+from autoscaler.sim.traces.table import Table, bad_field, checked, parse_csv, read_bytes
 from autoscaler.sim.traffic import FloatArray
 
 MOST_GPUS: Final = 65_536
@@ -167,7 +167,7 @@ def minutes(path: Path) -> Minutes:
 
 
 def _table(path: Path, columns: tuple[str, ...], what: str) -> Table:
-    table = parse_csv(path, decode(path, read_bytes(path)))
+    table = parse_csv(path, checked(path, read_bytes(path)))
     table.require(columns, (), what)
     return table
 

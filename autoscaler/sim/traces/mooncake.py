@@ -1,36 +1,43 @@
 """Mooncake traces (Qin et al., FAST 2025): JSON lines `timestamp` (ms), `input_length`, `output_length`, `hash_ids`.
 
-Enters: the file's text. Leaves: a `RequestLog`. The hashes of prefix blocks are checked and not used.
+Enters: the file's content. Leaves: a `RequestLog`. The hashes of prefix blocks are checked and not used.
 """
 
 import json
 import math
+from array import array
 from pathlib import Path
 
 import numpy as np
 
 from autoscaler.errors import InputError
 from autoscaler.sim.traces.requestlog import RequestLog
-from autoscaler.sim.traces.table import bad_field
+from autoscaler.sim.traces.table import bad_field, lines_of
 
 REQUIRED = ("timestamp", "input_length", "output_length", "hash_ids")
 WHAT = "a Mooncake trace"
 
 
-def read(path: Path, text: str) -> RequestLog:
+def read(path: Path, content: bytes) -> RequestLog:
     """The requests in order; InputError naming line and field on a line that is not one of this format."""
-    rows: list[tuple[float, float, float]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    instants_ms, prompt, output = array("d"), array("d"), array("d")
+    before_ms = 0.0
+    for number, line in enumerate(lines_of(content, newline="\n"), start=1):
         if not line.strip():
             continue
-        row = _request(path, number, line)
-        if rows and row[0] < rows[-1][0]:
-            problem = f"goes backwards: the row before has {rows[-1][0]:g}; sort the file by timestamp"
-            raise bad_field(path, number, "timestamp", row[0], problem)
-        rows.append(row)
-    columns = np.array(rows, dtype=np.float64)
+        at_ms, given, generated = _request(path, number, line.removesuffix("\n"))
+        if at_ms < before_ms:
+            problem = f"goes backwards: the row before has {before_ms:g}; sort the file by timestamp"
+            raise bad_field(path, number, "timestamp", at_ms, problem)
+        before_ms = at_ms
+        instants_ms.append(at_ms)
+        prompt.append(given)
+        output.append(generated)
     return RequestLog(
-        path=path, arrival_s=columns[:, 0] / 1000.0, prompt_tokens=columns[:, 1], output_tokens=columns[:, 2]
+        path=path,
+        arrival_s=np.array(instants_ms) / 1000.0,
+        prompt_tokens=np.array(prompt),
+        output_tokens=np.array(output),
     )
 
 

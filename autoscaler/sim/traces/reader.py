@@ -13,7 +13,7 @@ from autoscaler.sim.traces import azure, burstgpt, mooncake, neutral, servegen
 from autoscaler.sim.traces.parquet import parse_parquet
 from autoscaler.sim.traces.requestlog import RequestLog, to_traffic
 from autoscaler.sim.traces.selection import TraceSelection
-from autoscaler.sim.traces.table import PARQUET_MAGIC, Table, decode, parse_csv, parse_header, read_bytes
+from autoscaler.sim.traces.table import PARQUET_MAGIC, Table, checked, is_json, parse_csv, parse_header, read_bytes
 from autoscaler.sim.traffic import Traffic
 
 _LOGS: dict[str, Callable[[Table], RequestLog]] = {
@@ -82,13 +82,13 @@ def _opened(path: Path) -> RequestLog | Table:
     if content.startswith(PARQUET_MAGIC):
         table = parse_parquet(path, content)
         form = _form(path, list(table.columns))
+    elif is_json(checked(path, content)):
+        return mooncake.read(path, content)
     else:
-        text = decode(path, content)
-        if text.lstrip().startswith("{"):
-            return mooncake.read(path, text)
         # The format is settled on the header alone, so that a file of another kind is not judged by its rows.
-        form = _form(path, parse_header(path, text))
-        table = parse_csv(path, text)
+        form = _form(path, parse_header(path, content))
+        table = parse_csv(path, content)
+    del content  # hundreds of megabytes of a long trace, beside the columns that follow
     return _LOGS[form](table) if form in _LOGS else table
 
 

@@ -78,7 +78,7 @@ def _named(log: RequestLog, field: str, names: Sequence[str] | None, wanted: str
     if wanted not in offered:
         offers = f"it offers {listed(offered)}" if offered else f"its requests carry no {field}"
         raise InputError(f"{log.path}: no {field} {wanted!r}; {offers}")
-    return np.array([name == wanted for name in names or ()], dtype=np.bool_)
+    return np.fromiter((name == wanted for name in names or ()), np.bool_, log.arrival_s.size)
 
 
 def _together(models: Sequence[str] | None, wanted: str | None) -> str:

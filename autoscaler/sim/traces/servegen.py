@@ -17,7 +17,7 @@ import numpy.typing as npt
 from autoscaler.errors import InputError
 from autoscaler.sim.traces.renewal import client_stream, renewal_arrivals
 from autoscaler.sim.traces.selection import DAY_S, TraceSelection, listed
-from autoscaler.sim.traces.table import Table, bad_field, decode, parse_csv, read_bytes
+from autoscaler.sim.traces.table import Table, bad_field, checked, parse_csv, read_bytes
 from autoscaler.sim.traces.tokens import ClientLengths, client_lengths
 from autoscaler.sim.traffic import FloatArray, Traffic, bin_counts
 
@@ -125,7 +125,7 @@ def _refuse_gaps(path: Path, model: str, start_s: float, end_s: float) -> None:
         gaps_path = path.with_name(path.name.split(".")[0].replace("rates", "gaps") + suffix)
         if "rates" not in path.name or not gaps_path.is_file():
             continue
-        gaps = parse_csv(gaps_path, decode(gaps_path, read_bytes(gaps_path)))
+        gaps = parse_csv(gaps_path, checked(gaps_path, read_bytes(gaps_path)))
         gaps.require(("model", "start_s", "end_s"), (), "a table of gaps")
         starts, ends = gaps.numbers("start_s"), gaps.numbers("end_s")
         for row, name in enumerate(gaps.columns["model"]):
@@ -147,7 +147,7 @@ def _pivot(
     windows: int,
     tenant: str | None,
 ) -> _Clients:
-    tenants = table.columns["tenant"]
+    tenants = list(table.columns["tenant"])
     names = sorted({tenants[row] for row in rows})
     if tenant is not None:
         if tenant not in names:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from autoscaler.sim.traces.table import Table, decode, parse_csv, read_bytes
+from autoscaler.sim.traces.table import Table, checked, parse_csv, read_bytes
 from autoscaler.sim.traffic import FloatArray
 
 _PERCENTILES = (("p1", 0.01), ("p5", 0.05), ("p10", 0.10), ("p25", 0.25), ("p50", 0.50), ("p75", 0.75), ("p90", 0.90),
@@ -49,7 +49,7 @@ def client_lengths(rates_path: Path, model: str) -> ClientLengths | None:
     for suffix in (".csv.gz", ".csv"):
         path = rates_path.with_name(rates_path.name.split(".")[0].replace("rates", "tokens") + suffix)
         if "rates" in rates_path.name and path.is_file():
-            table = parse_csv(path, decode(path, read_bytes(path)))
+            table = parse_csv(path, checked(path, read_bytes(path)))
             return _curves(table, model)
     return None
 
