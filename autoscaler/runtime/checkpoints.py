@@ -30,6 +30,9 @@ would end the driver, and the next one's at the same object."""
 FARTHEST_S = 1e12
 """No instant is later; an integer that no float holds would end the driver."""
 
+AHEAD_S = 10.0
+"""Clocks of two leaders are seldom so far apart: when a checkpoint of a later instant was made, nobody knows."""
+
 KEPT_S = 86_400.0
 """A workload that is not back after a day begins afresh: what its checkpoint knows of load is of that day."""
 
@@ -66,10 +69,13 @@ class Checkpoints:
     def latest(self) -> frozenset[str]:
         """The workloads that were decided on when checkpoints were saved last.
 
-        Others that have one went before: theirs is from the time when they did.
+        Others that have one went before: theirs is from the time when they did. One of an instant that has not come
+        says nothing of the others, and may be of a workload that is there.
         """
-        newest_s = max(map(_saved_s, self._loaded.values()), default=0.0)
-        return frozenset(name for name, saved in self._loaded.items() if _saved_s(saved) > newest_s - EVERY_S)
+        come_s = self._clock.now() + AHEAD_S
+        saved_s = {name: _saved_s(saved) for name, saved in self._loaded.items()}
+        newest_s = max((at_s for at_s in saved_s.values() if at_s <= come_s), default=0.0)
+        return frozenset(name for name, at_s in saved_s.items() if at_s > newest_s - EVERY_S)
 
     async def load(self) -> None:
         """Read what an earlier run left, once; a store that does not answer is noted and nothing comes from it."""
@@ -114,7 +120,8 @@ class Checkpoints:
         """Every row's checkpoint, packed a slice at a time; one of a workload that is not back yet is as it was.
 
         It waits until the store was read: a follower would else be given less than it has. What is older than `KEPT_S`
-        is dropped, or workloads that were deleted between two leaders would be kept for ever.
+        is dropped, or workloads that were deleted between two leaders would be kept for ever; the age of one of an
+        instant that has not come begins now.
         """
         await self._read.wait()
         packed: dict[str, Saved] = {}
@@ -125,8 +132,9 @@ class Checkpoints:
             for name in names[start : start + AT_ONCE]:
                 if name in self._table.rows:
                     packed[name] = state.checkpoint(self._table, name) | {"saved_s": self._clock.now()}
-        oldest_s = self._clock.now() - KEPT_S
-        self._loaded = {name: saved for name, saved in self._loaded.items() if _saved_s(saved) >= oldest_s}
+        now_s = self._clock.now()
+        come = {n: s | {"saved_s": now_s} if _saved_s(s) > now_s + AHEAD_S else s for n, s in self._loaded.items()}
+        self._loaded = {name: saved for name, saved in come.items() if _saved_s(saved) >= now_s - KEPT_S}
         return packed | self._loaded
 
     async def save(self) -> bool:

@@ -224,17 +224,39 @@ async def test_the_newer_checkpoint_is_used(kept: dict[str, Any], heard: dict[st
     assert table.track(table.rows[A]).zero_signal is used
 
 
+SAVED = {A: {"saved_s": 500.0}, "prod/b": {"saved_s": 499.0}, "prod/gone": {"saved_s": 440.0}, "prod/c": {}}
+WENT: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "as one leader saved them": (SAVED, {A, "prod/b"}),
+    "one by a clock seconds ahead": (SAVED | {A: {"saved_s": 519.0}}, {A, "prod/b"}),
+    "one of an instant that has not come": (SAVED | {"prod/odd": {"saved_s": 9e9}}, {A, "prod/b", "prod/odd"}),
+    "all by a clock an hour ahead": ({A: {"saved_s": 4100.0}, "prod/b": {"saved_s": 4099.0}}, {A, "prod/b"}),
+}
+
+
 @virtual
-async def test_what_was_decided_on_to_the_end_is_known_from_what_had_gone_before() -> None:
-    clock = ScaledClock()
-    store = Store({A: {"saved_s": 500.0}, "prod/b": {"saved_s": 499.0}, "prod/gone": {"saved_s": 440.0}, "prod/c": {}})
+@pytest.mark.parametrize(("kept", "there"), WENT.values(), ids=WENT)
+async def test_what_was_decided_on_to_the_end_is_known_from_what_had_gone_before(
+    kept: dict[str, Any], there: set[str]
+) -> None:
+    clock = ScaledClock(origin_s=510.0)
     recorder = Recorder(audit=Lines(), journal=Lines(), clock=clock)
     checkpoints = Checkpoints(
-        table=Table.empty(), store=store, clock=clock, recorder=recorder, load_s=1.0, timeout_s=1.0
+        table=Table.empty(), store=Store(kept), clock=clock, recorder=recorder, load_s=1.0, timeout_s=1.0
     )
     assert checkpoints.latest() == frozenset()
     await checkpoints.load()
-    assert checkpoints.latest() == {A, "prod/b"}
+    assert checkpoints.latest() == there
+
+
+@virtual
+async def test_a_checkpoint_of_an_instant_that_has_not_come_is_kept_for_a_day_from_now_on() -> None:
+    store = Store({"prod/other": {"version": 1, "saved_s": 9e9}})
+    async with running(target(), store=store) as bench:
+        await bench.until(61.0)
+        (saved_s,) = {one["saved_s"] for name, one in store.kept.items() if name == "prod/other"}
+        assert 60.0 <= saved_s <= 61.0
+        await bench.until(121.0)
+        assert store.kept["prod/other"]["saved_s"] == saved_s, "and it ages"
 
 
 @virtual
