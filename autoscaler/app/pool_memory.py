@@ -39,7 +39,7 @@ class PoolMemory:
             return PoolState()
         try:
             return pool_state.unpack(saved)
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             LOG.warning("what a warm pool learnt is not restored", pool=name, why=str(error))
             return PoolState()
 

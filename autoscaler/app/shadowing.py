@@ -102,7 +102,7 @@ class Shadowing:
         for name, packed in saved.items():
             try:
                 self._shadow.resume(name, Ledger.unpack(packed))
-            except (ValueError, OverflowError) as error:
+            except ValueError as error:
                 LOG.warning("an estimate of shadow mode not restored", workload=name, why=str(error))
 
     def _turn(self, turn: Mapping[str, Watched]) -> None:

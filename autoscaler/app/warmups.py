@@ -239,7 +239,7 @@ class WarmUps:
                 self._stages = StageClock.unpack(saved[KEY])
             if LAST_KEY in saved:
                 self._last.restore(saved[LAST_KEY])
-        except (PortError, ValueError, OverflowError) as error:
+        except (PortError, ValueError) as error:
             LOG.warning("measured warm-ups not restored", why=str(error))
 
 

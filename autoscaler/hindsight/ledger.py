@@ -229,7 +229,7 @@ class Ledger:
             )
             ledger.error = _Error(*(float(value) for value in saved["error"]))
             ledger.hours.extend(HourRow(*(float(value) for value in row)) for row in saved["hours"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, OverflowError, TypeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         return ledger
 

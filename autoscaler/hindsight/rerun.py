@@ -105,7 +105,7 @@ class Rerun:
         if start.checkpoint is not None:
             try:
                 state.restore(table, name, start.checkpoint)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
                 raise InputError(f"{begun.where}: checkpoint: {type(error).__name__}: {error}") from error
         if start.fit_asked_s is not None:
             table.track(number).fit_asked_s = start.fit_asked_s

@@ -74,8 +74,9 @@ def test_a_checkpoint_holds_the_newest_and_none_whose_starts_were_never_measured
         {"version": 1, "kinds": [["a", "b"]], "workloads": {"prod/a": [1.0, 0], "prod/chat": [1.0, 1]}},
         {"version": 1, "kinds": [["a"]], "workloads": {}},
         {"version": 1, "kinds": [], "workloads": {"prod/chat": None}},
+        {"version": 1, "kinds": [["a", "b"]], "workloads": {"prod/a": [1.0, 0], "prod/chat": [10**400, 0]}},
     ],
-    ids=["another version", "a kind that is not there", "half a kind", "no entry"],
+    ids=["another version", "a kind that is not there", "half a kind", "no entry", "an instant that no float holds"],
 )
 def test_a_faulty_checkpoint_is_refused_whole(saved: dict[str, Any]) -> None:
     last = told(("prod/chat", 100.0, L4))

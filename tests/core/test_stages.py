@@ -241,6 +241,11 @@ BAD = {
                    "total": [], "stages": {}}],
     },
     "of another shape": {"version": 2, "dropped": 0, "kinds": [7]},
+    "with an instant that no float holds": {
+        "version": 2, "dropped": 0,
+        "kinds": [{"model": "m", "shape": "s", "node_is_new": True, "image_was_present": True, "newest_s": 10**400,
+                   "total": [1.0], "stages": {}}],
+    },
     "with words for numbers": {
         "version": 2, "dropped": 0,
         "kinds": [{"model": "m", "shape": "s", "node_is_new": True, "image_was_present": True, "newest_s": 1.0,

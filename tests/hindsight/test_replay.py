@@ -19,6 +19,9 @@ from autoscaler.sim.headroom import WORKLOAD
 from tests.hindsight.recorded import lines, write
 
 
+START = b'{"kind":"start","version":1,"now_s":0.0,"workload":"a/b","fit_asked_s":null,"checkpoint":%s}'
+
+
 def again(*paths: Path, changes: tuple[str, ...] = (), workload: str | None = None) -> Replayed:
     return replay(Recording.of(paths), fit, overlay=Overlay.of(changes), workload=workload)
 
@@ -93,15 +96,17 @@ def test_without_its_beginning_a_workload_is_named(tmp_path: Path) -> None:
         (b'{"kind":"inputs","version":1,"now_s":-5,"workload":"a/b","replicas":{"desired":-1}}', "line 8: replicas"),
         (b'{"kind":"start","version":9,"now_s":0.0,"workload":"a/b","fit_asked_s":null,"checkpoint":null}',
          "line 8: version: 9 is not known"),
-        (b'{"kind":"start","version":1,"now_s":0.0,"workload":"a/b","fit_asked_s":null,"checkpoint":{"version":7}}',
-         "line 8: checkpoint: ValueError"),
+        (START % b'{"version":7}', "line 8: checkpoint: ValueError"),
+        (START % b'{"version":1,"columns":7}', "line 8: checkpoint: AttributeError"),
+        (START % (b'{"version":1,"columns":{},"lead_samples_s":[1%s]}' % (b"0" * 400)), "line 8: checkpoint: OverflowError"),
         (b'{"kind":"inputs","version":1,"now_s":5,"workload":"a/b","replicas":{"desired":1,"ready":1}}', "no policy"),
         (b'{"kind":"fit","version":9,"now_s":0.0,"workload":"a/b","model":""}', "line 8: version: 9 is not known"),
         (b'{"kind":"fit","version":1,"now_s":0.0,"workload":"a/b","model":"AAAA"}', "line 8: model: "),
         (b'{"kind":"fit","version":1,"now_s":0.0,"workload":"a/b","model":"UEsDBAAA"}', "line 8: model: "),
     ],
     ids=[
-        "torn", "no text", "an illegal count", "another version", "another checkpoint", "no policy", "a model of later",
+        "torn", "no text", "an illegal count", "another version", "another checkpoint", "columns that are none",
+        "a time that no float holds", "no policy", "a model of later",
         "no model", "a model cut off",
     ],
 )  # fmt: skip
@@ -126,6 +131,11 @@ def test_a_last_line_that_is_still_being_written_is_a_gap_and_no_fault(tmp_path:
     [
         ("empty.jsonl", b"", "no line that can be replayed"),
         ("other.jsonl", b'{"a": 1}\n', "nothing could be replayed"),
+        (
+            "asked.jsonl",
+            b'{"now_s": 5, "workload": "a/b", "replicas": {"desired": 1, "ready": 1}}\n',
+            "asked.jsonl: line 1: readings, as `headroom decide` reads them; give the audit files of `headroom run`",
+        ),
         ("cut.jsonl.gz", gzip.compress(b"x" * 100, mtime=0)[:20], "not a whole gzip file"),
     ],
 )

@@ -139,7 +139,14 @@ def test_sums_that_are_kept_stay_small_after_three_days() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [{}, {"version": 2}, {"version": 1, "total": [1.0], "error": [], "hours": []}], ids=str
+    "broken",
+    [
+        {},
+        {"version": 2},
+        {"version": 1, "total": [1.0], "error": [], "hours": []},
+        {**Ledger().pack(), "missing_s": 10**400},
+    ],
+    ids=["nothing", "another version", "too few sums", "a sum that no float holds"],
 )
 def test_sums_of_another_shape_are_refused(broken: dict[str, object]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the words are for the log

@@ -119,7 +119,7 @@ def _evictions(room: Room) -> list[Any]:
 def _rows(saved: Mapping[str, Any], part: str, read: Callable[[Any], T]) -> list[T]:
     try:
         return [read(row) for row in saved[part]]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"saved batch state: {part}: {type(error).__name__}: {error}") from error
 
 

@@ -69,7 +69,7 @@ class LastStarts:
                 str(name): _Last(float(created_s), kinds[int(at)])
                 for name, (created_s, at) in saved["workloads"].items()
             }
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"last starts: {type(error).__name__}: {error}") from error
         for name, last in sorted(found.items(), key=lambda each: each[1].created_s):
             self.note(name, last.created_s, last.kind)

@@ -133,7 +133,7 @@ class StageClock:
             clock.dropped = int(saved["dropped"])
             for entry in saved["kinds"]:
                 clock._restore(entry)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"stages: {type(error).__name__}: {error}") from error
         return clock
 

@@ -166,7 +166,7 @@ def pack(clock: SlotClock) -> dict[str, Any]:
 
 
 def unpack(saved: Mapping[str, Any]) -> SlotClock:
-    """The clock behind a checkpoint. Raises KeyError, TypeError or ValueError for another shape."""
+    """The clock behind a checkpoint. Raises KeyError, OverflowError, TypeError or ValueError for another shape."""
     walks = {
         StartKind(str(sku), str(zone), str(capacity_type), str(content), bool(new_node)): tuple(
             tuple(float(took_s) for took_s in walk) for walk in kept

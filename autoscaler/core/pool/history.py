@@ -69,7 +69,7 @@ def pack(history: DemandHistory) -> dict[str, Any]:
 
 
 def unpack(saved: Mapping[str, Any]) -> DemandHistory:
-    """The history behind a checkpoint. Raises KeyError, TypeError or ValueError for another shape."""
+    """The history behind a checkpoint. Raises KeyError, OverflowError, TypeError or ValueError for another shape."""
     levels, peaks = (
         np.array([math.nan if value is None else float(value) for value in saved[name]]) for name in ("levels", "peaks")
     )

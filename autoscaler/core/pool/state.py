@@ -162,7 +162,7 @@ def unpack(saved: Mapping[str, Any]) -> PoolState:
         raise ValueError(f"pool: version {saved.get('version')!r}, this build reads {VERSION}")
     try:
         return _unpacked(saved)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"pool: {type(error).__name__}: {error}") from error
 
 

@@ -220,6 +220,12 @@ def test_a_checkpoint_comes_back_whole() -> None:
 SPOILT = {
     "another version": lambda saved: {**saved, "version": 9},
     "no history": lambda saved: {key: value for key, value in saved.items() if key != "history"},
+    "an amount that no float holds": lambda saved: {**saved, "hits": 10**400},
+    "a level of demand that no float holds": lambda saved: {
+        **saved,
+        "history": {**saved["history"], "levels": [10**400], "peaks": [1.0]},
+    },
+    "a start of a time that no float holds": lambda saved: {**saved, "clock": {**saved["clock"], "newest_s": 10**400}},
     "a level of 2": lambda saved: {**saved, "level": 2.0},
     "a capacity type of yesterday": lambda saved: {**saved, "capacity": [["h100", "a", "barter", [[], 0, 0, 0, 0]]]},
     "a start of two stages": lambda saved: {
