@@ -60,6 +60,42 @@ FAULTS = [
     pytest.param(edited(AZURE, 3, ".0319600", ".03+02:00"), "line 3, field TIMESTAMP: .* UTC", id="another time zone"),
     pytest.param(edited(NEUTRAL, 4, ",55", ""), "line 4: 4 fields where the header has 5", id="a line cut off"),
     pytest.param("a,b,c\n1,2,3\n", "line 1: another format .columns 'a', 'b', 'c'", id="a CSV of another kind"),
+    pytest.param(
+        NEUTRAL.replace(",", ";"),
+        "line 1: its columns are separated by semicolons, where a neutral request trace has "
+        "arrival_s, model, .*, separated by commas",
+        id="semicolons",
+    ),
+    pytest.param(AZURE.replace(",", "\t"), "line 1: its columns are separated by tabs, where an Azure", id="tabs"),
+    pytest.param(
+        edited(NEUTRAL, 1, NEUTRAL.splitlines()[0], NEUTRAL.splitlines()[0].upper()),
+        "line 1: 'ARRIVAL_S' is written otherwise, where a neutral request trace has arrival_s, model",
+        id="capital letters",
+    ),
+    pytest.param(
+        edited(NEUTRAL, 1, "arrival_s,model,tenant", "ARRIVAL_S,MODEL,TENANT"),
+        "line 1: 'ARRIVAL_S' is written otherwise",
+        id="most in capital letters",
+    ),
+    pytest.param(
+        edited(NEUTRAL, 1, NEUTRAL.splitlines()[0], NEUTRAL.splitlines()[0].upper()).replace(",", ";"),
+        "separated by semicolons and 'ARRIVAL_S' is written otherwise",
+        id="semicolons and capital letters",
+    ),
+    pytest.param(
+        edited(NEUTRAL, 1, "tenant", " Tenant"), "unknown column ' Tenant'; .*: write 'tenant'", id="one capital letter"
+    ),
+    pytest.param(
+        "a;b\n1;2\n",
+        "another format .columns 'a', 'b', separated by semicolons where a trace has commas",
+        id="semicolons between other names",
+    ),
+    pytest.param(
+        edited(NEUTRAL, 2, "0.000000", "2026-01-31T02:14:30Z"),
+        "line 2, field arrival_s: '2026.*Z' is not a number; it must be a number, 0 or more; it is a date: "
+        "write the seconds since the first request",
+        id="a date for seconds",
+    ),
     pytest.param("<html>\n<body>\n", "line 1: another format", id="a page of HTML"),
     pytest.param("[1, 2]\n", "line 1: another format", id="a JSON array"),
     pytest.param('{"a": 1}\n', "line 1: no field 'timestamp'", id="JSON lines of another kind"),

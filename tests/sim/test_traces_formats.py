@@ -1,6 +1,8 @@
 """Each public format gives its requests, whatever its file is called."""
 
 import importlib.util
+import shlex
+import sys
 
 import pytest
 
@@ -104,6 +106,37 @@ def test_instants_of_another_origin_are_refused_before_they_fill_the_memory(tmp_
 def test_a_rate_table_without_its_optional_columns_is_drawn(tmp_path):
     lean = "\n".join(",".join([*line.split(",")[:3], *line.split(",")[4:6]]) for line in SERVEGEN.splitlines())
     assert read_traffic(write(tmp_path, lean), seed=0).total > 1000
+
+
+@pytest.mark.parametrize(
+    ("present", "own", "words"),
+    [
+        pytest.param({"pip"}, False, "{python} -m pip install pyarrow", id="pip"),
+        pytest.param(set(), True, "{uv} pip install --python {python} pyarrow", id="the uv of dev.py, and no pip"),
+        pytest.param(set(), False, "uv pip install --python {python} pyarrow", id="neither"),
+    ],
+)
+def test_how_to_get_pyarrow_fits_the_environment(tmp_path, monkeypatch, present, own, words):
+    uv = tmp_path / ".tools" / "uv==1.2.3" / "bin" / "uv"
+    if own:
+        uv.parent.mkdir(parents=True)
+        uv.touch()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in present else None)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setenv("PATH", "")
+    path = tmp_path / "a trace"
+    path.write_bytes(b"PAR1" + bytes(16) + b"PAR1")
+    with pytest.raises(InputError) as refused:
+        read_traffic(path, seed=0)
+    assert f"({words.format(uv=uv, python=sys.executable)})" in str(refused.value)
+    told = str(refused.value).partition("or convert to CSV")[2]
+    if not own:
+        assert told == ""
+        return
+    command, python, given, code = shlex.split(told.removeprefix(": "))[0], *shlex.split(told)[-3:]
+    assert (command, python, given) == (str(uv), "python", "-c")
+    compile(code, "told", "exec")
+    assert repr(str(path)) in code
 
 
 def test_a_parquet_file_gives_what_csv_gives_or_asks_for_its_library(tmp_path):

@@ -4,7 +4,7 @@ Enters: a path and a selection. Leaves: a `Traffic`, or an InputError naming fil
 half-read. Each format lives in a module beside this one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     neutral.WHAT: neutral.REQUIRED,
     servegen.WHAT: servegen.REQUIRED,
 }
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_traffic(
@@ -98,6 +99,23 @@ def _form(path: Path, header: list[str]) -> str:
     closest = max(shares, key=lambda form: shares[form])
     if shares[closest] > 0.5:
         return closest
+    separator = next((mark for mark in _SEPARATORS if len(header) == 1 and mark in header[0]), ",")
+    apart = header[0].split(separator) if separator != "," else header
+    names = _folded(apart)
+    for form, columns in _COLUMNS.items():
+        if len(names & _folded(columns)) > 0.5 * len(columns):
+            wrong = [f"its columns are separated by {_SEPARATORS[separator]}"] if separator != "," else []
+            written = [name for name in apart if name not in columns and _folded([name]) & _folded(columns)]
+            wrong += [f"{written[0]!r} is written otherwise"] if written else []
+            wanted = f"{', '.join(columns)}, separated by commas"
+            raise InputError(
+                f"{path}: line 1: {' and '.join(wrong)}, where {form} has {wanted}; write it so (numbers have a point)"
+            )
     known = "; ".join(f"{form}: {', '.join(columns)}" for form, columns in _COLUMNS.items())
-    unknown = ", ".join(repr(name[:40]) for name in header[:8])
-    raise InputError(f"{path}: line 1: another format (columns {unknown}); known are {known}; Mooncake JSON lines")
+    unknown = ", ".join(repr(name[:40]) for name in apart[:8])
+    by = f", separated by {_SEPARATORS[separator]} where a trace has commas" if separator != "," else ""
+    raise InputError(f"{path}: line 1: another format (columns {unknown}{by}); known are {known}; Mooncake JSON lines")
+
+
+def _folded(columns: Collection[str]) -> set[str]:
+    return {name.strip().casefold() for name in columns}

@@ -9,6 +9,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from array import array
 from collections.abc import Collection, Iterator, Sequence
@@ -23,6 +24,7 @@ from autoscaler.sim.traffic import FloatArray
 
 GZIP_MAGIC = b"\x1f\x8b"
 PARQUET_MAGIC = b"PAR1"
+_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _BLOCK_ROWS = 1 << 11
 """Rows that stand in memory as lists of strings at a time. They fit a processor's cache: 32 times as many take twice
 the time."""
@@ -48,9 +50,11 @@ class Table:
         missing = sorted(set(required) - set(self.columns))
         unknown = sorted(set(self.columns) - set(required) - set(optional))
         if unknown:
-            known = ", ".join([*required, *optional])
+            known = [*required, *optional]
+            meant = [name for name in known if name.casefold() == unknown[0].strip().casefold()]
+            remedy = f"write {meant[0]!r}" if meant else "rename or remove the column"
             raise InputError(
-                f"{self.path}: line 1: unknown column {unknown[0]!r}; {what} has {known}: rename or remove the column"
+                f"{self.path}: line 1: unknown column {unknown[0]!r}; {what} has {', '.join(known)}: {remedy}"
             )
         if missing:
             present = ", ".join(self.columns)
@@ -93,7 +97,8 @@ class Table:
                 float(text)
             except ValueError:
                 problem = "is empty" if not text.strip() else "is not a number"
-                return bad_field(self.path, line, field, text, f"{problem}; it must be {kind}, 0 or more")
+                remedy = "; it is a date: write the seconds since the first request" if _DATE.match(text) else ""
+                return bad_field(self.path, line, field, text, f"{problem}; it must be {kind}, 0 or more{remedy}")
         return InputError(f"{self.path}: field {field} cannot be read as numbers")
 
 
