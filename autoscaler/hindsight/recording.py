@@ -7,6 +7,7 @@ is missing is named.
 
 import gzip
 import os
+import re
 import sys
 import zipfile
 import zlib
@@ -41,6 +42,11 @@ that. Without a limit, as the live core has none: what it decided on is replayed
 _START: Final = msgspec.json.Decoder(Start)
 _FIT: Final = msgspec.json.Decoder(Fit)
 _KEPT: Final = msgspec.json.Decoder(Kept)
+_READINGS: Final = re.compile(rb'\s*\{.*"replicas"\s*:\s*(\{|null)', re.DOTALL)
+_OF_DECIDE: Final = (
+    "readings, as `headroom decide` reads them; give the audit files of `headroom run` (settings: audit.directory), "
+    'whose inputs begin {"kind":"inputs". To decide on this file: headroom decide --jsonl < FILE'
+)
 _ROWS: Final = Table.empty(1)
 """What columns a memory must have."""
 
@@ -240,7 +246,12 @@ class Recording:
             return _fitted(_FIT.decode(text))
         if text.startswith(memories.PREFIX):
             return _marked(_KEPT.decode(text), where)
-        return _SAID.decode(text), text.rstrip(b"\n"), where
+        try:
+            return _SAID.decode(text), text.rstrip(b"\n"), where
+        except msgspec.ValidationError:
+            if _READINGS.match(text):
+                raise InputError(_OF_DECIDE) from None
+            raise
 
     def _written(self, text: bytes, where: str) -> Written:
         head = read_head(text, ahead_s=AHEAD_S)
