@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -63,6 +63,19 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
         raise InputError(
             f"--out {folder}: cannot be made ({error.strerror}: {standing}); give a folder you may write to"
         ) from error
+
+
+@contextmanager
+def folder_for(folder: Path) -> Iterator[None]:
+    """The folder, made with its parents; those made that are empty in the end are gone again, as on a full disk."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        with suppress(OSError):  # one that holds something stays, and so do those around it
+            for path in made:
+                path.rmdir()
 
 
 @contextmanager

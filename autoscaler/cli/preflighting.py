@@ -12,7 +12,7 @@ from typing import Final
 import typer
 
 from autoscaler.cli import prometheus_flags as live
-from autoscaler.cli.output import INTERRUPTED, interruptible, write_together
+from autoscaler.cli.output import INTERRUPTED, folder_for, interruptible, write_together
 from autoscaler.cli.preflight import FILES
 from autoscaler.cli.preflight_prometheus import read_prometheus
 from autoscaler.cli.progress import Meter
@@ -52,9 +52,11 @@ def run(sources: Sequence[Source], given: Given, *, out: Path, command: str, as_
             paths["pools"]: warm_pools(findings.warm, command=command),
             paths["queues"]: batch_queues(findings.batch, command=command),
         }  # fmt: skip
-    out.mkdir(parents=True, exist_ok=True)
-    write_together(files)
-    sys.stdout.write(text if as_json else _words(findings))
+    try:
+        with folder_for(out):
+            write_together(files)
+    finally:  # minutes of work are told even where they cannot be kept
+        sys.stdout.write(text if as_json else _words(findings))
     for path in paths.values():
         print(f"wrote {path}", file=sys.stderr)
     if not any(answered(study) for study in findings.workloads):

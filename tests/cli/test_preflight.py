@@ -1,6 +1,8 @@
 """`headroom preflight` on trace files as a person meets it: files, words, exit codes, and nothing half-written."""
 
+import errno
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -146,6 +148,31 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_read(trace: 
     done = preflight("--trace", trace, "--out", trace / "below-a-file")
     assert done.exit_code == 2
     assert "cannot be made" in done.stderr
+
+
+def test_on_a_full_disk_no_folder_is_left_and_the_answers_are_told(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path, __: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    out = tmp_path / "new" / "folder"
+    monkeypatch.setattr(Path, "replace", full)
+    done = preflight("--trace", trace, "--cold-start", 60, "--out", out)
+    assert done.exit_code == 1
+    assert "was not written (No space left on device); make room" in done.stderr
+    assert "What is always needed" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_on_a_full_disk_a_folder_that_stood_stays(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path, __: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "stood").mkdir()
+    monkeypatch.setattr(Path, "replace", full)
+    assert preflight("--trace", trace, "--out", tmp_path / "stood" / "new").exit_code == 1
+    assert list((tmp_path / "stood").iterdir()) == []
 
 
 def test_an_interrupted_run_writes_nothing(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
