@@ -18,7 +18,6 @@ from autoscaler.hindsight.replay import Replayed, replay
 from autoscaler.sim.headroom import WORKLOAD
 from tests.hindsight.recorded import lines, write
 
-
 START = b'{"kind":"start","version":1,"now_s":0.0,"workload":"a/b","fit_asked_s":null,"checkpoint":%s}'
 
 
@@ -98,7 +97,8 @@ def test_without_its_beginning_a_workload_is_named(tmp_path: Path) -> None:
          "line 8: version: 9 is not known"),
         (START % b'{"version":7}', "line 8: checkpoint: ValueError"),
         (START % b'{"version":1,"columns":7}', "line 8: checkpoint: AttributeError"),
-        (START % (b'{"version":1,"columns":{},"lead_samples_s":[1%s]}' % (b"0" * 400)), "line 8: checkpoint: OverflowError"),
+        (START % (b'{"version":1,"columns":{},"lead_samples_s":[1%s]}' % (b"0" * 400)),
+         "line 8: checkpoint: OverflowError"),
         (b'{"kind":"inputs","version":1,"now_s":5,"workload":"a/b","replicas":{"desired":1,"ready":1}}', "no policy"),
         (b'{"kind":"fit","version":9,"now_s":0.0,"workload":"a/b","model":""}', "line 8: version: 9 is not known"),
         (b'{"kind":"fit","version":1,"now_s":0.0,"workload":"a/b","model":"AAAA"}', "line 8: model: "),
