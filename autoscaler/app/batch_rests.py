@@ -11,6 +11,7 @@ from typing import Final
 
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.core.batch.running import Running, Runs
+from autoscaler.core.doubling import doubled
 
 LOST_S: Final = 2.0
 """Before a start that nobody answered is written again: the first may still come through, and then this one cannot."""
@@ -58,7 +59,7 @@ class Rests:
     def begin(self, name: str, now_s: float, first_s: float = RETRY_S) -> None:
         """Leave a gang alone: `first_s` the first time, twice as long each time after."""
         times = self.all[name].times + 1 if name in self.all else 1
-        self.all[name] = Rest(now_s + min(RETRY_MOST_S, first_s * 2.0 ** (times - 1)), times)
+        self.all[name] = Rest(now_s + doubled(first_s, times - 1, RETRY_MOST_S), times)
 
     def holds(self, name: str, now_s: float) -> bool:
         """Whether a gang is left alone still."""

@@ -8,6 +8,7 @@ end up far apart instead of fighting (vllm-project/production-stack#903).
 from dataclasses import dataclass, field
 from typing import Final
 
+from autoscaler.core.doubling import doubled
 from autoscaler.record.explain import duration
 
 FIRST_S: Final = 120.0
@@ -41,7 +42,7 @@ class Edits:
     @property
     def hold_s(self) -> float:
         """How long the newest edit is respected."""
-        return min(FIRST_S * 2.0 ** (len(self._at_s) - 1), MOST_S) if self._at_s else 0.0
+        return doubled(FIRST_S, len(self._at_s) - 1, MOST_S) if self._at_s else 0.0
 
     def objection(self, now_s: float, seen: int, replicas: int) -> str | None:
         """Why the count must not go from `seen` to `replicas` now, in words; None where no edit stands against it."""

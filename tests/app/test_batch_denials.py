@@ -1,7 +1,7 @@
 """Of which other gangs it is asked whether they could be stopped, where the stop of one is refused over and over."""
 
 from autoscaler.app.batch_denials import MOST, TRY_S, Denials
-from autoscaler.app.batch_rests import RETRY_S, Rests
+from autoscaler.app.batch_rests import RETRY_MOST_S, RETRY_S, Rests
 from autoscaler.app.batch_tally import Tally
 from tests.app.batch_plant import BatchPlant
 
@@ -29,3 +29,12 @@ async def test_each_other_gang_is_asked_about_in_turn_however_often_the_first_on
         for step in range(3):
             denials.denied("job/ns/stays", "never", now_s + RETRY_S * step)
     assert sorted(asked) == ["a", "b", "c"]
+
+
+def test_a_gang_whose_start_is_refused_for_weeks_is_tried_every_ten_minutes_still() -> None:
+    rests, now_s = Rests(), 0.0
+    while now_s < 14 * 86_400.0:
+        rests.begin("a", now_s)
+        before_s, now_s = now_s, rests.all["a"].until_s
+    assert rests.all["a"].times > 1024
+    assert now_s - before_s == RETRY_MOST_S

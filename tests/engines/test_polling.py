@@ -115,6 +115,13 @@ async def test_a_target_that_keeps_failing_is_asked_less_but_every_five_seconds(
     assert len([at_s for at_s in world.times(target.ip) if at_s > recovered_s]) >= 3, "once a second again"
 
 
+@pytest.mark.parametrize("failures", [1027, 20_000])
+def test_a_page_that_fails_for_hours_or_days_is_asked_every_five_seconds_still(failures: int) -> None:
+    """One pod with a port that answers nothing ended the questions to all others after an hour and a half."""
+    lane = Lane(pod(1), 0.5, failures)
+    assert lane.next_s(1000.5, 1.0) == 1005.5
+
+
 class BusyClock(ScaledClock):
     """Time that also passes while pages are read."""
 

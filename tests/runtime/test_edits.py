@@ -41,6 +41,13 @@ def test_whoever_insists_is_left_alone_for_longer_each_time_up_to_half_an_hour()
     assert "for the 6th time within an hour" in words
 
 
+def test_somebody_who_sets_the_count_every_two_seconds_for_hours_is_left_alone_for_half_an_hour() -> None:
+    edits = Edits()
+    for index in range(5000):
+        edits.note(1000.0 + 2.0 * index, 3, 6)
+    assert edits.hold_s == MOST_S
+
+
 def test_an_edit_of_more_than_an_hour_ago_no_longer_counts() -> None:
     edits = Edits()
     edits.note(1000.0, 3, 6)

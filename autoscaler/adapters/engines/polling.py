@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from autoscaler.adapters.engines.fetch import Trouble
 from autoscaler.adapters.engines.targets import Place
+from autoscaler.core.doubling import doubled
 from autoscaler.ports import Clock
 
 PATIENCE = 3
@@ -87,7 +88,7 @@ class Lane(Generic[T]):
 
     def next_s(self, now_s: float, interval_s: float, apart_s: float = 0.0) -> float:
         """The first turn after now and not before `apart_s`; the back-off skips turns and keeps the place."""
-        backoff = min(2.0 ** max(0, self.failures - PATIENCE), max(1.0, BACKOFF_MAX_S / interval_s))
+        backoff = doubled(1.0, max(0, self.failures - PATIENCE), max(1.0, BACKOFF_MAX_S / interval_s))
         turns_on = max(math.floor(backoff), math.ceil(apart_s / interval_s))
         due_s = now_s + interval_s * (turns_on - 1 + EARLY_RATIO)
         turns = math.floor(due_s / interval_s - self.phase) + 1

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from autoscaler.core.doubling import doubled
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -81,7 +83,7 @@ def troubled(circuit: Circuit, at_s: float, rule: Rule, name: str) -> Circuit:
         return replace(circuit, troubles_s=recent, trouble_s=last_s)
     opened = circuit.opened + 1
     spread = 1.0 + JITTER * fraction(f"{name}/{opened}")
-    lasts_s = min(rule.most_s, rule.base_s * 2.0 ** (opened - 1)) * spread
+    lasts_s = doubled(rule.base_s, opened - 1, rule.most_s) * spread
     return replace(circuit, troubles_s=(), opened=opened, until_s=at_s + lasts_s, trouble_s=last_s)
 
 

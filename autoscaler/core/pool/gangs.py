@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from autoscaler.core.doubling import doubled
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.gang_pods import holders_of, names_of, pods_of, units_of
 from autoscaler.core.pool.gang_room import GangRoom
@@ -29,9 +30,6 @@ AGAIN_S: Final = 30.0
 
 LONGEST_S: Final = 3600.0
 """After requests in vain the next one waits twice as long each time, up to this (a guess)."""
-
-MANY: Final = 16
-"""After so many the pause is the longest; a gang may wait for months."""
 
 FRESH_S: Final = 60.0
 """Nothing is begun on requests that were last said to stand longer ago. Whoever knows says so every five seconds; who
@@ -58,7 +56,7 @@ class Gangs:
 
 def pause_s(times: int) -> float:
     """For how long no request is made after so many in vain."""
-    return min(LONGEST_S, AGAIN_S * 2.0 ** min(times, MANY))
+    return doubled(AGAIN_S, times, LONGEST_S)
 
 
 def hold(

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from autoscaler.core.columns import Bools
+from autoscaler.core.doubling import doubled
 from autoscaler.core.pool import clock
 from autoscaler.core.pool.circuits import fraction
 from autoscaler.core.pool.clock import Stage, StartKind
@@ -142,7 +143,7 @@ def _in_vain(view: View, state: PoolState, at: int) -> bool:
 def _waits(view: View, state: PoolState, at: int) -> bool:
     """Whether a slot was asked too short a time ago to be asked again."""
     asked = state.marked.get(view.slots.seen[at].uid)
-    return asked is not None and view.now_s - asked.at_s < min(MARK_MOST_S, UNSEEN_S * 2.0 ** (asked.times - 1))
+    return asked is not None and view.now_s - asked.at_s < doubled(UNSEEN_S, asked.times - 1, MARK_MOST_S)
 
 
 def _life_s(life_s: float, name: str) -> float:

@@ -79,6 +79,15 @@ def test_each_failed_probe_doubles_the_wait_up_to_half_an_hour() -> None:
     assert waits[-1] in {10, 11}
 
 
+def test_a_tier_that_has_had_no_capacity_for_a_month_is_asked_every_half_hour_still() -> None:
+    kept = troubled(troubled(Circuit(), 0.0, CAPACITY, "x"), 0.0, CAPACITY, "x")
+    at_s = 0.0
+    while kept.until_s < 30 * 86_400.0:
+        at_s, kept = kept.until_s, troubled(kept, kept.until_s, CAPACITY, "x")
+    assert kept.opened > 1024
+    assert 1800.0 <= kept.until_s - at_s <= 1980.0
+
+
 def test_a_launch_closes_a_circuit_and_one_before_the_trouble_does_not() -> None:
     assert succeeded(OPEN, NOW_S - 101.0).position(NOW_S) is Position.OPEN
     assert succeeded(OPEN, NOW_S - 99.0).position(NOW_S) is Position.CLOSED

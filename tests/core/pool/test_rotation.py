@@ -9,7 +9,7 @@ from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteClaim, Delete
 from autoscaler.core.pool.params import PoolParams, PoolTier, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.reconcile import reconcile
-from autoscaler.core.pool.state import PoolState, pack, unpack
+from autoscaler.core.pool.state import Marked, PoolState, pack, unpack
 from autoscaler.core.pool.world import NodePoolSeen, SlotSeen
 from tests.core.pool.builders import (
     FIRST,
@@ -278,6 +278,16 @@ def test_what_webhooks_refuse_is_asked_once_an_hour_in_the_end_also_over_restart
         machines.look(NOW_S + 60.0 * turn)
     last_s = [at_s for _, at_s in machines.asked][-4:]
     assert [after - before for before, after in pairwise(last_s)] == [3600.0] * 3
+
+
+def test_what_webhooks_refuse_for_two_months_is_asked_once_an_hour_still() -> None:
+    params = pool(min_slots=1, node_life_s=86_400.0)
+    there = {"p-0": warm("p-0", "n0", deadline_s=NOW_S + 9e5)}
+    machines = Machines(params, old=1, slots=there, refused=frozenset({"n0"}))
+    machines.state = replace(machines.state, marked={"u-p-0": Marked(NOW_S - 3000.0, 1500)})
+    for turn in range(130):
+        machines.look(NOW_S + 60.0 * turn)
+    assert [at_s for _, at_s in machines.asked] == [600.0, 4200.0]
 
 
 def test_nodes_whose_slots_are_labelled_after_all_retire_one_at_a_time_as_any() -> None:
