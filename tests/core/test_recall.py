@@ -1,6 +1,6 @@
 """A memory put into another row, which then goes on exactly as the first one does."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -16,6 +16,8 @@ from autoscaler.sim.traffic import Traffic
 from autoscaler.sim.warmup import Warmup
 
 PARAMS = Params(max_replicas=40, warmup_prior_s=60.0)
+
+FIRST_COLUMNS = 83
 
 
 def burst() -> Plant:
@@ -80,6 +82,13 @@ def test_the_memory_of_another_build_is_refused_and_nothing_is_changed(broken, w
         recall(table, WORKLOAD, broken(before))
     assert remember(table, WORKLOAD).columns == before.columns
     check(table, before)
+
+
+def test_a_column_that_comes_is_declared_to_be_later_or_no_memory_of_before_is_read() -> None:
+    """So many had a place in the first memories: a replay of an older build's audit begins with these."""
+    groups = {key: group for key, group in Table.empty().groups().items() if key != "policy"}
+    first = [spec.name for group in groups.values() for spec in fields(group) if not spec.metadata["later"]]
+    assert len(first) == FIRST_COLUMNS, "declare a new column `later=True`"
 
 
 def test_the_memory_of_a_build_before_a_later_column_is_used_as_if_it_held_its_fill() -> None:

@@ -38,7 +38,7 @@ class ForecastColumns(Columns):
 
     upper_rps: F64 = column(keep=True)
     median_rps: F64 = column(keep=True)
-    steady_rps: F64 = column()
+    steady_rps: F64 = column(later=True)
     """The bound without its jitter, before what a young workload must allow for; it settles within a lead time."""
     level: F64 = column()
     unrest_ratio: F64 = column(keep=True)

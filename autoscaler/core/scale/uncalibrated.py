@@ -59,10 +59,10 @@ class LineColumns(Columns):
 
     at_s: F64 = column()
     waiting: F64 = column()
-    running: F64 = column()
+    running: F64 = column(later=True)
     completed: F64 = column(fill=0.0)
     """Since then."""
-    fullest: F64 = column(fill=0.0)
+    fullest: F64 = column(fill=0.0, later=True)
     """The most that were ever seen to run, for each ready replica."""
     asked: F64 = column()
     grew_at_s: F64 = column()
