@@ -1,5 +1,6 @@
 """Checkpoints in ConfigMaps: whole generations or an error, whatever breaks a save off or damages what it left."""
 
+import asyncio
 import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -228,6 +229,57 @@ async def test_a_removal_that_failed_is_made_up_for() -> None:
     assert names(apis) == ["0-a", "0-b", "1-a", "index"]
     await ours.save(checkpoints(3, mark=2))
     assert names(apis) == ["0-a", "index"]
+
+
+class Held(Direct):
+    """Calls of this method on names that end so are carried out, if `arrives`, and never answered."""
+
+    def __init__(self, apis: Apis, method: str, ending: str, *, arrives: bool) -> None:
+        super().__init__(apis)
+        self._method, self._ending, self._arrives = method, ending, arrives
+        self.waits = asyncio.Event()
+        self.well = False
+
+    async def request(self, method: str, path: str, *, body: bytes | None = None, **options: Any) -> Answer:
+        held = not self.well and method == self._method and path.endswith(self._ending)
+        if held and not self._arrives:
+            self.waits.set()
+            await asyncio.Event().wait()
+        answer = await super().request(method, path, body=body, **options)
+        if held:
+            self.waits.set()
+            await asyncio.Event().wait()
+        return answer
+
+
+@pytest.mark.parametrize("arrives", [False, True], ids=["is lost", "arrives"])
+@pytest.mark.parametrize(
+    ("method", "ending", "before"),
+    [
+        pytest.param("DELETE", "", 4, id="while it removes what no generation needs"),
+        pytest.param("PUT", "index", 4, id="while it writes an index of fewer shards"),
+        pytest.param("PUT", "index", 1, id="while it writes an index of more shards"),
+    ],
+)
+async def test_what_a_save_that_was_cancelled_left_is_removed_by_the_next(
+    method: str, ending: str, before: int, arrives: bool
+) -> None:
+    apis = Apis()
+    wire = Held(apis, method, ending, arrives=arrives)
+    wire.well = True
+    ours = ConfigMapStore(wire, "headroom", "headroom-state", lambda: True)
+    await ours.save(checkpoints(900 if before == 4 else 3, 4000))
+    assert len(names(apis)) == before + 1
+    wire.well = False
+    broken = asyncio.create_task(ours.save(checkpoints(3 if before == 4 else 900, 4000, mark=1)))
+    await wire.waits.wait()
+    broken.cancel()
+    with suppress(asyncio.CancelledError):
+        await broken
+    wire.well = True
+    await ours.save(checkpoints(3, mark=2))
+    assert names(apis) in (["0-a", "index"], ["0-b", "index"])
+    assert await store(apis).load() == checkpoints(3, mark=2)
 
 
 async def test_a_removal_that_arrives_late_spares_what_was_written_since() -> None:

@@ -102,8 +102,8 @@ class ConfigMapStore:
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._known: _Index | None = None
         """The current generation as this store left it; None when the index has to be read."""
-        self._litter: tuple[_Shard, ...] = ()
-        """Shards of no generation whose removal failed."""
+        self._litter: dict[str, _Shard] = {}
+        """By name: shards that are of no generation, or will be of none, and were not seen to be removed."""
 
     async def load(self) -> Mapping[str, dict[str, Any]]:
         """The checkpoints of the newest complete generation; empty when nothing was ever saved. Raises PortError."""
@@ -125,9 +125,14 @@ class ConfigMapStore:
         self._known = None
         shards = tuple([await self._keep(before, slot, text) for slot, text in enumerate(texts)])
         if shards != before.shards:
+            # Noted before it is so: whoever cancels this leaves to the next save what is to be removed.
+            self._litter |= {shard.name: shard for shard in before.shards}
             self._known = await self._write_index(before, shards)
-            old = {*before.shards, *self._litter}
-            self._litter = tuple([shard for shard in old.difference(shards) if not await self._remove(shard)])
+            for shard in shards:
+                self._litter.pop(shard.name, None)
+            for shard in tuple(self._litter.values()):
+                if await self._remove(shard):
+                    del self._litter[shard.name]
         else:
             self._known = before
 
@@ -150,7 +155,8 @@ class ConfigMapStore:
             if (await self._read_index(damaged=_Index())).version != before.version:
                 raise
             version = await self._write("PUT", name, data, left)
-        return _Shard(slot, name, version, digest)
+        shard = self._litter[name] = _Shard(slot, name, version, digest)
+        return shard
 
     async def _write_index(self, before: _Index, shards: tuple[_Shard, ...]) -> _Index:
         index = _Index(before.generation + 1, shards)
