@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.adapters.kube.answers import Answer, refusal
 from autoscaler.adapters.kube.status import StatusWriter, dated
 from tests.kube.apis import Apis, Direct, Ill
 from tests.kube.machines import Contest
@@ -17,9 +18,11 @@ AT = "/apis/headroom.dev/v1alpha1/namespaces/prod/scalingpolicies/"
 
 
 @asynccontextmanager
-async def writing(apis: Apis, may_write: Callable[[], bool] = lambda: True) -> AsyncIterator[StatusWriter]:
+async def writing(
+    apis: Apis, may_write: Callable[[], bool] = lambda: True, *, wire: Direct | None = None
+) -> AsyncIterator[StatusWriter]:
     """A writer at work until the block ends."""
-    writer = StatusWriter(Direct(apis), Contest(1).machines[0], may_write=may_write)
+    writer = StatusWriter(wire or Direct(apis), Contest(1).machines[0], may_write=may_write)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(writer.run())
         yield writer
@@ -185,6 +188,33 @@ async def test_a_policy_that_is_gone_is_dropped_and_one_made_anew_is_written() -
         writer.put("prod", "llama", wanting(3))
         await asyncio.sleep(1.0)
     assert shown(apis) == wanting(3)
+
+
+class Starting(Direct):
+    """An API server that does not serve our kinds yet."""
+
+    served = False
+
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        if not self.served:
+            self.apis.asked.append((method, path))
+            raise refusal(f"{method} {path}", 404, {"Content-Type": "text/plain"}, b"404 page not found\n")
+        return await super().request(method, path, **options)
+
+
+async def test_a_status_whose_kind_is_not_served_yet_is_written_within_a_minute_after_it_is() -> None:
+    apis = served()
+    wire = Starting(apis)
+    async with writing(apis, wire=wire) as writer:
+        writer.put("prod", "llama", wanting(3))
+        await asyncio.sleep(130.0)
+        assert len(apis.asked) == 3
+        assert "404 page not found" in str(writer.error)
+        wire.served = True
+        await asyncio.sleep(60.0)
+        assert (shown(apis), writer.error) == (wanting(3), None)
+        await asyncio.sleep(300.0)
+    assert len(apis.asked) == 4
 
 
 async def test_a_policy_forgotten_before_its_write_is_not_written() -> None:

@@ -33,6 +33,10 @@ AWAY: Final = BackoffBounds(floor_s=0.5, cap_s=10.0)
 LASTING: Final = frozenset(range(400, 500)) - {408, 429}
 """Statuses that the same request would get again."""
 
+NOT_FOUND: Final = "NotFound"
+"""The object is gone: it has no status until it is made anew. A 404 without it is a proxy's, or of a kind that is not
+served yet."""
+
 Status = Mapping[str, Any]
 
 
@@ -128,7 +132,7 @@ class StatusWriter:
             await self._write(*key, status)
         except KubeError as error:
             self.error = error
-            if error.status == 404:
+            if error.status == 404 and error.reason == NOT_FOUND:
                 lane.kept = status
             elif error.status in LASTING:
                 lane.refused = status
