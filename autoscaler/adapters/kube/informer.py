@@ -111,15 +111,16 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def staleness_s(self) -> float:
-        """Seconds since the server was last heard on this resource; infinite before the first list.
+        """Seconds since the server was last heard on this resource; infinite before the first list. Any thread may ask.
 
         While nothing changes it is heard about once a minute (a bookmark) or after `idle_s` (another watch).
         """
-        self._catch_up()
-        return self._clock.monotonic() - self._heard_s
+        believed_s = self._believed_s()
+        heard_s = self._heard_s if believed_s is None else max(self._heard_s, believed_s)
+        return self._clock.monotonic() - heard_s
 
     def cut_off_s(self) -> float:
-        """For how long `items` may be behind: since the server stopped answering; 0 while it answers.
+        """For how long `items` may be behind: since the server stopped answering; 0 while it answers. Any thread may ask.
 
         A stream that broke was good until then, however quiet; one that fell silent was so since it was heard last.
         """
@@ -238,7 +239,9 @@ class Informer(Generic[T]):
                     self._take(self._wire.event(line), len(line))
                     self._blind = 0
             finally:
-                self._catch_up()
+                believed_s = self._believed_s()
+                if believed_s is not None:
+                    self._settle(max(self._heard_s, believed_s))
                 self._doubted_s = None
                 lasted_s = self._clock.monotonic() - opened_s
                 if lasted_s >= self._times.lasting_s:
@@ -264,18 +267,23 @@ class Informer(Generic[T]):
 
     def _trouble(self) -> KubeError | None:
         """What went wrong and is not over."""
-        self._catch_up()
-        return self._fault
+        return None if self._believed_s() is not None else self._fault
 
-    def _catch_up(self) -> None:
-        """Believe a watch after blind ones once it has stood for a while: what was missed has been shown by then."""
-        if self._doubted_s is not None and self._clock.monotonic() >= self._doubted_s + self._times.caught_up_s:
-            self._doubted_s = None
-            self._settle()
+    def _believed_s(self) -> float | None:
+        """Since when the watch that is open after blind ones is believed, None while it is not: it has to stand for a
+        while, in which what was missed is shown.
 
-    def _settle(self) -> None:
-        """The server answered: what is held is what it has."""
-        self._heard_s = self._clock.monotonic()
+        That is read off and not noted: who asks may be in another thread, in which nothing here may change.
+        """
+        doubted_s = self._doubted_s
+        if doubted_s is None:
+            return None
+        since_s = doubted_s + self._times.caught_up_s
+        return since_s if self._clock.monotonic() >= since_s else None
+
+    def _settle(self, heard_s: float | None = None) -> None:
+        """The server answered, now unless it is said when: what is held is what it has."""
+        self._heard_s = self._clock.monotonic() if heard_s is None else heard_s
         self._fault, self._hung = None, False
         self._synced.set()
 
