@@ -209,3 +209,19 @@ async def test_while_the_server_does_not_answer_it_is_asked_again() -> None:
     assert waiting(plant) == ["f1", "f2", "s0", "s1"]
     await plant.bring(for_s=3.0)
     assert waiting(plant) == ["f1", "f2", "f3", "s0", "s1"]
+
+
+async def test_a_list_of_priority_classes_and_a_change_of_a_queue_give_places_once() -> None:
+    """Each concerns all work there is: two hundred thousand Jobs, looked through for each, take the lead's time."""
+    plant = flooded()
+    asked = list[str]()
+
+    def admits(namespace: str, queue: str) -> bool:
+        asked.append(f"{namespace}/{queue}")
+        return plant.tree.admits(namespace, queue)
+
+    plant.cluster.taken.share_by(admits)
+    plant.classes(**{f"class-{at}": at for at in range(30)})
+    plant.look()
+    assert sorted(asked) == ["noisy/flood", "ns/small"], "nine Jobs of two tenants"
+    assert waiting(plant) == ["f0", "f1", "f2", "s0", "s1"]

@@ -117,3 +117,26 @@ def test_after_any_changes_places_are_those_of_a_count_made_anew(seed: int) -> N
                     tenant for tenant in "abcd" if any(not asks[o].is_fixed for o in mine if asks[o].tenant == tenant)
                 }
                 assert all(counts[ask.tenant] >= counts[tenant] - 1 for tenant in free), "nobody has two more"
+
+
+def test_when_all_ask_otherwise_at_once_places_are_those_of_who_asks_so_from_the_beginning() -> None:
+    rng = random.Random(3)
+    names = [f"g{at}" for at in range(300)]
+    intake, anew = BatchIntake(90), BatchIntake(90)
+    for name in names:
+        intake.ask(name, Ask("all", (0, float(rng.randrange(50)), name), rng.random() < 0.1))
+    intake.settle()
+    before = {name for name in names if intake.takes(name)}
+    asks = {n: Ask(rng.choice("abc"), (-rng.randrange(3), float(rng.randrange(50)), n), n < "g13") for n in names[20:]}
+    out, back = intake.renew(asks)
+    for name, ask in asks.items():
+        anew.ask(name, ask)
+    anew.settle()
+    after = {name for name in asks if anew.takes(name)}
+    assert {name for name in names if intake.takes(name)} == after
+    assert (set(out), set(back)) == ((before - after) & asks.keys(), after - before)
+    assert len(out) > 10 < len(back), "many change places"
+    assert dict(intake.outside) == dict(anew.outside)
+    for name in list(asks):
+        intake.leave(name)
+    assert (intake.settle(), dict(intake.outside)) == (([], []), {})

@@ -248,8 +248,7 @@ class BatchCluster:
         self.taken.remember(change.key, () if change.new is None else change.new.kept_for())
 
     def _on_class(self, _: Change[PriorityClass]) -> None:
-        for name in self.works:
-            self.taken.touch(name)
+        self.taken.touch_all()
         self.taken.renew()
 
     def on_work(self, kind: str, change: Change[Any]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -58,6 +59,8 @@ class TakenWork:
         self.others: Mapping[str, Untaken] = MappingProxyType(self._others)
         """Work that is not, live."""
         self._intake = BatchIntake(most)
+        self._is_stale = False
+        """Tenants or priorities are others than when all places were given last."""
         self._kept: frozenset[str] = frozenset()
         self._remembered: dict[str, frozenset[str]] = {}
         """By queue; none is empty."""
@@ -138,16 +141,22 @@ class TakenWork:
         self.renew()
 
     def renew(self) -> None:
-        """Ask for all places anew: what tenants or priorities are told by has changed."""
-        for name, known in [*self._others.items(), *((name, _known(work)) for name, work in self._all.items())]:
-            work = self._all.get(name)
-            if work is None or not work.ended:
-                self._ask(name, known, counts=work is not None and not (work.suspended or work.manager))
+        """Have all places given anew when they are settled next: what tenants or priorities are told by has changed.
+
+        Not at once: a list of PriorityClasses tells of one after the other, and each concerns all work there is.
+        """
+        self._is_stale = True
+        self._changed()
+
+    def touch_all(self) -> None:
+        """Something changed that concerns all work that is taken in."""
+        self._touched.update(dict.fromkeys(self._all))
         self._changed()
 
     def settle(self) -> None:
         """Have everybody's place follow from who asks now."""
-        out, back = self._intake.settle()
+        out, back = self._intake.renew(self._asks()) if self._is_stale else self._intake.settle()
+        self._is_stale = False
         for name in out:
             if (work := self._all.get(name)) is not None:
                 self._others[name] = _known(work)
@@ -163,7 +172,7 @@ class TakenWork:
             found["" if tenant.endswith("/") else tenant] += number
         for name in self._wanted:
             queue = self._others[name].queue
-            found[queue if self._is_of(name, queue) else ""] += 1
+            found[queue if self._tenant(name.split("/", 2)[1], queue) == queue else ""] += 1
         return found
 
     async def run(self) -> None:
@@ -191,14 +200,27 @@ class TakenWork:
         self._bell.set()
 
     def _ask(self, name: str, known: Untaken, *, counts: bool) -> None:
-        namespace = name.split("/", 2)[1]
-        tenant = known.queue if self._is_of(name, known.queue) else f"{namespace}/"
+        tenant = self._tenant(name.split("/", 2)[1], known.queue)
         turn = (-(self._priority(known.priority_class) or 0), known.created_s, name)
         self._intake.ask(name, Ask(tenant, turn, is_fixed=counts or name in self._fixed))
 
-    def _is_of(self, name: str, queue: str) -> bool:
-        """Whether work is that of a queue, which is served and takes it."""
-        return bool(queue) and self._admits(name.split("/", 2)[1], queue)
+    def _asks(self) -> dict[str, Ask]:
+        """How everybody asks now; tenants and priorities are few, and looked up once."""
+        tenant, priority = cache(self._tenant), cache(lambda name: -(self._priority(name) or 0))
+        asks = dict[str, Ask]()
+        for name, known in self._others.items():
+            turn = (priority(known.priority_class), known.created_s, name)
+            asks[name] = Ask(tenant(name.split("/", 2)[1], known.queue), turn, name in self._fixed)
+        for name, work in self._all.items():
+            if not work.ended:
+                known, counts = _known(work), not (work.suspended or work.manager)
+                turn = (priority(known.priority_class), known.created_s, name)
+                asks[name] = Ask(tenant(name.split("/", 2)[1], known.queue), turn, counts or name in self._fixed)
+        return asks
+
+    def _tenant(self, namespace: str, queue: str) -> str:
+        """The queue where it is served and takes work of the namespace, else the namespace, told apart by a slash."""
+        return queue if queue and self._admits(namespace, queue) else f"{namespace}/"
 
     def _hold(self) -> None:
         """Take in whom something is kept for, and nobody for whom nothing is any more."""
