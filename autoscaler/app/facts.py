@@ -135,6 +135,7 @@ class Facts:
 
     def _about(self, key: str, claim: Claim) -> About:
         spec, mode, doubt = claim.spec, self._workloads.mode(claim), self._workloads.doubt(claim)
+        chosen = self._workloads.chosen(claim)
         frame, act = self._board.frame(key), self._board.act(key)
         found, missing, problems = self._pages(key)
         alone = tuple(podless(self._cluster, claim.ref))
@@ -145,6 +146,7 @@ class Facts:
             way=claim.way.value,
             policy=claim.policy or claim.scaled_object,
             mode=mode.value,
+            chosen_mode=None if claim.obstacle is not None or chosen is mode else chosen.value,
             mode_until_s=spec.mode_until_s,
             tier=spec.tier.value,
             engine=spec.engine.value,

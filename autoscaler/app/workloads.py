@@ -212,9 +212,12 @@ class Workloads:
         """What may be done to a claimed target now: never more than its obstacle and what is known of it leave."""
         if claim.obstacle is not None:
             return Mode.SHADOW
-        mode = claim.spec.mode_at(self._clock.now(), self._choices.default_mode)
-        doubt = self._doubts.get(claim.ref.workload)
+        mode, doubt = self.chosen(claim), self._doubts.get(claim.ref.workload)
         return mode if doubt is None else doubt.within(mode)
+
+    def chosen(self, claim: Claim) -> Mode:
+        """What was last read that may be done to a target, whatever may have changed unseen."""
+        return claim.spec.mode_at(self._clock.now(), self._choices.default_mode)
 
     def grace_s(self, claim: Claim) -> int | None:
         """Seconds that a pod has to end by itself once it is told to; None where its specification does not say."""

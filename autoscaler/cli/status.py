@@ -123,7 +123,7 @@ def _pools(pools: "tuple[PoolLine, ...]") -> Iterator[str]:
 def _head(replica: "Replica", total: int) -> Iterator[str]:
     """Who answers, and what concerns all workloads."""
     if replica.leading:
-        yield f"{replica.identity} leads (version {replica.version}), {total} workloads"
+        yield f"{replica.identity} leads (version {replica.version}), {total} workload{'' if total == 1 else 's'}"
     else:
         yield f"{replica.identity} does not lead, {replica.holder or 'nobody'} does: there are no figures here"
     if replica.frozen:
@@ -141,7 +141,7 @@ def _cells(row: "WorkloadStatus") -> tuple[str, ...]:
 
     text = row.text or ""
     return (
-        row.workload, row.about.mode, shown(row.load_rps), shown(row.needs), shown(row.has), shown(row.getting),
+        row.workload, row.about.mode_words, shown(row.load_rps), shown(row.needs), shown(row.has), shown(row.getting),
         shown(row.wait_s, duration), shown(row.age_s, duration), state(row), text,
     )  # fmt: skip
 

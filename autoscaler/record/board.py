@@ -194,7 +194,7 @@ def _standing(about: About | None, act: ActRecord | None) -> list[str]:
     if about is not None:
         asked = f"{about.kind}, by {about.way}{f' {about.policy}' if about.policy else ''}"
         until = "" if about.mode_until_s is None else f" until {clock(about.mode_until_s)}"
-        lines.append(f"  mode: {about.mode}{until} ({asked})")
+        lines.append(f"  mode: {about.mode_words}{until} ({asked})")
     if act is not None:
         said = "" if act.message is None else f": {act.message}"
         lines.append(f"  last act: {clock(act.now_s)} {act.seen_replicas}→{act.replicas}: {act.words}{said}")

@@ -63,6 +63,13 @@ class About:
     """Why metrics or replicas cannot be read now."""
     hpa: HpaPreview | None = None
     """What the HPA by which KEDA acts makes of the last number; None for other ways in."""
+    chosen_mode: str | None = None
+    """The mode that was chosen, where what is in force is less: what was chosen may have changed unseen."""
+
+    @property
+    def mode_words(self) -> str:
+        """The mode as a person reads it: nobody paused what is left alone for not being heard of."""
+        return self.mode if self.chosen_mode is None else f"{self.chosen_mode} (now {self.mode})"
 
 
 @dataclass(frozen=True, slots=True)

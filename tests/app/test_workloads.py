@@ -100,16 +100,19 @@ LEFT = {
 async def test_a_mode_is_believed_as_far_as_what_it_was_read_from_is_heard(
     given: str, doubt: Doubt, left: Mode
 ) -> None:
-    scene, seen = Scene(), list[Mode]()
-    scene.claimed(claim(mode=given))
+    scene, seen, chosen = Scene(), list[Mode](), list[Mode]()
+    asked = claim(mode=given)
+    scene.claimed(asked)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(scene.workloads.run())
         for found in (doubt, None):
             scene.cluster.doubted = found
             await asyncio.sleep(1.1)
             seen.append(scene.target.mode)
+            chosen.append(scene.workloads.chosen(asked))
         running.cancel()
     assert seen == [left, Mode(given)]
+    assert chosen == [Mode(given)] * 2, "a doubt is nobody's choice"
 
 
 async def test_a_mode_is_acted_upon_again_as_soon_as_it_is_read_though_rivals_are_not_yet() -> None:

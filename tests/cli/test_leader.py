@@ -60,6 +60,17 @@ def test_the_status_is_a_table_of_need_have_and_getting(cluster: Plane) -> None:
     assert "prod/code: metrics timeout: no answer within 2 s" in lines
 
 
+def test_a_mode_that_is_not_believed_now_stands_beside_the_one_that_was_chosen(cluster: Plane) -> None:
+    """After the API server fell silent nobody paused anything."""
+    cluster.controller.workloads = {"prod/chat": replace(CHAT, mode="Paused", chosen_mode="Active")}
+    lines = asked("status", "--server", cluster.url)[1].splitlines()
+    assert lines[0] == "headroom-0_1 leads (version 0.1.0), 1 workload"
+    (chat,) = (line for line in lines if line.startswith("prod/chat"))
+    assert re.split(r"\s{2,}", chat)[1] == "Active (now Paused)"
+    said = asked("explain", "prod/chat", "--server", cluster.url)[1].splitlines()
+    assert "  mode: Active (now Paused) (Deployment, by ScalingPolicy chat)" in said
+
+
 @pytest.mark.parametrize(("address", "scheme"), [("[fd00::7]:8080", ""), ("https://[fd00::7]:8080", "https:")])
 def test_a_leader_with_an_address_of_ipv6_is_asked_on_its_port_by_its_name(
     cluster: Plane, address: str, scheme: str
