@@ -28,7 +28,7 @@ UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Overflo
 would end the driver, and the next one's at the same object."""
 
 FARTHEST_S = 1e12
-"""No instant is later; an integer that no float holds would end the driver."""
+"""No instant is later, or as long before 1970; an integer that no float holds would end the driver."""
 
 AHEAD_S = 10.0
 """Clocks of two leaders are seldom so far apart: when a checkpoint of a later instant was made, nobody knows."""
@@ -155,4 +155,4 @@ class Checkpoints:
 def _saved_s(saved: Saved) -> float:
     """When a checkpoint was made; one that does not say is the oldest."""
     at_s = saved.get("saved_s")
-    return float(at_s) if isinstance(at_s, int | float) and at_s <= FARTHEST_S else float("-inf")
+    return float(at_s) if isinstance(at_s, int | float) and abs(at_s) <= FARTHEST_S else float("-inf")

@@ -203,6 +203,7 @@ NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
     "what was kept is newer": ({"saved_s": 20.0}, {"saved_s": 10.0}, KEPT),
     "both are of one moment": ({"saved_s": 10.0}, {"saved_s": 10.0}, HEARD),
     "what was kept is of no instant that there is": ({"saved_s": 10**400}, {"saved_s": 10.0}, HEARD),
+    "what was kept is of none before 1970 either": ({"saved_s": -(10**400)}, {"saved_s": 10.0}, HEARD),
     "what was kept does not say": ({}, {"saved_s": 10.0}, HEARD),
     "what was heard does not say": ({"saved_s": 10.0}, {}, KEPT),
     "neither says": ({}, {"saved_s": None}, HEARD),
