@@ -143,6 +143,16 @@ def test_a_look_just_after_another_one_makes_rare_requests_no_shorter() -> None:
     assert learned(looks + anew).rps[0] == pytest.approx(learned(looks).rps[0])
 
 
+def test_after_a_restart_rare_requests_prove_no_pod_full_either() -> None:
+    """The proven minute is in the checkpoint, and by itself it calls a pod full that does one request of 4 s in it."""
+    before, after = ThroughputColumns.allocate(1), ThroughputColumns.allocate(1)
+    for i in range(25):
+        was = throughput.learn(before, ROW, rare(5.0 * i, 5.0, done=float(i % 12 == 3)), NO_SLO)
+    after.unpack(0, before.pack(0))
+    back = throughput.learn(after, ROW, rare(130.0, np.nan), NO_SLO)
+    assert back.rps[0] == pytest.approx(was.rps[0], rel=1e-5)
+
+
 def test_rare_requests_of_a_minute_each_say_no_more_than_was_done() -> None:
     """One is in service at each look, and one is done in a minute: the pod is never idle."""
     looks = [rare(5.0 * i, 5.0, running=float(i % 12 != 11), done=float(i % 12 == 11)) for i in range(60)]
