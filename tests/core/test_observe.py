@@ -319,6 +319,16 @@ def look(now_s: float, ready: int, pods: tuple[PodReading, ...] | None) -> Readi
         pytest.param([look(10.0, 3, None), look(15.0, 3, None)], 0, id="all, and they are ready at two looks"),
         pytest.param([look(5.0, 3, None), look(10.0, 3, None), look(15.0, 2, None)], 0, id="all, until one is not"),
         pytest.param([look(10.0, 2, ENDED)], 1, id="one that is not ready"),
+        pytest.param(
+            [look(3.0, 3, SILENT), look(8.0, 2, ENDED), look(13.0, 3, SILENT)],
+            1,
+            id="one, which was not ready between two looks that found it ready",
+        ),
+        pytest.param(
+            [look(3.0, 3, None), look(8.0, 2, None), look(13.0, 3, None)],
+            1,
+            id="all, of which one was not ready between two looks that found them ready",
+        ),
         pytest.param([look(10.0, 0, None)], 1, id="all, and none is ready"),
         pytest.param([look(10.0, 3, None), look(12.0, 3, YOUNG)], 1, id="all, and they told something since"),
         pytest.param([look(3.0, 3, SILENT), look(8.0, 2, ENDED)], 1, id="one, before the kubelet says that it ended"),

@@ -235,6 +235,9 @@ def _note_hung(track: WorkloadTrack, readings: Readings, mute: list[PodReading])
     now_s = readings.now_s
     found = [(name, track.pods[name]) for name in names if name in track.pods]
     noted = {name: _silent(pod, now_s) for name, pod in found if _of_no_use(pod) and not pod.hung}
+    # Who was not ready meanwhile may have ended: its silence begins anew.
+    ended = {name: pod for name, pod in track.pods.items() if pod.silent_since_s is not None and name not in names}
+    noted |= {name: replace(pod, silent_since_s=None) for name, pod in ended.items()}
     if noted:
         track.pods = {**track.pods, **noted}
 
