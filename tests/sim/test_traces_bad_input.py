@@ -11,6 +11,7 @@ from tests.sim.trace_files import AZURE, BURSTGPT, MOONCAKE, NEUTRAL, SERVEGEN, 
 FAULTS = [
     pytest.param("", "line 1: the file is empty", id="an empty file"),
     pytest.param("\n\n", "line 1: the file is empty", id="nothing but line ends"),
+    pytest.param("\ufeff", "line 1: the file is empty", id="nothing but a byte-order mark"),
     pytest.param(NEUTRAL.splitlines()[0], "line 2: no row follows", id="a header alone"),
     pytest.param(
         edited(NEUTRAL, 1, "output_tokens", "output_token"),

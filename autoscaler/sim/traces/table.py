@@ -122,7 +122,7 @@ def read_bytes(path: Path) -> bytes:
             content = gzip.decompress(content)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(f"{path}: truncated or damaged gzip ({error}); fetch the file again") from error
-    if not content.strip():
+    if not content.removeprefix(codecs.BOM_UTF8).strip():
         raise InputError(f"{path}: line 1: the file is empty; a trace needs a header and at least one row")
     return content
 
