@@ -372,8 +372,3 @@ def of_workload(row: WorkloadStatus) -> Iterator[Finding]:
     if well:
         names = f"{len(about.found)} metrics found, " if about.found else ""
         yield Finding(row.workload, State.OK, f"{names}mode {about.mode}, {state(row)}")
-
-
-CHECKS: Final = (
-    _clock_skew, _definition, _kinds, _rights, _pools, _work, _queues, _loans, _lease, _freeze, _controller,
-)  # fmt: skip
