@@ -258,11 +258,16 @@ async def test_why_there_is_no_better_token_stands_in_the_refusal(tmp_path: Path
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of its own authority for 127.0.0.1, without the key identifiers that Python 3.13 asks for."""
+    return made_keys(tmp_path_factory)
+
+
+def made_keys(tmp_path_factory: pytest.TempPathFactory, authority: str = "kubernetes") -> Path:
+    """The folder of such a certificate and its key."""
     if not shutil.which("openssl"):
         pytest.skip("no openssl on PATH (Debian: apt install openssl)")
     folder = tmp_path_factory.mktemp("keys")
     (folder / "conf").write_text(
-        "[req]\ndistinguished_name=dn\nx509_extensions=ext\nprompt=no\n[dn]\nCN=kubernetes\n"
+        f"[req]\ndistinguished_name=dn\nx509_extensions=ext\nprompt=no\n[dn]\nCN={authority}\n"
         "[ext]\nbasicConstraints=critical,CA:TRUE\nsubjectAltName=IP:127.0.0.1\n"
     )
     subprocess.run(
@@ -301,6 +306,30 @@ async def test_the_clusters_own_authority_is_trusted_and_no_other(tmp_path: Path
         careless = kubeconfig(tmp_path, url, {}, **{"insecure-skip-tls-verify": True})
         async with KubeApi.connect(kubeconfig=careless, clock=WallClock()) as api:
             assert (await api.request("GET", "/version")).body == b"{}"
+
+
+async def test_an_authority_that_takes_anothers_place_is_trusted_within_a_minute(
+    tmp_path: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Else a follower in a cluster whose authority is replaced takes over from nobody until it is restarted."""
+    trusted, after = tmp_path / "ca.crt", made_keys(tmp_path_factory, "another")
+    shutil.copy(keys / "cert.pem", trusted)
+    async with secure(keys) as before_url, secure(after) as url:
+        path = kubeconfig(tmp_path, url, {}, **{"certificate-authority": str(trusted)})
+        async with KubeApi.connect(kubeconfig=path, clock=WallClock()) as api:
+            with pytest.raises(KubeError, match="certificate verify failed"):
+                await api.request("GET", "/version")
+            trusted.write_text("half of a file")
+            api._credentials._looked_s -= connection.REFRESH_S
+            with pytest.raises(KubeError, match="certificate verify failed"):
+                await api.request("GET", "/version")
+            assert "its certificates cannot be used" in api._credentials.problem
+            shutil.copy(after / "cert.pem", trusted)
+            api._credentials._looked_s -= connection.REFUSED_S
+            assert (await api.request("GET", "/version")).body == b"{}"
+            assert api._credentials.problem == ""
+            api.server = before_url
+            assert (await api.request("GET", "/version")).body == b"{}", "servers change one after the other"
 
 
 def test_importing_the_client_does_not_import_the_vendors() -> None:

@@ -2,7 +2,8 @@
 
 Enters: a kubeconfig, or the service account of the pod. Leaves: an `Access` with the server's address and TLS, and
 `Credentials` whose header follows tokens as they rotate. kubernetes-asyncio reads the files and runs exec plugins; its
-sessions, models and watches are not used. Client certificates, the CA included, are read once, when the process starts.
+sessions, models and watches are not used. An authority that takes the place of another in the CA's file is trusted, too, a
+minute later at most; the one before it is until the process ends, and client certificates are read once.
 """
 
 import asyncio
@@ -99,9 +100,21 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
         return found.strip() if found else None
 
     header = await load()
-    return Access(
-        settings.host.rstrip("/"), header, load, _tls(settings, source), settings.tls_server_name, settings.proxy
-    )
+    tls, trusted = _tls(settings, source), _authorities(settings, source)
+
+    async def reread() -> str | None:
+        nonlocal trusted
+        found = await load()
+        authorities = _authorities(settings, source)
+        if authorities != trusted and isinstance(tls, ssl.SSLContext):
+            try:
+                tls.load_verify_locations(cadata=authorities)
+            except (OSError, ValueError) as error:
+                raise InputError(f"{source}: its certificates cannot be used: {error}") from error
+            trusted = authorities
+        return found
+
+    return Access(settings.host.rstrip("/"), header, reread, tls, settings.tls_server_name, settings.proxy)
 
 
 def _there(file: Path) -> bool:
@@ -202,6 +215,16 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
         if hasattr(socket, option):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made
+
+
+def _authorities(settings: Any, source: object) -> str:
+    """Whom the cluster's certificate may be of, in PEM; empty where no file says so. Raises InputError."""
+    if not settings.ssl_ca_cert:
+        return ""
+    try:
+        return Path(settings.ssl_ca_cert).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{source}: {settings.ssl_ca_cert}: {error.strerror}; give a usable kubeconfig") from error
 
 
 def _tls(settings: Any, source: object) -> ssl.SSLContext | bool:
