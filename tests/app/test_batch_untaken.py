@@ -200,6 +200,25 @@ async def test_an_ended_job_takes_no_place_and_is_held_no_more() -> None:
     assert isinstance(plant.cluster._kinds["Job"].items["noisy/f0"].metadata, Thin)
 
 
+async def test_of_a_job_that_has_ended_no_more_is_held_than_who_it_was_and_how() -> None:
+    """Such Jobs stay for ever where nobody deletes them, and take no place: each with its pods' template was 3 kB."""
+    plant = flooded()
+    plant.end("f0")
+    over = plant.cluster.works["job/noisy/f0"]
+    assert (over.ref.name, over.ended, over.finished, over.sets, dict(over.annotations)) == ("f0", True, True, (), {})
+
+
+async def test_jobs_that_are_not_suspended_and_ask_for_no_pod_take_nobodys_place() -> None:
+    plant = BatchPlant({"n0": 8}, most=4, queues=TWO)
+    for at in range(6):
+        plant.job(f"f{at}", queue="flood", namespace="noisy", **made(at))
+        plant.edit(f"f{at}", suspend=False, parallelism=0, completions=0)
+    plant.job("s0", queue="small", **made(30))
+    plant.look()
+    assert plant.due() == ["s0"]
+    assert told(plant).untaken == 3
+
+
 async def test_while_the_server_does_not_answer_it_is_asked_again() -> None:
     plant = flooded()
     plant.silent = 1

@@ -66,9 +66,10 @@ async def test_after_a_restart_it_is_as_wide_as_its_object_says_and_stays_so() -
     plant.job("train", pods=4, annotations=WIDE)
     plant.look()
     plant.start()
+    node = plant.work("beside").put[0].node
     plant.end("beside")
     plant.gone(*plant.cluster.pods.of_gang("job/ns/beside"))
-    plant.gone(f"beside-{plant.work('beside').put[0].node}-0")
+    plant.gone(f"beside-{node}-0")
     plant.begin()
     plant.look()
     bind(plant, "train")
@@ -91,8 +92,9 @@ async def test_stopped_by_hand_it_chooses_anew_from_what_was_written() -> None:
     plant.edit("train", suspend=True)
     assert plant.work("train").width is not None
     plant.gone(*(f"train-{put.node}-0" for put in plant.work("train").put))
+    node = plant.work("beside").put[0].node
     plant.end("beside")
-    plant.gone(f"beside-{plant.work('beside').put[0].node}-0")
+    plant.gone(f"beside-{node}-0")
     plant.look()
     assert plant.start() == ["train"]
     assert (sum(put.pods for put in plant.work("train").put), plant.work("train").sets[0].pods) == (4, 4)

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -23,6 +24,8 @@ AT_ONCE: Final = 16
 
 RETRY_S: Final = 2.0
 """Before objects are read again after not all of them could be."""
+
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Untaken(NamedTuple):
@@ -81,9 +84,10 @@ class TakenWork:
         name = work.name
         if work.ended:
             self._intake.leave(name)
+            work = replace(work, sets=(), annotations=NONE)  # it stays as long as its object, and that may be for ever
         else:
             known = _known(work)
-            self._ask(name, known, counts=not (work.suspended or work.manager))
+            self._ask(name, known, counts=_runs(work))
             if not self._intake.takes(name):
                 self._others[name] = known
                 self._remove(name)
@@ -213,7 +217,7 @@ class TakenWork:
             asks[name] = Ask(tenant(name.split("/", 2)[1], known.queue), turn, name in self._fixed)
         for name, work in self._all.items():
             if not work.ended:
-                known, counts = _known(work), not (work.suspended or work.manager)
+                known, counts = _known(work), _runs(work)
                 turn = (priority(known.priority_class), known.created_s, name)
                 asks[name] = Ask(tenant(name.split("/", 2)[1], known.queue), turn, counts or name in self._fixed)
         return asks
@@ -228,7 +232,7 @@ class TakenWork:
         for name in before ^ self._fixed:
             work, known = self._all.get(name), self._others.get(name)
             if work is not None and not work.ended:
-                self._ask(name, _known(work), counts=not (work.suspended or work.manager))
+                self._ask(name, _known(work), counts=_runs(work))
             elif known is not None:
                 self._ask(name, known, counts=False)
                 self._want([name])
@@ -240,6 +244,12 @@ class TakenWork:
     def _gather(self) -> None:
         if self._intake.unsettled >= GATHERED:
             self.settle()
+
+
+def _runs(work: Work) -> bool:
+    """Whether it may hold GPUs now, and is taken in whatever comes: not while it asks for no pod, which costs nobody
+    anything and would let whoever makes such objects take all places there are."""
+    return not (work.suspended or work.manager) and any(each.pods for each in work.sets)
 
 
 def _known(work: Work) -> Untaken:
