@@ -2,8 +2,8 @@
 
 Enters: a kubeconfig, or the service account of the pod. Leaves: an `Access` with the server's address and TLS, and
 `Credentials` whose header follows tokens as they rotate. kubernetes-asyncio reads the files and runs exec plugins; its
-sessions, models and watches are not used. An authority that takes the place of another in the CA's file is trusted, too, a
-minute later at most; the one before it is until the process ends, and client certificates are read once.
+sessions, models and watches are not used. An authority that takes the place of another in the file of the CA is trusted
+as well, a minute later at most; the one before it is until the process ends. Client certificates are read once.
 """
 
 import asyncio
