@@ -12,7 +12,7 @@ from autoscaler.core.inputs import Batch
 from autoscaler.core.observe.freshness import SIGNALS
 from autoscaler.core.reasons import NEED_UNKNOWN, Reason
 from autoscaler.core.scale import uncalibrated
-from autoscaler.core.scale.bounds import Change
+from autoscaler.core.scale.bounds import Change, shrinks_at
 from autoscaler.core.scale.propose import TERMS, Proposals, Situation
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
@@ -145,7 +145,7 @@ def _trace(stepped: Stepped, i: int, most: Sequence[int]) -> Iterator[Step]:
                 int(change.before[i]),
                 int(change.after[i]),
                 change.reason,
-                _bound_evidence(stepped, i, change.reason),
+                _bound_evidence(stepped, i, change),
             )
 
 
@@ -220,8 +220,8 @@ def _noise_evidence(stepped: Stepped, i: int) -> Evidence:
     )
 
 
-def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
-    table, seen, row = stepped.table, stepped.seen, int(stepped.rows[i])
+def _bound_evidence(stepped: Stepped, i: int, change: Change) -> Evidence:
+    table, seen, row, reason = stepped.table, stepped.seen, int(stepped.rows[i]), change.reason
     policy = table.policy
     if reason is Reason.STALE:
         return _ages(stepped, i)
@@ -230,7 +230,13 @@ def _bound_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
     if reason is Reason.MAX:
         return (("max_replicas", int(policy.max_replicas[row])),)
     if reason is Reason.STABILISATION:
-        return (("warmup_s", _number(seen.lead50_s[i])),)
+        # The last of several is kept for as long as there was work within the residency limit.
+        held_s = policy.idle_after_s[row] if change.within_s is None else change.within_s[i]
+        return (("held_s", _number(held_s)), ("warmup_s", _number(seen.lead50_s[i])))
+    if reason is Reason.DEADBAND:
+        exact = min(float(stepped.outcome.proposals.exact[i]), float(stepped.outcome.wanted[i]))
+        least = float(shrinks_at(seen.desired[i : i + 1])[0])
+        return (("exact_replicas", _number(exact)), ("shrinks_at_replicas", _number(least)))
     if reason is Reason.BACK_OFF:
         left_s = table.bounds.back_off_until_s[row] - seen.now_s[i]
         died = int(table.bounds.died[row])

@@ -33,6 +33,9 @@ FIGURES: Final = MappingProxyType(
         "age_s": "excess has lasted",
         "idle_s": "without work for",
         "warmup_s": "warm-up",
+        "held_s": "held through lower need for",
+        "exact_replicas": "need, in replicas",
+        "shrinks_at_replicas": "need from which on one is given away",
         "warmup_samples": "measured warm-ups",
         "starting": "replicas starting",
         "unread": "ready replicas not read yet",
@@ -74,7 +77,10 @@ WORDS: Final = MappingProxyType(
         "gone_at_once": "so few are served within a second, and say nothing of the replicas",
         "once_a_tick": "more were asked for within this tick, and the next one tells whether these are enough",
         "within_a_second": "looks within a second count as one",
-        "nothing_served": "nothing is in service and nothing was done, so that nobody knows how many it needs",
+        "nothing_served": (
+            "nothing is in service and nothing was done, so that nobody knows how many it needs; to begin with more, "
+            "raise the policy's minimum, or let an event of it ask for a floor"
+        ),
         "queue_alone": "nothing else is known, and more are asked for when the last order shows in it",
     }
 )
@@ -159,9 +165,12 @@ SENTENCES: Final = MappingProxyType(
         Reason.RATE_DOWN: ("{after}, not {before}: shrinking is limited per minute",),
         Reason.STABILISATION: (
             "{after} held, not {before}: the need was higher a moment ago",
-            ", within the last warm-up of {warmup_s}",
+            ", within the last {held_s}",
         ),
-        Reason.DEADBAND: ("{after} held, not {before}: the change is too small to act on",),
+        Reason.DEADBAND: (
+            "{after} held, not {before}: the change is too small to act on",
+            "; the need is {exact_replicas} replicas, and from {shrinks_at_replicas} on one is given away",
+        ),
         Reason.BACK_OFF: (
             "{after}, not {before}: starts keep failing, no new orders",
             "; {failures} failed in a row",

@@ -136,12 +136,15 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
     ),
     Reason.RATE_DOWN: (Step("bound", 0, 45, Reason.RATE_DOWN), "45, not 0: shrinking is limited per minute"),
     Reason.STABILISATION: (
-        Step("bound", 4, 6, Reason.STABILISATION, (("warmup_s", 180.0),)),
-        "6 held, not 4: the need was higher a moment ago, within the last warm-up of 3 min",
+        Step("bound", 4, 6, Reason.STABILISATION, (("held_s", 120.0), ("warmup_s", 0.0))),
+        "6 held, not 4: the need was higher a moment ago, within the last 2 min",
     ),
     Reason.DEADBAND: (
-        Step("bound", 5, 6, Reason.DEADBAND),
-        "6 held, not 5: the change is too small to act on",
+        Step("bound", 5, 6, Reason.DEADBAND, (("exact_replicas", 4.9), ("shrinks_at_replicas", 4.2))),
+        (
+            "6 held, not 5: the change is too small to act on; the need is 4.9 replicas, and from 4.2 on one is given "
+            "away"
+        ),
     ),
     Reason.BACK_OFF: (
         Step("bound", 9, 6, Reason.BACK_OFF, (("failures", 4), ("remaining_s", 95.0), ("died_at_work", 3))),

@@ -30,7 +30,10 @@ RATE_DOWN_S = 60.0
 """At most half per minute, and always at least one: what was bought to clear a queue is not paid for twice."""
 
 HYSTERESIS = 0.8
-"""To shrink, the need must lie this share of a replica below the smaller count."""
+HYSTERESIS_RATIO = 0.4
+"""To shrink, the need must lie this share of a replica below the smaller count, but no more than this share of that
+count: of two replicas the second would else be kept until the first is four fifths idle, at a need that already looks
+one lead time ahead. Only the step from two to one is that small."""
 
 STABILISE_MIN_S = 120.0
 STABILISE_MAX_S = 1800.0
@@ -102,6 +105,8 @@ class Change:
     reason: Reason
     before: I64
     after: I64
+    within_s: F64 | None = None
+    """The span it looked back over, where that is this bound's own."""
 
 
 def note(
@@ -219,8 +224,8 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
         Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n)
     )
     held = np.minimum(past.most_wanted(columns, held_s), b.desired)
-    chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n))
-    small = (chain.n < b.desired) & (b.exact > b.desired - 1 - HYSTERESIS) & (b.desired > 1)
+    chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n), held_s)
+    small = (chain.n < b.desired) & (b.exact > shrinks_at(b.desired)) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
     paused = _paused(columns, rows, b.now_s)
     chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
@@ -253,6 +258,12 @@ def pace_floor(high: I64) -> I64:
     return np.asarray(high - np.maximum(1, np.floor(high * RATE_DOWN_RATIO)).astype(np.int64))
 
 
+def shrinks_at(desired: I64) -> F64:
+    """Return the exact need, in replicas, from which on a count gives one away; 0 or less where it is one or none."""
+    smaller = np.asarray(desired - 1, dtype=np.float64)
+    return np.asarray(smaller - np.minimum(HYSTERESIS, HYSTERESIS_RATIO * smaller))
+
+
 def hold_s(lead_s: F64, unready: Bools, young: Bools) -> F64:
     """Return how long a replica is held through lower need.
 
@@ -268,10 +279,10 @@ class _Chain:
         self.n = n
         self.changes: list[Change] = []
 
-    def apply(self, reason: Reason, after: I64) -> None:
+    def apply(self, reason: Reason, after: I64, within_s: F64 | None = None) -> None:
         after = np.asarray(after, dtype=np.int64)
         if (after != self.n).any():
-            self.changes.append(Change(reason, self.n, after))
+            self.changes.append(Change(reason, self.n, after, within_s))
             self.n = after
 
 
