@@ -178,6 +178,18 @@ FURTHER: Final = {
         "HeadroomChangesRefused",
         Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="UNKNOWN"}}': "0+12x30"}, 6, 8),
     ),
+    "a workload that is short where another installation looks at it in Shadow": (
+        "HeadroomShortOfReplicas",
+        Trouble(
+            {
+                **LEADS,
+                f"headroom_overload_deficit_replicas{{{CHAT}}}": "0 3x30",
+                'headroom_mode{job="trial",instance="c",namespace="prod",workload="chat",mode="Shadow"}': "1x31",
+            },
+            15,
+            17,
+        ),
+    ),
     "policies that are not read": (
         "HeadroomApiServerUnheard",
         Trouble({**LEADS, f'headroom_watch_staleness_seconds{{{POD},resource="scalingpolicies"}}': "+Inf+0x20"}, 1, 3),
