@@ -219,6 +219,22 @@ async def test_jobs_that_are_not_suspended_and_ask_for_no_pod_take_nobodys_place
     assert told(plant).untaken == 3
 
 
+async def test_a_crowd_whose_turn_comes_at_once_leaves_three_requests_of_five_to_others() -> None:
+    plant = BatchPlant({"n0": 8}, most=160, queues=TWO)
+    for at in range(80):
+        plant.job(f"f{at}", queue="flood", namespace="noisy", **made(1))
+    for at in range(160):
+        plant.job(f"s{at}", queue="small", **made(2))
+    plant.look()
+    for at in range(80):
+        plant.delete(f"f{at}")
+    plant.look()
+    await plant.bring(for_s=1.9)
+    assert 30 <= len(plant.asked) <= 2 * 20 + 16
+    await plant.bring(for_s=2.2)
+    assert len(plant.cluster.works) == len(plant.asked) + 80 == 160
+
+
 async def test_while_the_server_does_not_answer_it_is_asked_again() -> None:
     plant = flooded()
     plant.silent = 1

@@ -22,6 +22,10 @@ from autoscaler.ports import Clock
 AT_ONCE: Final = 16
 """Objects that are read anew at the same time."""
 
+PER_S: Final = 20.0
+"""And a second: of the client's fifty the rest is others'. Where a tenant's gangs are deleted others' come in by
+thousands, and a hundred patches at once would wait for two seconds between them, for ten minutes."""
+
 RETRY_S: Final = 2.0
 """Before objects are read again after not all of them could be."""
 
@@ -189,12 +193,14 @@ class TakenWork:
                 continue
             for name in names:
                 del self._wanted[name]
+            next_s = self._clock.monotonic() + len(names) / PER_S
             async with asyncio.TaskGroup() as group:
                 tasks = {name: group.create_task(self._brought(name), name="batch object") for name in names}
             missed = [name for name, task in tasks.items() if not task.result()]
             if missed:
                 await self._clock.sleep_until(self._clock.monotonic() + RETRY_S)
                 self._want(missed)
+            await self._clock.sleep_until(next_s)
 
     async def _brought(self, name: str) -> bool:
         return await self._bring(name)
