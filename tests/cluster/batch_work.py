@@ -108,11 +108,27 @@ class Desk:
 
     def wait_bound(self, name: str, pods: int, seconds: float = SLACK_S) -> dict[str, int]:
         """The nodes of a Job once so many of its pods are bound."""
-        wait_for(
-            lambda: sum(count for node, count in self.nodes(name).items() if node) == pods, seconds,
-            f"{pods} bound pods of {name}",
-        )  # fmt: skip
+        try:
+            wait_for(
+                lambda: sum(count for node, count in self.nodes(name).items() if node) == pods, seconds,
+                f"{pods} bound pods of {name}",
+            )  # fmt: skip
+        except AssertionError as error:
+            error.add_note(self._scene())
+            raise
         return self.nodes(name)
+
+    def _scene(self) -> str:
+        """Who is where and what was told: a gang that was not bound says nothing of who held it up."""
+        everywhere = self.plane.call("GET", "/api/v1/pods")["items"]
+        pods = [
+            f"{at['namespace']}/{at['name']} on {pod['spec'].get('nodeName', 'no node')}: {pod['status'].get('phase')}"
+            + (f", told to end {at['deletionTimestamp']}" if "deletionTimestamp" in at else "")
+            for pod in everywhere for at in [pod["metadata"]]
+        ]  # fmt: skip
+        events = self.plane.call("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"]
+        told = [": ".join((each["involvedObject"]["name"], each["reason"], each["message"])) for each in events]
+        return "\n".join(["pods:", *pods, "events:", *told])
 
     def end(self, name: str) -> None:
         """Let all pods of a Job end well."""
