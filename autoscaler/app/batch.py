@@ -112,7 +112,7 @@ class Batch:
         return self._telling.told
 
     def find(self, kind: str, namespace: str | None, name: str) -> Sequence[GangTold]:
-        """Gangs of this kind and name, in one namespace or in all."""
+        """Gangs of this kind and name, in one namespace or in all; none that has ended."""
         books, tree = self._books, self._tree
         if books is None or tree is None:
             return ()
@@ -384,8 +384,8 @@ class Batch:
 
 
 def _is(work: Work, kind: str, namespace: str | None, name: str) -> bool:
-    ref = work.ref
-    return (ref.name, ref.kind.lower()) == (name, kind.lower()) and namespace in {None, ref.namespace}
+    ref, asked = work.ref, (name, kind.lower())
+    return not work.ended and (ref.name, ref.kind.lower()) == asked and namespace in {None, ref.namespace}
 
 
 def _seen(found: BatchQueueObject) -> QueueSeen:

@@ -421,6 +421,16 @@ async def test_what_cannot_be_read_is_counted_beside_those_that_wait() -> None:
     assert not scene.telling.told.acting
 
 
+async def test_a_job_that_has_ended_is_no_gang_that_waits() -> None:
+    scene = Scene(1)
+    scene.plant.job("train")
+    await scene.look()
+    assert [told.name for told in scene.batch.find("job", None, "train")] == ["train"]
+    scene.plant.end("train")
+    await scene.look(1.0)
+    assert list(scene.batch.find("job", None, "train")) == []
+
+
 async def test_what_our_own_first_patch_changed_is_not_news_that_is_answered_at_once() -> None:
     """A start in two patches whose second is refused for good as invalid: not tried again at each look."""
     scene, tried = Scene(1), cast("list[str]", [])

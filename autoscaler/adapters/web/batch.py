@@ -56,7 +56,8 @@ class BatchAnswers:
         found = book.find(kind, namespace, name)
         asked = "/".join(part[:100] for part in (kind, namespace, name) if part is not None)
         if not found:
-            raise RefusedError(404, f"{asked} is no batch work that a BatchQueue is named by; /api/batch lists what is")
+            words = "is no batch work that a BatchQueue is named by, or it has ended"
+            raise RefusedError(404, f"{asked} {words}; /api/batch lists what is")
         if len(found) > 1:
             named = ", ".join(gang.key for gang in found[:MOST_NAMED])
             raise RefusedError(409, f"{asked} stands in {len(found)} namespaces; ask for one of {named}")
