@@ -4,13 +4,33 @@ Enters: the intents of a look. Leaves: the state that remembers them, and what o
 becomes of an intent is not known here: what is seen later says it.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from autoscaler.core.pool.intents import CreateHolder, CreateSlot, DeleteSlot, Intent, MarkNodeEnds
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import Made, Marked, Ordered, PoolState
 from autoscaler.core.pool.world import HolderSeen
+
+AHEAD_S: Final = 10.0
+"""Clocks of two leaders are seldom so far apart: when something of a later instant was asked for, nobody knows."""
+
+
+def come(state: PoolState, now_s: float) -> PoolState:
+    """The state without what was asked for at an instant that has not come, by a leader whose clock was ahead: it would
+    be taken to have been asked for a moment ago until then."""
+    latest_s = now_s + AHEAD_S
+    return replace(
+        state,
+        ordered={name: each for name, each in state.ordered.items() if each.at_s <= latest_s},
+        made={name: each for name, each in state.made.items() if each.at_s <= latest_s},
+        dropped={uid: at_s for uid, at_s in state.dropped.items() if at_s <= latest_s},
+        marked={uid: each for uid, each in state.marked.items() if each.at_s <= latest_s},
+        created_s=state.created_s if state.created_s <= latest_s else -math.inf,
+        claims_read_s=None if state.claims_read_s is None or state.claims_read_s > latest_s else state.claims_read_s,
+    )
 
 
 def coming(state: PoolState) -> Iterator[HolderSeen]:

@@ -33,7 +33,7 @@ from autoscaler.core.pool.loans import Lending, blind, lending, there
 from autoscaler.core.pool.losses import lost, taught
 from autoscaler.core.pool.node_pools import mended
 from autoscaler.core.pool.params import PoolParams
-from autoscaler.core.pool.pending import coming, remembered
+from autoscaler.core.pool.pending import come, coming, remembered
 from autoscaler.core.pool.placement import Placed, by_zone, place
 from autoscaler.core.pool.placing import Need
 from autoscaler.core.pool.reasons import PoolReason
@@ -70,7 +70,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     """Decide what one pool needs now."""
     if world.slots is None or world.nodes is None:
         return _unread(params, world, state, now_s)
-    view, want = look(params, world, now_s), wanted(world)
+    view, want, state = look(params, world, now_s), wanted(world), come(state, now_s)
     state = learnt(state, view, want, refill(state, _next_kind(view, state), params).usual_s)
     view = replace(view, world=replace(world, holders=(*world.holders, *coming(state))))
     found = lost(view, state)
