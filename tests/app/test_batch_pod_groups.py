@@ -1,10 +1,13 @@
 """Pods behind our gate: let in whole, finished where they were written in part, and recalled by nobody."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pytest
 
+from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_cluster import BatchCluster
+from autoscaler.adapters.kube.batch_intake import GATHERED
 from autoscaler.adapters.kube.batch_objects import QueuedPod, WorkPod
 from autoscaler.adapters.kube.batch_work import Put
 from autoscaler.app.batch_look import Look
@@ -331,3 +334,22 @@ async def test_a_pod_that_is_deleted_while_it_waits_leaves_its_group_incomplete(
     plant.vanish("g-1")
     plant.look()
     assert plant.told().reason == "INCOMPLETE"
+
+
+async def test_a_replica_that_only_follows_keeps_no_name_of_work_that_is_gone() -> None:
+    """Nobody looks while another replica leads, for months; whoever begins to lead is told of all there is."""
+    plant = PodPlant()
+    plant.cluster = BatchCluster(cast(KubeApi, plant), plant._clock, plant.cluster._scope, lambda: None)
+    for at in range(3 * GATHERED):
+        plant.job(f"job-{at}")
+        plant.gated(f"pod-{at}")
+        if at < 3 * GATHERED - 2:
+            plant.delete(f"job-{at}")
+            plant.vanish(f"pod-{at}")
+    assert len(plant.cluster._queued._due) <= GATHERED
+    assert not plant.cluster.taken._touched
+    there = {"job/ns/job-766", "job/ns/job-767", "pod/ns/pod-766", "pod/ns/pod-767"}
+    assert set(plant.cluster.touched()) >= there
+    assert set(plant.cluster.works) == there
+    plant.delete("job-766")
+    assert plant.cluster.touched() == ("job/ns/job-766",)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.adapters.kube.batch_classes import displaces, priority
 from autoscaler.adapters.kube.batch_holds import Holds
+from autoscaler.adapters.kube.batch_intake import GATHERED
 from autoscaler.adapters.kube.batch_jobsets import JOBSET
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
@@ -217,8 +218,7 @@ class BatchCluster:
             self._unsure = why
             for name in [name for name, work in self.works.items() if work.is_held_by_notes]:
                 self.taken.touch(name)
-        for name in self._queued.due():
-            self._gather(name)
+        self._gather_due()
         return self.taken.touched()
 
     def written(self, work: Work) -> None:
@@ -295,7 +295,18 @@ class BatchCluster:
 
     def _on_queued(self, change: Change[QueuedPod]) -> None:
         if self._queued.note(change):
-            self._changed()
+            self._heard_of_pods()
+
+    def _heard_of_pods(self) -> None:
+        """Gangs of pods are to be read anew, at the next look; where nobody looks, as while another leads, once there
+        are many: their names would be kept for as long as that."""
+        if self._queued.dues >= GATHERED:
+            self._gather_due()
+        self._changed()
+
+    def _gather_due(self) -> None:
+        for name in self._queued.due():
+            self._gather(name)
 
     def _gather(self, name: str) -> None:
         """Read the pods of one gang anew."""
@@ -321,8 +332,9 @@ class BatchCluster:
         return replace(work, manager="Kueue")
 
     def _on_pod(self, change: Change[WorkPod]) -> None:
-        known = self._queued.note_any(change)
-        if self.pods.note(change) or known:
+        if self._queued.note_any(change):
+            self._heard_of_pods()
+        if self.pods.note(change):
             self._changed()
 
     def _on_node(self, change: Change[Node]) -> None:

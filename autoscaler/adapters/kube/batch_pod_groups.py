@@ -67,6 +67,11 @@ class QueuedPods:
         self._due: dict[str, None] = {}
         """Gangs that are to be read anew."""
 
+    @property
+    def dues(self) -> int:
+        """How many gangs are to be read anew."""
+        return len(self._due)
+
     def due(self) -> tuple[str, ...]:
         """The gangs to be read anew since this was last asked: a group of hundreds is read once for all its pods."""
         names = tuple(self._due)

@@ -73,7 +73,8 @@ class TakenWork:
         """By queue; none is empty."""
         self._fixed: frozenset[str] = frozenset()
         """All of those."""
-        self._touched: dict[str, None] = {}
+        self._touched: dict[str, None] | None = None
+        """None before it is asked for: a replica may follow for months, and has to know then what there is, no more."""
         self._wanted: dict[str, None] = {}
         """Work whose turn it is and that has to be read anew."""
         self._bell = asyncio.Event()
@@ -116,14 +117,14 @@ class TakenWork:
 
     def touch(self, name: str) -> None:
         """Something changed that concerns this work."""
-        self._touched[name] = None
+        if self._touched is not None:
+            self._touched[name] = None
         self._changed()
 
     def touched(self) -> tuple[str, ...]:
-        """The work that changed, went, or has another place since this was last asked."""
+        """The work that changed, went, or has another place since this was last asked; at first all there is."""
         self.settle()
-        names = tuple(self._touched)
-        self._touched.clear()
+        names, self._touched = tuple(self._all if self._touched is None else self._touched), {}
         return names
 
     def keep(self, names: Iterable[str]) -> None:
@@ -158,7 +159,8 @@ class TakenWork:
 
     def touch_all(self) -> None:
         """Something changed that concerns all work that is taken in."""
-        self._touched.update(dict.fromkeys(self._all))
+        if self._touched is not None:
+            self._touched.update(dict.fromkeys(self._all))
         self._changed()
 
     def settle(self) -> None:
