@@ -120,7 +120,7 @@ class Informer(Generic[T]):
         return self._clock.monotonic() - heard_s
 
     def cut_off_s(self) -> float:
-        """For how long `items` may be behind: since the server stopped answering; 0 while it answers. Any thread may ask.
+        """For how long `items` may be behind: since the server stopped answering; 0 while it does. Any thread may ask.
 
         A stream that broke was good until then, however quiet; one that fell silent was so since it was heard last.
         """
