@@ -2,8 +2,8 @@
 
 Enters: who asks, for which tenant, at which turn among the tenant's own. Leaves: who is taken in, and whose place
 changed since that was last settled. Where not all fit, tenants give up their last ones, who has most first: a tenant
-with no more than an equal part loses none, however many others bring. Who is taken in follows from who asks alone, not
-from who was heard of first, so that a restart finds the same ones.
+with no more than an equal part loses none, however many others bring that wait. What runs leaves less for all. Who is
+taken in follows from who asks alone, not from who was heard of first, so that a restart finds the same ones.
 """
 
 from bisect import bisect_left, insort
