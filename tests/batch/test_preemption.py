@@ -551,3 +551,28 @@ def test_a_gang_that_runs_on_gave_way_to_nobody_and_the_one_that_left_in_its_pla
     assert (gave_to(first), gave_to(other)) == (frozenset(), frozenset({"mine"}))
     story.room.evict(run, BatchReason.FAIR_SHARE, "mine", 800.0)
     assert gave_to(first) == {"mine"}
+    story.room.exchanges.forget("mine")
+    assert gave_to(first) == frozenset()
+
+
+def test_a_gang_that_runs_on_this_time_gave_way_before_all_the_same() -> None:
+    story = Story(params(queue("a", 16), queue("b")), racks(1, 2), takes_s=lambda gang: 1e7)
+    story.submit(gang("b0", "b", units=8))
+    story.settle()
+    run = story.room.runs.all["b0"]
+    story.room.exchanges.note("b0", "mine")
+    story.room.evict(run, BatchReason.FAIR_SHARE, "mine", 100.0)
+    spared.go_on(story.room, run, 700.0, 121.0)
+    assert story.room.exchanges.ahead_of("b0") == {"mine"}
+
+
+def test_who_wants_nothing_any_more_may_be_forgotten_after_one_ran_on_that_was_to_leave_for_it() -> None:
+    story = Story(params(queue("a", 16), queue("b")), racks(1, 2), takes_s=lambda gang: 1e7)
+    story.submit(gang("b0", "b", units=8))
+    story.settle()
+    run = story.room.runs.all["b0"]
+    story.room.exchanges.note("b0", "other")
+    story.room.evict(run, BatchReason.FAIR_SHARE, "mine", 100.0)
+    spared.go_on(story.room, run, 700.0, 121.0)
+    story.room.cancel("mine", 130.0)
+    assert story.room.exchanges.ahead_of("b0") == {"other"}

@@ -73,6 +73,19 @@ def test_who_had_room_kept_first_has_it_first_after_a_restart_in_whatever_order_
     assert after.room.contradictions() == []
 
 
+def test_the_place_of_a_gang_that_lost_gpus_comes_before_what_was_kept_for_another_one_later() -> None:
+    """They are saved apart, places last."""
+    after = Story(params(queue("a")), racks(1, 1), now_s=5.0)
+    at = after.room.ledger.estate.nodes[0]
+    plan = [[at.name, at.shape, 8]]
+    saved = durable.pack(after.room, 4.0) | {
+        "reservations": [["a-later", "PREEMPTION", 2.0, 50.0, plan]],
+        "places": [["z-lost", "START", 1.0, 1.0, plan]],
+    }
+    durable.unpack(after.room, saved, 5.0)
+    assert list(after.room.ledger.reservations) == ["z-lost", "a-later"]
+
+
 def test_what_was_kept_for_a_gang_that_is_not_there_after_a_restart_goes_to_others_at_once() -> None:
     story, borrower, _ = mid_eviction(queue("a", 8), queue("b"))
     story.submit(borrower, gang("other", "b", pods=2, units=8, created_s=1.0))

@@ -169,6 +169,26 @@ def test_rare_requests_of_a_minute_each_say_little_more_than_was_done() -> None:
     assert learned(looks).rps[0] == pytest.approx(ROOM / 60, rel=0.15)
 
 
+def test_one_look_without_a_count_of_what_is_in_service_takes_nothing_from_the_others() -> None:
+    looks = [rare(5.0 * i, 5.0, done=float(i % 12 == 3)) for i in range(25)]
+    blind = [rare(125.0, 5.0, running=np.nan)]
+    assert learned(looks + blind).rps[0] == pytest.approx(1 / 5, rel=0.01)
+
+
+def test_rare_requests_that_take_twenty_seconds_now_and_four_an_hour_ago_take_twenty() -> None:
+    """What was summed up is forgotten over ten minutes."""
+    short = [rare(float(i), 1.0, running=float(i % 60 in range(20, 24)), done=float(i % 60 == 24)) for i in range(3600)]
+    long = [
+        rare(3600.0 + i, 1.0, running=float(i % 60 in range(20, 40)), done=float(i % 60 == 40)) for i in range(1800)
+    ]
+    assert learned(short).rps[0] == pytest.approx(1 / 4, rel=0.05)
+    columns = ThroughputColumns.allocate(1)
+    for look in short + long:
+        throughput.learn(columns, ROW, look, NO_SLO)
+    taken_s = columns.service_s[0] / columns.service_done[0]
+    assert taken_s == pytest.approx(20.0, rel=0.1)
+
+
 def test_rare_requests_without_a_count_of_what_is_in_service_say_what_was_done() -> None:
     looks = [rare(5.0 * i, 5.0, running=np.nan, done=float(i % 12 == 3)) for i in range(25)]
     assert learned(looks).rps[0] == pytest.approx(ROOM / 60, rel=0.05)

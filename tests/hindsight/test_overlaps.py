@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autoscaler.cli.replayed import Shown, comparisons, text
@@ -285,6 +286,18 @@ def lapped(number: int, shared_s: range, other: int, late: float) -> Lapped:
 
     tally = Tally(Told(timeline=line), summed(3, 0.0), summed(other, late))
     return Lapped(WORKLOAD, number, f"{WORKLOAD} #{number}", tally, tally if number > 1 else None, (Three(), Three()))
+
+
+@pytest.mark.parametrize(("left", "found", "longer"), [(9.0, 0.1, 0), (9.2, 0.1, 1), (0.0, 9.1, 1), (9.2, np.nan, 0)])
+def test_laps_are_joined_where_what_waits_differs_by_more_than_nine_seconds_of_what_came_in_the_quarter_of_an_hour(
+    left: float, found: float, longer: int
+) -> None:
+    """900 requests came."""
+    elder = replace(lapped(1, range(10, 451, 10), 3, 0.0), left=(0.0, left))
+    younger = replace(lapped(2, range(10, 451, 10), 3, 0.0), found=(0.0, found))
+    seams = Seams([younger, elder])
+    assert len(seams.widen()) == longer
+    assert seams.joined == ({WORKLOAD: {2}} if longer else {})
 
 
 def test_what_two_laps_make_of_the_same_looks_is_their_agreement() -> None:

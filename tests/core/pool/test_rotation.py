@@ -268,6 +268,33 @@ def test_a_slot_whose_label_a_webhook_refuses_is_asked_ever_more_rarely_and_hold
         assert machines.made == machines.deleted <= 3
 
 
+def test_an_older_node_whose_slot_was_not_asked_yet_takes_no_turn_from_one_that_says_that_it_ends() -> None:
+    """Of three old nodes one retires at a time; the youngest of them says so already, and its successor is warm."""
+    ages_s = {"n-p-0": 300_000.0, "n-p-1": 250_000.0, "n-p-2": 200_000.0}
+    old = tuple(node(name, units=8, free_units=7, created_s=NOW_S - age_s) for name, age_s in ages_s.items())
+    slots = (warm("p-0"), warm("p-1"), warm("p-2", node_ends=True), warm("p-9"))
+    claims = tuple(claim(f"claim-{name}", launched_s=NOW_S - 9e4, initialized_s=NOW_S - 9e4) for name in ages_s)
+    seen = world(slots, nodes=(*old, node("n-p-9")), claims=claims)
+    done = taken(pool(min_slots=3, max_slots=8, node_life_s=86_400.0), seen)
+    assert (gone(done), of(MarkNodeEnds, done)) == ([("p-2", PoolReason.RETIRED)], [])
+
+
+def test_a_node_without_room_retires_though_its_slot_never_says_that_it_ends() -> None:
+    """No successor finds a place there, whatever a webhook refuses."""
+    seen = aged(3)
+    slots = (*(seen.slots or ()), warm("p-9"))
+    more = replace(seen, slots=slots, nodes=(*(seen.nodes or ()), node("n-p-9")))
+    asked = {f"u-p-{at}": Marked(NOW_S - 600.0, 3) for at in range(3)}
+    done = taken(pool(min_slots=3, node_life_s=86_400.0), more, replace(known(), marked=asked))
+    assert [reason for _, reason in gone(done)] == [PoolReason.RETIRED]
+
+
+def test_of_slots_that_say_so_or_are_gone_it_is_not_remembered_when_they_were_asked() -> None:
+    asked = {name: Marked(NOW_S - 600.0, 3) for name in ("u-p-0", "u-p-1", "u-gone")}
+    seen = world((warm("p-0", node_ends=True), warm("p-1")))
+    assert set(taken(pool(min_slots=2), seen, replace(known(), marked=asked)).state.marked) == {"u-p-1"}
+
+
 def test_what_webhooks_refuse_is_asked_once_an_hour_in_the_end_also_over_restarts() -> None:
     machines = Machines(
         pool(min_slots=1, node_life_s=86_400.0), old=1, slots={"p-0": warm("p-0", "n0", deadline_s=NOW_S + 9e5)},
