@@ -315,15 +315,20 @@ async def test_an_authority_that_takes_anothers_place_is_trusted_within_a_minute
     trusted, after = tmp_path / "ca.crt", made_keys(tmp_path_factory, "another")
     shutil.copy(keys / "cert.pem", trusted)
     async with secure(keys) as before_url, secure(after) as url:
-        path = kubeconfig(tmp_path, url, {}, **{"certificate-authority": str(trusted)})
+        (tmp_path / "token").write_text("first")
+        path = kubeconfig(
+            tmp_path, url, {"tokenFile": str(tmp_path / "token")}, **{"certificate-authority": str(trusted)}
+        )
         async with KubeApi.connect(kubeconfig=path, clock=WallClock()) as api:
             with pytest.raises(KubeError, match="certificate verify failed"):
                 await api.request("GET", "/version")
             trusted.write_text("half of a file")
+            (tmp_path / "token").write_text("second")
             api._credentials._looked_s -= connection.REFRESH_S
             with pytest.raises(KubeError, match="certificate verify failed"):
                 await api.request("GET", "/version")
             assert "its certificates cannot be used" in api._credentials.problem
+            assert await api.introduction() == "Bearer second", "a token does not wait for it"
             shutil.copy(after / "cert.pem", trusted)
             api._credentials._looked_s -= connection.REFUSED_S
             assert (await api.request("GET", "/version")).body == b"{}"

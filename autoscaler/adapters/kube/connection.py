@@ -56,6 +56,8 @@ class Access:
     tls: ssl.SSLContext | bool = True
     tls_name: str | None = None
     proxy: str | None = None
+    trust: Callable[[], None] = lambda: None
+    """Trust the authorities that are named now besides those before. Raises InputError."""
 
 
 async def read_access(kubeconfig: Path | None, context: str | None, account: Path = SERVICE_ACCOUNT) -> Access:
@@ -102,9 +104,8 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
     header = await load()
     tls, trusted = _tls(settings, source), _authorities(settings, source)
 
-    async def reread() -> str | None:
+    def trust() -> None:
         nonlocal trusted
-        found = await load()
         authorities = _authorities(settings, source)
         if authorities != trusted and isinstance(tls, ssl.SSLContext):
             try:
@@ -112,9 +113,8 @@ async def read_access(kubeconfig: Path | None, context: str | None, account: Pat
             except (OSError, ValueError) as error:
                 raise InputError(f"{source}: its certificates cannot be used: {error}") from error
             trusted = authorities
-        return found
 
-    return Access(settings.host.rstrip("/"), header, reread, tls, settings.tls_server_name, settings.proxy)
+    return Access(settings.host.rstrip("/"), header, load, tls, settings.tls_server_name, settings.proxy, trust)
 
 
 def _there(file: Path) -> bool:
@@ -149,7 +149,7 @@ class Credentials:
     def __init__(self, access: Access, clock: Clock) -> None:
         self.problem = ""
         """Why the last look failed; "" when it did not."""
-        self._read = access.reread
+        self._read, self._trust = access.reread, access.trust
         self._clock = clock
         self._header = access.header
         self._looked_s = clock.monotonic()
@@ -166,6 +166,7 @@ class Credentials:
         try:
             async with asyncio.timeout(LOOK_S):
                 self._header = await self._read()
+            self._trust()
             self.problem, self._refused = "", False
         except (InputError, TimeoutError) as error:
             self.problem = str(error) or f"no credentials within {LOOK_S:g} s"
