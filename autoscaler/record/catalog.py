@@ -68,7 +68,7 @@ WORDS: Final = MappingProxyType(
         "trees": "boosted trees",
         "peak": "peak of the last hour",
         "unknown": "not measured yet",
-        "proven": "somewhat more than it was seen to serve, for it had no queue",
+        "proven": "little more than it was seen to serve",
         "throughput": "its throughput under a queue",
         "token_time": "the time per output token",
         "memory": "its KV memory",

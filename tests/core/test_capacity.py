@@ -80,6 +80,35 @@ def test_twenty_saturated_seconds_of_one_pod_are_believed_at_the_look_that_ends_
     assert learned([look(i) for i in range(looks)]).rps[0] == pytest.approx(1.0)
 
 
+def test_a_moment_of_saturation_raises_what_little_load_proved() -> None:
+    """Two pods proved 1 request/s each; in ten seconds of one pod under a queue 36 were done: 3.6, less a sixth."""
+    minute = [unsaturated(10.0 * i, 1.0) for i in range(7)]
+    brief = served(65.0, saturated_done=36.0, saturated_pod_s=10.0, saturated_running=80.0)
+    result = learned([*minute, brief])
+    assert result.rps[0] == pytest.approx(3.0, rel=0.02)
+    assert result.term[0] == Term.PROVEN
+
+
+def test_a_queue_that_is_over_raises_nothing_any_more() -> None:
+    """36 requests that began together ended in one look under a queue; the load that goes on is as it was."""
+    minute = [unsaturated(10.0 * i, 1.0) for i in range(7)]
+    brief = served(65.0, saturated_done=36.0, saturated_pod_s=6.0, saturated_running=80.0)
+    assert learned([*minute, brief, unsaturated(75.0, 1.0)]).rps[0] == pytest.approx(1.0 * ROOM, rel=0.01)
+
+
+def test_a_moment_of_saturation_in_which_little_ends_lowers_nothing() -> None:
+    minute = [unsaturated(10.0 * i, 1.0) for i in range(7)]
+    brief = served(65.0, saturated_done=2.0, saturated_pod_s=10.0, saturated_running=80.0)
+    assert learned([*minute, brief]).rps[0] >= 1.0 * ROOM
+
+
+@pytest.mark.parametrize("load_rps", [2.0, 3.0])
+def test_a_step_of_ten_times_does_not_order_what_the_little_load_before_it_would_need(load_rps: float) -> None:
+    """Two replicas of 8 requests/s each, hardly used. By what each of them did before it would be thirty."""
+    story = Story(Toy.of(2, lambda now_s: load_rps * (10.0 if now_s >= 2400.0 else 1.0), replica_rps=8.0))
+    assert max(decision.replicas for decision in story.run(3000.0)) <= 12
+
+
 def test_a_slower_engine_is_noticed_within_an_hour_of_saturated_pods() -> None:
     hour = [saturated(10.0 * i, 3.0) for i in range(180)]
     slower = [saturated(1800.0 + 10.0 * i, 2.0) for i in range(360)]

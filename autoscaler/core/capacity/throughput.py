@@ -19,6 +19,10 @@ from autoscaler.core.columns import F64, I64, Columns, column, filled
 SATURATED_MIN_POD_S = 20.0
 """Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
 
+BRIEF_POD_S = 5.0
+"""Saturated pod-seconds from which on a queue that began a moment ago raises what was proven (a guess): requests that
+began together end together, and less would take one batch of them for what a replica does."""
+
 SATURATED_MEMORY_POD_S = 3600.0
 """Saturated pod-seconds over which the estimate forgets (an hour of one replica)."""
 
@@ -147,7 +151,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     proven = columns.proven_rps[rows]
     grown = PROVEN_ROOM_RATIO * _grown_rps(columns, rows, served.now_s)
     one_by_one = 1.0 / _alone_s(columns, rows)
-    rps = np.where(seen, np.fmax(measured, proven), np.where(np.isfinite(grown), np.fmax(grown, one_by_one), grown))
+    hint = np.fmax(np.fmax(grown, one_by_one), _brief_rps(columns, rows, served))
+    rps = np.where(seen, np.fmax(measured, proven), np.where(np.isfinite(grown), hint, grown))
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
     share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
     rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
@@ -162,6 +167,17 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         filled(columns.running[rows]),
         filled(columns.kv_used[rows]),
     )
+
+
+def _brief_rps(columns: ThroughputColumns, rows: I64, served: Served) -> F64:
+    """What a queue that began a moment ago proves at least, NaN where none is seen now.
+
+    That is what was done under it, less the standard error of so few independent events (its root). It only ever raises
+    what was proven: the first order for a step of ten times is else one by the little that the fleet had to do before.
+    """
+    done, pod_s = columns.saturated_done[rows], columns.saturated_pod_s[rows]
+    brief = (served.saturated_pod_s > 0) & (pod_s >= BRIEF_POD_S) & (done > 1.0)
+    return np.where(brief, (done - np.sqrt(done)) / np.maximum(pod_s, BRIEF_POD_S), np.nan)
 
 
 def _grown_rps(columns: ThroughputColumns, rows: I64, now_s: F64) -> F64:
