@@ -1,5 +1,6 @@
 """More gangs than are taken in: who waits outside, what is told of it, and how the next ones come in."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -217,6 +218,17 @@ async def test_jobs_that_are_not_suspended_and_ask_for_no_pod_take_nobodys_place
     plant.look()
     assert plant.due() == ["s0"]
     assert told(plant).untaken == 3
+
+
+async def test_what_runs_at_a_size_that_is_not_known_is_taken_in_whoever_waits() -> None:
+    """As a TrainJob whose runtime was not read yet."""
+    plant = flooded()
+    plant.classes(batch=20)
+    plant.cluster.taken.settle()
+    last = replace(plant.cluster.works["job/noisy/f0"], created_s=plant.now_s, sets=())
+    last = replace(last, ref=replace(last.ref, name="last"))
+    assert not plant.cluster.taken.put(last)
+    assert plant.cluster.taken.put(replace(last, suspended=False))
 
 
 async def test_a_crowd_whose_turn_comes_at_once_leaves_three_requests_of_five_to_others() -> None:

@@ -256,8 +256,8 @@ class TakenWork:
 
 def _runs(work: Work) -> bool:
     """Whether it may hold GPUs now, and is taken in whatever comes: not while it asks for no pod, which costs nobody
-    anything and would let whoever makes such objects take all places there are."""
-    return not (work.suspended or work.manager) and any(each.pods for each in work.sets)
+    anything and would let whoever makes such objects take all places there are. Without a set its size is not known."""
+    return not (work.suspended or work.manager) and (not work.sets or any(each.pods for each in work.sets))
 
 
 def _known(work: Work) -> Untaken:
