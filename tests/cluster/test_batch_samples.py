@@ -100,7 +100,7 @@ def test_the_sample_gang_starts_in_the_sample_queues_and_everybody_says_how_it_d
     )
     (owners,) = json.loads(asked(controller, "queue", "--json"))["owners"]
     assert (owners["batch"], owners["free"]) == (32, 0)
-    well = {kind: "True" for kind in ("Ready", "Consistent", "Admitting", "TakenIn")}
+    well = dict.fromkeys(("Ready", "Consistent", "Admitting", "TakenIn"), "True")
     wait_for(
         lambda: {kind: one["status"] for kind, one in conditions(plane, "training").items()} == well, SLACK_S,
         "conditions that hold",

@@ -324,7 +324,8 @@ async def test_watches_that_break_before_they_show_anything_are_no_news() -> Non
     """They are opened, so the server is there; what has changed meanwhile is not known."""
     async with FakeServer() as server:
         clock = ScaledClock(200.0)
-        often = InformerTimes(lasting_s=300.0, caught_up_s=300.0, backoff=BackoffBounds(cap_s=4.0))  # 1.5 s of this clock
+        lasting_s = 300.0  # 1.5 s of this clock
+        often = InformerTimes(lasting_s=lasting_s, caught_up_s=lasting_s, backoff=BackoffBounds(cap_s=4.0))
         async with following(server, clock=clock, times=often) as seen:
             await until(lambda: server.count(watches=True) == 1)
             server.always = lines(b'{"type":"ADDED","obj', then="cut")
