@@ -174,6 +174,30 @@ FURTHER: Final = {
             6,
         ),
     ),
+    "an installation whose pods are gone beside one that leads": (
+        "HeadroomNoLeader",
+        Trouble(
+            {
+                f"headroom_leader{{{IN_A}}}": "1x70",
+                f"headroom_leader{{{IN_B}}}": "1 1 1 stale",
+                f"headroom_batch_acting{{{IN_A}}}": "1x70",
+            },
+            4,
+            6,
+        ),
+    ),
+    "the only installation's pods are gone": (
+        "HeadroomNoLeader",
+        Trouble({f"headroom_leader{{{POD}}}": "1 1 1 stale", f"headroom_batch_acting{{{POD}}}": "1 1 1 stale"}, 4, 6),
+    ),
+    "the only installation's pods are gone for hours": (
+        "HeadroomNoLeader",
+        Trouble({f"headroom_leader{{{POD}}}": "1 1 1 stale", f"headroom_batch_acting{{{POD}}}": "1 1 1 stale"}, 1, 180),
+    ),
+    "nobody was ever read": (
+        "HeadroomNoLeader",
+        Trouble({"up": "1x10"}, 1, 3),
+    ),
     "a webhook that does not answer, which leaves every outcome unknown": (
         "HeadroomChangesRefused",
         Trouble({**LEADS, f'headroom_acts_total{{{CHAT},outcome="UNKNOWN"}}': "0+12x30"}, 6, 8),
@@ -280,6 +304,11 @@ def test_an_alert_fires_for_the_same_trouble_in_another_way(tmp_path: Path, way:
 @pytest.mark.parametrize("state", WELL)
 def test_no_alert_fires_while_nothing_is_wrong(tmp_path: Path, state: str) -> None:
     asked(tmp_path, WELL[state], dict.fromkeys(range(HOUR_M + 1)))
+
+
+def test_an_installation_that_is_taken_out_beside_another_is_missed_for_an_hour(tmp_path: Path) -> None:
+    series = FURTHER["an installation whose pods are gone beside one that leads"][1].series
+    asked(tmp_path, series, {6: "HeadroomNoLeader", 60: "HeadroomNoLeader", 64: None})
 
 
 def fires_alone(tmp_path: Path, name: str, trouble: Trouble) -> None:
