@@ -176,6 +176,18 @@ def test_one_request_a_minute_seen_in_service_at_four_looks_and_then_done_takes_
     assert learned(looks).rps[0] == pytest.approx(1 / 4, rel=0.05)
 
 
+def test_looks_that_find_one_done_and_four_in_service_say_no_less_than_all_looks_do() -> None:
+    """Eight pods that hold one request of 40 s each, of which one comes in ten seconds: every other look finds one done
+    and four in service, which would be 20 s each, and eight pods would pass for what sixteen can do."""
+    looks = [
+        served(
+            5.0 * i, dt_s=5.0, pods=8.0, running=4.0, completions=float(i % 2), free_done=float(i % 2), free_pod_s=40.0,
+        )
+        for i in range(240)
+    ]  # fmt: skip
+    assert learned(looks).rps[0] == pytest.approx(1 / 40, rel=0.03)
+
+
 def test_a_look_just_after_another_one_makes_rare_requests_no_shorter() -> None:
     looks = [rare(5.0 * i, 5.0, done=float(i % 12 == 3)) for i in range(25)]
     anew = [rare(120.0, 0.0), rare(120.2, 0.2)]
