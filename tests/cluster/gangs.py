@@ -135,11 +135,11 @@ class Gangs:
         """Let all pods of a gang end well."""
         self.set_phase(name, "Succeeded")
 
-    def writes(self, name: str, user: str) -> Sequence[str]:
-        """When this user patched an object, by the audit log."""
+    def writes(self, name: str, user: str, code: int = 200) -> Sequence[str]:
+        """When this user patched an object and the server answered so, by the audit log."""
         entries = self.plane.audited(verb="patch", resource=self.resource, user=user)
         return [
             entry["requestReceivedTimestamp"] for entry in entries
             if entry["objectRef"]["namespace"] == self.desk.namespace and entry["objectRef"]["name"] == name
-            and entry["responseStatus"]["code"] == 200
+            and entry["responseStatus"]["code"] == code
         ]  # fmt: skip
