@@ -31,6 +31,10 @@ settings.register_profile("steady", derandomize=True)
 settings.register_profile("explore", derandomize=False, print_blob=True)
 settings.load_profile("steady")
 
+# What is drawn on a terminal is tested on one that can move its cursor, whichever runs the tests.
+if os.environ.get("TERM", "") in {"dumb", "unknown"}:
+    del os.environ["TERM"]
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 SHARED_DATA: Final = ROOT.parent / "shared" / "data"
 
