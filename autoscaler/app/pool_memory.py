@@ -10,11 +10,14 @@ from typing import Any, Final
 import structlog
 
 from autoscaler.app.stores import Saver
+from autoscaler.core.pool import clamped
 from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.state import PoolState
 from autoscaler.ports import PortError, StateStore
 
 LOG: Final = structlog.get_logger("headroom")
+
+CLOCK: Final = "this machine's clock, or that of the one that led before, is or was set wrong"
 
 
 class PoolMemory:
@@ -32,16 +35,20 @@ class PoolMemory:
         except PortError as error:
             LOG.warning("what warm pools learnt is not restored", why=str(error))
 
-    def of(self, name: str) -> PoolState:
-        """What was kept of a pool, or the state of one that has seen nothing."""
+    def of(self, name: str, now_s: float) -> PoolState:
+        """What was kept of a pool, without instants later than now, or the state of one that has seen nothing."""
         saved = self._saved.get(name)
         if saved is None:
             return PoolState()
         try:
-            return pool_state.unpack(saved)
+            state = pool_state.unpack(saved)
         except ValueError as error:
             LOG.warning("what a warm pool learnt is not restored", pool=name, why=str(error))
             return PoolState()
+        known = clamped.until(state, now_s)
+        if known.history is not state.history:
+            LOG.warning("what a warm pool learnt is of minutes to come: they are left out", pool=name, why=CLOCK)
+        return known
 
     async def keep(self, states: Mapping[str, PoolState], there: Container[str]) -> None:
         """Save the states, as far as the store lets this replica, and what was read of other pools that are `there`."""

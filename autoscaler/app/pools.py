@@ -162,8 +162,8 @@ class Pools:
         """Before a pool is looked at first, what it asked for earlier is known to all that share its NodePools."""
         kept = self._kept.get(name)
         if kept is None or kept.uid != compiled.uid:
-            kept = self._kept[name] = _Kept(compiled.uid, self._memory.of(name))
             now_s, params = self._clock.now(), compiled.params
+            kept = self._kept[name] = _Kept(compiled.uid, self._memory.of(name, now_s))
             world = self._world(compiled, now_s)
             if world.slots is not None and world.nodes is not None:
                 self._asked[name] = asked(look(params, world, now_s), kept.state)

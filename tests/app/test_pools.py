@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import structlog
 
@@ -14,6 +15,7 @@ from autoscaler.adapters.kube.pool_writer import Became, Outcome
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.app.pool_leads import NextStart
 from autoscaler.app.pools import GATHER_S
+from autoscaler.core.pool.history import BIN_S, DemandHistory
 from autoscaler.core.pool.intents import MarkNodeEnds
 from autoscaler.core.pool.state import PoolState, pack
 from autoscaler.core.pool.world import LentSeen
@@ -282,6 +284,22 @@ async def test_a_checkpoint_that_cannot_be_used_is_left_and_said(kept: dict[str,
     async with keeping(warm_pool(), store=store) as scene:
         await scene.wait(1.0)
         assert len(scene.written.created) == 2
+
+
+async def test_what_a_leader_whose_clock_was_an_hour_ahead_left_is_used_until_now_and_said() -> None:
+    store = Store()
+    seen = DemandHistory(int((START_S + 3600.0) // BIN_S), np.ones(120), np.ones(120), 1.0, 1.0)
+    store.kept = {"chat": pack(PoolState(seen, targets=((START_S + 3600.0, 5),)))}
+    with structlog.testing.capture_logs() as logs:
+        async with keeping(warm_pool(), store=store) as scene:
+            await scene.wait(130.0)
+    assert [each["pool"] for each in logs if each["event"].endswith("of minutes to come: they are left out")] == [
+        "chat"
+    ]
+    learnt = store.kept["chat"]
+    assert START_S // BIN_S <= learnt["history"]["last_bin"] <= (START_S + 130.0) // BIN_S
+    assert len(learnt["history"]["levels"]) in (61, 62, 63), "the hour before is kept"
+    assert all(at_s <= START_S + 130.0 for at_s, _ in learnt["targets"])
 
 
 async def test_a_pool_that_is_deleted_is_forgotten_and_one_of_its_name_begins_afresh() -> None:

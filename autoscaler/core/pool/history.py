@@ -59,6 +59,18 @@ def noted(history: DemandHistory, now_s: float, demand: float | None) -> DemandH
     return DemandHistory(now_bin, levels, peaks, value, value)
 
 
+def until(history: DemandHistory, now_s: float) -> DemandHistory:
+    """The history without bins that have not begun at `now_s`; the history itself where there is none."""
+    now_bin = math.floor(now_s / BIN_S)
+    if history.last_bin is None or history.last_bin <= now_bin:
+        return history
+    last = history.levels.size - (history.last_bin - now_bin)
+    if last < 0:
+        return DemandHistory()
+    levels, peaks = history.levels, history.peaks
+    return DemandHistory(now_bin, levels[:last], peaks[:last], float(levels[last]), float(peaks[last]))
+
+
 def pack(history: DemandHistory) -> dict[str, Any]:
     """The history as plain JSON values; holes are null."""
     return {
