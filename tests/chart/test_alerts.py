@@ -186,6 +186,18 @@ FURTHER: Final = {
             6,
         ),
     ),
+    "an installation that says nothing of batch work beside one that does": (
+        "HeadroomBatchSilent",
+        Trouble(
+            {
+                f"headroom_leader{{{IN_A}}}": "1x30",
+                f"headroom_leader{{{IN_B}}}": "1x30",
+                f"headroom_batch_acting{{{IN_A}}}": "1x30",
+            },
+            9,
+            11,
+        ),
+    ),
     "the only installation's pods are gone": (
         "HeadroomNoLeader",
         Trouble({f"headroom_leader{{{POD}}}": "1 1 1 stale", f"headroom_batch_acting{{{POD}}}": "1 1 1 stale"}, 4, 6),
@@ -233,6 +245,7 @@ WELL: Final = {
         f"headroom_leader{{{IN_A}}}": "1x60",
         f"headroom_leader{{{IN_B}}}": "1x60",
         f"headroom_batch_acting{{{IN_A}}}": "1x60",
+        f"headroom_batch_acting{{{IN_B}}}": "1x60",
         f'headroom_config_info{{{IN_A},hash="one"}}': "1x60",
         f'headroom_config_info{{{IN_B},hash="two"}}': "1x60",
         f"headroom_lease_transitions_total{{{IN_A}}}": "1x60",
