@@ -247,7 +247,7 @@ async def test_one_gang_whose_stop_is_refused_keeps_another_from_its_place_for_a
         await scene.look(EVERY_S)
     assert scene.jobs()[2:] == ["stop low-b"]
     assert 55.0 <= scene.clock.monotonic() - begun_s <= 90.0
-    assert scene.batch._counts.write_failures >= 10, "it was asked all the time"
+    assert scene.batch._acts.failures >= 10, "it was asked all the time"
     (told,) = scene.batch.find("Job", "ns", "low-a")
     assert (told.state, told.reason) == (GangState.LEAVING, "STOP_DENIED")
     goes_on = "it is asked until another one leaves in its place, and then runs on"
@@ -387,9 +387,9 @@ async def test_a_start_that_no_version_takes_though_none_comes_is_a_failed_write
     tried = refusing(scene, "start", status=422)
     await scene.look()
     await scene.look(RETRY_S / 2)
-    assert (tried, scene.batch._counts.write_failures) == (["start train"], 0), "somebody else may have been first"
+    assert (tried, scene.batch._acts.failures) == (["start train"], 0), "somebody else may have been first"
     await scene.look(RETRY_S)
-    assert (tried, scene.batch._counts.write_failures) == (["start train"], 1)
+    assert (tried, scene.batch._acts.failures) == (["start train"], 1)
     assert scene.batch._books is not None
     assert "no such policy" in scene.batch._books.notes["job/ns/train"].words
 
@@ -398,13 +398,13 @@ async def test_a_stop_that_one_version_does_not_take_twice_is_a_failed_write() -
     scene = await losing_a_node()
     tried = refusing(scene, "stop", status=422)
     await scene.look(0.5)
-    assert (tried, scene.batch._counts.write_failures) == (["stop wide"], 0), "somebody else may have been first"
+    assert (tried, scene.batch._acts.failures) == (["stop wide"], 0), "somebody else may have been first"
     scene.plant.edit("wide", parallelism=2)
     await scene.look(0.5)
-    assert (len(tried), scene.batch._counts.write_failures) == (2, 0), "and again: it is another version"
+    assert (len(tried), scene.batch._acts.failures) == (2, 0), "and again: it is another version"
     for failures in (1, 2):
         await scene.look(RETRY_S + 1.0)
-        assert (len(tried), scene.batch._counts.write_failures) == (2 + failures, failures)
+        assert (len(tried), scene.batch._acts.failures) == (2 + failures, failures)
 
 
 async def test_what_cannot_be_read_is_counted_beside_those_that_wait() -> None:
@@ -441,7 +441,7 @@ async def test_what_our_own_first_patch_changed_is_not_news_that_is_answered_at_
         scene.plant.edit("train")
         return Written(Became.REFUSED, None, "422: a policy", changed=True, version=scene.plant.work("train").version)
 
-    cast(Any, scene.batch._writer).admit = halfway
+    cast(Any, scene.batch._acts._writer).admit = halfway
     await scene.look()
     for _ in range(4):
         await scene.look(0.5)

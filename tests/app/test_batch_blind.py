@@ -112,7 +112,7 @@ async def test_a_start_that_met_another_version_waits_until_that_version_could_b
     await scene.look()
     await blind(scene, 4)
     await scene.look(RETRY_S / 2)
-    assert (tried, scene.batch._counts.write_failures) == (["start train"], 0)
+    assert (tried, scene.batch._acts.failures) == (["start train"], 0)
     scene.server.hear = lambda _: None
     scene.plant.edit("train", backoffLimit=1)
     await scene.look(0.5)
