@@ -129,3 +129,25 @@ async def test_whoever_connects_while_the_server_stops_is_hung_up_on(turns: int)
         async with asyncio.timeout(5):
             with suppress(ConnectionResetError):
                 assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_server_that_is_cancelled_twice_listens_no_more_all_the_same(turns: int) -> None:
+    """Who waits for the end of a server loses patience and cancels it again while it stops."""
+    ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def serve() -> None:
+        async with listening(Hub()) as port:
+            ports.set_result(port)
+            await asyncio.sleep(60.0)
+
+    task = asyncio.create_task(serve())
+    port = await ports
+    task.cancel()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    with pytest.raises(ConnectionRefusedError):
+        await connected(port, "127.0.0.2")

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -131,22 +131,21 @@ async def running(
         server = await loop.create_server(Crowd(speaks), sock=listener, ssl=tls, ssl_handshake_timeout=handshake_s)
         yield
     finally:
-        if server is not None:
-            await _take_in(listener)
-            server.close()
-        await runner.cleanup()
-        listener.close()
+        async with AsyncExitStack() as closing:  # each ends though the one before is cancelled
+            closing.callback(listener.close)
+            closing.push_async_callback(runner.cleanup)
+            if server is not None:
+                closing.callback(server.close)
+                await _take_in(listener)
 
 
 async def _take_in(listener: socket.socket) -> None:
     """Accept no more, and let begin what was accepted: asyncio drops it, still open, once its server is closed."""
     loop = asyncio.get_running_loop()
     loop.remove_reader(listener)
-    begun = loop.create_future()
-    loop.call_soon(
-        begun.set_result, None
-    )  # one turn makes their transports; by the next, when we go on, they know them
-    await begun
+    begun = asyncio.Event()
+    loop.call_soon(begun.set)  # one turn makes their transports; by the next, when we go on, they know them
+    await begun.wait()
 
 
 def _listen(port: int | None) -> socket.socket:
