@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autoscaler.core import recall, state
+from autoscaler.core import checkpoint, recall
 from autoscaler.core.capacity.leadtime import LeadTrack
 from autoscaler.core.capacity.throughput import SATURATED_LEFT_POD_S
 from autoscaler.core.columns import I64
@@ -72,7 +72,7 @@ def know(table: Table, workload: str) -> Knowledge | None:
 def begin_like(twins: Table, twin: str, table: Table, workload: str, params: Params | None = None) -> None:
     """Give `twin` a row that remembers what `workload` remembers; `params` in the place of its own."""
     _put(twins, twin, table.track(table.rows[workload]).params if params is None else params)
-    state.restore(twins, twin, state.checkpoint(table, workload))
+    checkpoint.restore(twins, twin, checkpoint.checkpoint(table, workload))
 
 
 def begin_whole(twins: Table, twin: str, table: Table, workload: str, params: Params) -> None:

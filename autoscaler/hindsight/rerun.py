@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autoscaler.core import engine, recall, state
+from autoscaler.core import checkpoint, engine, recall
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.params import Feature, Params
@@ -104,7 +104,7 @@ class Rerun:
         number = table.put(name, Params())
         if start.checkpoint is not None:
             try:
-                state.restore(table, name, start.checkpoint)
+                checkpoint.restore(table, name, start.checkpoint)
             except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
                 raise InputError(f"{begun.where}: checkpoint: {type(error).__name__}: {error}") from error
         if start.fit_asked_s is not None:

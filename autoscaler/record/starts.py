@@ -30,7 +30,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     fit_asked_s: float | None
     """When a model was asked for last, for a workload of a crowd may be later than now; None where never."""
     checkpoint: dict[str, Any] | None
-    """What `core.state.restore` takes, at most 4 KiB; None where the workload began afresh."""
+    """What `core.checkpoint.restore` takes, at most 4 KiB; None where the workload began afresh."""
     models: bool = False
     """Every model that the workload gets from here on has a fit line; a replay fits none. Left out where not so."""
 

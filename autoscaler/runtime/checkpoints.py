@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from autoscaler.core import state
+from autoscaler.core import checkpoint
 from autoscaler.core.state import Table
 from autoscaler.ports import Clock, PortError, StateStore
 from autoscaler.runtime.clock import breathe
@@ -99,8 +99,8 @@ class Checkpoints:
             return None
         params = self._table.track(self._table.rows[name]).params
         try:
-            saved, strange = state.known(self._table, saved)
-            state.restore(self._table, name, saved)
+            saved, strange = checkpoint.known(self._table, saved)
+            checkpoint.restore(self._table, name, saved)
         except UNUSABLE as error:
             self._table.remove(name)
             self._table.put(name, params)
@@ -131,7 +131,7 @@ class Checkpoints:
                 await breathe(self._clock)
             for name in names[start : start + AT_ONCE]:
                 if name in self._table.rows:
-                    packed[name] = state.checkpoint(self._table, name) | {"saved_s": self._clock.now()}
+                    packed[name] = checkpoint.checkpoint(self._table, name) | {"saved_s": self._clock.now()}
         now_s = self._clock.now()
         come = {n: s | {"saved_s": now_s} if _saved_s(s) > now_s + AHEAD_S else s for n, s in self._loaded.items()}
         self._loaded = {name: saved for name, saved in come.items() if _saved_s(saved) >= now_s - KEPT_S}

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from autoscaler.core.checkpoint import CHECKPOINT_VERSION, checkpoint, restore
 from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
-from autoscaler.core.state import CHECKPOINT_VERSION, Table, checkpoint, restore
+from autoscaler.core.state import Table
 from autoscaler.core.view import view
 from tests.core.toy import NAME, Story, Toy, counts, steps_of
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.core.checkpoint import checkpoint, restore
 from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
-from autoscaler.core.state import Table, checkpoint, restore
+from autoscaler.core.state import Table
 from autoscaler.core.types import Readings, Verdict
 from tests.core.toy import HOUR_S, NAME, Story, Tamper, Toy, calibrated, counts, stepped
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from autoscaler.cli.stream import DecideStream
-from autoscaler.core import engine, state
+from autoscaler.core import checkpoint, engine
 from autoscaler.core.params import Params
 from autoscaler.fitting.fit import fit
 from autoscaler.record import fits, inputs, memories, starts
@@ -41,7 +41,7 @@ def begin(stream: DecideStream, start: starts.Start) -> None:
         stream.table.remove(start.workload)
     row = stream.table.put(start.workload, Params())
     if start.checkpoint is not None:
-        state.restore(stream.table, start.workload, start.checkpoint)
+        checkpoint.restore(stream.table, start.workload, start.checkpoint)
     if start.fit_asked_s is not None:
         stream.table.track(row).fit_asked_s = start.fit_asked_s
 

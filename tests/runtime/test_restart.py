@@ -10,7 +10,7 @@ from typing import Any
 import looptime
 import pytest
 
-from autoscaler.core import state
+from autoscaler.core import checkpoint
 from autoscaler.core.params import Params
 from autoscaler.core.state import Table
 from autoscaler.runtime.checkpoints import Checkpoints
@@ -98,7 +98,7 @@ def bent(name: str) -> dict[str, Any]:
     """A checkpoint of this version with something in it that nobody wrote."""
     table = Table.empty()
     table.put(A, Params())
-    saved = state.checkpoint(table, A)
+    saved = checkpoint.checkpoint(table, A)
     if name == "columns":
         return saved | {"columns": None}
     return saved | {"load": saved["load"] | {"head": 10**30}}
@@ -215,7 +215,7 @@ NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 async def test_the_newer_checkpoint_is_used(kept: dict[str, Any], heard: dict[str, Any], used: bool) -> None:
     clock, table = ScaledClock(), Table.empty()
     table.put(A, Params())
-    made = state.checkpoint(table, A)
+    made = checkpoint.checkpoint(table, A)
     store = Store({A: made | {"zero_signal": KEPT} | kept})
     recorder = Recorder(audit=Lines(), journal=Lines(), clock=clock)
     checkpoints = Checkpoints(table=table, store=store, clock=clock, recorder=recorder, load_s=1.0, timeout_s=1.0)
