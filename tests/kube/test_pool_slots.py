@@ -36,6 +36,14 @@ def test_a_warm_slot_has_every_instant_of_its_start() -> None:
     assert seen.deadline_s == T0 + 603, "the kubelet counts from when it began with the pod"
 
 
+def test_a_slot_whose_node_is_cut_off_says_since_when_it_is_not_ready() -> None:
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": at(30)}
+    told = {"conditions": [true("Initialized", 18), unready], "initContainerStatuses": [init("pull-0", 9)]}
+    seen = slot_seen(pod(spec={"nodeName": "n0"}, status=told), None)
+    assert (seen.weights_s, seen.ready_s, seen.unready_s) == (T0 + 9, None, T0 + 30)
+    assert slot_seen(pod(status={"conditions": [true("Ready", 20)]}), None).unready_s is None
+
+
 STARTS: dict[str, tuple[list[dict[str, Any]], list[str], tuple[int | None, int | None]]] = {
     "one of two images is there": ([init("pull-0", 9), init("pull-1"), init("fetch-0")], [], (None, None)),
     "images are there and weights are not": ([init("pull-0", 9), init("fetch-0")], [], (9, None)),

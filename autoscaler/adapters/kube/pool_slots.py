@@ -92,6 +92,7 @@ def slot_seen(pod: PlacedPod, claim: str | None) -> SlotSeen:
         digests="" if images_s is None else _digests(status.init_container_statuses),
         weights_s=weights_s,
         ready_s=_since(status.conditions, "Ready"),
+        unready_s=_since(status.conditions, "Ready", "False"),
         deadline_s=None if started_s is None or life_s is None else started_s + life_s,
         deleting_s=epoch_s(meta.deletion_timestamp),
         failed=_failed(pod),
@@ -106,9 +107,9 @@ def epoch_s(at: datetime | None) -> float | None:
     return None if at is None else at.timestamp()
 
 
-def _since(conditions: tuple[Said, ...], kind: str) -> float | None:
-    """Since when a condition has been true; None while it is not."""
-    found = next((c for c in conditions if c.type == kind and c.status == "True"), None)
+def _since(conditions: tuple[Said, ...], kind: str, status: str = "True") -> float | None:
+    """Since when a condition has been true, or has had another status; None while it has not."""
+    found = next((c for c in conditions if c.type == kind and c.status == status), None)
     return None if found is None else epoch_s(found.last_transition_time)
 
 

@@ -6,6 +6,7 @@ whose instants are out of order or absurdly far apart gives nothing and is count
 clocks. What follows on a warm slot (engine, first token) is measured of serving pods, not here.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -95,6 +96,8 @@ class Start:
     kind: StartKind
     instants: Sequence[float]
     """Its creation and the ends of its five stages (s)."""
+    fetched_s: float = math.inf
+    """When its weights were there. A pod that was warm may be ready anew, after its node was cut off for a moment."""
 
 
 def noted(clock: SlotClock, starts: Iterable[Start]) -> SlotClock:
@@ -104,7 +107,7 @@ def noted(clock: SlotClock, starts: Iterable[Start]) -> SlotClock:
     for start in starts:
         told.add(start.uid)
         ended_s = start.instants[-1]
-        if ended_s <= clock.restored_s:
+        if min(ended_s, start.fetched_s) <= clock.restored_s:
             continue
         walk = tuple(round(after - before, 1) for before, after in pairwise(start.instants))
         if not all(0.0 <= took_s <= LONGEST_S for took_s in walk):

@@ -141,7 +141,9 @@ def _timed(state: PoolState, view: View, uids: set[str]) -> clock.SlotClock:
         return kept
     kinds = [view.kind_of(at) for at in places]
     instants_s = _instants(view, places, kinds).tolist()
-    starts = [clock.Start(slots.seen[at].uid, *start) for at, *start in zip(places, kinds, instants_s, strict=True)]
+    fetched_s = [slots.seen[at].weights_s or math.inf for at in places]
+    uids_of = [slots.seen[at].uid for at in places]
+    starts = [clock.Start(*start) for start in zip(uids_of, kinds, instants_s, fetched_s, strict=True)]
     return clock.noted(kept, sorted(starts, key=lambda start: (start.instants[-1], start.uid)))
 
 

@@ -113,7 +113,7 @@ def _filled(view: View, found: Lost) -> Iterator[str]:
     """Nodes whose disk ran full while a slot got its images or weights, by the name under which that is remembered: one
     may be full of others' things, but on several these do not fit, and every further node would be made for nothing."""
     for at, reason in found.reasons.items():
-        if reason is PoolReason.DISK_FULL and not np.isfinite(view.slots.instants_s[at, Stage.WEIGHTS_WARM]):
+        if reason is PoolReason.DISK_FULL and view.slots.seen[at].weights_s is None:
             yield f"disk/{view.slots.seen[at].node}"
 
 
@@ -154,8 +154,9 @@ def _is_lost_for_good(view: View, at: int) -> bool:
 
 
 def _ended(view: View, at: int) -> PoolReason:
-    """A slot that failed after it was warm has reached its end; one that failed before has failed."""
-    return PoolReason.EXPIRED if np.isfinite(view.slots.instants_s[at, Stage.WEIGHTS_WARM]) else PoolReason.FAILED
+    """A slot that failed after its images and weights were there has reached its end, whatever ended it; one that
+    failed before has failed. No pod is ready once it has ended, so that it does not say whether it was warm."""
+    return PoolReason.FAILED if view.slots.seen[at].weights_s is None else PoolReason.EXPIRED
 
 
 def _begun_long_ago(view: View) -> Bools:
@@ -185,8 +186,9 @@ def _overdue(view: View, state: PoolState, at: int, out: set[tuple[int, str | No
     waits = stage is Stage.REQUESTED and seen.claim not in view.claims
     if waits and (int(view.slots.tier[at]), seen.zone) in out:
         return PoolReason.MOVED
-    if age_s <= clock.LEAST_S[stage]:
-        return None
+    node = int(view.slots.node[at])
+    if age_s <= clock.LEAST_S[stage] or (node != NOWHERE and not view.nodes.seen[node].ready):
+        return None  # what a node that is cut off holds up is no fault of images or weights: it has a time of its own
     if age_s <= clock.patience_s(state.clock, view.kind_of(at), stage):
         return None
     gpus = state.circuits.gpus.get(view.params.tiers[int(view.slots.tier[at])].name, _NEW)

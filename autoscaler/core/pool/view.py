@@ -22,7 +22,7 @@ NOWHERE: Final = -1
 UNLISTED_S: Final = 60.0
 """What a node shows may be read this much later than a pod's binding to it: two watches are two clocks."""
 
-_TIMES = attrgetter("created_s", "scheduled_s", "images_s", "weights_s", "ready_s", "deadline_s")
+_TIMES = attrgetter("created_s", "scheduled_s", "images_s", "weights_s", "ready_s", "deadline_s", "unready_s")
 _MARKS = attrgetter("node", "claim", "tier", "zone", "deleting_s", "failed", "lease", "content")
 
 
@@ -148,7 +148,7 @@ def _slots(
     params: PoolParams, seen: Sequence[SlotSeen], nodes: Nodes, claims: Mapping[str, ClaimSeen], now_s: float
 ) -> Slots:
     size = len(seen)
-    times = np.array([_TIMES(slot) for slot in seen], dtype=np.float64).reshape(size, 6)
+    times = np.array([_TIMES(slot) for slot in seen], dtype=np.float64).reshape(size, 7)
     marks = list(zip(*map(_MARKS, seen), strict=True)) or [()] * 8
     node_of, claim_of, tier_of, _, deleting, failed, lease, content = marks
     node = _whole(NOWHERE if name is None else nodes.index.get(name, NOWHERE) for name in node_of)
@@ -163,6 +163,9 @@ def _slots(
     reached = np.isfinite(instants_s)
     stage = 5 - np.argmax(reached[:, ::-1], axis=1)
     since_s = np.fmax.reduce(np.where(reached, instants_s, -np.inf), axis=1, initial=-np.inf)
+    # A slot that was warm is not late with its weights: a node that is cut off for a moment has its pods not ready.
+    again = ~np.isnan(times[:, 3]) & np.isnan(times[:, 4])
+    since_s[again] = np.fmax(since_s[again], times[again, 6])
     ended = _ended(deleting, failed, lease, times[:, 5] <= now_s, stage)
     listed = ~bound | (node != NOWHERE)
     tier = _whole(place.get(name, NOWHERE) for name in tier_of)

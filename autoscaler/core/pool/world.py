@@ -36,6 +36,8 @@ class SlotSeen:
     """When the last init container that fetches weights had ended well."""
     ready_s: float | None = None
     """Since when the pod is ready; None while it is not."""
+    unready_s: float | None = None
+    """Since when it is not ready, for the first time or again; None while it is."""
     deadline_s: float | None = None
     """When its own active deadline ends it."""
     deleting_s: float | None = None

@@ -157,6 +157,17 @@ def test_a_slot_gives_its_sample_once_also_across_a_restart() -> None:
     assert sum(len(walks) for walks in again.state.clock.walks.values()) == 1
 
 
+def test_a_slot_that_is_ready_anew_after_a_restart_gives_no_sample_of_an_hour() -> None:
+    nodes = tuple(node(f"n-p-{at}", created_s=NOW_S - 3800.0) for at in range(3))
+    params, first = pool(min_slots=3), fleet(3, age_s=3600.0)
+    before = taken(params, world(first, nodes=nodes))
+    assert before.decision.refill_s == 300.0
+    back = tuple(replace(each, ready_s=NOW_S + 60.0) for each in first)  # its node was cut off for a minute
+    after = taken(params, world(back, nodes=nodes), unpack(pack(before.state)), NOW_S + 90.0)
+    assert after.state.clock.walks == before.state.clock.walks
+    assert after.decision.refill_s == 300.0
+
+
 def test_failed_starts_make_the_refill_count_longer() -> None:
     assert SlotClock().failing_ratio == 0.0
     assert clock.failed(SlotClock(outcomes=(True,) * 6), 2).failing_ratio == 2 / 12

@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.clock import UNMEASURED_S, Stage
-from autoscaler.core.pool.intents import DeleteClaim, DeleteSlot
+from autoscaler.core.pool.intents import CreateSlot, DeleteClaim, DeleteSlot
 from autoscaler.core.pool.params import Sharing, SlotForm
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.view import look
@@ -88,7 +88,8 @@ GONE: dict[str, tuple[World, PoolReason]] = {
         PoolReason.LATE_WEIGHTS),
     "a failed fetch": (world([slot(node="n", scheduled_s=NOW_S, failed="no such model")]), PoolReason.FAILED),
     "its deadline": (world([warm(deadline_s=NOW_S - 1.0)]), PoolReason.EXPIRED),
-    "ended by its deadline": (world([warm(failed="DeadlineExceeded")]), PoolReason.EXPIRED),
+    "ended by its deadline": (
+        world([warm(failed="DeadlineExceeded", ready_s=None, unready_s=NOW_S - 1.0)]), PoolReason.EXPIRED),
     "a tier that is no more": (world([warm(tier="gone")]), PoolReason.UNKNOWN_TIER),
     "a node that is gone": (world([warm()], nodes=()), PoolReason.NODE_LOST),
     "an interruption": (world([warm()], nodes=(node(interrupted=True),)), PoolReason.INTERRUPTED),
@@ -119,6 +120,19 @@ STAYS: dict[str, World] = {
         [slot(node="n", created_s=NOW_S - 400.0, scheduled_s=NOW_S - 59.0)], nodes=()
     ),
     "gated for a moment": world([warm()], nodes=(node(gating_taints=("gpu",), unusable_since_s=NOW_S - 599.0),)),
+    "on a node that was cut off a moment ago": world(
+        [warm(age_s=7200.0, ready_s=None, unready_s=NOW_S - 5.0)],
+        nodes=(node(ready=False, unusable_since_s=NOW_S - 5.0),),
+    ),
+    "on a node that was cut off for minutes": world(
+        [warm(age_s=7200.0, ready_s=None, unready_s=NOW_S - 599.0)],
+        nodes=(node(ready=False, unusable_since_s=NOW_S - 599.0),),
+    ),
+    "on a node that is back, itself not ready yet": world([warm(age_s=7200.0, ready_s=None, unready_s=NOW_S - 90.0)]),
+    "pulling on a node that was cut off": world(
+        [slot(node="n", created_s=LONG_AGO_S, scheduled_s=LONG_AGO_S)],
+        nodes=(node("n", ready=False, unusable_since_s=NOW_S - 599.0),),
+    ),
     "on a node that drifted": world([warm()], nodes=(node(drifted=True),)),
 }
 
@@ -126,6 +140,17 @@ STAYS: dict[str, World] = {
 @pytest.mark.parametrize("seen", STAYS.values(), ids=STAYS)
 def test_a_slot_that_is_not_late_stays(seen: World) -> None:
     assert of(DeleteSlot, taken(pool(min_slots=1), seen)) == []
+
+
+def test_slots_that_were_warm_and_end_with_their_nodes_say_nothing_of_images_and_weights() -> None:
+    """As a cut of some minutes shows it, and the end of slots that nobody minded: no pod that ended is ready."""
+    cut = fleet(3, age_s=7200.0, ready_s=None, unready_s=NOW_S - 700.0)
+    dark = tuple(node(f"n-p-{at}", ready=False, unusable_since_s=NOW_S - 700.0) for at in range(3))
+    for seen in (world(cut, nodes=dark), world(fleet(3, failed="DeadlineExceeded", ready_s=None, unready_s=NOW_S))):
+        done = taken(pool(min_slots=3), seen)
+        assert len(of(DeleteSlot, done)) == len(of(CreateSlot, done)) == 3
+        assert done.state.circuits.content == Circuit()
+        assert done.state.clock.outcomes == ()
 
 
 def late_gpu(**of_node: object) -> World:
