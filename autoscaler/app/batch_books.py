@@ -246,8 +246,9 @@ class Books:
         return doubt is None
 
     def packed(self, now_s: float) -> dict[str, Any]:
-        """What must outlive a restart."""
-        return durable.pack(self.room, now_s)
+        """What must outlive a restart; a start may have to wait for minutes, for others that look for their places."""
+        starting = [name for name in self.plans if (work := self.cluster.works.get(name)) and work.suspended]
+        return durable.pack(self.room, now_s, starting=starting)
 
     def _sync(self, name: str, now_s: float) -> None:
         """Bring the books in line with one object."""

@@ -534,6 +534,27 @@ async def test_a_gang_that_is_to_stop_and_loses_its_node_before_it_is_told_to_is
     assert plant.due() == ["wide"]
 
 
+async def test_who_was_let_in_and_not_started_yet_keeps_its_places_when_the_books_are_written_anew() -> None:
+    """A queue was edited, or we were restarted, while the start waited; the room was freed for this gang alone."""
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    running(plant, "small", annotations={"headroom.dev/expected-duration": "10m"})
+    plant.job("wide", pods=2, annotations={"headroom.dev/expected-duration": "10h"})
+    plant.look(400.0)
+    plant.look()
+    plant.job("late", annotations={"headroom.dev/expected-duration": "1h"}, creationTimestamp="2023-11-14T22:20:00Z")
+    plant.look()
+    assert plant.due() == [], "it would still run when the other one is expected to start"
+    plant.end("small")
+    plant.gone("small-0")
+    plant.look()
+    assert list(plant.books.plans) == ["job/ns/wide"]
+    queue_of = dict.fromkeys(plant.cluster.works, "team")
+    plant.begin(gathered(spread(plant.books.packed(plant.now_s), queue_of), 86_400.0))
+    plant.look()
+    assert plant.start() == ["wide"], "and not the one that is shorter, and so is tried first"
+    assert plant.books.packed(plant.now_s)["reservations"] == [], "what its object says need not be kept besides"
+
+
 async def test_work_outside_the_watched_namespaces_is_refused_by_name_and_what_runs_of_it_is_left_alone() -> None:
     plant = BatchPlant({"n0": 8, "n1": 8})
     plant.cluster._scope = replace(plant.cluster._scope, namespaces=frozenset({"other"}))

@@ -2,13 +2,14 @@
 
 Enters: a room. Leaves: what a BatchQueue's status keeps: what was freed for someone, what queues used and how well
 their gangs keep to what they say, how often a gang that wants to run was evicted, and the places of gangs that lost
-GPUs and leave still. Only names are kept, never rows.
-Bookings are not: they are read off the cluster. What is used between the writing and the restart, and who gave way to
-whom, is lost.
+GPUs and leave still, or were let in and not told so yet. Only names are kept, never rows.
+Other bookings are not: they are read off the cluster. What is used between the writing and the restart, and who gave
+way to whom, is lost.
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -29,13 +30,14 @@ PARTS: Final = ("reservations", "queues", "evictions", "places")
 """The last first to be left out: where a zone fails, places would crowd out what others were stopped for."""
 
 
-def pack(room: Room, now_s: float, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def pack(room: Room, now_s: float, max_bytes: int = MAX_BYTES, *, starting: Iterable[str] = ()) -> dict[str, Any]:
     """As much as fits: reservations, the oldest first; queues, who used most first; gangs, who was evicted most first;
     places, as reservations.
 
+    `starting` are gangs that were let in and whose objects do not say so yet: their places are kept for them.
     `left_out` counts what did not fit. The size is that of `json.dumps` without further arguments.
     """
-    kept_for, places = _reservations(room, now_s)
+    kept_for, places = _reservations(room, starting, now_s)
     rows = (kept_for, _queues(room, now_s), _evictions(room), places)
     parts = dict(zip(PARTS, rows, strict=True))
     empty = {"version": VERSION, "at_s": now_s, **{part: [] for part in PARTS}}
@@ -79,12 +81,14 @@ def unpack(room: Room, saved: Mapping[str, Any], now_s: float) -> tuple[str, ...
     return tuple(dropped)
 
 
-def _reservations(room: Room, now_s: float) -> tuple[list[Any], list[Any]]:
-    """What is kept for gangs that wait, and for those that lost GPUs and leave still, those without a place last."""
+def _reservations(room: Room, starting: Iterable[str], now_s: float) -> tuple[list[Any], list[Any]]:
+    """What is kept for gangs that wait or start, and for those that lost GPUs and leave still, those without a place
+    last."""
     nodes, lost = room.ledger.estate.nodes, room.runs.lost
     rows, places = list[Any](), list[Any]()
     # Nodes that were asked for are read off the pods that hold them.
     kept = [each for each in room.ledger.reservations.values() if each.kind is not Kind.NODES]
+    kept += filter(None, (_start(room, name) for name in starting))
     for each in sorted(kept, key=lambda each: (each.made_s, each.gang)):
         plan = [[nodes[at].name, nodes[at].shape, units] for at, units in sorted(each.plan.items())]
         mine = places if each.gang in lost else rows
@@ -94,6 +98,18 @@ def _reservations(room: Room, now_s: float) -> tuple[list[Any], list[Any]]:
         if not room.is_overdue(lost[name], now_s):
             places.append([name, Kind.START.name, since_s, since_s, []])
     return rows, places
+
+
+def _start(room: Room, name: str) -> Reservation | None:
+    """The places of a gang that is to start, as ones that nobody else may use; None for those that are on loan, which
+    serving may want again meanwhile."""
+    run, holding = room.runs.all.get(name), room.ledger.holdings.get(name)
+    if run is None or run.leaving_s is not None or holding is None or holding.lent:
+        return None
+    plan = Counter[int]()
+    for spot in holding.spots:
+        plan[spot.node] += spot.units
+    return Reservation(name, Kind.PREEMPTION, dict(plan), run.started_s, run.started_s)
 
 
 def _queues(room: Room, now_s: float) -> list[Any]:
