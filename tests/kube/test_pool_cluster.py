@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autoscaler.adapters.kube.api import KubeApi
@@ -159,6 +159,25 @@ async def test_pods_of_a_pool_that_cannot_be_read_say_what_they_ask_of_a_nodepoo
         launched = {"conditions": [{"type": "Launched", "status": "True"}]}
         it.server.put("gpu-abcde", path=CLAIMS, metadata={"namespace": "", "labels": ON_GPU}, status=launched)
         await until(lambda: it.cluster.left("chat", "pool-uid").asked == (AskedOf("gpu", 7.0, 1),))  # type: ignore[union-attr]
+
+
+async def test_a_node_that_lacks_what_slots_need_says_since_when_to_each_pool_that_needs_it() -> None:
+    async with scene() as it:
+        it.node()
+        await until(lambda: it.world().nodes)
+
+        def since_s(params: PoolParams, now_s: float) -> float | None:
+            (node,) = it.cluster.world(params, "pool-uid", demand=(), serving_priority=0, now_s=now_s).nodes or ()
+            return node.unusable_since_s
+
+        newer = replace(PARAMS, name="code", slot=replace(FORM, min_driver=(580,)))
+        assert [since_s(params, T0 + 30 + n) for n, params in enumerate((newer, PARAMS, newer))] == [
+            None,
+            None,
+            T0 + 30,
+        ]
+        it.node(metadata={"labels": ON_GPU | {"nvidia.com/cuda.driver-version.full": "580.65.06"}})
+        await until(lambda: since_s(newer, T0 + 40) is None)
 
 
 async def test_a_nomination_and_a_shortage_are_heard() -> None:

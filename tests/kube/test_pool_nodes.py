@@ -43,6 +43,15 @@ def test_a_startup_or_readiness_taint_gates_the_node(key: str) -> None:
     assert found.unusable_since_s == T0 + 9
 
 
+def test_until_feature_discovery_has_labelled_it_nobody_knows_how_a_node_is_divided() -> None:
+    slices, label = SlotForm(sharing=Sharing.TIME_SLICING, parts=4), {"nvidia.com/gpu.replicas": "4"}
+    assert not seen(node(), form=slices).labelled
+    told = seen(node(labels=label), form=slices)
+    assert (told.labelled, told.sharing, told.parts) == (True, Sharing.TIME_SLICING, 4)
+    assert seen(node()).labelled, "slots of whole GPUs need no label"
+    assert seen(node(), form=SlotForm("nvidia.com/mig-1g.10gb", sharing=Sharing.MIG, parts=7)).labelled
+
+
 def test_a_node_that_is_taken_away_is_interrupted_and_not_merely_cordoned() -> None:
     disrupted = {"unschedulable": True, "taints": [{"key": "karpenter.sh/disrupted"}]}
     assert seen(node(spec=disrupted)).interrupted

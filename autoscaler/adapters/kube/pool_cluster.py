@@ -23,6 +23,7 @@ from autoscaler.adapters.kube.pool_readings import Readings
 from autoscaler.adapters.kube.pool_signs import Signs
 from autoscaler.adapters.kube.pool_slots import is_ours, slot_seen
 from autoscaler.core.pool.params import PoolParams, PoolTier
+from autoscaler.core.pool.shapes import lacking
 from autoscaler.core.pool.world import ClaimSeen, ModelDemand, NodeSeen, SlotSeen, World
 from autoscaler.ports import Clock
 
@@ -50,7 +51,8 @@ class PoolCluster:
         self._nodes_of: dict[str, set[str]] = defaultdict(set)
         self._claim_of: dict[str, str] = {}
         """Node -> its NodeClaim."""
-        self._gated_s: dict[str, float] = {}
+        self._gated_s: dict[str, dict[str, float]] = {}
+        """Node -> WarmPool -> since when it is gated there, or lacks what slots need."""
         hearers = Hearers(
             changed=changed, pod=self._on_pod, node=self._on_node, claim=self._on_claim, shortage=self._on_shortage,
             not_offered=self._on_not_offered, nomination=self._on_nomination,
@@ -150,10 +152,10 @@ class PoolCluster:
                 if node is None:
                     continue
                 seen = self._node(node, tier, params)
-                if seen.gating_taints:
-                    self._gated_s.setdefault(name, now_s)
-                else:
-                    self._gated_s.pop(name, None)
+                if seen.gating_taints or lacking(params.slot, seen) is not None:
+                    self._gated_s.setdefault(name, {}).setdefault(params.name, now_s)
+                elif name in self._gated_s:
+                    self._gated_s[name].pop(params.name, None)
                 yield seen
 
     def _node(self, node: Node, tier: PoolTier, params: PoolParams) -> NodeSeen:
@@ -161,7 +163,7 @@ class PoolCluster:
         claim = self.feeds.claims.items.get(self._claim_of.get(name, ""))
         pool = self.feeds.node_pools.items.get(tier.node_pool)
         there = self._places.on_node(name, form.resource, params.name)
-        gated_s = self._gated_s.get(name)
+        gated_s = self._gated_s.get(name, {}).get(params.name)
 
         def read() -> NodeSeen:
             starting = () if pool is None else pool.spec.template.spec.startup_taints

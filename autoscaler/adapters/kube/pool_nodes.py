@@ -24,6 +24,9 @@ ENDS: Final = "headroom.dev/capacity-ends"
 
 REPLICAS: Final = "nvidia.com/gpu.replicas"
 PRODUCT: Final = "nvidia.com/gpu.product"
+MIG: Final = "nvidia.com/mig-"
+"""How a resource begins that names a MIG profile."""
+
 VALIDATED: Final = "nvidia.com/gpu.deploy.operator-validator"
 """Set by the GPU operator on nodes that it validates; its validator's pod is ready when it has."""
 
@@ -64,7 +67,7 @@ def node_seen(
     there: OnNode,
     gated_since_s: float | None,
 ) -> NodeSeen:
-    """One node of a tier; `gated_since_s` is since when it was seen with a gating taint."""
+    """One node of a tier; `gated_since_s` is since when it was seen gated, or without what slots need."""
     meta, labels = node.metadata, node.metadata.labels
     units = _units(node.status.allocatable, form.resource)
     keys = [taint.key for taint in node.spec.taints]
@@ -87,6 +90,9 @@ def node_seen(
         free_units=max(0, (units or 0) - there.units),
         sharing=sharing,
         parts=parts,
+        labelled=form.sharing is Sharing.WHOLE
+        or form.resource.startswith(MIG)
+        or not {REPLICAS, PRODUCT}.isdisjoint(labels),
         expected_units=promised or None,
         validated=there.validator_ready if labels.get(VALIDATED) == "true" else None,
         gating_taints=gates,
@@ -95,7 +101,7 @@ def node_seen(
         drifted=claim is not None and _holds(claim.status.conditions, "Drifted") is True,
         ends_s=_instant(meta.annotations.get(ENDS, "")),
         gpu_ready_s=None if claim is None else _since(claim.status.conditions, "Initialized"),
-        unusable_since_s=since_s if not ready else gated_since_s if gates else None,
+        unusable_since_s=gated_since_s if ready else since_s,
         driver=_version(labels, "nvidia.com/cuda.driver-version", "nvidia.com/cuda.driver"),
         cuda=_version(labels, "nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"),
         foreign_pods=there.foreign,
@@ -173,7 +179,7 @@ def _nodes(nodes: str | int) -> int:
 
 def _sharing(labels: Mapping[str, str], form: SlotForm) -> tuple[Sharing, int]:
     """How a node's units of the slot's resource divide its GPUs; a MIG profile's share is the form's to say."""
-    if form.resource.startswith("nvidia.com/mig-") or "-MIG-" in labels.get(PRODUCT, ""):
+    if form.resource.startswith(MIG) or "-MIG-" in labels.get(PRODUCT, ""):
         return Sharing.MIG, form.parts
     replicas = labels.get(REPLICAS, "1")
     number = int(replicas) if replicas.isascii() and replicas.isdecimal() else 1

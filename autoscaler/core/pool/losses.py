@@ -17,7 +17,7 @@ from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import DeleteClaim
 from autoscaler.core.pool.params import Domain
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.shapes import misfit
+from autoscaler.core.pool.shapes import strange
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import NOWHERE, UNLISTED_S, View
 from autoscaler.core.pool.world import ClaimSeen
@@ -144,11 +144,12 @@ def _plain(view: View) -> Iterator[tuple[Bools, PoolReason]]:
 
 
 def _is_lost_for_good(view: View, at: int) -> bool:
-    """Whether a node holds slots that can never be handed over: cordoned, of another shape, or gated for too long."""
+    """Whether a node holds slots that can never be handed over: cordoned, of another shape, or gated, or
+    without what slots need, for too long."""
     node = view.nodes.seen[at]
     if view.nodes.usable[at]:
         return False
-    if node.cordoned or (node.units is not None and misfit(view.params.slot, node) is not None):
+    if node.cordoned or (node.units is not None and strange(view.params.slot, node) is not None):
         return True
     return node.unusable_since_s is not None and view.now_s - node.unusable_since_s > UNUSABLE_S
 

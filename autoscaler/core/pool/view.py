@@ -132,7 +132,7 @@ def _nodes(params: PoolParams, seen: Sequence[NodeSeen]) -> Nodes:
     place = {tier.node_pool: at for at, tier in enumerate(params.tiers)}
     count = params.slot.count
     stays = [staying(params.slot, node) for node in seen]
-    can = [ok and works(node) for node, ok in zip(seen, stays, strict=True)]
+    can = [ok and works(params.slot, node) for node, ok in zip(seen, stays, strict=True)]
     room = [node.free_units // count if ok and node.free_units > 0 else 0 for node, ok in zip(seen, can, strict=True)]
     return Nodes(
         seen=seen,

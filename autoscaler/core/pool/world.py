@@ -69,6 +69,8 @@ class NodeSeen:
     sharing: Sharing = Sharing.WHOLE
     parts: int = 1
     """Units one physical GPU is divided into, from the replicas or profile label; 1 for whole GPUs."""
+    labelled: bool = True
+    """Whether it tells both; False where slots hold parts of GPUs and nobody says yet how the node's are divided."""
     expected_units: int | None = None
     """What the instance type promised; None where nobody says."""
     validated: bool | None = None
@@ -84,7 +86,7 @@ class NodeSeen:
     gpu_ready_s: float | None = None
     """When its GPUs became usable, as far as known."""
     unusable_since_s: float | None = None
-    """Since when it is not ready or a gating taint is back."""
+    """Since when it is not ready, a gating taint is back, or it was seen without what slots need."""
     driver: tuple[int, ...] | None = None
     cuda: tuple[int, ...] | None = None
     foreign_pods: int = 0

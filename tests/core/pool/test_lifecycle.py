@@ -103,6 +103,8 @@ GONE: dict[str, tuple[World, PoolReason]] = {
     "a node that was gated for long": (
         world([warm()], nodes=(node(gating_taints=("gpu",), unusable_since_s=NOW_S - 601.0),)),
         PoolReason.NODE_UNUSABLE),
+    "a node whose GPUs are gone for long": (
+        world([warm()], nodes=(node(units=0, unusable_since_s=NOW_S - 601.0),)), PoolReason.NODE_UNUSABLE),
     "other content under way": (world([slot(content="old")]), PoolReason.OUTDATED),
 }  # fmt: skip
 
@@ -132,6 +134,9 @@ STAYS: dict[str, World] = {
     "pulling on a node that was cut off": world(
         [slot(node="n", created_s=LONG_AGO_S, scheduled_s=LONG_AGO_S)],
         nodes=(node("n", ready=False, unusable_since_s=NOW_S - 599.0),),
+    ),
+    "on a node whose device plugin starts anew": world(
+        [warm()], nodes=(node(units=0, unusable_since_s=NOW_S - 599.0),)
     ),
     "on a node that drifted": world([warm()], nodes=(node(drifted=True),)),
 }
@@ -212,6 +217,25 @@ FITS: dict[str, tuple[dict[str, Any], SlotForm, bool]] = {
 def test_a_slot_counts_where_its_node_fits(fields: dict[str, Any], form: SlotForm, fits: bool) -> None:
     seen = world([warm()], nodes=(node(**fields),))
     assert taken(pool(slot=form), seen).decision.warm == int(fits)
+
+
+UNTOLD: dict[str, tuple[dict[str, Any], SlotForm]] = {
+    "its driver": ({}, SlotForm(min_driver=(580,))),
+    "its CUDA": ({"driver": (580,)}, SlotForm(min_driver=(580,), min_cuda=(12, 8))),
+    "how its GPUs are divided": ({"labelled": False}, SlotForm(sharing=Sharing.TIME_SLICING, parts=4)),
+}
+
+
+@pytest.mark.parametrize(("fields", "form"), UNTOLD.values(), ids=UNTOLD)
+def test_a_node_has_ten_minutes_to_tell_what_slots_need_to_know(fields: dict[str, Any], form: SlotForm) -> None:
+    """A slot is bound as soon as GPUs are there; feature discovery labels the node up to a minute later."""
+    params, bound = pool(slot=form, min_slots=1), slot(node="n", scheduled_s=NOW_S - 20.0)
+    young = node("n", created_s=NOW_S - 120.0, **fields)
+    assert taken(params, world([bound], nodes=(young,))).intents == ()
+    old = replace(young, unusable_since_s=NOW_S - 601.0)
+    late = slot(node="n", created_s=NOW_S - 620.0, scheduled_s=NOW_S - 610.0)
+    (gone,) = of(DeleteSlot, taken(params, world([late], nodes=(old,))))
+    assert gone.reason is PoolReason.NODE_UNUSABLE
 
 
 def test_stages_are_counted_for_the_status() -> None:
