@@ -13,10 +13,7 @@ had generated.
 from collections import deque
 from dataclasses import dataclass, field
 
-from loadtests.engines.profile import Speed
-
-BLOCK_TOKENS = 16
-"""vLLM's default."""
+from loadtests.engines.profile import BLOCK_TOKENS, Speed
 
 
 @dataclass(slots=True, eq=False)

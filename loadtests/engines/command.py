@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from autoscaler.errors import InputError
+from autoscaler.errors import HeadroomError, InputError
 from loadtests.engines.profile import BUILT_IN, STEP_TOKENS, read_speed
 
 PER_PROCESS = 50
@@ -35,13 +35,14 @@ def main(arguments: list[str]) -> int:
         addresses = _addresses(given.first, given.count)
         order = _order(given)
         _check_stages(order)
+        _check_report(given.json)
         command = shlex.join(["python3", "dev.py", "loadtests", "engines", *arguments])
         with serving(addresses, order, given.processes) as children:
             _tell(given.json, addresses, given.port, command, children)
             return _wait(children)
-    except InputError as error:
+    except HeadroomError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, InputError) else 1
     except ChildProcessError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -108,6 +109,14 @@ def _check_stages(order: dict[str, object]) -> None:
         only=None if order["engine"] is None else str(order["engine"]),
         kv_tokens=None if order["kv_tokens"] is None else int(str(order["kv_tokens"])),
     )
+
+
+def _check_report(path: Path | None) -> None:
+    """Refuse a place that cannot be written to before anything starts."""
+    if path is not None:
+        from autoscaler.cli.output import check_writable  # noqa: PLC0415 - brings much that --help need not load
+
+        check_writable([path])
 
 
 def _addresses(first: str, count: int) -> list[str]:

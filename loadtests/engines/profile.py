@@ -29,6 +29,9 @@ heads of 128, two bytes)."""
 STEP_TOKENS = 2048
 """Tokens of one step: a common setting of vLLM's max_num_batched_tokens."""
 
+BLOCK_TOKENS = 16
+"""Memory is held in blocks of so many tokens: vLLM's default."""
+
 _COLUMNS = ("model", "gpu_model", "tp", "prompt_tokens", "batch", "prefill_ms", "tpot_ms")
 
 Points = tuple[tuple[int, float], ...]
@@ -94,6 +97,8 @@ def read_speed(
         raise InputError(f"{path}: choose one engine with --engine MODEL/GPU/TP; it has {offers}")
     if kv_tokens is None and path != BUILT_IN:
         raise InputError(f"{path}: a profile says nothing of memory; give --kv-tokens, what the KV cache holds")
+    if kv_tokens is not None and kv_tokens < BLOCK_TOKENS:
+        raise InputError(f"--kv-tokens is {kv_tokens}; the KV cache is held in blocks of {BLOCK_TOKENS}: give more")
     prefill = _curve((prompt, prefill_s) for _, prompt, batch, prefill_s, _ in rows if batch == 1)
     decode = _curve((batch, tpot_s) for _, _, batch, _, tpot_s in rows)
     if not prefill:
@@ -137,9 +142,14 @@ def _row(where: str, record: dict[str, str]) -> _Row:
             raise InputError(f"{where}, field {field}: {text!r} is no positive number")
         return value
 
+    def count(field: str) -> int:
+        value = positive(field)
+        if not value.is_integer():
+            raise InputError(f"{where}, field {field}: {record[field]!r} is no whole number")
+        return int(value)
+
     name = f"{record['model']}/{record['gpu_model']}/{record['tp']}"
-    counts = int(positive("prompt_tokens")), int(positive("batch"))
-    return name, *counts, positive("prefill_ms") / 1e3, positive("tpot_ms") / 1e3
+    return name, count("prompt_tokens"), count("batch"), positive("prefill_ms") / 1e3, positive("tpot_ms") / 1e3
 
 
 def _curve(samples: Iterable[tuple[int, float]]) -> Points:

@@ -20,8 +20,7 @@ import numpy as np
 
 from autoscaler.errors import InputError
 from autoscaler.ports import Clock
-from loadtests.engines.batching import BLOCK_TOKENS
-from loadtests.engines.profile import Speed
+from loadtests.engines.profile import BLOCK_TOKENS, Speed
 from loadtests.engines.server import ListenError, Stages
 from tests.real import environments
 

@@ -16,8 +16,8 @@ WORDS: Final = {"SECONDS": "60", "N": "1"}
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Arguments of every whole `headroom …` in a page, inline or in a block; those with an ellipsis or without a value are
-    names only."""
+    """Arguments of every whole `headroom …` in a page, inline or in a block; one with an ellipsis or without a value is
+    a name only."""
     text = page.read_text()
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     typed = [line for block in blocks for line in re.sub(r"\\\n\s*", "", block).splitlines()]

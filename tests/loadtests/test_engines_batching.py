@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadtests.engines.batching import BLOCK_TOKENS, Batch, Sequence
-from loadtests.engines.profile import BUILT_IN, Curve, Speed, read_speed
+from loadtests.engines.batching import Batch, Sequence
+from loadtests.engines.profile import BLOCK_TOKENS, BUILT_IN, Curve, Speed, read_speed
 
 
 def speed(*, slots: int = 4, kv_tokens: int = 1600, step_tokens: int = 64) -> Speed:

@@ -38,9 +38,12 @@ def test_one_engine_of_several_is_chosen_by_name(tmp_path: Path) -> None:
         (f"{HEADER}a,g,1,8,1,1,-5,1\n", "line 2, field prefill_ms: '-5'"),
         (f"{HEADER}a,g,1,8,1,1,5\n", "line 2, field tpot_ms: None"),
         (f"{HEADER}a,g,1,8,2,1,5,1\n", "no row with batch 1"),
+        (f"{HEADER}a,g,1,0.5,1,1,5,1\n", "line 2, field prompt_tokens: '0.5' is no whole number"),
+        (f"{HEADER}a,g,1,8,1,1,5,1\na,g,1,8,1.5,1,5,1\n", "line 3, field batch: '1.5' is no whole number"),
     ],
-    ids=["another file", "no rows", "a word", "negative", "a row cut off", "no lone prompt"],
-)
+    ids=["another file", "no rows", "a word", "negative", "a row cut off", "no lone prompt", "half a token",
+         "half a request"],
+)  # fmt: skip
 def test_a_faulty_profile_is_told_of_by_line_and_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read_speed(written(tmp_path, text), kv_tokens=99)
@@ -51,3 +54,10 @@ def test_a_profile_of_ones_own_needs_the_cache_to_be_given(tmp_path: Path) -> No
         read_speed(written(tmp_path, f"{HEADER}a,g,1,8,1,1,5,10\n"))
     with pytest.raises(InputError, match="cannot be read"):
         read_speed(tmp_path / "none.csv", kv_tokens=1)
+
+
+@pytest.mark.parametrize("kv_tokens", [1, 15])
+def test_a_cache_without_a_single_block_of_16_tokens_is_refused(kv_tokens: int) -> None:
+    with pytest.raises(InputError, match=f"--kv-tokens is {kv_tokens}; the KV cache is held in blocks of 16"):
+        read_speed(BUILT_IN, kv_tokens=kv_tokens)
+    assert read_speed(BUILT_IN, kv_tokens=16).kv_tokens == 16

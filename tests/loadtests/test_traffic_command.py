@@ -105,8 +105,9 @@ def _in_thread(arguments: list[str]) -> int:
     ("arguments", "words"),
     [(["--first", "10.0.0.1"], "127.0.0.0/8"), (["--first", "here"], "no IPv4 address"), (["--count", "0"], "--count"),
      (["--port", "65535"], "--port"), (["--warm-up", "weights"], "NAME=SECONDS"),
-     (["--profile", "/none"], "cannot be read")],
-    ids=["elsewhere", "a word", "no server", "port", "stage", "no profile"],
+     (["--profile", "/none"], "cannot be read"), (["--kv-tokens", "15"], "blocks of 16"),
+     (["--json", "/none/x.json"], "/none/x.json: cannot be written")],
+    ids=["elsewhere", "a word", "no server", "port", "stage", "no profile", "no memory", "json"],
 )  # fmt: skip
 def test_servers_that_cannot_be_are_refused_with_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
