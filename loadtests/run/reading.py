@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped] # PyYAML ships no types
 from autoscaler.errors import InputError
 from loadtests.engines.pages import PAGES
 from loadtests.run.scenario import MOST_S, TIMEOUT_S, Make, Scenario, Seconds
-from loadtests.traffic.shapes import SHAPES
+from loadtests.traffic.shapes import SHAPES, idle_word
 
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m)")
 _UNITS_S: Final = {"s": 1.0, "m": 60.0}
@@ -135,4 +135,8 @@ def _of_traffic(scenario: Scenario) -> list[tuple[str, str]]:
         found.append(("traffic.ramp", f"only a step takes a time, and the shape is {traffic.shape}"))
     elif traffic.ramp is not None and at_s + traffic.ramp > whole_s:
         found.append(("traffic.ramp", f"it ends at {at_s + traffic.ramp:g} s, after the scenario, {whole_s:g} s"))
+    given = [word for word in ("to", "at", "ramp", "period", "burst") if getattr(traffic, word) is not None]
+    idle = None if traffic.shape not in SHAPES else idle_word(traffic.shape, given)
+    if idle is not None:
+        found.append((f"traffic.{idle[0]}", idle[1]))
     return found

@@ -67,9 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     load("--rate", type=float, help="requests/s (default 1); of a trace: its mean, by stretching time")
     load("--to", type=float, help="the other rate of step, ramp, sine and bursts (default: twice the rate)")
     load("--at", type=_seconds, help="when the step comes (default: half of --for)")
-    load("--ramp", type=_seconds, default=0.0, help="how long the step takes (default: it comes at once)")
-    load("--period", type=_seconds, default=60.0, help="of the sine, and from burst to burst (default 60s)")
-    load("--burst", type=_seconds, default=5.0, help="how long a burst lasts (default 5s)")
+    load("--ramp", type=_seconds, help="how long the step takes (default: it comes at once)")
+    load("--period", type=_seconds, help="of the sine, and from burst to burst (default 60s)")
+    load("--burst", type=_seconds, help="how long a burst lasts (default 5s)")
     load("--even", action="store_true", help="requests at even distances instead of at random (Poisson)")
     load(
         "--trace", metavar="FILE[#day=N&...]", help="a recorded trace: Azure, BurstGPT, Mooncake, ServeGen, or our own"
@@ -155,14 +155,22 @@ def _plan(given: argparse.Namespace, command: str) -> "Plan":
 def _schedule(given: argparse.Namespace) -> "Schedule":
     from loadtests.traffic.lengths import parse  # noqa: PLC0415 - after --help
     from loadtests.traffic.schedule import DEFAULT_OUTPUTS, DEFAULT_PROMPTS, drawn, replayed  # noqa: PLC0415
-    from loadtests.traffic.shapes import Shape  # noqa: PLC0415
+    from loadtests.traffic.shapes import Shape, idle_word  # noqa: PLC0415
 
     prompts = None if given.prompt_tokens is None else parse("--prompt-tokens", given.prompt_tokens)
     outputs = None if given.output_tokens is None else parse("--output-tokens", given.output_tokens)
     kind = given.shape or ("trace" if given.trace else "constant")
     if (kind == "trace") is not (given.trace is not None):
         raise InputError("--shape trace and --trace FILE belong together; the other shapes need no file")
+    words = [word for word in ("to", "at", "ramp", "period", "burst") if getattr(given, word) is not None]
+    idle = idle_word(kind, words)
+    if idle is not None:
+        raise InputError(f"--{idle[0]} {idle[1]}")
     if kind == "trace":
+        if given.even:
+            raise InputError("--even: a trace has its own instants; leave it out")
+        if given.duration == 0.0:
+            raise InputError("--for is 0.0; it must be above 0, and finite")
         if given.rate is not None and not 0 < given.rate < math.inf:
             raise InputError(f"--rate is {given.rate}; it must be above 0")
         schedule = replayed(
@@ -172,10 +180,16 @@ def _schedule(given: argparse.Namespace) -> "Schedule":
     else:
         rate = 1.0 if given.rate is None else given.rate
         duration_s = DURATION_S if given.duration is None else given.duration
+        at_s = duration_s / 2.0 if given.at is None else given.at
+        ramp_s = given.ramp or 0.0
+        if kind == "step" and (at_s >= duration_s or at_s + ramp_s > duration_s):
+            raise InputError(
+                f"--at {at_s:g} s with --ramp {ramp_s:g} s: the step is not done by the end, {duration_s:g} s; "
+                "lower them, or raise --for"
+            )
         shape = Shape(
-            kind, rate, 2.0 * rate if given.to is None else given.to, duration_s,
-            duration_s / 2.0 if given.at is None else given.at, given.period, given.burst,
-            given.ramp,
+            kind, rate, 2.0 * rate if given.to is None else given.to, duration_s, at_s,
+            60.0 if given.period is None else given.period, 5.0 if given.burst is None else given.burst, ramp_s,
         )  # fmt: skip
         schedule = drawn(
             shape, prompts=prompts or DEFAULT_PROMPTS, outputs=outputs or DEFAULT_OUTPUTS, tenants=given.tenants,

@@ -6,7 +6,7 @@ process; "even" instants take whole numbers through the same inverse. The integr
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -81,6 +81,24 @@ def _bursts(shape: Shape, at_s: FloatArray) -> FloatArray:
 SHAPES: MappingProxyType[str, Callable[[Shape, FloatArray], FloatArray]] = MappingProxyType(
     {"constant": _constant, "step": _step, "ramp": _ramp, "sine": _sine, "bursts": _bursts}
 )
+
+
+TAKEN: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
+    {"step": ("to", "at", "ramp"), "ramp": ("to",), "sine": ("to", "period"), "bursts": ("to", "period", "burst")}
+)
+"""Shape -> the words that say something of it, beside its rate and duration."""
+
+
+def idle_word(kind: str, given: Collection[str]) -> tuple[str, str] | None:
+    """The first of the words given that says nothing of this shape, and what is wrong with it; None where all do.
+
+    A load without what was asked for looks like one that a service rides out.
+    """
+    word = next((word for word in given if word not in TAKEN.get(kind, ())), None)
+    if word is None:
+        return None
+    takers = [other for other, words in TAKEN.items() if word in words]
+    return word, f"says nothing of the shape {kind}; leave it out, or choose {' or '.join(takers)}"
 
 
 def instants(shape: Shape, rng: np.random.Generator, *, even: bool = False) -> FloatArray:

@@ -20,14 +20,23 @@ from tests.loadtests.servers import PORT, fresh_address, raw_server
         (["127.0.0.1:1", "--shape", "trace"], "--shape trace and --trace FILE belong together"),
         (["127.0.0.1:1", "--trace", "/none.csv"], "/none.csv: cannot be read"),
         (["127.0.0.1:1", "--rate", "-1"], "--rate is -1"),
+        (["127.0.0.1:1", "--rate", "5", "--to", "20"], "--to says nothing of the shape constant; leave it out, or"),
+        (["127.0.0.1:1", "--shape", "ramp", "--at", "5s"], "the shape ramp; leave it out, or choose step"),
+        (["127.0.0.1:1", "--shape", "sine", "--burst", "5s"], "--burst says nothing of the shape sine"),
+        (["127.0.0.1:1", "--trace", "x.csv", "--period", "5s"], "--period says nothing of the shape trace"),
+        (["127.0.0.1:1", "--trace", "x.csv", "--even"], "--even: a trace has its own instants"),
+        (["127.0.0.1:1", "--trace", "x.csv", "--for", "0s"], "--for is 0.0; it must be above 0"),
+        (["127.0.0.1:1", "--shape", "step", "--for", "1m", "--at", "60s"], "--at 60 s with --ramp 0 s: the step"),
+        (["127.0.0.1:1", "--shape", "step", "--for", "1m", "--ramp", "31s"], "--at 30 s with --ramp 31 s: the"),
         (["127.0.0.1:1", "--workers", "0"], "--workers is 0"),
         (["127.0.0.1:1", "--max-open", "1000000000"], "needs more files than a process may open"),
         (["127.0.0.1:1", "--output-tokens", "few"], "--output-tokens 'few'"),
         (["127.0.0.1:1", "--header", "nothing"], "write NAME:VALUE"),
         (["127.0.0.1:1", "--json", "/none/x.json"], "/none"),
     ],
-    ids=["another host", "no trace", "no file", "rate", "workers", "open streams", "lengths", "header", "json"],
-)
+    ids=["another host", "no trace", "no file", "rate", "to", "at", "burst", "period", "even", "nothing of a trace",
+         "a step beyond the end", "a step that ends beyond it", "workers", "open streams", "lengths", "header", "json"],
+)  # fmt: skip
 def test_arguments_that_cannot_be_used_end_with_2_and_say_why(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
