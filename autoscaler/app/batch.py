@@ -25,6 +25,7 @@ from autoscaler.api.batch_tree import QueueSeen, Tree, compile_shapes, tree_of
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_acts import Acts
 from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_heirs import inherit
 from autoscaler.app.batch_loans import marked
 from autoscaler.app.batch_look import Look
 from autoscaler.app.batch_telling import BatchTelling
@@ -217,7 +218,7 @@ class Batch:
             books = made()
             books.begin({}, now_s)
         if old is not None:
-            books.inherit(old)
+            inherit(books, old)
         self._books = books
 
     def _saved(self, params: BatchParams) -> dict[str, Any]:

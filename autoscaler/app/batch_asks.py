@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_scope import Seen
@@ -67,6 +67,11 @@ class Asks:
         """By uid, how many requests of a gang ended unrefused, and before when no other one is made."""
         self._refused: dict[str, dict[str, Refused]] = {}
         """Gangs that were refused nodes, by which pools: each is asked again when its refusal is over."""
+
+    def inherit(self, old: Self) -> None:
+        """Go on from those of other books: no pool is asked again any sooner."""
+        self._ended = dict(old._ended)
+        self._refused = {name: dict(mine) for name, mine in old._refused.items() if name in self._cluster.works}
 
     def see(self, seen: Seen) -> Seen:
         """What is held for a gang that waits for it, or takes it, is no stranger's; for any other it stands by."""

@@ -106,15 +106,6 @@ class Books:
             self._sync(name, now_s)
         self._see(now_s)
 
-    def inherit(self, old: "Books") -> None:
-        """Go on from books that were written by other queues: what was counted, told, and left alone for a while."""
-        old.tally.written({work.name for work, _ in unstopped(old.cluster.works, old.room.runs.all)})
-        self.tally.inherit(old.tally)
-        self.loans.recalls.inherit(old.loans.recalls)
-        self.started.update({name: since for name, since in old.started.items() if name in self.room.runs.all})
-        self.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in self.cluster.works})
-        self.notes.update({name: note for name, note in old.notes.items() if name in self.rests.all})
-
     def unseen(self, since_s: float, now_s: float) -> None:
         """Nothing could be seen between two instants: nobody is judged by what did not happen meanwhile."""
         self.places.unseen(since_s, now_s)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from autoscaler.app.batch_asks import ANSWER_S
+from autoscaler.app.batch_heirs import inherit
 from autoscaler.app.batch_look import Look
 from autoscaler.app.loan_desk import LoanDesk, Offer, Terms
 from autoscaler.core.pool.gang_standings import Standing
@@ -78,6 +79,11 @@ class Scene:
         """The controller begins anew: nothing is known of pools, of the cluster all."""
         self.desk = self.plant.desk = LoanDesk(is_open=True)
         self.plant.begin()
+
+    def edited(self) -> None:
+        """A queue is edited: the books are written anew."""
+        old = self.plant.books
+        inherit(self.plant.begin(old.packed(self.plant.now_s)), old)
 
     def page(self, name: str = "train") -> str:
         look = Look(self.plant.books, self.plant.tree, self.plant.now_s)
@@ -465,6 +471,39 @@ async def test_a_gang_whose_start_is_refused_has_no_nodes_made_again_and_again()
             scene.plant.look()
         pauses_s.append(scene.plant.now_s - ended_s)
     assert pauses_s == [60.0, 120.0]
+
+
+async def test_a_queue_that_is_edited_has_no_nodes_asked_for_again_before_the_time() -> None:
+    """Its books are written anew: of a request that ended, and of a pool that refused, they know as well."""
+    scene = Scene()
+    scene.asked()
+    scene.arrives(0)
+    scene.arrives(1)
+    assert scene.plant.due() == ["train"]
+    scene.plant.books.was_refused(scene.plant.work("train"), "a webhook says no", scene.plant.now_s)
+    for at in (0, 1):
+        scene.plant.lose(f"n{at}")
+        scene.plant.gone(f"held-train-{at}", namespace="slots")
+    scene.says()
+    scene.plant.look()
+    scene.edited()
+    scene.plant.look(15.0)
+    scene.plant.books.was_taken(scene.plant.work("train"), scene.plant.now_s)
+    scene.plant.look()
+    assert not scene.asks()
+    assert "an earlier request has ended" in scene.page()
+    scene.plant.look(60.0)
+    assert scene.asks()
+
+    scene.refuses(PoolReason.NO_CAPACITY, 1800.0)
+    scene.plant.look()
+    scene.says()
+    scene.edited()
+    scene.plant.look(60.0)
+    assert not scene.asks()
+    assert "WarmPool chat" in scene.page()
+    scene.plant.look(1800.0)
+    assert scene.asks()
 
 
 async def test_nodes_are_asked_for_as_the_gangs_pods_select_them_and_not_where_they_require_more() -> None:

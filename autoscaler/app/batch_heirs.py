@@ -1,0 +1,20 @@
+"""What books of batch work that are written anew, because queues changed, take over from those before them.
+
+Enters: both. Leaves: what was counted, told, and left alone for a while, in the new ones. What stands in the cluster is
+read there, and what is kept for whom is packed.
+"""
+
+from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_rests import unstopped
+
+
+def inherit(books: Books, old: Books) -> None:
+    """Go on from books that were written by other queues."""
+    works, runs = books.cluster.works, books.room.runs.all
+    old.tally.written({work.name for work, _ in unstopped(works, old.room.runs.all)})
+    books.tally.inherit(old.tally)
+    books.loans.recalls.inherit(old.loans.recalls)
+    books.asks.inherit(old.asks)
+    books.started.update({name: since for name, since in old.started.items() if name in runs})
+    books.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in works})
+    books.notes.update({name: note for name, note in old.notes.items() if name in books.rests.all})
