@@ -229,6 +229,17 @@ async def test_an_edit_has_the_safe_fields_and_never_the_template() -> None:
     assert pool["spec"]["limits"] == {"nvidia.com/gpu": "8"}
 
 
+async def test_a_limit_that_its_tier_has_not_is_taken_away_whoever_set_it() -> None:
+    """Applying an object without it takes away nothing that another field manager has set."""
+    lift = replace(PATCH, lifts_nodes=True)
+    server = await carried_out(lift, **MANAGED)
+    (method, path, gone), (_, _, applied) = server.requests
+    assert (method, path) == ("PATCH", "/apis/karpenter.sh/v1/nodepools/chat-first")
+    assert gone == {"spec": {"limits": {"nodes": None}}}
+    assert server.kinds == ["application/merge-patch+json", "application/apply-patch+yaml"]
+    assert applied["spec"]["limits"] == {"nvidia.com/gpu": "8"}
+
+
 @pytest.mark.parametrize(
     ("error", "became"),
     [

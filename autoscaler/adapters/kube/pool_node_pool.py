@@ -61,6 +61,14 @@ def safe_fields(patch: PatchNodePool, form: SlotForm) -> dict[str, Any]:
     return _safe(patch.name, patch.limit_gpus, patch.limit_nodes, patch.drifted_budget, form)
 
 
+def lifted(patch: PatchNodePool, form: SlotForm) -> dict[str, Any] | None:
+    """Limits that go, as a merge patch; None where none does. What another manager has set, as whoever made the
+    NodePool has, an applied object that leaves it out would leave as it is."""
+    gone = {form.resource: patch.lifts_gpus, "nodes": patch.lifts_nodes}
+    limits = {name: None for name, goes in gone.items() if goes}
+    return {"spec": {"limits": limits}} if limits else None
+
+
 def _safe(name: str, gpus: int | None, nodes: int | None, drifted: int, form: SlotForm) -> dict[str, Any]:
     limits = {} if gpus is None else {form.resource: str(gpus * form.parts)}
     limits |= {} if nodes is None else {"nodes": str(nodes)}

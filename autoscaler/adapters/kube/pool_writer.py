@@ -16,7 +16,7 @@ import msgspec
 from autoscaler.adapters.kube.answers import KubeError
 from autoscaler.adapters.kube.pods import Taint
 from autoscaler.adapters.kube.pool_holder_pod import holder_pod
-from autoscaler.adapters.kube.pool_node_pool import safe_fields, whole
+from autoscaler.adapters.kube.pool_node_pool import lifted, safe_fields, whole
 from autoscaler.adapters.kube.pool_objects import PlacedPod
 from autoscaler.adapters.kube.pool_places import is_foreign
 from autoscaler.adapters.kube.pool_slot_pod import Errand, Making, slot_pod
@@ -113,6 +113,9 @@ class PoolWriter:
                     await self._apply(intent.name, whole(intent, errand.pool.name, errand.spec, errand.form), OWNER)
                     return _DONE
                 case _:
+                    gone = lifted(intent, errand.form)
+                    if gone is not None:
+                        await self._request("PATCH", f"{KARPENTER}/nodepools/{intent.name}", gone, MERGE_PATCH)
                     await self._apply(intent.name, safe_fields(intent, errand.form), EDITOR)
                     return _DONE
         except KubeError as error:

@@ -108,6 +108,9 @@ class PatchNodePool:
     limit_nodes: int | None
     drifted_budget: int
     reason: PoolReason
+    lifts_gpus: bool = False
+    """It has a limit of GPUs that its tier has not: whoever set it, it is taken away."""
+    lifts_nodes: bool = False
 
 
 Intent = CreateSlot | CreateHolder | DeleteSlot | MarkSlot | MarkNodeEnds | DeleteClaim | CreateNodePool | PatchNodePool

@@ -25,6 +25,10 @@ def mended(view: View) -> Iterator[CreateNodePool | PatchNodePool]:
         if pool.deleting or not pool.ours:
             continue
         if (pool.limit_gpus, pool.limit_nodes) != (tier.max_gpus, tier.max_nodes):
-            yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.LIMITS)
+            lifts = (
+                tier.max_gpus is None and pool.limit_gpus is not None,
+                tier.max_nodes is None and pool.limit_nodes is not None,
+            )
+            yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.LIMITS, *lifts)
         elif pool.drifted_budget != 0:
             yield PatchNodePool(pool.name, tier.max_gpus, tier.max_nodes, 0, PoolReason.DRIFT)

@@ -44,3 +44,13 @@ def test_a_node_pool_of_that_name_that_is_not_of_our_making_is_told_of_and_never
     assert words == "spec.tiers[0].name: NodePool 'np-first' is not of this pool's making; rename the tier or delete it"
     assert not of(CreateSlot, taken(pool(LIMITED, managed=True, min_slots=1), world(node_pools=(theirs,))))
     assert of(CreateSlot, taken(pool(LIMITED, min_slots=1), world(node_pools=(theirs,))))
+
+
+def test_a_limit_that_its_tier_has_not_is_to_be_taken_away() -> None:
+    lifted = PatchNodePool("np-first", 16, None, 0, PoolReason.LIMITS, lifts_nodes=True)
+    assert of(
+        PatchNodePool, taken(pool(replace(LIMITED, max_nodes=None), managed=True), world(node_pools=(HELD,)))
+    ) == [lifted]
+    lowered = replace(HELD, limit_gpus=8, limit_nodes=None)
+    (patch,) = of(PatchNodePool, taken(pool(LIMITED, managed=True), world(node_pools=(lowered,))))
+    assert (patch.lifts_gpus, patch.lifts_nodes) == (False, False)
