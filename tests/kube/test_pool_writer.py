@@ -181,6 +181,16 @@ async def test_a_claim_whose_node_runs_somebody_elses_pod_stays() -> None:
     assert [method for method, _, _ in server.requests] == ["GET"]
 
 
+async def test_a_claim_goes_though_pods_that_have_ended_are_still_named_with_its_node() -> None:
+    """As a Job's are for as long as it is there; its slots went, and nobody would name the claim again."""
+    server = Server()
+    pods = [{"metadata": {"name": f"job-{at}", "namespace": "prod"}, "status": {"phase": phase}}
+            for at, phase in enumerate(("Succeeded", "Failed"))]  # fmt: skip
+    server.body = json.dumps({"items": pods}).encode()
+    await carried_out(CLAIM, server, node="n0")
+    assert [method for method, _, _ in server.requests] == ["GET", "DELETE"]
+
+
 async def test_a_claim_whose_node_has_a_slot_of_another_pool_stays() -> None:
     server = Server()
     slot = {"metadata": {"name": "bulk-0", "namespace": "slots", "labels": {

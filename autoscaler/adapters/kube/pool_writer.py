@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.adapters.kube.answers import KubeError
+from autoscaler.adapters.kube.membership import OVER
 from autoscaler.adapters.kube.pods import Taint
 from autoscaler.adapters.kube.pool_holder_pod import holder_pod
 from autoscaler.adapters.kube.pool_node_pool import lifted, safe_fields, whole
@@ -166,7 +167,8 @@ class PoolWriter:
             query = (("fieldSelector", f"spec.nodeName={node}"),)
             answer = await self._api.request("GET", "/api/v1/pods", query=query, timeout_s=CALL_S)
             there = decoded(_pods, answer, f"GET pods on {node}").items
-            foreign = [pod.metadata.key for pod in there if is_foreign(pod, self._making.namespace, pool)]
+            runs = [pod for pod in there if pod.status.phase not in OVER]  # what has ended stays there to be read
+            foreign = [pod.metadata.key for pod in runs if is_foreign(pod, self._making.namespace, pool)]
             if foreign:
                 return Outcome(Became.REFUSED, f"{going.name}: {foreign[0]} runs on {node}; the node is left alone")
         return await self._delete(f"{KARPENTER}/nodeclaims/{going.name}", going.uid)
