@@ -67,8 +67,13 @@ def spread(packed: Mapping[str, Any], queue_of: Mapping[str, str]) -> dict[str, 
     }
 
 
-def gathered(memories: Mapping[str, QueueMemory], half_life_s: float) -> dict[str, Any]:
-    """One pack for the core. What queues used is brought to the instant of the newest part by the half-life."""
+def gathered(memories: Mapping[str, QueueMemory], half_life_s: float, now_s: float) -> dict[str, Any]:
+    """One pack for the core. What queues used is brought to the instant of the newest part by the half-life.
+
+    A part that was written after `now_s` is of a clock that was ahead: its instants are put back by as much. Else who
+    waits for a start that is a day away would be passed by all who are over by then.
+    """
+    memories = {name: _put_back(memory, memory.written_at_s - now_s) for name, memory in memories.items()}
     at_s = max((memory.written_at_s for memory in memories.values()), default=0.0)
     reservations = [
         [each.gang, _NAMES[each.kind], each.made_s, each.start_s, [[p.node, p.shape, p.units] for p in each.places]]
@@ -88,6 +93,17 @@ def gathered(memories: Mapping[str, QueueMemory], half_life_s: float) -> dict[st
         "evictions": evictions,
         "places": [],  # they stand among the reservations
     }
+
+
+def _put_back(memory: QueueMemory, ahead_s: float) -> QueueMemory:
+    """The same as if a clock had not been ahead."""
+    if ahead_s <= 0.0:
+        return memory
+    kept = tuple(
+        each.model_copy(update={"made_s": max(0.0, each.made_s - ahead_s), "start_s": max(0.0, each.start_s - ahead_s)})
+        for each in memory.reservations
+    )
+    return memory.model_copy(update={"written_at_s": memory.written_at_s - ahead_s, "reservations": kept})
 
 
 def read_memory(status: Mapping[str, Any]) -> QueueMemory | None:

@@ -207,7 +207,7 @@ class Batch:
         if not tree.queues or not self._shapes:
             return
         params = BatchParams(compile_shapes(self._shapes), tree.queues, serving_priority=self._serving_priority)
-        saved = self._saved(params) if old is None else old.packed(now_s)
+        saved = self._saved(params, now_s) if old is None else old.packed(now_s)
         trials = Trials(asks=self._idle() is None) if old is None else old.trials.among(self._cluster.works)
         made = partial(Books, self._cluster, self._shapes, params, tree, self._guard, desk=self._desk, trials=trials)
         books = made()
@@ -221,7 +221,7 @@ class Batch:
             inherit(books, old)
         self._books = books
 
-    def _saved(self, params: BatchParams) -> dict[str, Any]:
+    def _saved(self, params: BatchParams, now_s: float) -> dict[str, Any]:
         found: dict[str, QueueMemory] = {}
         for name, queue in self._cluster.queues.items():
             try:
@@ -231,7 +231,7 @@ class Batch:
                 continue
             if memory is not None:
                 found[name] = memory
-        return gathered(found, params.half_life_s) if found else {}
+        return gathered(found, params.half_life_s, now_s) if found else {}
 
     async def _remember(self, books: Books) -> bool:
         """Write down for whom others leave, before they are told to."""

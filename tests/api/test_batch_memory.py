@@ -39,7 +39,7 @@ def test_what_was_packed_comes_back_from_the_statuses() -> None:
     parts = spread(PACKED, QUEUE_OF)
     kept = {queue: [each.gang for each in part.reservations] for queue, part in parts.items()}
     assert kept == {"vision": ["job/lab/big"], "text": ["job/lab/next", "job/lab/hurt"]}
-    back = gathered({queue: through_the_cluster(part) for queue, part in parts.items()}, 86_400)
+    back = gathered({queue: through_the_cluster(part) for queue, part in parts.items()}, 86_400, NOON_S)
     oldest_first = [*PACKED["places"], *PACKED["reservations"][:2]]
     assert back["reservations"] == oldest_first, "nobody waits for the third any more"
     assert sorted(back["queues"]) == sorted(PACKED["queues"])
@@ -49,12 +49,22 @@ def test_what_was_packed_comes_back_from_the_statuses() -> None:
 def test_a_part_that_was_written_a_half_life_earlier_counts_half() -> None:
     early = QueueMemory(written_at_s=NOON_S - 86_400, used_gpu_s=1000)
     late = QueueMemory(written_at_s=NOON_S, used_gpu_s=1000)
-    assert gathered({"a": early, "b": late}, 86_400)["queues"] == [["a", 500.0, []], ["b", 1000.0, []]]
+    assert gathered({"a": early, "b": late}, 86_400, NOON_S)["queues"] == [["a", 500.0, []], ["b", 1000.0, []]]
+
+
+def test_what_a_clock_wrote_that_was_a_day_ahead_is_put_back_by_that_day() -> None:
+    day_s = 86_400.0
+    row = ["job/lab/next", "START", NOON_S + day_s - 20, NOON_S + day_s + 900, [["n3", "h100", 8]]]
+    packed = {**PACKED, "at_s": NOON_S + day_s, "reservations": [row], "places": [], "queues": [["text", 1000.0, []]]}
+    early = QueueMemory(written_at_s=NOON_S - day_s, used_gpu_s=1000)
+    back = gathered({**spread(packed, QUEUE_OF), "vision": early}, 86_400, NOON_S)
+    assert back["reservations"] == [["job/lab/next", "START", NOON_S - 20, NOON_S + 900, [["n3", "h100", 8]]]]
+    assert (back["at_s"], back["queues"]) == (NOON_S, [["text", 1000.0, []], ["vision", 500.0, []]])
 
 
 def test_nothing_was_kept_where_nothing_was_written() -> None:
     assert read_memory({}) is None
-    assert gathered({}, 86_400)["reservations"] == []
+    assert gathered({}, 86_400, NOON_S)["reservations"] == []
 
 
 def test_a_queue_keeps_so_many_and_counts_the_rest() -> None:

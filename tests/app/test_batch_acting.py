@@ -13,13 +13,16 @@ from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.adapters.kube.batch_writer import BatchWriter, Written
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_writer import Became
+from autoscaler.api.batch_queue_status import BatchQueueStatus, KeptFor, Place, QueueMemory, ReservationKind
+from autoscaler.api.schema import custom_resource
 from autoscaler.app.batch import EVERY_S, TELL_S, Batch
 from autoscaler.app.batch_rests import RETRY_S
 from autoscaler.app.batch_telling import BatchTelling
 from autoscaler.app.guard import Guard
 from autoscaler.ports import Fault
 from autoscaler.record.batch import BatchTold, GangState
-from tests.app.batch_plant import SHAPES, BatchPlant
+from tests.app.batch_plant import SHAPES, START_S, BatchPlant
+from tests.app.test_batch_books import running
 
 pytestmark = pytest.mark.looptime
 
@@ -343,6 +346,24 @@ async def test_nobody_is_told_to_leave_before_it_is_written_for_whom_even_where_
     await scene.look(TELL_S)
     await scene.look(TELL_S)
     assert scene.server.sent.index("status") < scene.server.sent.index("stop low")
+
+
+async def test_nobody_passes_the_oldest_for_a_day_because_the_leader_before_had_its_clock_a_day_ahead() -> None:
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    running(plant, "small", annotations={"headroom.dev/expected-duration": "10m"})
+    plant.job("wide", pods=2, annotations={"headroom.dev/expected-duration": "10h"})
+    ahead_s, places = 86_400.0, (Place(node="n0", shape="h100", units=8), Place(node="n1", shape="h100", units=8))
+    kept = KeptFor(
+        gang="job/ns/wide", kind=ReservationKind.START, places=places,
+        made_s=START_S + ahead_s - 60.0, start_s=START_S + ahead_s + 600.0,
+    )  # fmt: skip
+    status = custom_resource(BatchQueueStatus(memory=QueueMemory(written_at_s=START_S + ahead_s, reservations=(kept,))))
+    scene = Scene(2, plant=plant)
+    queue = scene.cluster.queues["team"]
+    scene.cluster._queues._cache.put(msgspec.structs.replace(queue, status=msgspec.Raw(msgspec.json.encode(status))))
+    plant.job("late", annotations={"headroom.dev/expected-duration": "1h"}, creationTimestamp="2023-11-14T22:13:30Z")
+    await scene.look(30.0)
+    assert scene.jobs() == [], "it would still run when the one before it is expected to start, in ten minutes"
 
 
 async def test_a_gang_one_of_whose_nodes_went_before_it_was_written_is_not_started_in_part() -> None:

@@ -439,7 +439,7 @@ async def test_over_a_change_of_leaders_a_gang_that_lost_a_node_has_the_mended_o
     assert plant.due() == []
 
     queue_of = dict.fromkeys(plant.cluster.works, "team")
-    plant.begin(gathered(spread(plant.books.packed(plant.now_s), queue_of), 86_400.0))
+    plant.begin(gathered(spread(plant.books.packed(plant.now_s), queue_of), 86_400.0, plant.now_s))
     plant.node(nodes[0], 8)
     plant.look()
     assert plant.due() == [], "its other pod is there still, and what it had is nobody else's"
@@ -549,7 +549,7 @@ async def test_who_was_let_in_and_not_started_yet_keeps_its_places_when_the_book
     plant.look()
     assert list(plant.books.plans) == ["job/ns/wide"]
     queue_of = dict.fromkeys(plant.cluster.works, "team")
-    plant.begin(gathered(spread(plant.books.packed(plant.now_s), queue_of), 86_400.0))
+    plant.begin(gathered(spread(plant.books.packed(plant.now_s), queue_of), 86_400.0, plant.now_s))
     plant.look()
     assert plant.start() == ["wide"], "and not the one that is shorter, and so is tried first"
     assert plant.books.packed(plant.now_s)["reservations"] == [], "what its object says need not be kept besides"
