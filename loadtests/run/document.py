@@ -103,18 +103,21 @@ def reread(document: Document, folder: Path) -> Document:
 
 
 def judged(scenario: Scenario, course: Course) -> Figures:
-    """The figures of a course. Of one that was cut those requests count whose end is known, or that were late already
-    when it was cut."""
+    """The figures of a course. Of one that was cut those requests count that were due so long before that they would
+    have been late by then; where there are none, nothing is known of them."""
     objective_s, whole_s = float(scenario.policy.ttft), float(scenario.duration)
     until_s = whole_s if course.run.ended == "done" else course.end_s - course.start_s
     schedule = course.run.schedule
     ttft_s = _ttft_s(schedule.due_s, course)
     known = schedule.due_s < (np.inf if course.run.ended == "done" else until_s - objective_s)
+    onset_s = scenario.onset_s
+    if course.run.ended != "done":
+        onset_s = _recovered(schedule.due_s[known], ttft_s[known], objective_s, onset_s)
     warming_s, held_s = _held(course, min(whole_s, until_s))
     busy_s = max((sample.busy_s for sample in course.samples if sample.at_s <= whole_s), default=0.0)
     desired = [sample.desired for sample in course.samples if sample.at_s < whole_s]
     return figures(
-        due_s=schedule.due_s[known], ttft_s=ttft_s[known], objective_s=objective_s, onset_s=scenario.onset_s,
+        due_s=schedule.due_s[known], ttft_s=ttft_s[known], objective_s=objective_s, onset_s=onset_s,
         hours=gpu_hours(warming_s, held_s, busy_s, scenario.engine.gpus), desired=np.array(desired, dtype=np.int64),
     )  # fmt: skip
 
@@ -191,6 +194,13 @@ def _ttft_s(due_s: FloatArray, course: Course) -> FloatArray:
         if row.ttft_s is not None and not row.failure:
             found[row.number] = row.ttft_s
     return found
+
+
+def _recovered(due_s: FloatArray, ttft_s: FloatArray, objective_s: float, onset_s: float | None) -> float | None:
+    """The onset where what is known of a run that was cut tells a recovery: it reaches beyond it, and ends in time."""
+    if onset_s is None or not due_s.size or float(due_s[-1]) < onset_s or not ttft_s[-1] <= objective_s:
+        return None
+    return onset_s
 
 
 def _held(course: Course, until_s: float) -> tuple[float, float]:

@@ -4,6 +4,7 @@ Enters: when requests were due and when each had its first token, and replicas o
 neither where they came from nor how they are shown.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median, median_low
@@ -38,7 +39,8 @@ class Figures:
 
     requests: int
     attainment_ratio: float
-    """Share of the requests whose first token came within the objective; a failed request is none of them."""
+    """Share of the requests whose first token came within the objective; a failed request is none of them. NaN where no
+    request is known, in a record None."""
     recovery_s: float | None
     """From the onset to the instant at which the last late request was due; 0 where none was late, None without an
     onset."""
@@ -52,7 +54,8 @@ class Figures:
     def as_json(self) -> dict[str, object]:
         """For a record; totals beside their parts."""
         hours = {**asdict(self.gpu_hours), "total": self.gpu_hours.total}
-        return {**asdict(self), "gpu_hours": hours}
+        share = self.attainment_ratio if self.requests else None
+        return {**asdict(self), "attainment_ratio": share, "gpu_hours": hours}
 
 
 def figures(
@@ -65,7 +68,7 @@ def figures(
     known = ttft_s[~np.isnan(ttft_s)]
     return Figures(
         requests=due_s.size,
-        attainment_ratio=1.0 - float(late.mean()) if late.size else 1.0,
+        attainment_ratio=1.0 - float(late.mean()) if late.size else math.nan,
         recovery_s=None if onset_s is None else _recovery_s(due_s[late], onset_s),
         ttft_s={f"p{q}": float(np.percentile(known, q)) if known.size else None for q in PERCENTILES},
         gpu_hours=hours,

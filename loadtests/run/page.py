@@ -22,6 +22,7 @@ from loadtests.run.words import (
     apart_text,
     ended,
     harness,
+    in_time_text,
     middle_title,
     notes,
     recovery_text,
@@ -96,7 +97,7 @@ def _figures(documents: Sequence[Document], middle: Middle | None) -> str:
     columns += [(f"the simulator, {label}", figures) for label, figures in foretold.items()]
     found = [figures for _, figures in columns]
     rows: list[tuple[str, list[str]]] = [
-        ("Requests in time", [f"{100 * f.attainment_ratio:.1f} %" for f in found]),
+        ("Requests in time", [in_time_text(f) for f in found]),
         ("Recovery", ["–" if f.recovery_s is None else recovery_text(f.recovery_s) for f in found]),
         *((f"Time to first token, {name}", [seconds_text(f.ttft_s[name]) for f in found]) for name in found[0].ttft_s),
         ("GPU-hours", [f"{f.gpu_hours.total:.3f}" for f in found]),

@@ -18,7 +18,7 @@ def told(figures: Figures) -> list[str]:
     hours, recovery_s = figures.gpu_hours, figures.recovery_s
     percentiles = ", ".join(f"{name} {seconds_text(value)}" for name, value in figures.ttft_s.items())
     lines = [
-        f"in time   {100 * figures.attainment_ratio:.1f} % of {figures.requests:,} requests",
+        f"in time   {in_time_text(figures)} of {figures.requests:,} requests",
         f"TTFT      {percentiles}",
         f"GPU-hours {hours.total:.3f}: warming {hours.warming:.3f}, serving {hours.serving:.3f}, idle {hours.idle:.3f}",
         f"replicas  at most {figures.most_replicas}, at the end {figures.last_replicas}",
@@ -203,6 +203,11 @@ def apart_text(row: Fidelity) -> str:
     span = f"what was measured is {where} {row.span[0]:.3g} to {row.span[1]:.3g}, by chance"
     turned = "" if row.turned is None else f"; at this run's own instants: {row.turned:.4g}"
     return f"{row.apart:+.1f} {row.unit}, {verdict} ({row.allowed:g} {row.unit} allowed); {span}{turned}"
+
+
+def in_time_text(figures: Figures) -> str:
+    """A share of requests for a person."""
+    return f"{100 * figures.attainment_ratio:.1f} %" if figures.requests else "not known"
 
 
 def seconds_text(seconds: float | None) -> str:

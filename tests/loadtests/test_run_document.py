@@ -210,6 +210,28 @@ def test_a_run_that_was_cut_keeps_what_was_known_and_compares_nothing(scenario: 
     assert any("nothing is compared" in line for line in lines(found))
 
 
+def test_of_a_run_that_was_cut_before_anybody_could_be_late_no_share_is_told(scenario: Scenario) -> None:
+    found = judged(scenario, ended="errors", until_s=4.0)
+    assert scenario.policy.ttft >= 4.0
+    assert "in time   not known of 0 requests" in lines(found)
+    told_of = json.loads(json.dumps(as_json(found), allow_nan=False))["measured"]
+    assert (told_of["requests"], told_of["attainment_ratio"], told_of["recovery_s"]) == (0, None, None)
+    assert "<td>not known</td>" in page([found], "")
+    assert advised(found, DOUBLING.parent).what_ifs == ()
+
+
+@pytest.mark.parametrize(
+    ("until_s", "late_s", "recovered_s"),
+    [(40.0, (0.0, 0.0), None), (75.0, (50.0, 75.0), None), (90.0, (50.0, 70.0), 25.0), (75.0, (0.0, 0.0), 0.0)],
+    ids=["cut before the rise", "cut while they were late", "cut once all were in time", "nobody was late"],
+)
+def test_of_a_run_that_was_cut_a_recovery_is_told_only_where_it_came(
+    scenario: Scenario, until_s: float, late_s: tuple[float, float], recovered_s: float | None
+) -> None:
+    found = judged(scenario, ended="interrupted", until_s=until_s, late_s=late_s).measured.recovery_s
+    assert found is None if recovered_s is None else found == pytest.approx(recovered_s, abs=1.0)
+
+
 def test_a_way_that_does_not_come_up_takes_nothing_from_the_one_before(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
