@@ -65,6 +65,20 @@ def test_a_slot_of_another_pool_is_foreign_to_this_one_so_that_a_node_that_both_
     assert places.on_node("n0", GPU, "bulk") == OnNode()
 
 
+def test_names_of_pods_that_are_not_this_pools_are_taken_for_as_long_as_they_are_there() -> None:
+    places = Places("slots")
+    kept = pod("chat-0")
+    strange = pod("chat-1", metadata={"labels": {}})
+    elsewhere = pod("chat-2", metadata={"namespace": "prod", "labels": {}})
+    for one in (kept, strange, elsewhere, pod("chat-3")):
+        places.note(change(one))
+    assert places.taken("chat", "pool-uid") == {"chat-1"}
+    assert places.taken("chat", "of-a-pool-made-anew") == {"chat-0", "chat-1", "chat-3"}
+    assert places.taken("bulk", "bulk-uid") == {"chat-1"}
+    places.note(change(None, strange))
+    assert places.taken("chat", "pool-uid") == frozenset()
+
+
 def test_of_a_thousand_nodes_and_pools_that_came_and_went_nothing_is_kept() -> None:
     places = Places("slots")
     for number in range(1000):

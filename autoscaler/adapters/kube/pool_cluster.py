@@ -129,6 +129,7 @@ class PoolCluster:
             troubles=self._signs.troubles(tiers, now_s),
             slot_priority=priority,
             serving_priority=serving_priority,
+            taken=self._places.taken(params.name, uid),
             holders=tuple(holder_seen(pod, form.resource) for pod in self._places.holders(params.name, uid)),
         )
 

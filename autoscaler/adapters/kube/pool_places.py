@@ -38,6 +38,8 @@ class Places:
         self._slots: Books = {}
         self._holders: Books = {}
         """By WarmPool: pods that hold places for gangs."""
+        self._strange: dict[str, str] = {}
+        """Names, by key, of pods where slots are that are neither slots nor hold a place."""
         self._on_node: Books = {}
         self._counted: dict[str, dict[tuple[str, str], OnNode]] = {}
         """By node with pods: what was counted of (resource, pool), until a pod on the node changes."""
@@ -51,6 +53,7 @@ class Places:
         if change.old is not None:
             _drop(self._slots, pool_of(change.old) or "", change.key)
             _drop(self._holders, change.old.metadata.labels.get(POOL, ""), change.key)
+            self._strange.pop(change.key, None)
         new = change.new
         if new is None:
             return
@@ -61,10 +64,18 @@ class Places:
             self._slots.setdefault(pool, {})[change.key] = new
         elif holds_for(new.metadata, self._namespace) is not None:
             self._holders.setdefault(new.metadata.labels[POOL], {})[change.key] = new
+        elif new.metadata.namespace == self._namespace:
+            self._strange[change.key] = new.metadata.name
 
     def slots(self, pool: str, uid: str) -> Iterator[PlacedPod]:
         """The slots that the WarmPool of this name and uid owns."""
         return (pod for pod in self._slots.get(pool, {}).values() if owned_by(pod, uid))
+
+    def taken(self, pool: str, uid: str) -> frozenset[str]:
+        """Names of pods where slots are that are not of the WarmPool of this name and uid, as far as its slots may be
+        called like them: pods that an earlier one of the name left, and such as are nobody's slots."""
+        left = (pod.metadata.name for pod in self._slots.get(pool, {}).values() if not owned_by(pod, uid))
+        return frozenset((*left, *self._strange.values()))
 
     def holders(self, pool: str, uid: str) -> Iterator[PlacedPod]:
         """The pods that hold places for gangs and that the WarmPool of this name and uid owns."""

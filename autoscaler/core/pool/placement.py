@@ -69,7 +69,7 @@ def by_zone(view: View, counted: np.ndarray, state: PoolState) -> Counter[str]:
 
 def _names(view: View, state: PoolState) -> Iterator[str]:
     """Free names, the lowest numbers first: an order that is given twice has the same name both times."""
-    taken = {slot.name for slot in view.slots.seen} | state.ordered.keys()
+    taken = {slot.name for slot in view.slots.seen} | state.ordered.keys() | view.world.taken
     number = 0
     while True:
         name = f"{view.params.name}-{number}"

@@ -270,5 +270,7 @@ class World:
     asks_age_s: float = 0.0
     """How long ago that was last said to be so."""
     holders: tuple[HolderSeen, ...] = ()
+    taken: frozenset[str] = frozenset()
+    """Names of pods that are where slots are and are nobody's of this pool: an order by such a name makes nothing."""
     beside: tuple[AskedOf, ...] = ()
     """What other WarmPools ask of the NodePools of this one; several of one NodePool add up."""

@@ -50,6 +50,12 @@ def test_after_hours_without_a_controller_ended_slots_are_replaced() -> None:
     assert done.state.clock.outcomes.count(False) == 0, "their end is none of their fault"
 
 
+def test_no_slot_is_ordered_by_a_name_that_another_pod_has() -> None:
+    """As slots that a WarmPool left when it was deleted with --cascade=orphan: "already there" is taken for done."""
+    done = taken(pool(min_slots=2), world([], taken=frozenset({"p-0", "p-2"})))
+    assert [order.name for order in of(CreateSlot, done)] == ["p-1", "p-3"]
+
+
 def test_a_marked_slot_on_a_node_that_is_divided_anew_goes() -> None:
     divided = node("n-p-0", sharing=Sharing.MIG, parts=7)
     done = taken(pool(), world([warm("p-0", lease="ns/chat", leased_s=NOW_S)], nodes=(divided,)))
