@@ -136,9 +136,8 @@ class Scenario(_Part, frozen=True):
     def onset_s(self) -> float | None:
         """When the load begins to rise for a reason nobody could foresee; None where the shape has no such instant."""
         shape = self.shape
-        if shape.kind == "step":
-            return shape.at_s
-        return shape.period_s - shape.burst_s if shape.kind == "bursts" else None
+        onset_s = {"step": shape.at_s, "bursts": shape.period_s - shape.burst_s}.get(shape.kind, shape.duration_s)
+        return onset_s if onset_s < shape.duration_s and shape.to > shape.rate else None
 
     def schedule(self) -> Schedule:
         """All requests; the same for the same file."""

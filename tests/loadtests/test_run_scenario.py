@@ -49,6 +49,25 @@ def test_what_is_left_out_is_the_default(tmp_path: Path) -> None:
     assert (scenario.policy.min_replicas, scenario.policy.replicas, scenario.engine.gpus) == (1, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("shape", "onset_s"),
+    [
+        ("shape: step\n  rate: 4\n  at: 20s", 20.0),
+        ("shape: step\n  rate: 4\n  to: 2\n  at: 20s", None),
+        ("shape: bursts\n  rate: 4\n  period: 30s", 25.0),
+        ("shape: bursts\n  rate: 4\n  period: 30s\n  to: 2", None),
+        ("shape: bursts\n  rate: 4\n  period: 2m", None),
+        ("shape: ramp\n  rate: 4", None),
+    ],
+    ids=["a step up", "a step down", "bursts", "lulls", "a burst after the end", "a ramp"],
+)
+def test_an_onset_is_an_instant_of_the_run_at_which_the_load_rises(
+    tmp_path: Path, shape: str, onset_s: float | None
+) -> None:
+    changed = GOOD.replace("shape: step\n  rate: 4\n  at: 20s", shape)
+    assert read_scenario(written(tmp_path, changed)).onset_s == onset_s
+
+
 def test_the_same_file_asks_the_same_and_another_seed_something_else(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     digest = read_scenario(path).schedule().digest()
