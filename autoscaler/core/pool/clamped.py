@@ -13,6 +13,7 @@ from typing import Final
 from autoscaler.core.pool import history
 from autoscaler.core.pool.circuits import CAPACITY, CONTENT, GPUS, JITTER, OFFER, Circuit, Rule
 from autoscaler.core.pool.gangs import LONGEST_S
+from autoscaler.core.pool.pending import AHEAD_S
 from autoscaler.core.pool.state import Circuits, PoolState
 
 LAUNCH: Final = max(CAPACITY, OFFER, key=lambda rule: rule.most_s)
@@ -27,7 +28,7 @@ def until(state: PoolState, now_s: float) -> PoolState:
         clock=replace(
             state.clock, newest_s=min(state.clock.newest_s, now_s), restored_s=min(state.clock.restored_s, now_s)
         ),
-        circuits=_circuits(state.circuits, now_s),
+        circuits=_circuits(state.circuits, now_s, state.claims_read_s),
         claims_read_s=_least(state.claims_read_s, now_s),
         leveled_bin=None if state.leveled_bin is None else min(state.leveled_bin, math.floor(now_s / history.BIN_S)),
         targets=tuple((min(at_s, now_s), slots) for at_s, slots in state.targets),
@@ -43,9 +44,13 @@ def until(state: PoolState, now_s: float) -> PoolState:
     return state if clamped == state else clamped
 
 
-def _circuits(circuits: Circuits, now_s: float) -> Circuits:
+def _circuits(circuits: Circuits, now_s: float, read_s: float | None) -> Circuits:
+    """When claims were read by a clock that was ahead nobody knows: those that are no more may have been anything."""
+    unknown = read_s is not None and read_s > now_s + AHEAD_S
     return replace(
         circuits,
+        unlaunched={} if unknown else circuits.unlaunched,
+        unjoined={} if unknown else circuits.unjoined,
         capacity={domain: _circuit(kept, now_s, LAUNCH) for domain, kept in circuits.capacity.items()},
         gpus={tier: _circuit(kept, now_s, GPUS) for tier, kept in circuits.gpus.items()},
         content=_circuit(circuits.content, now_s, CONTENT),

@@ -14,7 +14,7 @@ from autoscaler.core.pool.clamped import until
 from autoscaler.core.pool.clock import SlotClock, StartKind
 from autoscaler.core.pool.history import DemandHistory
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.state import Circuits, GaveBack, Made, Marked, Ordered, PoolState
+from autoscaler.core.pool.state import Circuits, GaveBack, Made, Marked, Ordered, PoolState, Unjoined
 from tests.core.pool.builders import NOW_S, demand, domain, fleet, known, pool, taken, world
 
 AHEAD_S = 3600.0
@@ -76,6 +76,18 @@ def test_a_circuit_stays_open_for_no_longer_than_its_rule_says(at_s: float, rule
     assert found.position(NOW_S) is Position.OPEN
     assert found.position(NOW_S + 1.1 * rule.most_s) is Position.HALF_OPEN
     assert found.opened == kept.opened, "how often it opened is no instant"
+
+
+@pytest.mark.parametrize(("ahead_s", "shut"), [(0.0, False), (1805.0, True), (5400.0, False)])
+def test_claims_that_were_read_nobody_knows_when_are_held_against_no_tier(ahead_s: float, shut: bool) -> None:
+    """Half an hour ago three had not joined and two were not launched; all have come, served and gone since. Read a few
+    seconds ago, as the second case has it, they had been given up."""
+    coming = {f"c-{at}": Unjoined("np-first", NOW_S - 1900.0, None) for at in range(3)}
+    circuits = Circuits(unjoined=coming, unlaunched={"c-8": HERE, "c-9": HERE})
+    state = until(replace(known(), circuits=circuits, claims_read_s=NOW_S - 1800.0 + ahead_s), NOW_S)
+    found = taken(pool(min_slots=1), world(claims=()), state).state.circuits
+    stands = [each.position(NOW_S) for each in (*found.gpus.values(), *found.capacity.values())]
+    assert stands == [Position.OPEN] * (2 if shut else 0)
 
 
 def test_demand_before_now_is_kept_minute_by_minute() -> None:
