@@ -29,6 +29,7 @@ from autoscaler.app.pool_telling import Around, PoolTelling
 from autoscaler.app.pools_left import PoolsLeft
 from autoscaler.app.stores import KEEP_EVERY_S
 from autoscaler.core.pool.limits import asked
+from autoscaler.core.pool.pending import without_unsent
 from autoscaler.core.pool.reconcile import Reconciled, reconcile
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import look
@@ -178,13 +179,15 @@ class Pools:
         kept = self._kept.get(name)
         if kept is None or (kept.doubt is not None and not self._cluster.feeds.is_read(kept.doubt)):
             return
-        kept.doubt = None
+        kept.doubt, before = None, kept.state
         outcome: list[Reconciled] = []
         if not self._guard.run(f"WarmPool {name}", partial(self._decide, compiled, kept, outcome)):
             return
         done = await carried_out(self._writer, outcome[0].intents, compiled)
         if any(each.outcome.became is Became.UNKNOWN for each in done):
             kept.doubt = self._cluster.feeds.reread()
+        unsent = [each.intent for each in done if not each.outcome.sent] + list(outcome[0].intents[len(done) :])
+        kept.state = without_unsent(kept.state, before, unsent) if unsent else kept.state
         kept.counts = counted(kept.counts, done)
         tell = partial(self._telling.looked, compiled, outcome[0], kept.counts, done, self._around(name))
         self._guard.run(f"WarmPool {name}", tell)

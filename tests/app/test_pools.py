@@ -86,6 +86,28 @@ async def test_an_outcome_that_is_unknown_stops_the_pool_until_the_cluster_was_r
         assert scene.told.condition("Acting")[0] == "True"
 
 
+async def test_what_was_not_begun_before_a_doubt_is_ordered_once_the_cluster_was_read() -> None:
+    """Ten slots are wanted and eight writes begin at once: a ninth and a tenth were never asked for."""
+    async with keeping() as scene:
+        scene.written.answers = [Outcome(Became.UNKNOWN, "POST: no answer within 10 s")] * 8
+        scene.seen.pools["chat"] = warm_pool(minSlots=10)
+        await scene.wait(20.0)
+        assert scene.written.created == [f"chat-{at}" for at in range(10)]
+        await scene.wait(60.0)
+        assert sorted(scene.written.created[10:]) == [f"chat-{at}" for at in range(8)], (
+            "whether these are is seen later"
+        )
+
+
+async def test_what_never_left_is_asked_for_at_the_next_look() -> None:
+    async with keeping() as scene:
+        unsent = Outcome(Became.REFUSED, "not sent: it was allowed no more when its turn came", sent=False)
+        scene.written.answers = [unsent] * 2
+        scene.seen.pools["chat"] = warm_pool()
+        await scene.wait(10.0)
+        assert scene.written.created == ["chat-0", "chat-1"] * 2
+
+
 async def test_a_refusal_is_told_and_tried_again_once_a_minute() -> None:
     async with keeping() as scene:
         scene.written.answers = [Outcome(Became.REFUSED, "403: exceeded quota")] * 1000

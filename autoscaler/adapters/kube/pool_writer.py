@@ -62,6 +62,8 @@ class Outcome:
 
     became: Became
     words: str = ""
+    sent: bool = True
+    """False where it is certain that nothing left this process."""
 
 
 class _Pods(msgspec.Struct):
@@ -188,4 +190,4 @@ class PoolWriter:
 
 def _failed(error: KubeError) -> Outcome:
     lost = error.sent and (error.status is None or error.status >= 500)
-    return Outcome(Became.UNKNOWN if lost else Became.REFUSED, str(error))
+    return Outcome(Became.UNKNOWN if lost else Became.REFUSED, str(error), error.sent)

@@ -1,11 +1,11 @@
 """What was asked for and is not seen yet, so that looking twice asks for nothing twice.
 
-Enters: the intents of a look. Leaves: the state that remembers them, and what of it counts as if it were there. What
-becomes of an intent is not known here: what is seen later says it.
+Enters: the intents of a look, and which of them never left. Leaves: the state that remembers the others, and what of it
+counts as if it were there. What became of an intent that left is not known here: what is seen later says it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -59,3 +59,26 @@ def remembered(state: PoolState, now_s: float, intents: tuple[Intent, ...], *, l
                 pass
     created_s = now_s if launches else state.created_s
     return replace(state, ordered=ordered, made=made, dropped=dropped, marked=marked, created_s=created_s)
+
+
+def without_unsent(state: PoolState, before: PoolState, unsent: Iterable[Intent]) -> PoolState:
+    """The state without intents that are known not to have left, `before` the look that they are of: what was not
+    asked for does not count as if it were there, and is asked for again at the next look."""
+    ordered, made = dict(state.ordered), dict(state.made)
+    dropped, marked = dict(state.dropped), dict(state.marked)
+    for intent in unsent:
+        match intent:
+            case CreateSlot():
+                ordered.pop(intent.name, None)
+            case CreateHolder():
+                made.pop(intent.name, None)
+            case DeleteSlot():
+                dropped.pop(intent.uid, None)
+            case MarkNodeEnds():
+                asked = before.marked.get(intent.uid)
+                marked.pop(intent.uid, None)
+                if asked is not None:
+                    marked[intent.uid] = asked
+            case _:
+                pass
+    return replace(state, ordered=ordered, made=made, dropped=dropped, marked=marked)

@@ -1,10 +1,11 @@
-"""What was asked for and is not seen yet, where the leader that asked had a clock that was ahead."""
+"""What was asked for and is not seen yet: where it never left, and where the leader that asked had a clock ahead."""
 
 from dataclasses import replace
 
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, MarkNodeEnds
-from autoscaler.core.pool.state import PoolState, pack, unpack
+from autoscaler.core.pool.pending import without_unsent
+from autoscaler.core.pool.state import Marked, PoolState, pack, unpack
 from tests.core.pool.builders import (
     NOW_S,
     claim,
@@ -62,3 +63,19 @@ def test_a_probe_of_a_day_ahead_keeps_no_pool_from_asking_for_capacity() -> None
     assert len(of(CreateSlot, taken(pool(min_slots=1), world(), state))) == 1
     asked = replace(state, created_s=NOW_S - 30.0)
     assert of(CreateSlot, taken(pool(min_slots=1), world(), asked)) == [], "half a minute ago one was"
+
+
+def test_what_never_left_was_not_asked_for() -> None:
+    """Two slots are missing, one has failed, and one that was asked before does not say that its node ends."""
+    ends = node("n-p-0", units=8, free_units=7, ends_s=NOW_S + 500.0)
+    params, there = pool(min_slots=4), (warm("p-0", "n-p-0"), slot("p-1", failed="no image"))
+    before = replace(known(), marked={"u-p-0": Marked(NOW_S - 300.0, 2)})
+    done = taken(params, world(there, nodes=(ends,)), before)
+    assert {type(each) for each in done.intents} == {CreateSlot, DeleteSlot, MarkNodeEnds}
+    assert done.state.marked["u-p-0"].times == 3
+    left = without_unsent(done.state, before, done.intents)
+    assert (left.ordered, left.dropped, left.marked) == ({}, {}, before.marked)
+    again = taken(params, world(there, nodes=(ends,)), left, NOW_S + 5.0)
+    assert {(type(each), each.name) for each in again.intents} == {(type(each), each.name) for each in done.intents}
+    first = without_unsent(done.state, known(), of(MarkNodeEnds, done))
+    assert (first.marked, len(first.ordered), len(first.dropped)) == ({}, len(done.state.ordered), 1)
