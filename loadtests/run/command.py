@@ -78,7 +78,7 @@ def _run(given: argparse.Namespace, name: str, command: str) -> int:
     if name == "run":
         _check_run(given)
         if given.predict_only:
-            return _predict(scenario, path, given)
+            return _predict(scenario, path, given, command)
         times = given.times
     html = given.html if given.html is not None else Path(f"{path.stem}.html")
     check_writable([file for file in (given.json, html) if file is not None])
@@ -114,6 +114,8 @@ def _check_run(given: argparse.Namespace) -> None:
     if given.predict_only:
         if given.times > 1:
             raise InputError("--times goes without --predict-only; a prediction is of many simulated runs by itself")
+        if given.html is not None:
+            raise InputError("--html goes without --predict-only, which measures nothing; --json keeps what is told")
         return
     if given.turns is not None:
         raise InputError("--turns goes with --predict-only; of a run the pods' uids say when their pages are read")
@@ -121,16 +123,24 @@ def _check_run(given: argparse.Namespace) -> None:
         raise InputError("--began goes with --predict-only; a run begins when its controller does")
 
 
-def _predict(scenario: "Scenario", path: Path, given: argparse.Namespace) -> int:
+def _predict(scenario: "Scenario", path: Path, given: argparse.Namespace, command: str) -> int:
     """Only what the simulator says."""
-    from loadtests.run.predicted import Instants, predicted  # noqa: PLC0415 - not needed for --help
+    from autoscaler.cli.output import check_writable, write_together  # noqa: PLC0415 - not needed for --help
+    from loadtests.run.document import foretold_as_json  # noqa: PLC0415 - the same
+    from loadtests.run.predicted import Instants, predicted  # noqa: PLC0415 - the same
     from loadtests.run.scenario import Scaling  # noqa: PLC0415 - the same
     from loadtests.run.words import told  # noqa: PLC0415 - the same
 
     if scenario.scaling is not Scaling.DIRECT:
         raise InputError(f"{path}: scaling is {scenario.scaling.value}; the simulator has no KEDA, only direct")
     instants = Instants(_turns_s(given.turns), _began_s(given.began))
-    print("\n".join(told(predicted(scenario, path.parent, instants=instants).figures)))
+    check_writable([file for file in (given.json,) if file is not None])
+    prediction = predicted(scenario, path.parent, instants=instants)
+    print("\n".join(told(prediction.figures)))
+    if given.json is not None:
+        record = {"command": command, **foretold_as_json(scenario, path.name, prediction)}
+        write_together({given.json: json.dumps(record, indent=1, allow_nan=False) + "\n"})
+        print(f"wrote {given.json}")
     return 0
 
 

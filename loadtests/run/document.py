@@ -122,13 +122,29 @@ def judged(scenario: Scenario, course: Course) -> Figures:
     )  # fmt: skip
 
 
+def foretold_as_json(scenario: Scenario, name: str, prediction: Prediction) -> dict[str, object]:
+    """The record of a prediction alone; `name` is the scenario's file. Spans are the least and most of its runs."""
+    return {
+        "loadtest": "prediction",
+        "scope": SCOPE,
+        "scenario": _scenario(scenario, name),
+        "predicted": prediction.figures.as_json(),
+        "spans": {"gpu_hours": prediction.hours, "attainment_ratio": prediction.attainment,
+                  "recovery_s": None if prediction.figures.recovery_s is None else prediction.recovery_s},
+    }  # fmt: skip
+
+
+def _scenario(scenario: Scenario, name: str) -> dict[str, object]:
+    return {"file": name, **msgspec.to_builtins(scenario, enc_hook=float)}
+
+
 def as_json(document: Document) -> dict[str, object]:
     """The whole record."""
     course = document.course
     return {
         "loadtest": "run",
         "scope": SCOPE,
-        "scenario": {"file": document.name, **msgspec.to_builtins(document.scenario, enc_hook=float)},
+        "scenario": _scenario(document.scenario, document.name),
         "machine": machine(),
         "ended": course.run.ended,
         "measured": document.measured.as_json(),

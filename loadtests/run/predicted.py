@@ -173,7 +173,7 @@ def simulated_profile(scenario: Scenario, folder: Path) -> Profile:
     our servers save a lone decode; Dynamo's engine adds the two times, and its page counts who is in prefill among
     those that wait."""
     speed = scenario.speed(folder)
-    model, gpu, tp = (scenario.engine.only or "//").split("/")
+    model, gpu, tp = (scenario.engine.only or "//").rsplit("/", 2)  # a model's own name may have a slash
     profile = read_profile(
         scenario.profile(folder), model=model or None, gpu_model=gpu or None, tp=int(tp) if tp else None,
         max_num_seqs=speed.slots, kv_tokens=speed.kv_tokens, chunk_tokens=STEP_TOKENS,

@@ -1,5 +1,6 @@
 """Scenario files: what is accepted, and where a typo is said to be."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -150,9 +151,12 @@ def test_no_prediction_is_made_of_what_the_simulator_does_not_have(
         (["--turns", "0.5"], "--turns goes with --predict-only"),
         (["--predict-only", "--began", "10"], "--began: '10' is no number of seconds from 0 up to, but not, 10;"),
         (["--began", "0.5"], "--began goes with --predict-only"),
+        (["--predict-only", "--html", "x.html"], "--html goes without --predict-only"),
+        (["--predict-only", "--json", "/none/x.json"], "/none/x.json: cannot be written"),
     ],
-    ids=["no number", "a whole second", "not a number", "turns of a run", "whole ten seconds", "a run that began"],
-)
+    ids=["no number", "a whole second", "not a number", "turns of a run", "whole ten seconds", "a run that began",
+         "a page of nothing", "a file nowhere"],
+)  # fmt: skip
 def test_instants_that_say_nothing_are_refused(
     tmp_path: Path, given: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,3 +172,25 @@ def test_a_prediction_alone_starts_nothing(
     said = capsys.readouterr().out
     assert "in time" in said
     assert "GPU-hours" in said
+
+
+def test_a_prediction_alone_is_written_where_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_scenarios, "predicted", partial(of_scenarios.predicted, numbers=(0,)))
+    path, file = written(tmp_path, GOOD.replace("60s", "30s")), tmp_path / "out.json"
+    assert main(["run", str(path), "--predict-only", "--json", str(file)]) == 0
+    record = json.loads(file.read_text())
+    share = record["predicted"]["attainment_ratio"]
+    assert f"in time   {100 * share:.1f} % of {record['predicted']['requests']} requests" in capsys.readouterr().out
+    assert record["spans"]["attainment_ratio"] == [share, share]
+    assert (record["loadtest"], record["scenario"]["file"]) == ("prediction", "x.yaml")
+    assert "--predict-only" in record["command"]
+
+
+def test_an_engine_whose_name_has_a_slash_is_simulated(tmp_path: Path) -> None:
+    header = "model,gpu_model,tp,prompt_tokens,batch,output_tokens,prefill_ms,tpot_ms\n"
+    (tmp_path / "p.csv").write_text(f"{header}b/L3,H100,4,512,1,64,40,10\nc,H100,4,512,1,64,9,9\n")
+    engine = "slots: 8\n  kv-tokens: 9000\n  profile: p.csv\n  only: b/L3/H100/4"
+    scenario = read_scenario(written(tmp_path, GOOD.replace("slots: 8", engine)))
+    assert of_scenarios.simulated_profile(scenario, tmp_path).tpot_s(1) == pytest.approx(0.010)
