@@ -123,8 +123,11 @@ class Sender:
             async with asyncio.timeout(left_s):
                 await self._send(ask, reply)
         except TimeoutError:
-            reply.failure = Failure.NO_TOKEN if reply.first_s is None else Failure.UNFINISHED
-            reply.detail = f"not at its end {self._bounds.timeout_s:g} s after it was due ({reply.events} events came)"
+            if reply.end_s is None:  # else it was answered whole, and only its connection was still open
+                reply.failure = Failure.NO_TOKEN if reply.first_s is None else Failure.UNFINISHED
+                reply.detail = (
+                    f"not at its end {self._bounds.timeout_s:g} s after it was due ({reply.events} events came)"
+                )
         except asyncio.CancelledError:
             tally.cut_off()
             raise

@@ -136,13 +136,13 @@ class Endpoint:
                 _fail(reply, Failure.GARBLED, f"an event longer than {MOST_EVENT_BYTES} bytes")
             if reply.failure is not None:
                 return
-        if ended:
-            reply.end_s = self._loop.time()
-            await _to_the_end(content)
         if not ended:
             _fail(reply, Failure.CLOSED, f"the stream ended without [DONE] after {reply.events} events")
-        elif not reply.events:
+            return
+        reply.end_s = self._loop.time()
+        if not reply.events:
             _fail(reply, Failure.GARBLED, "the stream ended without a token")
+        await _to_the_end(content)
 
     def _event(self, event: bytes, reply: Reply, now_s: float) -> bool:
         """Note one event; whether it is the last."""

@@ -111,6 +111,18 @@ async def test_what_is_not_at_its_end_in_time_failed_by_how_far_it_came() -> Non
     assert now_s() == pytest.approx(33.0)
 
 
+async def test_what_was_answered_whole_in_time_is_no_failure_though_its_connection_stays_open() -> None:
+    async def stays(ask: Ask, reply: Reply) -> None:
+        await asyncio.sleep(29.5)
+        reply.first_s = reply.last_s = reply.end_s = now_s()
+        reply.events = 1
+        await asyncio.sleep(1000)
+
+    tally = await sent(stays, every(1.0, 2))
+    assert (tally.completed, tally.failures) == (2, {})
+    assert tally.e2e_s.quantile(1.0) == pytest.approx(29.5, rel=0.005)
+
+
 async def test_a_failure_is_counted_and_leaves_no_latency() -> None:
     async def refused(ask: Ask, reply: Reply) -> None:
         if ask.number < 3:
