@@ -48,8 +48,13 @@ def _parsed(path: Path, text: str) -> tuple[Any, dict[str, int]]:
         raise InputError(f"{path}:{where} no YAML ({error.problem})") from error
     except (yaml.YAMLError, ValueError) as error:  # such as a date of month 13
         raise InputError(f"{path}: no YAML ({error})") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: parts lie in each other too deep for a scenario; write it anew") from error
     lines: dict[str, int] = {}
-    twice = _walk(node, "", lines)
+    try:
+        twice = _walk(node, "", lines)
+    except RecursionError as error:
+        raise InputError(f"{path}: a part holds itself (`&` and `*`); write it out") from error
     if twice is not None:
         raise InputError(f"{path}: line {lines[twice]}, field {twice}: given twice")
     return values, lines

@@ -120,8 +120,10 @@ def test_a_typo_is_named_with_file_line_and_field(
         ("title: 2020-13-45", "no YAML (month must be"),
         ("", "line 1, field (the whole)"),
         ("- 1", "line 1, field (the whole)"),
+        ("about: " + "[" * 5000, "too deep for a scenario"),
+        ("&a\ntitle: *a\n", "a part holds itself"),
     ],
-    ids=["half", "a date that is none", "empty", "a list"],
+    ids=["half", "a date that is none", "empty", "a list", "deep", "itself"],
 )
 def test_what_is_no_scenario_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words.replace("(", r"\(").replace(")", r"\)")):

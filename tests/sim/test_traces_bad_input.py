@@ -101,6 +101,7 @@ FAULTS = [
     pytest.param("[1, 2]\n", "line 1: another format", id="a JSON array"),
     pytest.param('{"a": 1}\n', "line 1: no field 'timestamp'", id="JSON lines of another kind"),
     pytest.param(MOONCAKE + "{", "line 4: not JSON", id="JSON cut off"),
+    pytest.param('{"timestamp": ' + "[" * 100_000, "line 1: not JSON", id="JSON in JSON without end"),
     pytest.param(MOONCAKE + "7", "line 4: a JSON int where an object", id="a JSON number"),
     pytest.param(
         edited(MOONCAKE, 2, "7322", '"7322"'), "line 2, field input_length: '7322'", id="a JSON text for a count"

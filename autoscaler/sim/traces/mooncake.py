@@ -44,8 +44,8 @@ def read(path: Path, content: bytes) -> RequestLog:
 def _request(path: Path, number: int, line: str) -> tuple[float, float, float]:
     try:
         fields = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{path}: line {number}: not JSON ({error})") from error
+    except (ValueError, RecursionError) as error:  # a list in a list, thousands deep
+        raise InputError(f"{path}: line {number}: not JSON ({error}); {WHAT} has {', '.join(REQUIRED)}") from error
     if not isinstance(fields, dict):
         raise InputError(f"{path}: line {number}: a JSON {type(fields).__name__} where an object is expected")
     for field in REQUIRED:
