@@ -59,8 +59,11 @@ def demo(
     plan = replace(plan, port=port, browser=browser, processes=min(_MOST_PROCESSES, os.cpu_count() or 1))
     try:
         outcome = asyncio.run(play(plan))
-    except (asyncio.CancelledError, KeyboardInterrupt):
+    except asyncio.CancelledError:
         print("interrupted twice: nothing was compared", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:  # before signals are listened to, or after
+        print("interrupted: nothing was compared", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     print_results(outcome.results, warnings=outcome.warnings(plan), to_stderr=to_stdout)
     text = summary(plan, outcome, " ".join([ctx.command_path, shlex.join(_arguments(ctx))]).rstrip())

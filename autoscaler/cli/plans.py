@@ -67,7 +67,7 @@ def summary(plan: Plan, outcome: Outcome, command: str) -> str:
             "traffic": plan.instances[results.workload].traffic.source,
             "decisions": outcome.decisions[results.workload],
             "decisions_that_scaled": outcome.moves[results.workload],
-            "last_frame": asdict(outcome.last[results.workload]),
+            "last_frame": None if (last := outcome.last.get(results.workload)) is None else asdict(last),
         }
         for results in outcome.results
     }

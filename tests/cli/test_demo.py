@@ -148,6 +148,23 @@ def test_the_json_holds_the_table_and_what_was_seen() -> None:
     assert (shown["decisions"], shown["decisions_that_scaled"], shown["last_frame"]["now_s"]) == (7, 2, 9.0)
 
 
+def test_the_json_of_a_demo_in_which_nothing_was_decided_yet_has_no_frame() -> None:
+    plan = make_plan(None, "ramp", speed=240.0, wall_s=60.0, seed=0)
+    table = Results("demo/ramp", TABLE.duration_s, 0.99, TABLE.rows, TABLE.note)
+    shown = json.loads(summary(plan, Outcome(True, [table]), "headroom demo"))["workloads"]["demo/ramp"]
+    assert (shown["decisions"], shown["last_frame"]) == (0, None)
+
+
+def test_an_interrupt_before_the_page_is_served_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: object) -> Outcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autoscaler.cli.playing.play", stopped)
+    done = CliRunner().invoke(app, ["demo", "--workload", "ramp", "--for", "10", "--no-browser"])
+    assert done.exit_code == 130
+    assert "interrupted: nothing was compared" in done.output
+
+
 def test_the_note_says_how_rivals_were_set() -> None:
     (instance,) = make_plan(None, "ramp", speed=240.0, wall_s=60.0, seed=0).instances.values()
     assert "only hindsight can pick" in note(instance, swept=True)
