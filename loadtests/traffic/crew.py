@@ -31,6 +31,7 @@ class Crew:
         self.died = 0
         """Workers that ended before their load did."""
         self.start_s = 0.0
+        self._given_up: asyncio.TimerHandle | None = None
 
     @property
     def tally(self) -> Tally:
@@ -52,9 +53,13 @@ class Crew:
         self.start_s = asyncio.get_running_loop().time() + LEAD_S
         for process in self._processes:
             _pipe(process).write(framed(self.start_s))
-        async with asyncio.TaskGroup() as group:
-            for number in range(len(self._processes)):
-                group.create_task(self._listen(number))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(len(self._processes)):
+                    group.create_task(self._listen(number))
+        finally:
+            if self._given_up is not None:
+                self._given_up.cancel()
 
     def aim(self, bases: Sequence[str]) -> None:
         """Tell all which replicas to ask from now on; only while they run."""
@@ -62,9 +67,16 @@ class Crew:
             _pipe(process).write(framed(Aim(tuple(bases))))
 
     def stop(self) -> None:
-        """Tell all to send nothing more; `run` returns soon after."""
+        """Tell all to send nothing more; `run` returns soon after, `END_S` later at most: one that hangs is killed."""
         for process in self._processes:
             _pipe(process).close()
+        if self._given_up is None:
+            self._given_up = asyncio.get_running_loop().call_later(END_S, self._give_up)
+
+    def _give_up(self) -> None:
+        for process, tally in zip(self._processes, self._tallies, strict=True):
+            if process.returncode is None and not tally.over:
+                process.kill()
 
     async def _listen(self, number: int) -> None:
         while await self._take(number):

@@ -155,6 +155,29 @@ async def test_a_worker_that_dies_leaves_what_it_had_told() -> None:
 
 
 @pytest.mark.slow
+async def test_a_worker_that_hangs_when_it_is_told_to_stop_is_killed_and_leaves_what_it_had_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loadtests.traffic.crew.END_S", 0.5)
+    schedule = drawn(
+        Shape("constant", 20.0, 0.0, 60.0, 0.0, 1.0, 1.0), prompts=Lengths("constant", 1),
+        outputs=Lengths("constant", 2), tenants=1, seed=0, even=True,
+    )  # fmt: skip
+    with served() as url:
+        asking = Asking(Target(url), "m")
+        async with hired([Part(asking, schedule.packed(), (0, 0), 60.0, 100)]) as crew:
+            running = asyncio.create_task(crew.run())
+            async with asyncio.timeout(30):
+                while not crew.tally.completed:  # noqa: ASYNC110 - the crew tells nobody of what it hears
+                    await asyncio.sleep(0.1)
+                os.kill(crew._processes[0].pid, signal.SIGSTOP)
+                crew.stop()
+                await running
+            assert crew.died == 1
+            assert crew.tally.completed > 0
+
+
+@pytest.mark.slow
 def test_servers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     path, first = tmp_path / "e.json", fresh_address()
     starter = subprocess.Popen(
