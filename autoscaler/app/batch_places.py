@@ -149,6 +149,7 @@ class Places:
             bound = self._bound.of(name)
             if name in self._room.ledger.holdings:
                 self._follow(name, bound)
+                self._book_anew(name, bound)
             found += self._seen(name, bound)
         for name in self._to_adopt:
             if name not in self._room.runs.all:
@@ -220,6 +221,23 @@ class Places:
                 spots.append(Spot(node, 0, 1, stays, cpu * stays, memory_gib * stays))
                 rest -= stays
         move(self._room, name, spots)
+
+    def _book_anew(self, name: str, bound: Mapping[tuple[str, str], Held]) -> None:
+        """Have a gang booked by its pods where these hold all that it was given, and something that it was not.
+
+        Pods of a gang that nobody let in are bound one after the other, and it is met with the first of them. And where
+        they could not be followed to, somebody else's or old pods of its own stood, who are gone since.
+        """
+        run, booked = self._room.runs.all.get(name), self._booked_at(name)
+        if run is None or run.leaving_s is not None:
+            return
+        given, held_units = sum(booked.values()), sum(held.units for held in bound.values())
+        if not given <= held_units <= max(given, min(self._wanted(name), self._bound.asked(name))):
+            return
+        index, holding = self._room.ledger.estate.index, self._room.ledger.holdings[name]
+        strays = any(held.units > booked.get(index.get(at, -1), 0) for at, held in bound.items())
+        if strays and (held_units > given or not holding.lent):
+            self._room.ledger.release(name)
 
     def _booked_at(self, name: str) -> dict[int, int]:
         out: dict[int, int] = {}
