@@ -156,12 +156,14 @@ def _with_days(trace: str | None, day: str | None) -> str | None:
 
 
 def _command(ctx: typer.Context, policies: str, *output: str) -> str:
-    """The command that gives these policies' figures again: the options that differ from their defaults."""
+    """The command that gives these policies' figures again: the options that differ from their defaults, to the last
+    digit."""
     words = ["headroom", "simulate"]
     for parameter in ctx.command.params:
         value = ctx.params.get(str(parameter.name))
         if parameter.name in _NOT_REPRODUCED or value == parameter.default:
             continue
-        text = value.value if isinstance(value, Enum) else f"{value:g}" if isinstance(value, float) else str(value)
+        text = str(value.value if isinstance(value, Enum) else value)
+        text = text.removesuffix(".0") if isinstance(value, float) else text
         words += [parameter.opts[-1]] if isinstance(value, bool) else [parameter.opts[-1], text]
     return shlex.join([*words, "--policy", policies, *(output or ("--json", "-"))])

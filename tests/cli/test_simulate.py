@@ -129,6 +129,14 @@ def test_the_command_in_the_file_gives_the_figures_again(trace: Path):
         assert scores(simulate(*rest))[name] == record
 
 
+def test_a_figure_of_many_digits_stands_in_the_command_whole(trace: Path):
+    given = ["--trace", trace, "--warmup", 61.23456789, "--capacity-rps", 0.123456789, "--policy", "static"]
+    record = scores(simulate(*given, "--json", "-"))["static"]
+    again = scores(simulate(*shlex.split(record["command"])[2:]))["static"]
+    assert record["instance"]["capacity_rps"] == again["instance"]["capacity_rps"] == 0.123456789
+    assert again == record
+
+
 def test_a_sweep_reports_the_cheapest_setting_and_the_cost_at_the_goal(trace: Path):
     record = scores(simulate("--trace", trace, "--warmup", 60, "--policy", "static", "--sweep", "--json", "-"))[
         "static"

@@ -18,8 +18,9 @@ def test_every_part_of_a_selection_is_read():
     assert selection == TraceSelection(model="m-small", tenant="c1", day=2, days=3, rate_rps=200.0, seed=9)
 
 
-def test_a_description_reads_back_as_the_selection():
-    selection = TraceSelection(model="m-small", day=0, days=2, rate_rps=12.5)
+@pytest.mark.parametrize("rate_rps", [12.5, 200.0, 1234567.5, 0.123456789])
+def test_a_description_reads_back_as_the_selection(rate_rps: float):
+    selection = TraceSelection(model="m-small", day=0, days=2, rate_rps=rate_rps)
     assert split_trace(f"x.csv{selection.describe()}")[1] == selection
 
 

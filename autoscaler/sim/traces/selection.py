@@ -48,7 +48,7 @@ class TraceSelection:
                 ("tenant", self.tenant),
                 ("day", self.day),
                 ("days", self.days if self.days > 1 else None),
-                ("rate", None if self.rate_rps is None else f"{self.rate_rps:g}"),
+                ("rate", None if self.rate_rps is None else str(self.rate_rps).removesuffix(".0")),
             )
             if value is not None
         ]
