@@ -11,6 +11,7 @@ from pydantic import Field
 from autoscaler.api.model import Instant, Model
 from autoscaler.api.status import Amount, Condition, Sentence, Whole, Word
 
+MOST_BREAKERS: Final = 64
 MOST_LOANS: Final = 64
 
 
@@ -81,7 +82,7 @@ class WarmPoolStatus(Model):
     """The decision in sentences."""
     stages: Annotated[tuple[StageCount, ...], Field(max_length=16)] = ()
     """Slots by stage, stages without slots left out."""
-    breakers: Annotated[tuple[Breaker, ...], Field(max_length=64)] = ()
+    breakers: Annotated[tuple[Breaker, ...], Field(max_length=MOST_BREAKERS)] = ()
     """Where capacity is missing."""
     lent_slots: Whole | None = None
     """Slots' worth that gangs have on loan, those that leave included; absent while that is not known."""

@@ -9,7 +9,15 @@ from typing import Final
 
 from autoscaler.api.status import Condition as KeptCondition
 from autoscaler.api.status import Truth
-from autoscaler.api.warm_pool_status import MOST_LOANS, Breaker, BreakerState, Loan, StageCount, WarmPoolStatus
+from autoscaler.api.warm_pool_status import (
+    MOST_BREAKERS,
+    MOST_LOANS,
+    Breaker,
+    BreakerState,
+    Loan,
+    StageCount,
+    WarmPoolStatus,
+)
 from autoscaler.record.loans import LoanState, LoanTold
 from autoscaler.record.pool_status import BreakerStatus, PoolStatus
 
@@ -38,7 +46,7 @@ def written_of(status: PoolStatus, generation: int, now_s: float) -> WarmPoolSta
         reason=status.reason or None,
         text=status.text,
         stages=tuple(StageCount(stage=stage, slots=count) for stage, count in status.stages),
-        breakers=tuple(_breaker(each) for each in status.breakers),
+        breakers=tuple(map(_breaker, sorted(status.breakers, key=lambda each: each.state != "open")[:MOST_BREAKERS])),
         lent_slots=status.lent,
         overdue_slots=status.overdue,
         loans=None if status.loans is None else tuple(map(_loan, status.loans[:MOST_LOANS])),

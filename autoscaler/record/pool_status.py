@@ -142,7 +142,7 @@ def _state(pool: PoolStatus) -> str:
     for aspect, words in WORST_FIRST.items():
         if aspect in false:
             return words
-    if pool.breakers:
+    if any(breaker.state == Position.OPEN.value for breaker in pool.breakers):
         return "no capacity"
     return "filling" if "Ready" in false else "warm"
 
@@ -207,7 +207,10 @@ def _standing(state: PoolState, conditions: tuple[Condition, ...], counts: PoolC
     yield f"  idle warm: {counts.idle_warm_s / 3600.0:.1f} slot-hours since this controller began to lead"
     for breaker in _breakers(state, now_s):
         where = " ".join(filter(None, (breaker.sku, breaker.capacity_type, breaker.zone)))
-        yield f"  no capacity: {where}: {breaker.state}, asks again at {clock(breaker.until_s)}"
+        if breaker.state == Position.OPEN.value:
+            yield f"  no capacity: {where}: {breaker.state}, asks again at {clock(breaker.until_s)}"
+        else:
+            yield f"  capacity may be back: {where}: {breaker.state} since {clock(breaker.until_s)}, one slot asks"
     yield from (f"  start: {words}" for words in starts(state.clock))
     yield from (f"  {c.type}={c.status}: {c.reason}: {c.message}" for c in conditions)
 

@@ -10,7 +10,7 @@ from autoscaler.record.loans import LoanTold
 from autoscaler.record.pool_metrics import pool_families
 from autoscaler.record.pool_status import WORST_FIRST, PoolCounts, PoolStatus, pool_line, pool_status, with_loans
 from autoscaler.record.status import Condition
-from tests.record.pool_statuses import DECISION, LEARNT, short_pool, young_pool
+from tests.record.pool_statuses import DECISION, LEARNT, NOW_S, short_pool, young_pool
 
 
 def test_the_figures_are_the_decisions_and_what_the_pool_learnt() -> None:
@@ -95,6 +95,15 @@ def test_a_pool_that_cannot_be_used_has_its_fault_and_no_figures() -> None:
 def test_a_row_says_the_worst_that_is_true(aspect: str, words: str) -> None:
     wrong = Condition(aspect, "False", "…", "…")
     assert pool_line(replace(short_pool(), conditions=(short_pool().conditions[0], wrong))).state == words
+
+
+def test_capacity_that_may_be_back_is_told_as_such_and_makes_no_row_that_lacks_it() -> None:
+    """A zone where nothing was asked for since stays half-open for as long as others have capacity."""
+    pool = pool_status(replace(DECISION, now_s=NOW_S + 7200.0, warm=4), LEARNT, (), PoolCounts(), "slots")
+    assert [each.state for each in pool.breakers] == ["half-open"]
+    assert pool_line(pool).state == "warm"
+    assert "capacity may be back: h100 on-demand a: half-open since" in pool.explained
+    assert "no capacity" not in pool.explained
 
 
 def test_a_row_without_a_fault_says_whether_the_target_is_met() -> None:

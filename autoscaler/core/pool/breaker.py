@@ -7,7 +7,7 @@ its absence says nothing. It orders nothing.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -82,6 +82,14 @@ def given_up(
         if claim.launched_s is not None and claim.registered_s is None
     }
     return replace(circuits, gpus=gpus, told=told, unjoined=unjoined)
+
+
+def of_tiers(circuits: Circuits, tiers: Sequence[PoolTier]) -> Circuits:
+    """The circuits that some tier goes by: nobody asks again where a pool has no tier any more."""
+    names, asked = {tier.name for tier in tiers}, {(tier.sku, tier.capacity_type) for tier in tiers}
+    capacity = {where: kept for where, kept in circuits.capacity.items() if (where.sku, where.capacity_type) in asked}
+    gpus = {name: kept for name, kept in circuits.gpus.items() if name in names}
+    return replace(circuits, capacity=capacity, gpus=gpus)
 
 
 def never_came(claim: str) -> str:

@@ -75,7 +75,9 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     uids = {slot.uid for slot in slots.seen}
     mute = {slot.uid for slot in slots.seen if not slot.node_ends} if state.marked else set[str]()
     held = {holder.name for holder in view.world.holders}
-    circuits = breaker.noted(state.circuits, view.world, now_s, state.claims_read_s)
+    circuits = breaker.noted(
+        breaker.of_tiers(state.circuits, view.params.tiers), view.world, now_s, state.claims_read_s
+    )
     return replace(
         state,
         history=history,

@@ -353,3 +353,12 @@ def test_signs_from_long_ago_are_forgotten() -> None:
 def test_a_fleet_that_is_whole_orders_nothing_in_trouble() -> None:
     done = taken(pool(min_slots=3), world(fleet(3)), out())
     assert done.intents == ()
+
+
+def test_what_a_tier_had_is_forgotten_with_it() -> None:
+    """Nobody would ask there again: it would be told as half-open for ever."""
+    out = Circuit(opened=1, until_s=NOW_S - 1.0)
+    circuits = {domain(): out, domain(capacity_type=CapacityType.SPOT): out}
+    state = with_circuits(known(), capacity=circuits, gpus={"first": out, "spot": out})
+    after = taken(pool(FIRST), world(), state).state.circuits
+    assert (list(after.capacity), list(after.gpus)) == ([domain()], ["first"])
