@@ -3,6 +3,8 @@
 import importlib
 import sys
 
+from autoscaler.errors import HeadroomError, InputError
+
 NAMES = {
     "all": "every figure the product promises, one command after the other, and the table of them",
     "batch_drain": "a backlog of 50,000 gangs in 1,000 queues through the core: admissions a second, cycle p99",
@@ -37,7 +39,11 @@ def main(arguments: list[str]) -> int:
         )
         return 2 if wrong or asked is None else 0
     module = importlib.import_module(f"loadtests.bench.{arguments[0]}")
-    return int(module.main(arguments[1:]))
+    try:
+        return int(module.main(arguments[1:]))
+    except HeadroomError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
 
 
 if __name__ == "__main__":

@@ -153,3 +153,8 @@ def test_arguments_that_cannot_be_used_end_with_2(
     given = [str(ROOT / word) if word.endswith(".toml") else word for word in arguments]
     assert main(["all", "--record", str(tmp_path / "measured.json"), *given]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_benchmark_of_nothing_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["traffic", "--streams", "0"]) == 2
+    assert capsys.readouterr().err.startswith("error: 0 requests are expected")
