@@ -5,7 +5,7 @@ between the books and the objects, so that what was not carried out is due still
 is rebuilt from the cluster alone when the tree of queues changes or the process starts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
@@ -93,8 +93,8 @@ class Books:
         is_in = work is not None and not work.can_be_stopped and run is not None and run.leaving_s is None
         return is_in and name not in self.plans and not self.latecomers.has(name) and not self.places.lacks(name)
 
-    def begin(self, saved: Mapping[str, Any], now_s: float) -> None:
-        """Take in the whole cluster, with what was saved of the past. Raises ValueError where that cannot be read."""
+    def open(self, saved: Mapping[str, Any], now_s: float) -> None:
+        """Begin: what holds GPUs is known, and what was kept for whom. Raises ValueError where that cannot be read."""
         self.places.now_s = now_s
         for name, work in self.cluster.works.items():
             if self.is_tracked(name) and not work.suspended:
@@ -102,9 +102,18 @@ class Books:
         self._see(now_s)
         if saved:
             durable.unpack(self.room, saved, now_s)
-        for name in self.cluster.works:
+
+    def take(self, names: Iterable[str], now_s: float) -> None:
+        """Bring the books in line with these objects. All that changed has been taken before `close` and `take_in`:
+        pods of who went would be taken for strangers'."""
+        self.places.now_s = now_s
+        for name in dict.fromkeys(names):
             self._sync(name, now_s)
-        self._see(now_s)
+
+    def close(self, now_s: float) -> None:
+        """All that there is was taken."""
+        self._stale = True
+        self._catch_up((), now_s)
 
     def unseen(self, since_s: float, now_s: float) -> None:
         """Nothing could be seen between two instants: nobody is judged by what did not happen meanwhile."""
@@ -114,17 +123,7 @@ class Books:
 
     def take_in(self, names: Sequence[str], now_s: float) -> None:
         """Take in what changed: the work of these names, nodes, pods."""
-        self.places.now_s = now_s
-        nodes_changed = self._looked[1] != self.cluster.nodes_version
-        for name in dict.fromkeys(names):
-            self._sync(name, now_s)
-        if self._stale or self.asks.is_stale or self._looked != self._now():
-            self._see(now_s)
-        if nodes_changed:  # what no node could take may go somewhere, and a place for others may be no proof any more
-            for name in dict.fromkeys((*self.unfit, *self._reader.take_anew())):
-                self._sync(name, now_s)
-            if self._stale:
-                self._see(now_s)
+        self._catch_up(names, now_s)
         for name in self.rests.over(now_s):
             if name not in self.room.runs.all and name not in self.room.backlog.waiting:
                 self._sync(name, now_s)
@@ -137,6 +136,16 @@ class Books:
             self.denials.note(self.cluster.works, self.room, self.notes, now_s)
         self.rests.all = {name: rest for name, rest in self.rests.all.items() if not self.is_running(name)}
         self.notes = {name: note for name, note in self.notes.items() if not self._is_whole_again(name)}
+
+    def _catch_up(self, names: Iterable[str], now_s: float) -> None:
+        nodes_changed = self._looked[1] != self.cluster.nodes_version
+        self.take(names, now_s)
+        if self._stale or self.asks.is_stale or self._looked != self._now():
+            self._see(now_s)
+        if nodes_changed:  # what no node could take may go somewhere, and a place for others may be no proof any more
+            self.take((*self.unfit, *self._reader.take_anew()), now_s)
+            if self._stale:
+                self._see(now_s)
 
     def call_back(self, now_s: float) -> None:
         """Gangs that have to go because pools call back what they lent are told to."""

@@ -82,7 +82,9 @@ class BatchPlant:
         self.cluster.touched()
         params = BatchParams(compile_shapes(self._shapes), self.tree.queues)
         self.books = Books(self.cluster, self._shapes, params, self.tree, Guard(self._clock), desk=self.desk)
-        self.books.begin(saved or {}, self.now_s)
+        self.books.open(saved or {}, self.now_s)
+        self.books.take(self.cluster.works, self.now_s)
+        self.books.close(self.now_s)
         return self.books
 
     def look(self, after_s: float = 1.0) -> None:

@@ -247,9 +247,10 @@ class BatchCluster:
             self._changed()
         self.taken.remember(change.key, () if change.new is None else change.new.kept_for())
 
-    def _on_class(self, _: Change[PriorityClass]) -> None:
-        self.taken.touch_all()
-        self.taken.renew()
+    def _on_class(self, change: Change[PriorityClass]) -> None:
+        is_default = any(each is not None and each.global_default for each in (change.old, change.new))
+        names = {change.key, ""} if is_default else {change.key}
+        self.taken.touch_of(None if change.key == self._scope.slot_class else names)
 
     def on_work(self, kind: str, change: Change[Any]) -> None:
         """An object of a kind of work came, changed or went."""

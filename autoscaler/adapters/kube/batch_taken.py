@@ -9,7 +9,7 @@ What was let go of is read anew, by `bring`, once its turn comes.
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -157,11 +157,14 @@ class TakenWork:
         self._is_stale = True
         self._changed()
 
-    def touch_all(self) -> None:
-        """Something changed that concerns all work that is taken in."""
+    def touch_of(self, classes: Container[str] | None) -> None:
+        """The PriorityClasses of these names changed, or all of them: that concerns work that names one, whose turn is
+        another one besides."""
+        names = [name for name, work in self._all.items() if classes is None or work.priority_class in classes]
         if self._touched is not None:
-            self._touched.update(dict.fromkeys(self._all))
-        self._changed()
+            self._touched.update(dict.fromkeys(names))
+        if names or any(classes is None or known.priority_class in classes for known in self._others.values()):
+            self.renew()
 
     def settle(self) -> None:
         """Have everybody's place follow from who asks now."""

@@ -1,0 +1,154 @@
+"""Thousands of gangs that are read anew at once: in many turns of the event loop, and what happens in between."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from autoscaler.adapters.kube.meta import Meta
+from autoscaler.adapters.kube.pool_objects import PriorityClass
+from autoscaler.app.batch import IN_A_TURN
+from autoscaler.app.batch_books import Books
+from autoscaler.ports import Clock
+from autoscaler.runtime.clock import breathe
+from tests.app.test_batch_acting import QUEUE, Scene
+
+pytestmark = pytest.mark.looptime
+
+
+class Turns:
+    """Counts the gangs that are read in each turn of the event loop; `then` is done after the first of several."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None) -> None:
+        self.read = [0]
+        self._then = [then]
+        of = Books._sync
+
+        def counted(books: Books, name: str, now_s: float) -> None:
+            self.read[-1] += 1
+            of(books, name, now_s)
+
+        monkeypatch.setattr(Books, "_sync", counted)
+        monkeypatch.setattr("autoscaler.app.batch.breathe", self._breathe)
+
+    async def _breathe(self, clock: Clock) -> None:
+        await breathe(clock)
+        self.read.append(0)
+        while self._then:
+            self._then.pop()()
+
+
+def edit_queue(scene: Scene, **spec: Any) -> None:
+    """Somebody edits the queue."""
+    queue, version = scene.cluster.queues["team"], scene.cluster.queues_version
+    changed, meta = msgspec.Raw(msgspec.json.encode(QUEUE | spec)), Meta("team", generation=version + 1)
+    scene.cluster._queues._cache.put(msgspec.structs.replace(queue, metadata=meta, spec=changed))
+    assert scene.cluster.queues_version == version + 1
+
+
+async def test_thousands_of_gangs_are_read_anew_in_many_turns_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(1)
+    for at in range(3 * IN_A_TURN):
+        scene.plant.job(f"one-{at}")
+    turns = Turns(monkeypatch)
+    await scene.look()
+    assert (turns.read, scene.jobs()) == ([IN_A_TURN] * 3, ["start one-0"]), "a start"
+    turns.read[:] = [0]
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    assert max(turns.read) <= IN_A_TURN + 1, "a queue was edited"
+    turns.read[:] = [0]
+    scene.plant.classes(batch=-21)
+    await scene.look(1.0)
+    assert max(turns.read) <= IN_A_TURN + 1, "a PriorityClass changed"
+
+
+async def test_a_gang_that_ends_while_others_are_read_anew_leaves_its_gpus_and_drives_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its pod is there still, and would be a stranger's on a node that is full; one that is made by then is known."""
+    scene = Scene(1)
+    scene.plant.job("half", gpus=4)
+    scene.plant.job("other", gpus=4)
+    await scene.look()
+    for name in ("half", "other"):
+        (put,) = scene.plant.work(name).put
+        scene.plant.pod(f"{name}-0", put.node, 4, job=name)
+    await scene.look(1.0)
+    for at in range(3 * IN_A_TURN):
+        scene.plant.job(f"one-{at}", gpus=4)
+
+    def change() -> None:
+        scene.plant.delete("half")
+        scene.plant.delete("one-7")
+        scene.plant.job("new", gpus=4)
+
+    turns = Turns(monkeypatch, change)
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    assert len(turns.read) > 3
+    books = scene.batch._books
+    assert books is not None
+    assert scene.jobs() == ["start half", "start other"], "nobody is stopped, and nothing is free yet"
+    assert list(books.room.runs.all) == ["job/ns/other"]
+    assert "job/ns/new" in books.room.backlog.waiting
+    assert "job/ns/one-7" not in books.room.backlog.waiting
+    assert books.room.contradictions() == []
+
+
+async def test_a_node_that_comes_while_gangs_are_read_anew_is_one_that_they_may_go_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(1)
+    scene.plant.job("picky")
+    scene.plant.edit(
+        "picky", template={"spec": scene.plant.template("picky")["spec"] | {"nodeSelector": {"rack": "r1"}}}
+    )
+    for at in range(2 * IN_A_TURN):
+        scene.plant.job(f"one-{at}")
+    await scene.look()
+    scene.bind("one-0")
+    assert scene.batch.find("Job", "ns", "picky")[0].reason == "UNKNOWN_SHAPE"
+
+    def change() -> None:
+        scene.plant.node("n0", 8, rack="r1")
+        scene.plant.node("n1", 8, rack="r1")
+
+    Turns(monkeypatch, change)
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    assert scene.batch.find("Job", "ns", "picky")[0].reason != "UNKNOWN_SHAPE"
+
+
+async def test_who_names_another_priority_class_is_not_read_anew_and_no_place_is_given_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor is one where a queue is edited by which nobody else may use it."""
+    scene = Scene(1)
+    scene.plant.classes(other=-30)
+    for name in ("batch", "other", "late", ""):
+        scene.plant.job(f"of-{name}", gpus=16, priority_class=name)
+    await scene.look()
+    turns, given = Turns(monkeypatch), list[str]()
+    taken = scene.cluster.taken
+    monkeypatch.setattr(taken, "renew", lambda: given.append("again"))
+
+    async def read(change: Callable[[], None]) -> tuple[int, int]:
+        turns.read[:], given[:] = [0], []
+        change()
+        await scene.look(1.0)
+        return turns.read[0], len(given)
+
+    assert scene.batch.find("Job", "ns", "of-late")[0].reason == "UNKNOWN_CLASS"
+    assert await read(lambda: scene.plant.classes(nobodys=-40)) == (0, 0)
+    assert await read(lambda: scene.plant.classes(late=-40)) == (1, 1)
+    assert scene.batch.find("Job", "ns", "of-late")[0].reason == "UNLENT"
+    usual = PriorityClass(Meta("usual"), -50, global_default=True)
+    assert await read(lambda: scene.cluster._classes._cache.put(usual)) == (1, 1), "who names none is of it"
+    assert scene.batch._books is not None
+    assert scene.batch._books.room.backlog.waiting["job/ns/of-"].gang.priority == -50
+    assert await read(lambda: edit_queue(scene, weight=2.0)) == (4, 0)
+    assert await read(lambda: edit_queue(scene, namespaces=["ns", "more"])) == (4, 1)
