@@ -200,13 +200,16 @@ async def test_a_warm_pool_is_a_card_with_a_cell_for_every_slot(page: Page, widt
     async with serving(hub) as url:
         await page.open(url, width=width)
         await page.until("document.querySelector('.service') && document.getElementById('pools')?.hidden")
-        hub.publish_pools((pool_line(short_pool()),))
+        short = short_pool()
+        asks = replace(short.breakers[0], zone="b", state="half-open")
+        hub.publish_pools((pool_line(replace(short, breakers=(*short.breakers, asks))),))
         await page.until("!document.getElementById('pools').hidden")
         assert await page.ask("document.querySelectorAll('.pool-cells i').length") == 3
         assert await page.ask("document.querySelectorAll('.pool-cells i[data-tone=warm]').length") == 2
         told = await page.ask(text(".pool"))
         for words in (
             "no capacity: h100 on-demand a, open",
+            "capacity may be back: h100 on-demand b, half-open",
             "99.0 %",
             "1 ordered, 2 warm",
             "not 0: the pool's minimum",

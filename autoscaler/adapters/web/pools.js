@@ -58,7 +58,8 @@ const Pools = (() => {
         put(line, loan.text);
         mark(line, "tone", loan.state === "lent" ? "" : "warn");
       });
-      const lines = pool.breakers.map((b) => `no capacity: ${[b.sku, b.capacity_type, b.zone].filter(Boolean).join(" ")}, ${b.state}`);
+      const said = (b) => (b.state === "open" ? "no capacity" : "capacity may be back");
+      const lines = pool.breakers.map((b) => `${said(b)}: ${[b.sku, b.capacity_type, b.zone].filter(Boolean).join(" ")}, ${b.state}`);
       if (lines.join() !== [...this.out.children].map((n) => n.textContent).join()) this.out.replaceChildren(...lines.map((text) => element("li", text)));
     }
   }
