@@ -190,8 +190,6 @@ class Batch:
         if books is not before:
             books.take(names, now_s)
             books.close(now_s)
-            if before is not None:
-                inherit(books, before)
             self._books, names = books, ()
         elif blind_since_s is not None:
             books.unseen(blind_since_s, now_s)
@@ -245,6 +243,8 @@ class Batch:
             LOG.warning("what batch queues remembered is not restored", why=str(error))
             books = made()
             books.open({}, now_s)
+        if old is not None:
+            inherit(books, old)
         return books
 
     def _saved(self, params: BatchParams, now_s: float) -> dict[str, Any]:

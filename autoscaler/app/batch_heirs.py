@@ -9,12 +9,13 @@ from autoscaler.app.batch_rests import unstopped
 
 
 def inherit(books: Books, old: Books) -> None:
-    """Go on from books that were written by other queues."""
-    works, runs = books.cluster.works, books.room.runs.all
+    """Go on from books that were written by other queues. These are open, and have not taken anything in yet: who is
+    left alone must not be taken for one that waits, and what they count from now on adds up."""
+    works = books.cluster.works
     old.tally.written({work.name for work, _ in unstopped(works, old.room.runs.all)})
     books.tally.inherit(old.tally)
     books.loans.recalls.inherit(old.loans.recalls)
     books.asks.inherit(old.asks)
-    books.started.update({name: since for name, since in old.started.items() if name in runs})
+    books.started.update({name: since for name, since in old.started.items() if name in works})
     books.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in works})
     books.notes.update({name: note for name, note in old.notes.items() if name in books.rests.all})

@@ -152,3 +152,39 @@ async def test_who_names_another_priority_class_is_not_read_anew_and_no_place_is
     assert scene.batch._books.room.backlog.waiting["job/ns/of-"].gang.priority == -50
     assert await read(lambda: edit_queue(scene, weight=2.0)) == (4, 0)
     assert await read(lambda: edit_queue(scene, namespaces=["ns", "more"])) == (4, 1)
+
+
+async def test_a_gang_that_is_left_alone_for_a_while_is_left_alone_though_a_queue_is_edited() -> None:
+    """No pod of it was bound in time: it was stopped, and waits for a minute."""
+    scene = Scene(1)
+    scene.plant.job("unbound")
+    await scene.look()
+    for _ in range(7):
+        await scene.look(5.0)
+    assert scene.jobs() == ["start unbound", "stop unbound"]
+    edit_queue(scene, weight=2.0)
+    for _ in range(10):
+        await scene.look(5.0)
+        assert len(scene.jobs()) == 2
+        (told,) = scene.batch.find("Job", "ns", "unbound")
+        assert "it was stopped whole" in told.remarks[-1]
+    for _ in range(3):
+        await scene.look(5.0)
+    assert scene.jobs()[2:] == ["start unbound"]
+
+
+async def test_a_gang_that_loses_its_node_while_others_are_read_anew_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(2)
+    scene.plant.job("wide", pods=2)
+    await scene.look()
+    scene.bind("wide")
+    for at in range(2 * IN_A_TURN):
+        scene.plant.job(f"one-{at}")
+    await scene.look(1.0)
+    Turns(monkeypatch, lambda: scene.plant.lose("n0"))
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    assert scene.jobs() == ["start wide", "stop wide"]
+    assert scene.batch._counts.evicted == (("LOST", 1),)
