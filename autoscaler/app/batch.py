@@ -153,7 +153,7 @@ class Batch:
     async def _act(self) -> bool:
         """Decide, and do what is due; whether the next look has work at once."""
         more = await self._decide()
-        if self._idles() is None and self._books is not None:
+        if self._idles() is None and self._books is not None and not self._cluster.problems():
             return await self._acts.carry_out(self._books) or more
         return more
 
@@ -195,7 +195,7 @@ class Batch:
             books.unseen(blind_since_s, now_s)
         books.acts = self._idles() is None
         books.take_in(names, now_s)
-        if self._frozen() is not None:
+        if self._frozen() is not None or self._cluster.problems():  # it may be so since the others had their turns
             return False
         more = books.decide(now_s)
         self._cluster.taken.keep(in_any_case(books.room, books.plans))

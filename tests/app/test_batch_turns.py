@@ -188,3 +188,21 @@ async def test_a_gang_that_loses_its_node_while_others_are_read_anew_is_counted(
     await scene.look(1.0)
     assert scene.jobs() == ["start wide", "stop wide"]
     assert scene.batch._counts.evicted == (("LOST", 1),)
+
+
+async def test_nobody_is_let_in_by_what_has_become_unreadable_while_gangs_were_read_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(1)
+    for at in range(2 * IN_A_TURN):
+        scene.plant.job(f"one-{at}")
+
+    def change() -> None:
+        scene.cluster.problems = lambda: ("GET /api/v1/nodes: no answer",)  # type: ignore[method-assign]
+
+    Turns(monkeypatch, change)
+    await scene.look()
+    assert scene.jobs() == []
+    scene.cluster.problems = lambda: ()  # type: ignore[method-assign]
+    await scene.look(1.0)
+    assert scene.jobs() == ["start one-0"]
