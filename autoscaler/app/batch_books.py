@@ -143,7 +143,7 @@ class Books:
         if self._stale or self.asks.is_stale or self._looked != self._now():
             self._see(now_s)
         if nodes_changed:  # what no node could take may go somewhere, and a place for others may be no proof any more
-            self.take((*self.unfit, *self._reader.take_anew()), now_s)
+            self.take(self._reader.take_anew(), now_s)
             if self._stale:
                 self._see(now_s)
 

@@ -204,9 +204,12 @@ def _moved(before: Sequence[BatchNode], after: Sequence[BatchNode]) -> Iterator[
     yield from ((node, 1) for name, node in new.items() if old.get(name) != node)
 
 
-def _gist(fits: Mapping[str, tuple[int, int]]) -> dict[str, tuple[bool, bool]]:
-    """What a gang's shape follows from: to which shapes' nodes its pods may go at all, and to which not to all."""
-    return {shape: (some > 0, some < every) for shape, (some, every) in fits.items()}
+def _gist(fits: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """What a gang's shape follows from, or why it has none: to which shapes' nodes its pods may go at all, and to how
+    many of how many where not to all."""
+    return {
+        shape: (some, every) if 0 < some < every else (some > 0, some < every) for shape, (some, every) in fits.items()
+    }
 
 
 def node_terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:

@@ -206,3 +206,29 @@ async def test_nobody_is_let_in_by_what_has_become_unreadable_while_gangs_were_r
     scene.cluster.problems = lambda: ()  # type: ignore[method-assign]
     await scene.look(1.0)
     assert scene.jobs() == ["start one-0"]
+
+
+async def test_gangs_that_may_go_nowhere_are_read_anew_for_a_node_only_where_it_is_one_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thousands of them would be read within one turn of the event loop, for each node that comes or goes."""
+    scene = Scene(1)
+    for at in range(2 * IN_A_TURN):
+        scene.plant.job(f"one-{at}")
+    for at in range(3):
+        scene.plant.job(f"picky-{at}")
+        template = scene.plant.template(f"picky-{at}")["spec"]
+        scene.plant.edit(f"picky-{at}", template={"spec": template | {"nodeSelector": {"rack": "r1"}}})
+    scene.plant.job("no-class", priority_class="none")
+    scene.plant.job("no-queue", queue="none")
+    await scene.look()
+    assert scene.batch.find("Job", "ns", "picky-0")[0].reason == "UNKNOWN_SHAPE"
+    turns = Turns(monkeypatch)
+    scene.plant.node("n1", 8, rack="r2")
+    await scene.look(1.0)
+    assert turns.read == [1], "the one that was started before"
+    for name, rack, words in (("n2", "r1", "1 of the 3 nodes"), ("n3", "r2", "1 of the 4 nodes")):
+        scene.plant.node(name, 8, rack=rack)
+        await scene.look(1.0)
+        (told,) = scene.batch.find("Job", "ns", "picky-0")
+        assert (told.reason, words in told.detail) == ("NARROWED", True), name
