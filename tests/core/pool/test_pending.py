@@ -79,3 +79,15 @@ def test_what_never_left_was_not_asked_for() -> None:
     assert {(type(each), each.name) for each in again.intents} == {(type(each), each.name) for each in done.intents}
     first = without_unsent(done.state, known(), of(MarkNodeEnds, done))
     assert (first.marked, len(first.ordered), len(first.dropped)) == ({}, len(done.state.ordered), 1)
+
+
+def test_a_probe_that_never_left_is_asked_for_at_the_next_look() -> None:
+    """One is asked for in 90 s while no tier has capacity."""
+    out = Circuit(opened=1, until_s=NOW_S - 1.0)
+    before = replace(with_circuits(known(), capacity={domain(""): out}), created_s=NOW_S - 100.0)
+    params = pool(min_slots=1)
+    done = taken(params, world(), before)
+    assert len(of(CreateSlot, done)) == 1
+    left = without_unsent(done.state, before, done.intents)
+    assert [order.name for order in of(CreateSlot, taken(params, world(), left, NOW_S + 5.0))] == ["p-0"]
+    assert without_unsent(done.state, before, ()).created_s == NOW_S
