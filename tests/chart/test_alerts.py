@@ -198,6 +198,23 @@ FURTHER: Final = {
             11,
         ),
     ),
+    "a pool that is short in an installation beside one that has its slots": (
+        "HeadroomPoolShort",
+        Trouble(
+            {
+                f"headroom_leader{{{IN_A}}}": "1x70",
+                f"headroom_leader{{{IN_B}}}": "1x70",
+                f"headroom_batch_acting{{{IN_A}}}": "1x70",
+                f"headroom_batch_acting{{{IN_B}}}": "1x70",
+                f'headroom_pool_target_slots{{{IN_A},pool="chat"}}': "4x70",
+                f'headroom_pool_warm_slots{{{IN_A},pool="chat"}}': "1x70",
+                f'headroom_pool_target_slots{{{IN_B},pool="chat"}}': "4x70",
+                f'headroom_pool_warm_slots{{{IN_B},pool="chat"}}': "4x70",
+            },
+            59,
+            61,
+        ),
+    ),
     "the only installation's pods are gone": (
         "HeadroomNoLeader",
         Trouble({f"headroom_leader{{{POD}}}": "1 1 1 stale", f"headroom_batch_acting{{{POD}}}": "1 1 1 stale"}, 4, 6),

@@ -81,6 +81,12 @@ def test_every_expression_asks_for_metrics_and_labels_that_the_controller_export
     assert grouped <= known | OF_THE_SCRAPE
 
 
+@pytest.mark.parametrize("alert", WRITTEN, ids=lambda alert: alert["alert"])
+def test_an_alert_tells_installations_of_one_scrape_job_apart(alert: dict[str, Any]) -> None:
+    groups = [set(group.split(", ")) for group in re.findall(r"\b(?:by|on) \(([^)]*)\)", alert["expr"])]
+    assert all("job" in group and group & {"namespace", "instance"} for group in groups)
+
+
 def test_outcomes_that_an_alert_counts_are_outcomes() -> None:
     (expression,) = [alert["expr"] for alert in alerts() if alert["alert"] == "HeadroomChangesRefused"]
     (codes,) = re.findall(r'outcome=~"([^"]*)"', expression)
