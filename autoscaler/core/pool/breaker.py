@@ -86,10 +86,16 @@ def given_up(
 
 def of_tiers(circuits: Circuits, tiers: Sequence[PoolTier]) -> Circuits:
     """The circuits that some tier goes by: nobody asks again where a pool has no tier any more."""
-    names, asked = {tier.name for tier in tiers}, {(tier.sku, tier.capacity_type) for tier in tiers}
-    capacity = {where: kept for where, kept in circuits.capacity.items() if (where.sku, where.capacity_type) in asked}
+    names = {tier.name for tier in tiers}
+    capacity = {where: kept for where, kept in circuits.capacity.items() if any(_asks(tier, where) for tier in tiers)}
     gpus = {name: kept for name, kept in circuits.gpus.items() if name in names}
     return replace(circuits, capacity=capacity, gpus=gpus)
+
+
+def _asks(tier: PoolTier, where: Domain) -> bool:
+    """Whether a tier asks for capacity in a domain; one that names no zones may in any."""
+    anywhere = not where.zone or not tier.zones or where.zone in tier.zones
+    return anywhere and (where.sku, where.capacity_type) == (tier.sku, tier.capacity_type)
 
 
 def never_came(claim: str) -> str:

@@ -362,3 +362,11 @@ def test_what_a_tier_had_is_forgotten_with_it() -> None:
     state = with_circuits(known(), capacity=circuits, gpus={"first": out, "spot": out})
     after = taken(pool(FIRST), world(), state).state.circuits
     assert (list(after.capacity), list(after.gpus)) == ([domain()], ["first"])
+
+
+def test_what_a_zone_had_is_forgotten_with_the_last_tier_that_may_go_there() -> None:
+    out = Circuit(opened=1, until_s=NOW_S - 1.0)
+    state = with_circuits(known(), capacity={domain(zone): out for zone in ("", "a", "c")})
+    assert list(taken(pool(ZONED), world(), state).state.circuits.capacity) == [domain(""), domain("a")]
+    anywhere = pool(ZONED, replace(FIRST, name="any", node_pool="np-any"))
+    assert len(taken(anywhere, world(), state).state.circuits.capacity) == 3
