@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from autoscaler.cli.output import INTERRUPTED, check_writable, write_together
-from autoscaler.sim.choices import TRACE_FORM, WORKLOADS
+from autoscaler.sim.choices import TRACE_PARTS, WORKLOADS
 
 SPEED: Final = 240.0
 """Four hours in a minute: some forty warm-ups, at a pace that two processors keep up with."""
@@ -26,7 +26,7 @@ def _option(help_text: str, metavar: str | None = None) -> Any:
     return typer.Option(help=help_text, metavar=metavar)
 
 
-Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {TRACE_FORM}.", "FILE")]
+Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {TRACE_PARTS}.", "FILE")]
 Workload = Annotated[str | None, _option(f"A built-in workload: {', '.join(WORKLOADS)}.", "NAME")]
 Speed = Annotated[float, _option("Data seconds per second.", "N")]
 For = Annotated[float, typer.Option("--for", help="Seconds until it ends by itself.", metavar="SECONDS")]

@@ -12,7 +12,7 @@ from inspect import getdoc
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from autoscaler import __version__
 from autoscaler.cli.stdout import writable_stdout
@@ -39,7 +39,7 @@ def load(name: str) -> TyperCommand:
     """The parsed-argument form of sub-command `name`; imports its module."""
     function: Callable[..., Any] = getattr(import_module(f"autoscaler.cli.{name}"), name)
     single = typer.Typer(add_completion=False)
-    single.command(name, help=_unwrapped(function))(function)
+    single.command(name, cls=Command, help=_unwrapped(function))(function)
     command = typer.main.get_command(single)
     if not isinstance(command, TyperCommand):
         raise TypeError(f"autoscaler.cli.{name}.{name} is not a single command")
@@ -49,6 +49,22 @@ def load(name: str) -> TyperCommand:
 def _unwrapped(function: Callable[..., Any]) -> str:
     """The docstring with its paragraphs in one line each, so that help breaks them where the terminal ends."""
     return "\n\n".join(" ".join(text.split()) for text in (getdoc(function) or "").split("\n\n"))
+
+
+def _valueless(params: list[Any]) -> list[Any]:
+    """The parameters, those that are flags without a value in help: typer's `--json <bool>` reads as `--json true`."""
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag:
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A sub-command with its parameters."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, and `--help`."""
+        return _valueless(super().get_params(ctx))
 
 
 class LazyCommand(TyperCommand):
@@ -61,6 +77,10 @@ class LazyCommand(TyperCommand):
 
 class LazyGroup(TyperGroup):
     """Knows its sub-commands by name and one line each, and turns our errors into messages and exit codes."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its own options, and `--help`."""
+        return _valueless(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the table."""

@@ -51,7 +51,11 @@ def pause(
 ) -> None:  # fmt: skip
     """Stop Headroom from acting on a workload, or on everything; it goes on deciding and recording.
 
-    headroom pause prod/chat --for 2h. headroom pause prod/chat --resume. headroom pause --cluster --reason "incident 7"
+    For a while: headroom pause prod/chat --for 2h
+
+    As before: headroom pause prod/chat --resume
+
+    Everything: headroom pause --cluster --reason "incident 7"
     """
     if everything == (workload is not None):
         raise InputError("pause: give either a workload, as NAMESPACE/NAME, or --cluster")

@@ -15,7 +15,7 @@ from autoscaler.cli.heeded import refuse_typed
 from autoscaler.cli.output import check_folder
 from autoscaler.errors import InputError
 from autoscaler.preflight.defaults import STEP_S
-from autoscaler.sim.choices import PROFILE_FORM, TRACE_FORM
+from autoscaler.sim.choices import PROFILE_PARTS, TRACE_FORM, TRACE_PARTS
 
 BUILT_IN: Final = "built-in"
 FILES: Final = {
@@ -33,7 +33,7 @@ def _option(help_text: str, metavar: str | None = None) -> Any:
     return typer.Option(help=help_text, metavar=metavar)
 
 
-Traces = Annotated[list[str] | None, _option(f"A trace file, or a part of it; may be repeated: {TRACE_FORM}.", "FILE")]
+Traces = Annotated[list[str] | None, _option(f"A trace file, or a part of it; may be repeated: {TRACE_PARTS}.", "FILE")]
 Out = Annotated[Path, _option(f"Folder for {', '.join(FILES.values())}; made if missing.", "DIR")]
 ColdStart = Annotated[
     float | None, _option("Seconds from ordering a replica to its first served request, if not measured.", "SECONDS")
@@ -44,7 +44,7 @@ Prices = Annotated[
     list[str] | None, _option("Price of a GPU-hour, of one shape or of all others; may be repeated.", "[SHAPE=]AMOUNT")
 ]
 ProfileFile = Annotated[
-    str | None, _option(f"An engine's latencies tell how long requests run: {BUILT_IN}, or {PROFILE_FORM}.", "FILE")
+    str | None, _option(f"An engine's latencies tell how long requests run: {BUILT_IN}, or {PROFILE_PARTS}.", "FILE")
 ]
 Step = Annotated[float, _option("Seconds that one step of the history covers.", "SECONDS")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON document instead of words.")]

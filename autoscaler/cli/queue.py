@@ -20,7 +20,7 @@ _OWNERS: Final = ("SHAPE", "SERVING", "STANDBY", "BATCH", "LOAN", "RESERVED", "F
 
 def queue(
     name: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="Only the gangs of this queue, and of those below it.")
+        str | None, typer.Argument(metavar="QUEUE", help="Only the gangs of this queue, and of those below it.")
     ] = None,
     *,
     server: Server = None, config: Config = None, kubeconfig: Kubeconfig = None, context: Context = None,

@@ -30,7 +30,7 @@ def replay(
     ctx: typer.Context,
     audit: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[AUDIT]...", help="Audit files, plain or .gz, or folders of them."),
+        typer.Argument(metavar="AUDIT", help="Audit files, plain or .gz, or folders of them."),
     ] = None,
     *,
     set_: Annotated[

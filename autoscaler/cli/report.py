@@ -16,7 +16,7 @@ def report(
     ctx: typer.Context,
     audit: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[AUDIT]...", help="Audit files or folders; left out, the running controller is asked."),
+        typer.Argument(metavar="AUDIT", help="Audit files or folders; left out, the running controller is asked."),
     ] = None,
     *,
     workload: Annotated[str | None, typer.Option("--workload", metavar="NS/NAME", help="Only this workload.")] = None,

@@ -15,7 +15,7 @@ import typer
 from autoscaler.cli.heeded import Legal, refuse_out_of_range
 from autoscaler.cli.output import check_writable, interruptible, write_together
 from autoscaler.errors import InputError
-from autoscaler.sim.choices import GROUPS, MAX_REPLICAS, PROFILE_FORM, REPLICAS_AT_PEAK, RIVALS, TRACE_FORM, WORKLOADS
+from autoscaler.sim.choices import GROUPS, MAX_REPLICAS, PROFILE_PARTS, REPLICAS_AT_PEAK, RIVALS, TRACE_PARTS, WORKLOADS
 
 
 class Model(Enum):
@@ -29,7 +29,7 @@ def _option(help_text: str, metavar: str | None = None) -> Any:
     return typer.Option(help=help_text, metavar=metavar)
 
 
-Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {TRACE_FORM}.", "FILE")]
+Trace = Annotated[str | None, _option(f"A trace file, or a part of it: {TRACE_PARTS}.", "FILE")]
 Workload = Annotated[str | None, _option(f"A built-in workload: {', '.join(WORKLOADS)}.", "NAME")]
 Day = Annotated[str | None, _option("Days of the trace, counted from 0: 1, or 1-3.", "N[-M]")]
 WarmUp = Annotated[float, _option("Seconds from ordering a replica to its first served request.", "SECONDS")]
@@ -44,8 +44,8 @@ TimelineFile = Annotated[
     Path | None, _option("Write what was held, step by step; several policies: FILE-POLICY.csv.", "FILE.csv")
 ]
 Seed = Annotated[int, _option("Seed of all that is drawn.", "N")]
-ModelName = Annotated[Model, _option("Replicas as a fixed rate, or every request by itself.")]
-ProfileFile = Annotated[str | None, _option(f"Latencies of an engine, with --model requests: {PROFILE_FORM}.", "FILE")]
+ModelName = Annotated[Model, _option("fluid: replicas as a fixed rate; requests: every request by itself.", "NAME")]
+ProfileFile = Annotated[str | None, _option(f"Latencies of an engine, with --model requests: {PROFILE_PARTS}.", "FILE")]
 CapacityRps = Annotated[float | None, _option("What one replica serves at most, requests/s.", "RPS")]
 AtPeak = Annotated[float, _option("Else: replicas that the busiest minute keeps busy.", "N")]
 SloWait = Annotated[float, _option("The objective: a request waits at most this long.", "SECONDS")]

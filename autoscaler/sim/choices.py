@@ -6,8 +6,13 @@ completion reads it. What a name stands for is made where it is used; a test hol
 
 from typing import Final
 
-TRACE_FORM: Final = "FILE#model=NAME&tenant=NAME&day=N&days=N&rate=REQUESTS_PER_S&seed=N"
-PROFILE_FORM: Final = "FILE#model=NAME&gpu=NAME&tp=N&slots=N&kv-tokens=N"
+_TRACE_PARTS: Final = ("model=NAME", "tenant=NAME", "day=N", "days=N", "rate=REQUESTS_PER_S", "seed=N")
+_PROFILE_PARTS: Final = ("model=NAME", "gpu=NAME", "tp=N", "slots=N", "kv-tokens=N")
+TRACE_FORM: Final = f"FILE#{'&'.join(_TRACE_PARTS)}"
+PROFILE_FORM: Final = f"FILE#{'&'.join(_PROFILE_PARTS)}"
+TRACE_PARTS: Final = f"FILE#PART&PART…, parts: {', '.join(_TRACE_PARTS)}"
+PROFILE_PARTS: Final = f"FILE#PART&PART…, parts: {', '.join(_PROFILE_PARTS)}"
+"""The same in words that a help of 80 columns can break: it cuts off a word that is longer than its column."""
 
 WORKLOADS: Final = (
     "code-burst", "chat-diurnal", "long-tail", "step-x3", "step-x10", "ramp", "spike-train", "idle-then-burst",

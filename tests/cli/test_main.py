@@ -157,6 +157,17 @@ def test_help_is_broken_where_the_terminal_ends_and_not_where_the_source_is() ->
     assert "{NAMESPACE/NAME|KIND/NAME|FILE}" in told
 
 
+@pytest.mark.parametrize("name", main.SUMMARIES)
+def test_a_help_of_80_columns_cuts_off_no_word_and_gives_no_value_to_a_flag(name: str) -> None:
+    told = run(main.app, [name, "--help"], env={"COLUMNS": "80"}).stdout
+    words = set(told.split())
+    for param in main.load(name).params:
+        spoken = str(getattr(param, "help", "")).split()
+        assert {*param.opts, *param.secondary_opts, *spoken} - {param.name} <= words, param.name
+    assert "<bool>" not in told
+    assert "[[" not in told
+
+
 @pytest.mark.usefixtures("sample")
 @pytest.mark.parametrize(
     ("file", "code", "line"),
