@@ -92,7 +92,14 @@ class LazyGroup(TyperGroup):
         return None if summary is None else LazyCommand(cmd_name, help=summary)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The sub-command that is named; where there is none, an error that names those that are spelled like it."""
+        """The sub-command that is named; where there is none, an error that names those that are spelled like it.
+
+        Raises InputError for an argument that is no text: reports and JSON repeat what was typed, and could not be
+        written.
+        """
+        for argument in args:
+            if argument.encode(errors="ignore").decode() != argument:
+                raise InputError(f"{argument!r}: it is not UTF-8; give the file another name")
         self.commands = {name: LazyCommand(name, help=line) for name, line in SUMMARIES.items()}
         return super().resolve_command(ctx, args)
 

@@ -1,4 +1,5 @@
-"""Standard output that cannot be written to, as on a full disk: told in words, whatever command it was.
+"""Standard output that cannot be written to, as on a full disk: told in words, whatever command it was. What its
+encoding has no sign for is written as an escape, which JSON knows too.
 
 Apart from `output`, because every help reads this and needs no files.
 """
@@ -8,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Final
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -22,6 +24,8 @@ def writable_stdout() -> Iterator[None]:
     So it does where there is no room for a file, which the system names, and standard output is none of it.
     A reader that has seen enough, such as `head`, is no trouble and gets no words.
     """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # an arrow where the locale is Latin-1
     try:
         try:
             yield

@@ -1,6 +1,7 @@
 """The command's frame: quick help, lazy sub-commands, completion, and our errors as one line with an exit code."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -126,6 +127,30 @@ def test_a_path_that_cannot_be_looked_at_is_refused_in_one_line(words: str) -> N
     assert name in result.stderr
     assert "File name too long" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["simulate --warmup 60 --policy kpa --trace {}", "preflight --trace x --out {}"])
+def test_a_name_that_is_no_text_is_refused_before_a_report_repeats_it(words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "autoscaler", *(os.fsencode(word.format("trace\udcff")) for word in words.split())],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: 'trace\\udcff': it is not UTF-8; give the file another name\n"
+
+
+def test_what_the_encoding_of_output_has_no_sign_for_is_an_escape(tmp_path: Path) -> None:
+    answer = {
+        "now_s": 0, "workload": "prod/chat", "replicas": 5, "verdict": "SCALE", "reason": "QUEUE_UNCALIBRATED",
+        "text": "3→5",
+        "trace": [{"stage": "demand", "before": 3, "after": 5, "reason": "QUEUE_UNCALIBRATED", "evidence": {}}],
+    }  # fmt: skip
+    (tmp_path / "answers.jsonl").write_text(json.dumps(answer))
+    command = [sys.executable, "-m", "autoscaler", "explain", "answers.jsonl"]
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    told = subprocess.check_output(command, cwd=tmp_path, env=env, text=True)
+    assert "prod/chat  3 \\u2192 5" in told
+    assert json.loads(subprocess.check_output([*command, "--json"], cwd=tmp_path, env=env))["text"].startswith("3→5")
 
 
 def test_a_reader_that_has_seen_enough_gets_no_words() -> None:
