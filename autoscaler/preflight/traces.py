@@ -101,7 +101,7 @@ def _joined(
         arrivals_per_s=Track(rate[:steps], origin),
         running=Track(_overlapped(loads, steps, ramp_s(np.concatenate(took)) / step_s), told)
         if known
-        else Missing(Gap.NOT_IN_TRACE, f"{path.name} does not tell how long requests take"),
+        else Missing(Gap.NOT_IN_TRACE, f"without --profile a trace of requests does not tell it ({path.name})"),
         waiting=untold,
         tokens_per_s=Track(np.concatenate(tokens)[:steps], f"{origin}; counted when the request arrives")
         if sum(part.size for part in tokens) == rate.size

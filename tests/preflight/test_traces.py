@@ -53,7 +53,7 @@ def test_what_a_trace_does_not_tell_is_missing_and_not_zero(tmp_path: Path) -> N
     silent = (found.running, found.waiting, found.replicas, found.busy_replicas, found.kv_usage_ratio,
               found.queue_wait, found.duration, found.cold_start)  # fmt: skip
     assert {gap(signal) for signal in silent} == {"NOT_IN_TRACE"}
-    assert "does not tell how long requests take" in found.running.text  # type: ignore[union-attr]
+    assert "without --profile a trace of requests does not tell it" in found.running.text  # type: ignore[union-attr]
 
 
 def test_with_an_engine_s_profile_requests_run_for_as_long_as_it_takes(tmp_path: Path) -> None:
