@@ -112,7 +112,7 @@ def test_a_url_is_shown_the_token_over_tls_and_only_where_the_certificate_is_tru
     assert "its certificate is not trusted: " in err
     assert err.rstrip().endswith("name its authority's file in HEADROOM_CA_FILE")
     monkeypatch.setenv("HEADROOM_CA_FILE", str(authority))
-    assert "404" in asked("status", "--server", url)[2]
+    assert asked("status", "--server", url)[2].endswith("404 Not Found ''; is it the controller that answers there?\n")
     assert Heard.shown == ["mine"]
     monkeypatch.setenv("HEADROOM_CA_FILE", "/nowhere")
     assert "HEADROOM_CA_FILE: /nowhere: No such file or directory" in asked("status", "--server", url)[2]
