@@ -1,6 +1,7 @@
 """What `headroom demo` shows in the terminal: one line while it plays, tables at the end.
 
-On a terminal the line is drawn in place; elsewhere a plain line is printed now and then. Both go to standard error, so
+On a terminal it is drawn in place, each workload below the clock, so that two of them have room in 80 columns;
+elsewhere a plain line is printed now and then. Both go to standard error, so
 that standard output holds the address and the tables. Every figure is a frame's.
 """
 
@@ -47,35 +48,37 @@ class Line:
         self._bar.stop()
 
     def tell(self, text: str, share: float, now_s: float) -> None:
-        """Show `text` with `share` (0..1) of the work done; `now_s` is wall time of any origin."""
+        """Show the lines of `text` with `share` (0..1) of the work done; `now_s` is wall time of any origin."""
         if self._console.is_terminal:
             room = max(20, self._console.width - 18)
-            shown = text if len(text) <= room else f"{text[: room - 1]}…"
+            lines = text.splitlines()
+            shown = "\n".join(line if len(line) <= room else f"{line[: room - 1]}…" for line in lines)
             self._bar.update(self._task, completed=share, description=shown.replace("[", r"\["), refresh=True)
         elif now_s - self._plain_at_s >= PLAIN_EVERY_S:
             self._plain_at_s = now_s
-            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._console.print("  ".join(text.splitlines()), markup=False, highlight=False, soft_wrap=True)
 
 
 def progress(frames: Mapping[str, WorkloadFrame], data_s: float, left_s: float, speed: float) -> str:
-    """The line: data time, speed, what is left, then each workload with what it needs, has and is getting."""
+    """The lines: data time, speed, what is left, then each workload with what it needs, has and is getting."""
     parts = [f"{clock(data_s)} ×{speed:g}, {max(0.0, left_s):.0f} s left"]
     for frame in frames.values():
         load = "load unknown" if frame.load_rps is None else f"{number(frame.load_rps)} req/s"
         needs = "?" if frame.needs is None else str(frame.needs)
         name = frame.workload.rpartition("/")[2]
         parts.append(f"{name}: {load}, needs {needs}, has {frame.ready}, getting {len(frame.starting)}")
-    return "  ".join(parts)
+    return "\n".join(parts)
 
 
 def print_results(tables: Sequence[Results], *, warnings: Sequence[str] = (), to_stderr: bool = False) -> None:
-    """Print one table per workload with what a reader must know, then `warnings`."""
+    """Print one table per workload with what a reader must know, once where it is the same, then `warnings`."""
     console = Console(stderr=to_stderr)
     if not console.is_terminal:
         console = Console(stderr=to_stderr, width=_WIDTH_WITHOUT_TERMINAL)
-    for results in tables:
+    for index, results in enumerate(tables, start=1):
         print_sheet(console, _sheet(results))
-        console.print(results.note, style="dim", markup=False, highlight=False)
+        if results.note not in {after.note for after in tables[index:]}:
+            console.print(results.note, style="dim", markup=False, highlight=False)
         console.print()
     for text in warnings:
         console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,12 +108,30 @@ def test_the_line_tells_what_each_service_needs_has_and_is_getting() -> None:
     assert "dark: load unknown, needs ?, has 4" in text
 
 
+class Screen(io.StringIO):
+    """A terminal, as far as a program can tell."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_of_80_columns_no_service_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    frames = {name: workload(60.0, workload=f"demo/{name}", needs=6) for name in ("chat-diurnal", "spike-train")}
+    screen = Screen()
+    with Line(screen) as line:
+        line.tell(progress(frames, 3661.0, 12.4, 240.0), 0.5, 0.0)
+    for name in ("chat-diurnal", "spike-train"):
+        assert f" {name}: 12 req/s, needs 6, has 4, getting 1" in screen.getvalue()
+
+
 def test_outside_of_a_terminal_plain_lines_come_now_and_then() -> None:
     stream = io.StringIO()
     with Line(stream) as line:
         for second in range(25):
-            line.tell(f"at {second} [s]", second / 25, float(second))
-    assert stream.getvalue().splitlines() == ["at 0 [s]", "at 10 [s]", "at 20 [s]"]
+            line.tell(f"at {second} [s]\nchat", second / 25, float(second))
+    assert stream.getvalue().splitlines() == ["at 0 [s]  chat", "at 10 [s]  chat", "at 20 [s]  chat"]
 
 
 def test_the_table_holds_every_row_and_marks_who_missed_the_objective(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +143,14 @@ def test_the_table_holds_every_row_and_marks_who_missed_the_objective(capsys: py
     assert re.search(r"optimum \(D2\)\s+a bound\s+–\s+90\.0\s+× 1\.000\s+–\s+–", text)
     assert "what to know" in text
     assert "note: the machine was slow" in text
+
+
+def test_what_to_know_of_all_tables_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    print_results([TABLE, replace(TABLE, workload="demo/other"), replace(TABLE, note="something else")])
+    text = capsys.readouterr().out
+    assert text.count("the optimum on the same 2 h") == 3
+    told = ["demo/other", "what to know", "something else"]
+    assert re.findall("|".join(told), text) == told
 
 
 def test_the_outcome_counts_decisions_moves_and_those_that_came_late() -> None:
