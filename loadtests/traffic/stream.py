@@ -187,8 +187,9 @@ class Endpoint:
 
 
 async def _to_the_end(content: aiohttp.StreamReader) -> None:
-    """Read what is left, so that the connection can be used again."""
-    with suppress(TimeoutError):
+    """Read what is left, so that the connection can be used again; one that breaks by now takes nothing from what was
+    answered."""
+    with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(LEAVE_S):
             while await content.readany():
                 pass

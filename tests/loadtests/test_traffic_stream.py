@@ -119,6 +119,19 @@ async def test_a_service_that_says_done_and_stays_is_done(monkeypatch: pytest.Mo
     assert reply.end_s == pytest.approx(reply.last_s, abs=0.3)
 
 
+async def test_a_service_that_says_done_and_hangs_up_is_done() -> None:
+    """It ends no stream by its last chunk; all that was asked for had come."""
+
+    async def hang_up(writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(event("a") + END))
+        await writer.drain()
+        await asyncio.sleep(0.1)
+
+    async with raw_server(hang_up) as base:
+        reply = await replied(base)
+    assert (reply.failure, reply.events, reply.detail) == (None, 1, "")
+
+
 async def test_no_two_prompts_begin_alike() -> None:
     async with endpoint("http://127.0.0.1:1") as made:
         bodies = {made._body(Ask(number, 16, 5, 3)) for number in range(200)}
