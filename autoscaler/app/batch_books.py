@@ -356,6 +356,7 @@ class Books:
             started_s = now_s if work.started_s is None else min(work.started_s, now_s)
             self._told_refused(name, self.room.adopt(gang, started_s, now_s))
             if name in self.room.runs.all:
+                self._known.add(name)  # it may be gone before it is read
                 self.trials.took(name)  # it was let in once
                 self.started.setdefault(name, Began(started_s))
                 self.places.adopted(name, started_s)

@@ -232,3 +232,28 @@ async def test_gangs_that_may_go_nowhere_are_read_anew_for_a_node_only_where_it_
         await scene.look(1.0)
         (told,) = scene.batch.find("Job", "ns", "picky-0")
         assert (told.reason, words in told.detail) == ("NARROWED", True), name
+
+
+async def test_a_gang_that_runs_and_is_gone_before_it_is_read_anew_runs_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(1)
+    for at in range(2 * IN_A_TURN):
+        scene.plant.job(f"one-{at}", gpus=16)
+    scene.plant.job("last")
+    await scene.look()
+    scene.bind("last")
+    await scene.look(1.0)
+    assert scene.jobs() == ["start last"]
+
+    def change() -> None:
+        scene.plant.delete("last")
+        scene.plant.gone("last-0")
+
+    Turns(monkeypatch, change)
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    books = scene.batch._books
+    assert books is not None
+    assert dict(books.room.runs.all) == {}
+    assert "job/ns/last" not in books.room.backlog.waiting
