@@ -46,6 +46,8 @@ def test_a_startup_or_readiness_taint_gates_the_node(key: str) -> None:
 def test_until_feature_discovery_has_labelled_it_nobody_knows_how_a_node_is_divided() -> None:
     slices, label = SlotForm(sharing=Sharing.TIME_SLICING, parts=4), {"nvidia.com/gpu.replicas": "4"}
     assert not seen(node(), form=slices).labelled
+    product = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert not seen(node(labels=product), form=slices).labelled, "its NodePool may name its GPUs before"
     told = seen(node(labels=label), form=slices)
     assert (told.labelled, told.sharing, told.parts) == (True, Sharing.TIME_SLICING, 4)
     assert seen(node()).labelled, "slots of whole GPUs need no label"

@@ -90,9 +90,7 @@ def node_seen(
         free_units=max(0, (units or 0) - there.units),
         sharing=sharing,
         parts=parts,
-        labelled=form.sharing is Sharing.WHOLE
-        or form.resource.startswith(MIG)
-        or not {REPLICAS, PRODUCT}.isdisjoint(labels),
+        labelled=form.sharing is Sharing.WHOLE or sharing is Sharing.MIG or REPLICAS in labels,
         expected_units=promised or None,
         validated=there.validator_ready if labels.get(VALIDATED) == "true" else None,
         gating_taints=gates,
