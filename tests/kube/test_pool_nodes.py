@@ -65,7 +65,8 @@ def test_a_node_that_is_taken_away_is_interrupted_and_not_merely_cordoned() -> N
 def test_a_node_that_is_not_ready_says_since_when() -> None:
     status = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at(7)}]}
     found = seen(node(status=status))
-    assert (found.ready, found.unusable_since_s) == (False, T0 + 7)
+    assert (found.ready, found.unusable_since_s, found.ready_s) == (False, T0 + 7, None)
+    assert seen(node()).ready_s == T0 + 1
 
 
 @pytest.mark.parametrize(("status", "is_full"), [("True", True), ("False", False), ("Unknown", False)])

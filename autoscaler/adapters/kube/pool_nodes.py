@@ -100,6 +100,7 @@ def node_seen(
         ends_s=_instant(meta.annotations.get(ENDS, "")),
         gpu_ready_s=None if claim is None else _since(claim.status.conditions, "Initialized"),
         unusable_since_s=gated_since_s if ready else since_s,
+        ready_s=since_s if ready else None,
         driver=_version(labels, "nvidia.com/cuda.driver-version", "nvidia.com/cuda.driver"),
         cuda=_version(labels, "nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"),
         foreign_pods=there.foreign,

@@ -187,9 +187,14 @@ def _overdue(view: View, state: PoolState, at: int, out: set[tuple[int, str | No
     waits = stage is Stage.REQUESTED and seen.claim not in view.claims
     if waits and (int(view.slots.tier[at]), seen.zone) in out:
         return PoolReason.MOVED
-    node = int(view.slots.node[at])
-    if age_s <= clock.LEAST_S[stage] or (node != NOWHERE and not view.nodes.seen[node].ready):
-        return None  # what a node that is cut off holds up is no fault of images or weights: it has a time of its own
+    if (node := int(view.slots.node[at])) != NOWHERE:
+        # What a node that is cut off holds up is no fault of images or weights: it has a time of its own.
+        if not view.nodes.seen[node].ready:
+            return None
+        ready_s = view.nodes.seen[node].ready_s
+        age_s = age_s if ready_s is None else min(age_s, view.now_s - ready_s)
+    if age_s <= clock.LEAST_S[stage]:
+        return None
     if age_s <= clock.patience_s(state.clock, view.kind_of(at), stage):
         return None
     gpus = state.circuits.gpus.get(view.params.tiers[int(view.slots.tier[at])].name, _NEW)

@@ -87,6 +87,8 @@ class NodeSeen:
     """When its GPUs became usable, as far as known."""
     unusable_since_s: float | None = None
     """Since when it is not ready, a gating taint is back, or it was seen without what slots need."""
+    ready_s: float | None = None
+    """Since when it is ready, for the first time or again; None while it is not, or where it does not say."""
     driver: tuple[int, ...] | None = None
     cuda: tuple[int, ...] | None = None
     foreign_pods: int = 0

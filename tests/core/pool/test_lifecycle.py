@@ -135,6 +135,9 @@ STAYS: dict[str, World] = {
         [slot(node="n", created_s=LONG_AGO_S, scheduled_s=LONG_AGO_S)],
         nodes=(node("n", ready=False, unusable_since_s=NOW_S - 599.0),),
     ),
+    "pulling on a node that is back": world(
+        [slot(node="n", created_s=LONG_AGO_S, scheduled_s=LONG_AGO_S)], nodes=(node("n", ready_s=NOW_S - 100.0),)
+    ),
     "on a node whose device plugin starts anew": world(
         [warm()], nodes=(node(units=0, unusable_since_s=NOW_S - 599.0),)
     ),
