@@ -1,6 +1,7 @@
 """`headroom replay`: recorded inputs through the same core again, as they were or under other settings."""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -112,6 +113,8 @@ def _tell(told: "Shown", json: Path | None, report: Path | None) -> None:
         write_together(files)
     finally:  # minutes of work are told even where they cannot be kept
         typer.echo(text(told))
+    for path in files:
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def _of_files(

@@ -1,5 +1,6 @@
 """`headroom report`: what shadow mode would have saved, with its error first, and how good forecasts were."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -67,3 +68,5 @@ def report(
         write_together(files)
     finally:  # minutes of work are told even where they cannot be kept
         typer.echo(text(told, notes))
+    for path in files:
+        print(f"wrote {path}", file=sys.stderr)

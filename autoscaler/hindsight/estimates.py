@@ -51,7 +51,9 @@ def estimates(
             recording.bad_line(str(error))
     if not rerun.steps:
         if workload is not None and not recording.faults and recording.lines:
-            raise InputError(f"--workload {workload}: not in {recording.paths[0]}")
+            raise InputError(
+                f"--workload {workload}: not in {recording.paths[0]}; left out, all that are there are told"
+            )
         first = f"; {recording.faults[0]}" if recording.faults else ""
         raise InputError(f"nothing to report on in {recording.paths[0]}{first}; give audit files of `headroom run`")
     return [_past(rerun, shadow, name) for name in sorted(rerun.table.rows)]

@@ -229,7 +229,7 @@ def _nothing(recording: Recording, workload: str | None) -> str:
         return f"nothing could be replayed; {recording.faults[0]}"
     files = ", ".join(str(path) for path in recording.paths[:3])
     if workload is not None:
-        return f"--workload {workload}: not in {files}"
+        return f"--workload {workload}: not in {files}; left out, all that are there are told"
     if recording.alone:
         return f"{files}: decisions without their inputs; give the audit files of `headroom run`"
     return f"{files}: no line that can be replayed; give the audit files of `headroom run`"

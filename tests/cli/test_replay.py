@@ -60,6 +60,7 @@ def test_other_settings_are_compared_in_words_in_json_and_on_a_page(audit: Path,
     given = ["replay", str(audit), "--set", "max_replicas=8", "--json", str(out), "--report", str(page)]
     done = run(app, given)
     assert done.exit_code == 0, done.output
+    assert done.stderr == f"wrote {out}\nwrote {page}\n"
     assert f"{WORKLOAD} with max_replicas=8:" in done.stdout
     for words in ("decisions differ", "what happened", "as recorded", "otherwise", "optimum (D2)", "× 1.00"):
         assert words in done.stdout
@@ -139,7 +140,7 @@ def test_ctrl_c_writes_nothing_and_ends_with_130(audit: Path, monkeypatch: pytes
         (["--prometheus", "http://127.0.0.1:1", "--workload", "a/b"], "--prometheus: give --workload NS/NAME with it"),
         (["--set", "slo=3", "--set", "slo.wait_s=5"], "--set slo.wait_s: given twice"),
         (["--set", "slo.wait_s=5", "--set", "slo={}"], "--set slo: given twice"),
-        (["--workload", "prod/other"], "--workload prod/other: not in"),
+        (["--workload", "prod/other"], "audit-000000000001.jsonl; left out, all that are there are told"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_2(audit: Path, arguments: list[str], words: str) -> None:
@@ -153,6 +154,7 @@ def test_a_report_on_a_file_says_what_cannot_be_told_and_writes_json_and_a_page(
     audit = write(tmp_path / "audit.jsonl", lines(active=False))
     out, page = tmp_path / "out.json", tmp_path / "out.html"
     done = run(app, ["report", str(audit), "--json", str(out), "--html", str(page)])
+    assert done.stderr == f"wrote {out}\nwrote {page}\n"
     assert done.exit_code == 0, done.output
     assert "Cannot tell what would have been saved: too little of what happened" in done.stdout
     assert "as it happened" in done.stdout
@@ -204,6 +206,7 @@ def test_a_report_on_a_workload_that_is_not_there_is_refused(tmp_path: Path) -> 
     done = run(app, ["report", str(audit), "--workload", "prod/other"])
     assert done.exit_code == 2
     assert "--workload prod/other: not in" in done.stderr
+    assert "; left out, all that are there are told" in done.stderr
 
 
 def test_an_hour_that_was_counted_in_part_is_drawn_where_it_was_and_by_what_was_held_in_it() -> None:
