@@ -109,12 +109,15 @@ def _settings() -> str:
         "# Settings", "",
         f"<!-- {BY} -->", "",
         "What `settings` of the chart's values takes; the controller's file and its `HEADROOM_*` variables know the",
-        "same names (`HEADROOM_SCRAPE__INTERVAL_S`). `*` stands for a name of yours, `[]` for an item of a list.", "",
+        "same names (`HEADROOM_SCRAPE__INTERVAL_S`). `*` stands for a name of yours, `[]` for an item of a list.",
+        "What stands below these, and below `gpu_exporter`, holds once somebody gives that part.", "",
         "| setting | default | legal | what it is |", "|---|---|---|---|",
     ]  # fmt: skip
-    for path, form in _leaves(settings_form("legal"), ""):
+    for path, form, needed in _leaves(settings_form("legal", "default"), ""):
         default = _at(defaults, path)
-        shown = "" if default is None else f"`{json.dumps(default, ensure_ascii=False)}`"
+        if default is None:  # of a part that is not there unless somebody gives it
+            default = form.get("default")
+        shown = "to be given" if needed else "" if default is None else f"`{json.dumps(default, ensure_ascii=False)}`"
         if path == "kinds":
             shown = "Deployment, StatefulSet, LeaderWorkerSet"
         lines.append(f"| `{path}` | {shown} | {_legal(form)} | {cell(said.get(path, ''))} |")
@@ -123,13 +126,14 @@ def _settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _leaves(form: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _leaves(form: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Each setting that has none below it but in a list or a map: its path, its form, whether it has to be given."""
     for name, inner in form.get("properties", {}).items():
         below = f"{path}.{name}".lstrip(".")
         if "properties" in inner:
             yield from _leaves(inner, below)
             continue
-        yield below, inner
+        yield below, inner, name in form.get("required", ())
         if "properties" in inner.get("items", {}):
             yield from _leaves(inner["items"], f"{below}[]")
         for value in inner.get("patternProperties", {}).values():

@@ -67,6 +67,20 @@ def test_every_setting_says_what_it_is() -> None:
     assert [path for path, words in rows if not words.strip()] == []
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("scrape.interval_s", "`1.0`"), ("gateways.*.port", "to be given"), ("gateways.*.path", '`"/metrics"`'),
+        ("gpu_exporter.selector", '`"app=nvidia-dcgm-exporter"`'), ("shapes.*.sku", "to be given"),
+        ("shapes.*.capacity_type", '`"on-demand"`'), ("budgets.cluster_gpus", ""),
+    ],
+)  # fmt: skip
+def test_a_setting_of_a_part_that_is_optional_tells_its_default_or_that_it_has_none(path: str, shown: str) -> None:
+    text = (CHART / "docs/settings.md").read_text()
+    (found,) = re.findall(rf"^\| `{re.escape(path)}` \| ?(.*?) \|", text, re.MULTILINE)
+    assert found.strip() == shown
+
+
 def test_every_event_that_the_code_tells_is_explained_and_no_other() -> None:
     told_by = {path.name: names(path) for path in APP.glob("*.py")}
     pools = told_by.pop("pool_telling.py")
