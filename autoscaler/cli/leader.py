@@ -201,7 +201,10 @@ async def _leader(api: "KubeApi", settings: "Settings") -> _Leader:
     try:
         lease = await LeaseObject(api, settings.namespace, settings.lease.name).look(TIMEOUT_S)
     except KubeError as error:
-        raise AskError(f"{where} could not be read: {error}", error.status) from error
+        unreached = "; is it the right cluster (--kubeconfig, --context), and can this machine reach it?"
+        raise AskError(
+            f"{where} could not be read: {error}{unreached if error.status is None else ''}", error.status
+        ) from error
     if lease is None:
         raise AskError(f"{where} does not exist: is Headroom installed there? Give --namespace, or --server URL")
     pod = (lease.spec.holder_identity or "").rpartition("_")[0]

@@ -236,6 +236,20 @@ def test_when_the_leader_cannot_be_asked_it_says_where_and_what_to_do(cluster: P
     assert err.count("\n") == 1
 
 
+def test_a_cluster_that_is_not_reached_is_told_in_the_systems_words_and_asked_about(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c, "
+        "user: u}}], users: [{name: u, user: {token: t}}], current-context: c}"
+    )
+    code, _, err = asked("status", "--kubeconfig", str(config))
+    assert code == 1
+    assert err.endswith(
+        ": no connection to 127.0.0.1:1 (Connection refused); is it the right cluster (--kubeconfig, --context), and "
+        "can this machine reach it?\n"
+    )
+
+
 class Strange(BaseHTTPRequestHandler):
     """Something else that listens on the port."""
 
@@ -270,8 +284,8 @@ def strange() -> Iterator[str]:
     ("path", "words"),
     [
         ("html", "not an answer that this version understands"),
-        ("moved", "/moved/api/status?after=: 302"),
-        ("broken", "/broken/api/status?after=: 500 Internal Server Error: <html>"),
+        ("moved", "/moved/api/status?after=: 302 Found ''; is it the controller that answers there?"),
+        ("broken", "500 Internal Server Error '<html>Internal Server Error</html>'; is it the controller"),
     ],
 )
 def test_what_is_no_controller_is_named(strange: str, path: str, words: str) -> None:

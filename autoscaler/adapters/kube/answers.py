@@ -4,6 +4,7 @@ Enters: status, headers and body. Leaves: `Answer`, or a `KubeError` whose messa
 server's own words, cut short. It opens no connection and retries nothing.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,7 +114,16 @@ def translated(call: str, within_s: float) -> Iterator[None]:
     except aiohttp.ClientResponseError as error:
         raise KubeError(Fault.INVALID, f"{call}: the answer is not HTTP: {_cut(error.message)}") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise KubeError(Fault.UNAVAILABLE, f"{call}: {_cut(str(error) or type(error).__name__)}") from error
+        raise KubeError(Fault.UNAVAILABLE, f"{call}: {_cut(_cause(error))}") from error
+
+
+def _cause(error: Exception) -> str:
+    """What the network said; where no connection came about, in the system's own words and not in the libraries'."""
+    if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error, aiohttp.ClientSSLError):
+        return str(error) or type(error).__name__
+    number = error.os_error.errno or 0
+    said = os.strerror(number) if number > 0 else error.os_error.strerror or str(error.os_error)
+    return f"no connection to {error.host}:{error.port} ({said})"
 
 
 def words(content_type: str, body: bytes, said: Status | None = None) -> str:
