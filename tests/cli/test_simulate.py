@@ -100,7 +100,7 @@ def test_the_report_is_one_file_with_every_policys_figures_and_our_reasons(trace
     page = (out / "r.html").read_text()
     assert all(name in page for name in ("headroom", "hpa", "target slots ratio 0.7", "optimum (D2)"))
     assert "decisions changed the count" in page
-    assert "--policy headroom,hpa" in page
+    assert "<span>--policy</span> <span>headroom,hpa</span>" in page
     assert "src=" not in page
     assert "href=" not in page
 

@@ -18,6 +18,21 @@ pytestmark = [pytest.mark.real, pytest.mark.needs("chromium")]
 
 WIDTHS = (1400, 360)
 LOAD = "(document.querySelector('[data-figure=load]')?.innerText ?? '')"
+HYPHENS_APART = """(() => {
+  const nodes = document.createTreeWalker(document.querySelector("code"), NodeFilter.SHOW_TEXT), found = [];
+  for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+    for (const { index } of node.data.matchAll(/--/g)) {
+      const tops = [index, index + 1].map((at) => {
+        const range = new Range();
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return range.getBoundingClientRect().top;
+      });
+      if (tops[0] !== tops[1]) found.push(node.data.slice(index));
+    }
+  }
+  return found;
+})()"""
 NO_SCROLL = "document.documentElement.scrollWidth <= innerWidth"
 
 
@@ -176,6 +191,18 @@ async def test_the_report_opens_from_a_file_and_draws(page: Page, width: int, tm
     assert await page.ask(NO_SCROLL)
     assert "mean 3.03" in await page.ask("document.querySelector('#run-0 [data-legend=load]').innerText")
     assert page.complaints == []
+
+
+async def test_no_line_of_the_command_ends_between_the_two_hyphens_of_an_option(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    command = "headroom simulate --warmup 180 --workload step-x3 --policy all --report out.html"
+    write_report(path, "wave", [played("kpa")], command=command)
+    await page.open(path.as_uri(), width=360)
+    await page.until("document.querySelectorAll('canvas').length >= 3")
+    assert await page.ask("document.querySelector('code').textContent") == command
+    for width in range(300, 420, 4):
+        await page.ask(f"document.querySelector('code').style.cssText = 'display: block; width: {width}px'")
+        assert await page.ask(HYPHENS_APART) == []
 
 
 async def test_what_is_printed_holds_the_charts_that_nobody_scrolled_to(page: Page, tmp_path: Path) -> None:

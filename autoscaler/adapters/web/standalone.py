@@ -18,13 +18,14 @@ def standalone(
 ) -> str:  # fmt: skip
     """The page; `script` and `style` are parts of its kind's own, `command` is what makes it again."""
     rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+    typed = " ".join(f"<span>{escape(word)}</span>" for word in command.split(" "))
     told = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return assemble(
         "standalone.html",
         {
             "kind": escape(kind),
             "title": escape(title),
-            "facts": f'<dl class="facts">{rows}</dl>' + (f"<p><code>{escape(command)}</code></p>" if command else ""),
+            "facts": f'<dl class="facts">{rows}</dl>' + (f"<p><code>{typed}</code></p>" if command else ""),
             "body": body,
             "notes": f'<div class="notes">{told}</div>' if told else "",
             "content": msgspec.json.encode(content).decode().replace("<", "\\u003c"),
