@@ -2,7 +2,9 @@
 
 import pytest
 
+from autoscaler.core.pool.world import LentSeen
 from tests.app.batch_plant import BatchPlant
+from tests.app.test_batch_loans import Pool
 
 FOUR = {"n0": 8, "n1": 8, "n2": 8, "n3": 8}
 
@@ -60,3 +62,47 @@ async def test_old_pods_beside_new_ones_are_never_more_of_a_gang_than_it_asks_fo
     plant.gone("old-0", "old-1")
     plant.look()
     assert owners(plant, *FOUR) == [{"free": 8}] * 2 + [{"batch": 8, "free": 0}] * 2
+
+
+@pytest.mark.parametrize(("pods", "edited"), [(1, 2), (2, 1)], ids=["to two", "to one"])
+async def test_a_pod_beyond_what_its_gang_was_met_with_or_asks_for_by_now_is_a_strangers(
+    pods: int, edited: int
+) -> None:
+    """Somebody edits its object while it runs: it has no more of its quota by that."""
+    plant = BatchPlant({"n0": 8, "n1": 8})
+    started_by_hand(plant, pods)
+    plant.pod("byhand-0", "n0", job="byhand")
+    plant.look()
+    plant.edit("byhand", parallelism=edited, completions=edited)
+    plant.look()
+    plant.pod("byhand-1", "n1", job="byhand")
+    plant.look()
+    assert owners(plant, "n0", "n1") == [{"batch": 8, "free": 0}, {"foreign": 8, "free": 0}]
+
+
+async def test_a_pod_that_lands_where_another_gang_was_to_start_costs_its_own_no_place_of_its_other_pods() -> None:
+    plant = BatchPlant(FOUR)
+    for name, pods in (("wide", 2), ("other", 1)):
+        plant.job(name, pods=pods)
+        plant.look()
+        assert plant.start() == [name]
+    plant.pod("wide-0", plant.work("other").put[0].node, job="wide")
+    plant.look()
+    kept = [put.node for put in plant.work("wide").put]
+    assert owners(plant, *kept) == [{"batch": 8, "free": 0}] * 2
+
+
+async def test_a_gang_that_lands_beside_its_loan_where_another_one_was_to_start_has_it_still() -> None:
+    pool = Pool()
+    pool.plant.node("n2", 8)
+    for name, start in (("other", pool.plant.job), ("train", pool.job)):
+        pool.plant.look()
+        start(name)
+        pool.plant.look()
+        assert pool.plant.start() == [name]
+    assert [pool.plant.work(name).put[0].node for name in ("other", "train")] == ["n2", "w0"]
+    pool.displaced("w0")
+    pool.plant.pod("train-0", "n2", job="train", phase="Running")
+    for _ in range(2):
+        pool.plant.look()
+        assert pool.lent() == (LentSeen("w0", 8, coming=8),)

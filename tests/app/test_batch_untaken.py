@@ -272,3 +272,17 @@ async def test_a_list_of_priority_classes_and_a_change_of_a_queue_give_places_on
     plant.look()
     assert sorted(asked) == ["noisy/flood", "ns/small"], "nine Jobs of two tenants"
     assert waiting(plant) == ["f0", "f1", "f2", "s0", "s1"]
+
+
+async def test_a_class_that_only_gangs_outside_name_gives_them_another_turn() -> None:
+    plant = BatchPlant({"n0": 8}, most=2)
+    plant.classes(urgent=-30)
+    running(plant, "runs")
+    plant.job("first", **made(1))
+    plant.job("urgent", priority_class="urgent", **made(2))
+    plant.look()
+    assert sorted(plant.cluster.works) == ["job/ns/first", "job/ns/runs"]
+    plant.classes(urgent=-10)
+    plant.look()
+    await plant.bring()
+    assert sorted(plant.cluster.works) == ["job/ns/runs", "job/ns/urgent"]

@@ -161,6 +161,16 @@ async def test_pods_of_a_pool_that_cannot_be_read_say_what_they_ask_of_a_nodepoo
         await until(lambda: it.cluster.left("chat", "pool-uid").asked == (AskedOf("gpu", 7.0, 1),))  # type: ignore[union-attr]
 
 
+async def test_names_that_other_pods_have_where_slots_are_are_taken() -> None:
+    async with scene() as it:
+        it.slot()
+        theirs = {"labels": LABELS, "ownerReferences": [{**OWNER[0], "uid": "an older pool of the name"}]}
+        it.server.put("chat-1", path=PODS, metadata=theirs)
+        it.server.put("chat-2", path=PODS)
+        await until(lambda: it.world().taken == {"chat-1", "chat-2"})
+        assert [slot.name for slot in it.world().slots or ()] == ["chat-0"]
+
+
 async def test_a_node_that_lacks_what_slots_need_says_since_when_to_each_pool_that_needs_it() -> None:
     async with scene() as it:
         it.node()

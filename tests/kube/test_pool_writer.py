@@ -264,7 +264,7 @@ async def test_no_answer_is_unknown_and_a_no_is_a_refusal(error: KubeError, beca
     server = Server()
     server.faults = [error]
     outcome = await writer(server).carry_out(CREATE, errand())
-    assert (outcome.became, outcome.words) == (became, str(error))
+    assert (outcome.became, outcome.words, outcome.sent) == (became, str(error), True)
 
 
 async def test_a_request_that_never_left_is_no_doubt() -> None:
@@ -272,7 +272,8 @@ async def test_a_request_that_never_left_is_no_doubt() -> None:
     unsent.sent = False
     server = Server()
     server.faults = [unsent]
-    assert (await writer(server).carry_out(DELETE, errand())).became is Became.REFUSED
+    outcome = await writer(server).carry_out(DELETE, errand())
+    assert (outcome.became, outcome.sent) == (Became.REFUSED, False)
 
 
 @pytest.mark.parametrize("intent", [CREATE, DELETE, CLAIM, PATCH, MAKE], ids=lambda intent: type(intent).__name__)
