@@ -555,6 +555,18 @@ async def test_who_was_let_in_and_not_started_yet_keeps_its_places_when_the_book
     assert plant.books.packed(plant.now_s)["reservations"] == [], "what its object says need not be kept besides"
 
 
+async def test_who_was_let_in_and_has_to_leave_before_it_started_keeps_no_places() -> None:
+    """What is kept is written down before starts are looked through: both would have the same node."""
+    plant = BatchPlant({"n0": 8})
+    plant.classes(high=-10)
+    plant.job("low")
+    plant.look()
+    plant.job("urgent", priority_class="high")
+    plant.look()
+    assert "job/ns/low" in plant.books.plans
+    assert [gang for gang, *_ in plant.books.packed(plant.now_s)["reservations"]] == ["job/ns/urgent"]
+
+
 async def test_work_outside_the_watched_namespaces_is_refused_by_name_and_what_runs_of_it_is_left_alone() -> None:
     plant = BatchPlant({"n0": 8, "n1": 8})
     plant.cluster._scope = replace(plant.cluster._scope, namespaces=frozenset({"other"}))

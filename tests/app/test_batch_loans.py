@@ -112,6 +112,15 @@ async def test_a_gang_that_can_be_called_back_starts_on_an_idle_slot_and_its_obj
     assert pool.owners("w0") == {"loan": 8, "free": 0}
 
 
+async def test_a_loan_that_has_not_begun_is_kept_for_nobody_over_a_restart() -> None:
+    """Serving may want its slot again meanwhile."""
+    pool = Pool()
+    pool.job("train")
+    pool.plant.look()
+    assert list(pool.plant.books.plans) == ["job/ns/train"]
+    assert pool.plant.books.packed(pool.plant.now_s)["reservations"] == []
+
+
 async def test_nothing_is_lent_to_who_does_not_say_its_notice_is_promised_a_runtime_or_cannot_displace_a_slot() -> None:
     pool = Pool()
     pool.job("silent", annotations={})

@@ -51,6 +51,8 @@ def test_a_limit_that_its_tier_has_not_is_to_be_taken_away() -> None:
     assert of(
         PatchNodePool, taken(pool(replace(LIMITED, max_nodes=None), managed=True), world(node_pools=(HELD,)))
     ) == [lifted]
+    (patch,) = of(PatchNodePool, taken(pool(replace(LIMITED, max_gpus=None), managed=True), world(node_pools=(HELD,))))
+    assert (patch.lifts_gpus, patch.lifts_nodes) == (True, False)
     lowered = replace(HELD, limit_gpus=8, limit_nodes=None)
     (patch,) = of(PatchNodePool, taken(pool(LIMITED, managed=True), world(node_pools=(lowered,))))
     assert (patch.lifts_gpus, patch.lifts_nodes) == (False, False)
