@@ -268,8 +268,8 @@ async def _lease(patient: Patient) -> AsyncIterator[Finding]:
     age_s = None if renewed is None else patient.clock.now() - renewed.timestamp()
     held = f"{found.spec.holder_identity} leads, {found.spec.lease_transitions or 0} changes so far"
     if age_s is None or age_s > settings.lease.duration_s + SKEW_S:
-        age = "never" if age_s is None else f"{duration(age_s)} ago"
-        yield Finding("lease", State.FAIL, f"{held}, but it was renewed {age}: no replica acts", remedy)
+        age = "was never renewed" if age_s is None else f"was renewed {duration(age_s)} ago"
+        yield Finding("lease", State.FAIL, f"{held}, but it {age}: no replica acts", remedy)
     else:
         yield Finding("lease", State.OK, held)
 

@@ -192,6 +192,9 @@ FAULTS: dict[str, tuple[Callable[[Plane], Any], int, str, str]] = {
         lambda c: c.objects.update({LEASE: lease(renewed="2025-11-27T10:00:00.000000Z")}), 1, "lease",
         "but it was renewed",
     ),
+    "a lease that was never renewed": (
+        lambda c: c.objects.update({LEASE: lease()}), 1, "lease", "but it was never renewed: no replica acts",
+    ),
     "a lease that may not be read": (lambda c: c.forbidden.add(f"GET {LEASE}"), 1, "lease", "403 Forbidden"),
     "a freeze": (
         lambda c: c.objects.update({FREEZE: {"data": {"freeze": "incident 7"}}}), 0, "freeze",

@@ -379,6 +379,6 @@ def test_warm_pools_are_a_table_of_their_own_and_explained_by_name(cluster: Plan
     assert "    ?    " in lines[at + 2], "no growth was seen yet"
     assert "found warm: 99 of 100" in asked("explain", "warmpool/chat", "--server", cluster.url)[1]
     assert asked("explain", "warmpool/none", "--server", cluster.url)[2] == (
-        "error: none is no WarmPool that is kept; /api/pools lists those that are; if a workload in namespace warmpool "
-        "is meant, add --kind workload\n"
+        "error: none is no WarmPool that is kept; `headroom status` (/api/pools) lists those that are; if a workload "
+        "in namespace warmpool is meant, add --kind workload\n"
     )

@@ -94,7 +94,8 @@ def test_what_is_not_there_is_said_in_the_controllers_words(cluster: Plane) -> N
     code, out, err = asked(cluster, "explain", "job/nobody")
     assert (code, out) == (1, "")
     assert err == (
-        "error: job/nobody is no batch work that a BatchQueue is named by, or it has ended; /api/batch lists what is; "
+        "error: job/nobody is no batch work that a BatchQueue is named by, or it has ended; "
+        "`headroom queue` (/api/batch) lists what is; "
         "if a workload in namespace job is meant, add --kind workload\n"
     )
     code, _, err = asked(cluster, "explain", "job/lab/nobody")

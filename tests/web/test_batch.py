@@ -53,7 +53,7 @@ REFUSED = {
     "a queue that is not there": (
         "queues/nobody",
         404,
-        "there is no BatchQueue 'nobody'; /api/batch lists",
+        "there is no BatchQueue 'nobody'; `headroom queue` (/api/batch) lists",
     ),
     "a gang that is not there": ("gangs/job/nobody", 404, "job/nobody is no batch work that a BatchQueue is named by"),
     "a gang of another namespace": ("gangs/job/other/big", 404, "job/other/big is no batch work"),

@@ -459,7 +459,7 @@ async def test_a_pool_that_is_not_kept_and_a_replica_that_does_not_lead_say_so(
     controller: Controller, client: Client
 ) -> None:
     told = await refused(client, "/api/pools/code", 404)
-    assert told["error"] == "code is no WarmPool that is kept; /api/pools lists those that are"
+    assert told["error"] == "code is no WarmPool that is kept; `headroom status` (/api/pools) lists those that are"
     controller.process = FOLLOWING
     for path in ("/api/pools", "/api/pools/chat"):
         assert "does not lead" in (await refused(client, path, 503))["error"]

@@ -47,7 +47,8 @@ class BatchAnswers:
         told = self._told()[1]
         found = next((queue for queue in told.queues if queue.name == name), None)
         if found is None:
-            raise RefusedError(404, f"there is no BatchQueue {name[:100]!r}; /api/batch lists those there are")
+            listed = "`headroom queue` (/api/batch) lists those there are"
+            raise RefusedError(404, f"there is no BatchQueue {name[:100]!r}; {listed}")
         return QueueAnswer(found, queue_page(found, told))
 
     def gang(self, kind: str, namespace: str | None, name: str) -> GangAnswer:
@@ -57,7 +58,7 @@ class BatchAnswers:
         asked = "/".join(part[:100] for part in (kind, namespace, name) if part is not None)
         if not found:
             words = "is no batch work that a BatchQueue is named by, or it has ended"
-            raise RefusedError(404, f"{asked} {words}; /api/batch lists what is")
+            raise RefusedError(404, f"{asked} {words}; `headroom queue` (/api/batch) lists what is")
         if len(found) > 1:
             named = ", ".join(gang.key for gang in found[:MOST_NAMED])
             raise RefusedError(409, f"{asked} stands in {len(found)} namespaces; ask for one of {named}")

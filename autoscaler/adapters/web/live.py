@@ -227,7 +227,8 @@ def _pool(facts: LiveFacts, name: str) -> PoolStatus:
     """One warm pool. Raises RefusedError where there is none of that name."""
     found = next((pool for pool in facts.pools() if pool.pool == name), None)
     if found is None:
-        raise RefusedError(404, f"{name[:100]} is no WarmPool that is kept; /api/pools lists those that are")
+        listed = "`headroom status` (/api/pools) lists those that are"
+        raise RefusedError(404, f"{name[:100]} is no WarmPool that is kept; {listed}")
     return found
 
 
