@@ -96,6 +96,7 @@ class Books:
     def open(self, saved: Mapping[str, Any], now_s: float) -> None:
         """Begin: what holds GPUs is known, and what was kept for whom. Raises ValueError where that cannot be read."""
         self.places.now_s = now_s
+        self._known.update(self.cluster.works)  # whoever is gone before it is read is to be forgotten
         for name, work in self.cluster.works.items():
             if self.is_tracked(name) and not work.suspended:
                 self.places.adopt(work)
@@ -356,7 +357,6 @@ class Books:
             started_s = now_s if work.started_s is None else min(work.started_s, now_s)
             self._told_refused(name, self.room.adopt(gang, started_s, now_s))
             if name in self.room.runs.all:
-                self._known.add(name)  # it may be gone before it is read
                 self.trials.took(name)  # it was let in once
                 self.started.setdefault(name, Began(started_s))
                 self.places.adopted(name, started_s)

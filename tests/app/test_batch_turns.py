@@ -16,11 +16,16 @@ from tests.app.test_batch_acting import QUEUE, Scene
 
 pytestmark = pytest.mark.looptime
 
+FEW = 5
+"""Gangs of a turn where what happens in between does not depend on how many there are."""
+
 
 class Turns:
     """Counts the gangs that are read in each turn of the event loop; `then` is done after the first of several."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None, in_a_turn: int = IN_A_TURN
+    ) -> None:
         self.read = [0]
         self._then = [then]
         of = Books._sync
@@ -31,6 +36,7 @@ class Turns:
 
         monkeypatch.setattr(Books, "_sync", counted)
         monkeypatch.setattr("autoscaler.app.batch.breathe", self._breathe)
+        monkeypatch.setattr("autoscaler.app.batch.IN_A_TURN", in_a_turn)
 
     async def _breathe(self, clock: Clock) -> None:
         await breathe(clock)
@@ -180,10 +186,10 @@ async def test_a_gang_that_loses_its_node_while_others_are_read_anew_is_counted(
     scene.plant.job("wide", pods=2)
     await scene.look()
     scene.bind("wide")
-    for at in range(2 * IN_A_TURN):
+    for at in range(2 * FEW):
         scene.plant.job(f"one-{at}")
     await scene.look(1.0)
-    Turns(monkeypatch, lambda: scene.plant.lose("n0"))
+    Turns(monkeypatch, lambda: scene.plant.lose("n0"), FEW)
     edit_queue(scene, weight=2.0)
     await scene.look(1.0)
     assert scene.jobs() == ["start wide", "stop wide"]
@@ -194,13 +200,13 @@ async def test_nobody_is_let_in_by_what_has_become_unreadable_while_gangs_were_r
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene(1)
-    for at in range(2 * IN_A_TURN):
+    for at in range(2 * FEW):
         scene.plant.job(f"one-{at}")
 
     def change() -> None:
         scene.cluster.problems = lambda: ("GET /api/v1/nodes: no answer",)  # type: ignore[method-assign]
 
-    Turns(monkeypatch, change)
+    Turns(monkeypatch, change, FEW)
     await scene.look()
     assert scene.jobs() == []
     scene.cluster.problems = lambda: ()  # type: ignore[method-assign]
@@ -213,7 +219,7 @@ async def test_gangs_that_may_go_nowhere_are_read_anew_for_a_node_only_where_it_
 ) -> None:
     """Thousands of them would be read within one turn of the event loop, for each node that comes or goes."""
     scene = Scene(1)
-    for at in range(2 * IN_A_TURN):
+    for at in range(2 * FEW):
         scene.plant.job(f"one-{at}")
     for at in range(3):
         scene.plant.job(f"picky-{at}")
@@ -238,9 +244,11 @@ async def test_a_gang_that_runs_and_is_gone_before_it_is_read_anew_runs_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene(1)
-    for at in range(2 * IN_A_TURN):
+    for at in range(2 * FEW):
         scene.plant.job(f"one-{at}", gpus=16)
     scene.plant.job("last")
+    scene.plant.job("unfit", priority_class="none")
+    scene.plant.edit("unfit", suspend=False)
     await scene.look()
     scene.bind("last")
     await scene.look(1.0)
@@ -249,11 +257,31 @@ async def test_a_gang_that_runs_and_is_gone_before_it_is_read_anew_runs_no_more(
     def change() -> None:
         scene.plant.delete("last")
         scene.plant.gone("last-0")
+        scene.plant.delete("unfit")
 
-    Turns(monkeypatch, change)
+    Turns(monkeypatch, change, FEW)
     edit_queue(scene, weight=2.0)
     await scene.look(1.0)
     books = scene.batch._books
     assert books is not None
     assert dict(books.room.runs.all) == {}
-    assert "job/ns/last" not in books.room.backlog.waiting
+    assert {"job/ns/last", "job/ns/unfit"}.isdisjoint({*books.room.backlog.waiting, *books.unfit})
+
+
+async def test_a_gang_that_is_left_alone_and_gone_before_it_is_read_anew_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(1)
+    for at in range(2 * FEW):
+        scene.plant.job(f"one-{at}", gpus=16)
+    scene.plant.job("unbound")
+    await scene.look()
+    for _ in range(7):
+        await scene.look(5.0)
+    assert scene.jobs() == ["start unbound", "stop unbound"]
+    Turns(monkeypatch, lambda: scene.plant.delete("unbound"), FEW)
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    books = scene.batch._books
+    assert books is not None
+    assert "job/ns/unbound" not in {*books.rests.all, *books.notes, *books.started}
