@@ -81,7 +81,7 @@ def print_results(tables: Sequence[Results], *, warnings: Sequence[str] = (), to
             console.print(results.note, style="dim", markup=False, highlight=False)
         console.print()
     for text in warnings:
-        console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"note: {text}", markup=False, highlight=False)
 
 
 def _sheet(results: Results) -> Sheet:

@@ -153,6 +153,14 @@ def test_what_to_know_of_all_tables_is_printed_once(capsys: pytest.CaptureFixtur
     assert re.findall("|".join(told), text) == told
 
 
+def test_a_note_is_broken_between_words(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "so many words that do not fit "
+    print_results([], warnings=[words * 9])
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 132
+    assert set(told.split()) == {"note:", *words.split()}
+
+
 def test_the_outcome_counts_decisions_moves_and_those_that_came_late() -> None:
     plan, outcome = make_plan(None, "ramp", speed=240.0, wall_s=60.0, seed=0), Outcome()
     for tick in range(10):
