@@ -232,7 +232,8 @@ def _ask_url(server: str, path: str, query: Query) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             text = error.read(10_000).decode(errors="replace")
-        words = f"{url}: {error.code} {error.reason} {text[:200]!r}; is it the controller that answers there?"
+        said = "and a page of HTML" if text.lstrip().startswith("<") else repr(text[:200])
+        words = f"{url}: {error.code} {error.reason} {said}; is it the controller that answers there?"
         raise AskError(_said(text) or words, error.code) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error

@@ -285,7 +285,7 @@ def strange() -> Iterator[str]:
     [
         ("html", "not an answer that this version understands"),
         ("moved", "/moved/api/status?after=: 302 Found ''; is it the controller that answers there?"),
-        ("broken", "500 Internal Server Error '<html>Internal Server Error</html>'; is it the controller"),
+        ("broken", "500 Internal Server Error and a page of HTML; is it the controller that answers there?"),
     ],
 )
 def test_what_is_no_controller_is_named(strange: str, path: str, words: str) -> None:
