@@ -316,9 +316,8 @@ class Books:
             self.room.finish(name, now_s)
         else:
             self.room.cancel(name, now_s)
-        self.places.forget(name)
         self._known.discard(name)
-        for each in (self.rests, self.latecomers, self.trials, self._reader):
+        for each in (self.places, self.rests, self.latecomers, self.trials, self._reader):
             each.forget(name)
         for kept in (self.plans, self.unfit, self.notes, self.started):
             kept.pop(name, None)
