@@ -262,15 +262,15 @@ class Books:
         self._known.add(name)
         self.latecomers.note(work)
         gang = self._gang(work)
-        if gang is None:
-            if work.suspended and (run is None or run.leaving_s is None):
-                self._give_back(name, now_s)
-        elif not work.suspended:
+        if not work.suspended:
             self._runs(work, gang, now_s)
         elif run is None or run.leaving_s is None:
-            self._waits(work, gang, now_s)
+            if gang is None:
+                self._give_back(name, now_s)
+            else:
+                self._waits(work, gang, now_s)
 
-    def _runs(self, work: Work, gang: Gang, now_s: float) -> None:
+    def _runs(self, work: Work, gang: Gang | None, now_s: float) -> None:
         name = work.name
         if self.plans.pop(name, None) is not None:
             self.places.patience.began(name, now_s)
@@ -278,7 +278,7 @@ class Books:
             self.room.cancel(name, now_s)  # somebody let it in by hand: it runs, whether it was its turn or not
             self.places.adopt(work)
             self._stale = True
-        elif gang.checkpoint_s is not None:
+        elif gang is not None and gang.checkpoint_s is not None:
             self.room.checkpointed(name, gang.checkpoint_s)
 
     def _waits(self, work: Work, gang: Gang, now_s: float) -> None:

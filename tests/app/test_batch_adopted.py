@@ -7,6 +7,7 @@ from tests.app.batch_plant import BatchPlant
 from tests.app.test_batch_loans import Pool
 
 FOUR = {"n0": 8, "n1": 8, "n2": 8, "n3": 8}
+R1 = {"rack": "r1"}
 
 
 def started_by_hand(plant: BatchPlant, pods: int = 2) -> None:
@@ -62,6 +63,21 @@ async def test_old_pods_beside_new_ones_are_never_more_of_a_gang_than_it_asks_fo
     plant.gone("old-0", "old-1")
     plant.look()
     assert owners(plant, *FOUR) == [{"free": 8}] * 2 + [{"batch": 8, "free": 0}] * 2
+
+
+async def test_one_that_no_node_could_take_when_it_was_started_counts_once_its_pod_is_bound() -> None:
+    """As where nodes are made for its pod, which has no place before."""
+    plant = BatchPlant({"n0": 8})
+    plant.job("byhand")
+    plant.edit("byhand", suspend=False, template={"spec": plant.template("byhand")["spec"] | {"nodeSelector": R1}})
+    plant.pod("byhand-0", job="byhand")
+    plant.look()
+    assert plant.books.unfit["job/ns/byhand"].reason == "UNKNOWN_SHAPE"
+    plant.node("n1", 8, rack="r1")
+    plant.look()
+    plant.pod("byhand-0", "n1", job="byhand", phase="Running")
+    plant.look()
+    assert (plant.books.unfit, list(plant.books.room.runs.all)) == ({}, ["job/ns/byhand"])
 
 
 @pytest.mark.parametrize(("pods", "edited"), [(1, 2), (2, 1)], ids=["to two", "to one"])
