@@ -4,6 +4,7 @@ encoding has no sign for is written as an escape, which JSON knows too.
 Apart from `output`, because every help reads this and needs no files.
 """
 
+import codecs
 import errno
 import os
 import sys
@@ -15,6 +16,8 @@ from typing import Final
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says where no more can be written: the disk, a quota or the largest file."""
 STDOUT: Final = 1
+ESCAPED: Final = "headroom.escaped"
+"""How that is written which an encoding has no sign for: `backslashreplace` has escapes that JSON does not know."""
 
 
 @contextmanager
@@ -25,7 +28,8 @@ def writable_stdout() -> Iterator[None]:
     A reader that has seen enough, such as `head`, is no trouble and gets no words.
     """
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # an arrow where the locale is Latin-1
+        codecs.register_error(ESCAPED, _escaped)
+        sys.stdout.reconfigure(errors=ESCAPED)  # an arrow where the locale is Latin-1
     try:
         try:
             yield
@@ -45,3 +49,11 @@ def writable_stdout() -> Iterator[None]:
                 f"error: output cannot be written ({error.strerror}); make room, or send it elsewhere", file=sys.stderr
             )
         sys.exit(1)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What could not be encoded, in units of UTF-16, and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end

@@ -141,7 +141,7 @@ def test_a_name_that_is_no_text_is_refused_before_a_report_repeats_it(words: str
 
 def test_what_the_encoding_of_output_has_no_sign_for_is_an_escape(tmp_path: Path) -> None:
     answer = {
-        "now_s": 0, "workload": "prod/chat", "replicas": 5, "verdict": "SCALE", "reason": "QUEUE_UNCALIBRATED",
+        "now_s": 0, "workload": "prod/🔥", "replicas": 5, "verdict": "SCALE", "reason": "QUEUE_UNCALIBRATED",
         "text": "3→5",
         "trace": [{"stage": "demand", "before": 3, "after": 5, "reason": "QUEUE_UNCALIBRATED", "evidence": {}}],
     }  # fmt: skip
@@ -149,8 +149,9 @@ def test_what_the_encoding_of_output_has_no_sign_for_is_an_escape(tmp_path: Path
     command = [sys.executable, "-m", "autoscaler", "explain", "answers.jsonl"]
     env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     told = subprocess.check_output(command, cwd=tmp_path, env=env, text=True)
-    assert "prod/chat  3 \\u2192 5" in told
-    assert json.loads(subprocess.check_output([*command, "--json"], cwd=tmp_path, env=env))["text"].startswith("3→5")
+    assert "prod/\\ud83d\\udd25  3 \\u2192 5" in told
+    found = json.loads(subprocess.check_output([*command, "--json"], cwd=tmp_path, env=env))
+    assert (found["workload"], found["text"][:3]) == ("prod/🔥", "3→5")
 
 
 def test_a_reader_that_has_seen_enough_gets_no_words() -> None:
