@@ -332,7 +332,7 @@ class Books:
 
     def _see(self, now_s: float) -> None:
         self._looked, self._stale = self._now(), False
-        seen = self.asks.see(self.loans.see(self.cluster.seen(self.is_tracked), self.places.adopting, now_s))
+        seen = self.asks.see(self.loans.see(self.cluster.seen(self.is_tracked), self.is_tracked, now_s))
         self._reader.note_nodes(seen)
         ran = list(self.room.runs.all)
         self.tally.stopped(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))

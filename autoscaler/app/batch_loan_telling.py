@@ -53,7 +53,8 @@ class LoanTelling:
     def told(
         self, held: Mapping[str, Mapping[Place, int]], lender: Callable[[Place], str | None], now_s: float
     ) -> dict[str, tuple[LoanTold, ...]]:
-        """What is told of each loan, by pool; of one whose object does not say yet that it may run, nothing."""
+        """What is told of each loan, by pool; nothing of one whose object does not say yet that it may run, or whose
+        gang is not in the books."""
         rows: dict[str, list[LoanTold]] = defaultdict(list)
         for name, mine in sorted(held.items()):
             units = Counter[str]()
@@ -65,9 +66,9 @@ class LoanTelling:
         return {pool: tuple(mine) for pool, mine in rows.items()}
 
     def _loan(self, name: str, units: int, pool: str, now_s: float) -> LoanTold | None:
-        run, work, recall = self._room.runs.all[name], self._cluster.works.get(name), self._recalls.all.get(name)
-        is_leaving = run.leaving_s is not None
-        if work is None or (work.suspended and not is_leaving):
+        run, work, recall = self._room.runs.all.get(name), self._cluster.works.get(name), self._recalls.all.get(name)
+        is_leaving = run is not None and run.leaving_s is not None
+        if run is None or work is None or (work.suspended and not is_leaving):
             return None
         if not is_leaving:
             state = LoanState.LENT

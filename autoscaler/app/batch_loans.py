@@ -54,12 +54,13 @@ class Loans:
             yield Put(spot.node, spot.shape, sets[spot.pod_set], spot.pods, lent.pop((spot.node, spot.shape), 0))
 
     def lent_to(self, name: str) -> dict[Place, int]:
-        """What a gang has on loan: by the books, and before it is in them by what its object says."""
+        """What a gang has on loan: by the books, and before it is in them by what its object says, which pods have to
+        bear out."""
         holding, nodes = self._room.ledger.holdings.get(name), self._room.ledger.estate.nodes
         if holding is not None:
             return {(nodes[at].name, nodes[at].shape): units for at, units in holding.lent.items()}
         work = self._cluster.works.get(name)
-        if work is None or work.suspended or not self._desk.is_open:
+        if work is None or not self._desk.is_open:
             return {}
         marked = Counter[Place]()
         for put in work.put:
@@ -67,8 +68,9 @@ class Loans:
                 marked[put.node, put.shape] += put.lent
         return dict(marked)
 
-    def see(self, seen: Seen, gangs: Callable[[], tuple[str, ...]], now_s: float) -> Seen:
-        """Nodes and pods with what serving keeps idle; slots that may be lent are nobody's who stands by."""
+    def see(self, seen: Seen, is_gang: Callable[[str], bool], now_s: float) -> Seen:
+        """Nodes and pods with what serving keeps idle; slots that may be lent are nobody's who stands by. `is_gang`
+        says of which gangs pods count as theirs."""
         if not self._desk.is_open:
             return seen
         self.tell(now_s)
@@ -78,7 +80,7 @@ class Loans:
             lent.update(mine)
             waits = self.waits(name) if mine else {}
             coming.update({at: min(units, waits.get(at, 0)) for at, units in mine.items()})
-        for name in set(gangs()) - self._room.ledger.holdings.keys():
+        for name in set(filter(is_gang, self._cluster.pods.gangs())) - self._room.ledger.holdings.keys():
             booked.update({at: held.units for at, held in self._bound.of(name).items()})
             lent.update(_borne_out(self.lent_to(name), self._bound, name))
         slots, others = Counter[Place](), Counter[Place]()
@@ -115,7 +117,7 @@ class Loans:
         if not self._desk.is_open:
             return
         if self._desk.all_known:
-            for name in [name for name in self._held() if not self.lenders(name)]:
+            for name in [name for name, run in self._room.runs.all.items() if run.on_loan and not self.lenders(name)]:
                 self._room.own(name)
         self.tell(now_s)
         self._bound_anew()
@@ -209,15 +211,15 @@ class Loans:
     def _by_pool(self, held: Mapping[str, Mapping[Place, int]], now_s: float) -> dict[str, tuple[LentSeen, ...]]:
         rows: dict[str, dict[str, LentSeen]] = defaultdict(dict)
         for name, mine in sorted(held.items()):
-            waits, run = self.waits(name), self._room.runs.all[name]
+            waits, run, is_leaving = self.waits(name), self._room.runs.all.get(name), self._is_leaving(name)
             for at, units in sorted(mine.items()):
                 pool = self._lender(at)
                 if pool is None:
                     continue
                 one = rows[pool].get(at[0], LentSeen(at[0], 0))
-                coming = 0 if run.leaving_s is not None else max(0, min(units, waits.get(at, 0)))
-                overdue = units if self._room.is_overdue(run, now_s) else 0
-                leaving = units - overdue if run.leaving_s is not None else 0
+                coming = 0 if is_leaving else max(0, min(units, waits.get(at, 0)))
+                overdue = units if run is not None and self._room.is_overdue(run, now_s) else 0
+                leaving = units - overdue if is_leaving else 0
                 rows[pool][at[0]] = LentSeen(
                     at[0], one.units + units, one.coming + coming, one.leaving + leaving, one.overdue + overdue
                 )
@@ -236,7 +238,7 @@ class Loans:
         for at, idle in self._idle.items():
             count(at, idle)
         for name, mine in self._held().items():
-            if self._room.runs.all[name].leaving_s is None:  # what is left is no room for the next one
+            if not self._is_leaving(name):  # what is left is no room for the next one
                 for at, number in mine.items():
                     count(at, number)
         return {shape: _bound(number, list(offers[shape].values())) for shape, number in units.items()}
@@ -250,14 +252,26 @@ class Loans:
         return sum(units for (node, _), (units, _) in self._back.items() if node in offer.nodes)
 
     def _leaving(self, offer: Offer, now_s: float, *, but: str) -> int:
-        """Units of a pool's nodes that gangs are leaving in time, of all shapes but one."""
-        runs, stuck_s = self._room.runs.all, self._room.params.stuck_s
-        leaving = (mine for name, mine in self._held().items() if runs[name].is_going(stuck_s, now_s))
-        return sum(n for mine in leaving for (node, of), n in mine.items() if of != but and node in offer.nodes)
+        """Units of a pool's nodes that gangs are leaving in time, of all shapes but one; of those that are not in the
+        books, of that one as well."""
+        runs, stuck_s, total = self._room.runs.all, self._room.params.stuck_s, 0
+        for name, mine in self._held().items():
+            run = runs.get(name)
+            if self._is_leaving(name) if run is None else run.is_going(stuck_s, now_s):
+                total += sum(n for (node, of), n in mine.items() if node in offer.nodes and (run is None or of != but))
+        return total
 
     def _held(self) -> dict[str, dict[Place, int]]:
-        runs = self._room.runs.all
-        return {name: self.lent_to(name) for name, run in runs.items() if run.on_loan}
+        """What gangs have on loan, those as well that hold GPUs and are not in the books, or not yet."""
+        runs, holdings = self._room.runs.all, self._room.ledger.holdings
+        names = [name for name, run in runs.items() if run.on_loan]
+        names += [name for name, holding in holdings.items() if holding.lent and name not in runs]
+        return {name: self.lent_to(name) for name in names}
+
+    def _is_leaving(self, name: str) -> bool:
+        """Whether a gang that holds GPUs is to give them back; one that is not in the books if its object says so."""
+        run, work = self._room.runs.all.get(name), self._cluster.works.get(name)
+        return work is None or work.suspended if run is None else run.leaving_s is not None
 
     def _bound_anew(self) -> None:
         bounds = self._bounds()
@@ -275,17 +289,19 @@ class Loans:
 
 def marked(cluster: BatchCluster, desk: LoanDesk) -> dict[str, tuple[LentSeen, ...]]:
     """What gangs have on loan by pool, as their objects say and pods of theirs bear out, where there are no books."""
-    rows: dict[str, dict[str, int]] = defaultdict(Counter)
+    rows: dict[str, dict[str, LentSeen]] = defaultdict(dict)
     bound = BoundPods(cluster)
     for name, work in cluster.works.items():
         says = Counter[Place]()
-        for put in () if work.suspended or work.ended or work.manager else work.put:
+        for put in () if work.ended or work.manager else work.put:
             says[put.node, put.shape] += max(0, put.lent)
         for (node, shape), units in _borne_out(says, bound, name).items():
             pool = desk.lender(node, cluster.resource_of(shape))
             if pool is not None and units:
-                rows[pool][node] += units
-    return {pool: tuple(LentSeen(node, units) for node, units in mine.items()) for pool, mine in rows.items()}
+                one = rows[pool].get(node, LentSeen(node, 0))
+                leaving = one.leaving + units * work.suspended
+                rows[pool][node] = LentSeen(node, one.units + units, leaving=leaving)
+    return {pool: tuple(mine.values()) for pool, mine in rows.items()}
 
 
 def _borne_out(says: Mapping[Place, int], bound: BoundPods, name: str) -> dict[Place, int]:

@@ -311,6 +311,80 @@ async def test_after_a_restart_a_loan_is_known_by_its_object_and_can_be_called_b
     assert pool.plant.stop() == ["train"]
 
 
+async def stopped(*, by_us: bool) -> Pool:
+    """A gang on loan is stopped, and its pod is there still."""
+    pool = Pool()
+    pool.lend()
+    if by_us:
+        pool.says(Lending(recall=1))
+        pool.plant.look()
+        assert pool.plant.stop() == ["train"]
+    else:
+        pool.plant.edit("train", suspend=True)
+    pool.plant.look()
+    return pool
+
+
+@pytest.mark.parametrize("by_us", [True, False], ids=["by us", "by somebody else"])
+async def test_what_a_stopped_gangs_pods_hold_is_on_loan_until_they_are_gone(*, by_us: bool) -> None:
+    """Else its pool would order a slot in the place of one that comes back, and perhaps a node."""
+    pool = await stopped(by_us=by_us)
+    pool.says(Lending(leaving=1))
+    pool.plant.look()
+    assert (pool.lent(), pool.owners("w0")) == ((LentSeen("w0", 8, leaving=8),), {"loan": 8, "free": 0})
+    pool.plant.gone("train-0")
+    pool.plant.look()
+    assert (pool.lent(), pool.owners("w0")) == ((), {"serving": 8, "free": 0})
+
+
+async def test_one_that_was_stopped_and_is_left_alone_is_leaving_and_nobody_is_called_back_in_its_place() -> None:
+    three = {"w0": 8, "w1": 8, "w2": 8}
+    pool = Pool()
+    pool.plant.node("w2", 8)
+    pool.stands("w2")
+    pool.says(Lending(tuple(three.items()), 3600.0), *three)
+    for name in ("one", "two", "three"):
+        pool.borrows(name)
+    pool.plant.books.rests.begin("job/ns/one", pool.plant.now_s, 600.0)
+    pool.plant.edit("one", suspend=True)
+    pool.plant.look()
+    assert sorted((each.units, each.leaving) for each in pool.lent() or ()) == [(8, 0), (8, 0), (8, 8)]
+    pool.says(Lending(recall=1, leaving=1), *three)
+    pool.plant.look()
+    assert len(pool.plant.stop()) == 1
+
+
+async def test_what_a_stopped_gangs_pods_hold_is_no_room_for_the_slot_that_its_pool_lacks() -> None:
+    pool = Pool(replace(LEND, missing=1), slots=("w0",))
+    pool.lend()
+    pool.says(Lending(missing=1))
+    pool.job("next", annotations={})
+    pool.plant.look()
+    assert pool.plant.start() == []
+    pool.plant.edit("train", suspend=True)
+    pool.plant.look()
+    assert (pool.plant.start(), pool.owners("w1")) == ([], {"serving": 8, "free": 0})
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["a queue was edited", "a restart"])
+async def test_the_loan_of_a_gang_that_leaves_is_known_to_books_that_are_written_anew(*, restarts: bool) -> None:
+    pool = await stopped(by_us=True)
+    saved = pool.plant.books.packed(pool.plant.now_s)
+    if restarts:
+        pool.desk = pool.plant.desk = LoanDesk(is_open=True)
+    pool.plant.begin(saved)
+    pool.says(Lending(leaving=1))
+    pool.desk.looked_at_all()
+    for _ in range(2):
+        pool.plant.look()
+        assert (pool.lent(), pool.owners("w0")) == ((LentSeen("w0", 8, leaving=8),), {"loan": 8, "free": 0})
+    assert marked(pool.plant.cluster, pool.desk) == {"chat": (LentSeen("w0", 8, leaving=8),)}, "without books as well"
+    pool.plant.gone("train-0")
+    pool.plant.look()
+    assert (pool.lent(), pool.owners("w0")) == ((), {"serving": 8, "free": 0})
+    assert marked(pool.plant.cluster, pool.desk) == {}
+
+
 async def test_what_an_object_claims_to_have_on_loan_where_nobody_lends_is_its_own() -> None:
     pool = Pool()
     pool.lend()

@@ -10,9 +10,12 @@ from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
 from autoscaler.app.batch import IN_A_TURN
 from autoscaler.app.batch_books import Books
+from autoscaler.core.pool.loans import Lending
+from autoscaler.core.pool.world import LentSeen
 from autoscaler.ports import Clock
 from autoscaler.runtime.clock import breathe
 from tests.app.test_batch_acting import QUEUE, Scene
+from tests.app.test_batch_loans import Pool
 
 pytestmark = pytest.mark.looptime
 
@@ -285,3 +288,30 @@ async def test_a_gang_that_is_left_alone_and_gone_before_it_is_read_anew_is_forg
     books = scene.batch._books
     assert books is not None
     assert "job/ns/unbound" not in {*books.rests.all, *books.notes, *books.started}
+
+
+@pytest.mark.parametrize("rests", [False, True], ids=["it waits", "it is left alone"])
+async def test_the_loan_of_a_gang_that_leaves_is_told_while_others_are_read_anew(
+    monkeypatch: pytest.MonkeyPatch, *, rests: bool
+) -> None:
+    pool = Pool()
+    scene = Scene(2, plant=pool.plant)
+    pool.job("train")
+    await scene.look()
+    pool.displaced("w0")
+    scene.bind("train")
+    await scene.look(1.0)
+    pool.says(Lending(recall=1))
+    await scene.look(1.0)
+    assert scene.jobs() == ["start train", "stop train"]
+    for at in range(2 * FEW):
+        scene.plant.job(f"one-{at}", gpus=16)
+    await scene.look(1.0)
+    if rests:
+        assert scene.batch._books is not None
+        scene.batch._books.rests.begin("job/ns/train", scene.clock.now(), 60.0)
+    told = list[object]()
+    Turns(monkeypatch, lambda: told.append(pool.lent()), FEW)
+    edit_queue(scene, weight=2.0)
+    await scene.look(1.0)
+    assert [*told, pool.lent()] == [(LentSeen("w0", 8, leaving=8),)] * 2
