@@ -277,6 +277,21 @@ def test_a_filling_cache_bounds_what_an_unsaturated_replica_may_be_believed_to_c
     assert result.rps[0] == pytest.approx(1.5 * 0.95 / 0.8, rel=0.01)
 
 
+def cached(own: float, fixed: float) -> list[Served]:
+    """Ten minutes in which what is in service rises and falls: a request takes `own` of a pod's cache, `fixed` is
+    taken all the time."""
+    return [
+        unsaturated(10.0 * i, 1.0, running=2.0 * (4 + i % 7), kv=fixed + own * (4 + i % 7)) for i in range(60)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("own", "fixed", "tells"), [(0.09, 0.0, True), (0.05, 0.2, True), (0.0, 0.97, False)])
+def test_a_cache_that_is_as_full_whatever_is_in_service_says_nothing(own: float, fixed: float, tells: bool) -> None:
+    """Engines that count the blocks they keep for reuse are full for good, and so is every replica more."""
+    result = learned(cached(own, fixed))
+    assert (result.kv_used[0] > 0) == tells
+
+
 def test_measured_throughput_is_not_capped_by_a_lower_rate_that_was_proven_before() -> None:
     proven = [unsaturated(10.0 * i, 1.0) for i in range(7)]
     result = learned([*proven, *(saturated(70.0 + 10.0 * i, 2.0) for i in range(10))])

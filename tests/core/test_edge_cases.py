@@ -67,6 +67,20 @@ def test_a_missing_signal_does_not_keep_the_others_from_raising(name: str) -> No
     assert max(counts(story.run(200.0, MISSING[name]))) > story.told[89].replicas
 
 
+def test_caches_that_are_full_for_good_do_not_ask_for_a_replica_every_few_minutes() -> None:
+    """Some engines count the blocks they keep for reuse. Each replica more was as full, and one more was ordered."""
+
+    def full(readings: Readings) -> Readings:
+        assert readings.pods is not None
+        return replace(readings, pods=tuple(replace(pod, kv_cache_usage=0.99) for pod in readings.pods))
+
+    story = Story(Toy.of(4, 4.0), Params(warmup_prior_s=120.0, tick_s=10.0), tamper=full)
+    assert max(counts(story.run(HOUR_S, full))) <= 6
+    story.toy.load = lambda now_s: 12.0 if now_s < 1.5 * HOUR_S else 2.0
+    assert max(counts(story.run(HOUR_S, full))) >= 6
+    assert story.replicas <= 3, "and what a burst needed is given back"
+
+
 # 9 ---------------------------------------------------------------------------------------------------------------
 def test_pods_that_are_starting_are_not_ordered_again_at_every_tick() -> None:
     story = calibrated(stepped(6.0, 12.0, 900.0), warmup_s=300.0)

@@ -11,10 +11,11 @@ per replica is idle part of the time, and must not be taken for full.
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 
 SATURATED_MIN_POD_S = 20.0
 """Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
@@ -64,8 +65,12 @@ RESIDENCE_S = 600.0
 SERVED_LEAST = 0.5
 """Requests done, forgotten over `RESIDENCE_S`, below which the sums tell nothing: one is believed for seven minutes."""
 
-TPOT_MEMORY = 0.995
-"""Forgetting per sample of the token-time fit: about 200 samples, or half an hour at 10 s."""
+LINE_MEMORY = 0.995
+"""Forgetting per look of a line that is fitted: about 200 of them, or half an hour at 10 s."""
+
+KV_OWN_RATIO = 0.5
+"""Less of its used share than this goes with the requests in service: the rest is taken whatever they are, and more
+replicas would have caches as full (some engines count blocks that they keep for reuse)."""
 
 
 class Term(IntEnum):
@@ -112,6 +117,8 @@ class Throughput:
     kv_used: F64
     """Requests in service and KV caches in use over all replicas, smoothed over `GAUGE_S`; 0 where not known."""
 
+    kv_sums: F64 = column(5, fill=0, keep=True, later=True)
+    """The same of a cache's used share over the requests that a replica holds."""
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -156,7 +163,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
     share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
     rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
-    memory = np.where(~seen & (share > KV_TELLS), rate * KV_FULL_RATIO / np.maximum(share, KV_TELLS), np.nan)
+    tells = _cache_tells(columns, rows)
+    memory = np.where(~seen & tells & (share > KV_TELLS), rate * KV_FULL_RATIO / np.maximum(share, KV_TELLS), np.nan)
     rps, term = _bind(rps, term, np.where(np.isfinite(memory), np.fmax(memory, proven), np.nan), Term.MEMORY)
     if np.isfinite(tpot_slo_s).any():
         rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
@@ -165,7 +173,7 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64),
         slots,
         filled(columns.running[rows]),
-        filled(columns.kv_used[rows]),
+        np.where(tells, filled(columns.kv_used[rows]), 0.0),
     )
 
 
@@ -281,12 +289,37 @@ def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 
 def _token_time(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     batch = np.where(served.pods > 0, served.running / np.maximum(served.pods, 1.0), np.nan)
-    known = (served.dt_s > 0) & np.isfinite(batch) & np.isfinite(served.tpot_s)
+    known = (served.dt_s > 0) & np.isfinite(batch) & np.isfinite(y)
     if not known.any():
         return
-    x, y = batch[known], served.tpot_s[known]
+    x, y = batch[known], y[known]
     grown = np.stack([np.ones_like(x), x, y, x * x, x * y], axis=1)
-    columns.tpot_sums[rows[known]] = columns.tpot_sums[rows[known]] * TPOT_MEMORY + grown
+    sums[rows[known]] = sums[rows[known]] * LINE_MEMORY + grown
+
+
+class _Fitted(NamedTuple):
+    """A line of least squares, arrays of shape (B,)."""
+
+    mean_x: F64
+    mean_y: F64
+    slope: F64
+    known: Bools
+    """There are enough looks, and they differ enough."""
+
+
+def _line(sums: F64) -> _Fitted:
+    n, sx, sy, sxx, sxy = sums.T
+    safe = np.maximum(n, 1e-9)
+    spread = sxx / safe - (sx / safe) ** 2
+    mean_x, mean_y = sx / safe, sy / safe
+    slope = np.where(spread > 0, (sxy / safe - mean_x * mean_y) / np.maximum(spread, 1e-12), np.nan)
+    return _Fitted(mean_x, mean_y, slope, (n >= 12) & (spread > (0.05 * np.maximum(mean_x, 1.0)) ** 2))
+
+
+def _cache_tells(columns: ThroughputColumns, rows: I64) -> Bools:
+    """Whether the caches are in use for the requests in service, as far as anybody can tell."""
+    line = _line(columns.kv_sums[rows])
+    return np.asarray(~(line.known & (line.slope * line.mean_x < KV_OWN_RATIO * line.mean_y)))
 
 
 def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F64:
@@ -295,13 +328,15 @@ def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F
     With time per token ``a + b * n`` and a residence that scales with it, the rate at n is
     ``n / (residence * tpot(n) / tpot(now))`` (Little's law).
     """
-    n, sx, sy, sxx, sxy = columns.tpot_sums[rows].T
-    safe = np.maximum(n, 1e-9)
-    spread = sxx / safe - (sx / safe) ** 2
-    mean_x, mean_y = sx / safe, sy / safe
-    slope = np.where(spread > 0, (sxy / safe - mean_x * mean_y) / np.maximum(spread, 1e-12), np.nan)
-    usable = (n >= 12) & (spread > (0.05 * np.maximum(mean_x, 1.0)) ** 2) & (slope > 0) & np.isfinite(tpot_slo_s)
+    mean_x, mean_y, slope, known = _line(columns.tpot_sums[rows])
+    usable = known & (slope > 0) & np.isfinite(tpot_slo_s)
     batch = np.where(usable, mean_x + (tpot_slo_s - mean_y) / np.where(usable, slope, 1.0), np.nan)
     batch = np.where(batch >= 1.0, batch, np.where(usable, 1.0, np.nan))
     residence = columns.residence_s[rows] * tpot_slo_s / np.maximum(mean_y, 1e-9)
     return np.where(usable & (residence > 0), batch / np.maximum(residence, 1e-9), np.nan)
+    _add_point(columns.tpot_sums, rows, served, served.tpot_s)
+    _add_point(columns.kv_sums, rows, served, served.kv_used / np.maximum(served.pods, 1.0))
+
+
+def _add_point(sums: F64, rows: I64, served: Served, y: F64) -> None:
+    """Add one look to the sums of a line of `y` over the requests in service in a replica."""
