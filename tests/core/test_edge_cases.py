@@ -67,6 +67,16 @@ def test_a_missing_signal_does_not_keep_the_others_from_raising(name: str) -> No
     assert max(counts(story.run(200.0, MISSING[name]))) > story.told[89].replicas
 
 
+def test_a_burst_that_begins_while_the_gateway_is_silent_is_followed_by_what_the_pods_tell() -> None:
+    """The gateway is not read for ten minutes, and the load is five times as high half a minute later. Nine replicas
+    stood before a line of 6,000 requests: 1.3 times the load that was counted last was the most to be ordered."""
+    story = calibrated(stepped(4.0, 20.0, 930.0), max_replicas=100)
+    told = story.run(600.0, MISSING["the gateway"])
+    assert max(counts(told[:30])) >= 11, "20 requests/s need 10, and a line of minutes is to be cleared"
+    stood = story.replicas
+    assert min(counts(story.run(60.0))) >= min(stood, 11)
+
+
 def test_caches_that_are_full_for_good_do_not_ask_for_a_replica_every_few_minutes() -> None:
     """Some engines count the blocks they keep for reuse. Each replica more was as full, and one more was ordered."""
 

@@ -127,6 +127,19 @@ def test_a_gateway_that_went_silent_is_waited_for_and_its_next_count_covers_the_
     assert (back.arrivals, back.arrivals_s) == (80.0, 20.0)
 
 
+def test_a_gateway_that_is_silent_for_more_than_a_minute_is_no_longer_waited_for() -> None:
+    """Its counter is not read from 10 s to 90 s on; the pods complete 4 requests/s and 6 more come."""
+    first = at(0, pod(done=0), gateway=GatewayReading(0.0, 1000.0))
+    silent = [at(10.0 * i, pod(done=40 * i, waiting=60 * i)) for i in range(1, 9)]
+    assert math.isnan(between(first, *silent[:6]).arrivals)
+    assert math.isnan(between(first, *silent[:7]).arrivals), "nothing to compare with yet"
+    told = between(first, *silent)
+    assert (told.arrivals, told.arrivals_s) == (100.0, 10.0)
+    back = [at(90.0 + 10.0 * i, pod(done=360), gateway=GatewayReading(0.0, 1900.0 + 100.0 * i)) for i in range(2)]
+    assert math.isnan(between(first, *silent, back[0]).arrivals), "what it counted meanwhile was counted"
+    assert between(first, *silent, *back).arrivals == 100.0
+
+
 def test_the_first_sample_says_nothing_about_traffic() -> None:
     result = between(at(0, pod(done=5000), gateway=GatewayReading(3.0, 9000.0)))
     assert math.isnan(result.arrivals)

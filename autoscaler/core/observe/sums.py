@@ -15,6 +15,10 @@ STANDING_RATIO = 0.2
 """A pod was saturated between two samples if at both a fifth of what it completed was waiting: a smaller queue may
 have come and gone, and its rate would pass for capacity."""
 
+SILENT_S = 60.0
+"""A gateway's counter is waited for so long, as its next count covers the gap to the request. From then on the pods
+tell what arrives, as where no gateway counts: a queue that they show would else have no load behind it (a guess)."""
+
 BRIDGED_S = 15.0
 """What a pod did since it was last counted still says what it can do if that is no longer ago: three looks. Where new
 pods were not read yet the others are not counted, and while a fleet grows that is every other look. Of a longer span
