@@ -292,6 +292,34 @@ def test_a_cache_that_is_as_full_whatever_is_in_service_says_nothing(own: float,
     assert (result.kv_used[0] > 0) == tells
 
 
+def test_a_few_requests_that_ended_under_a_queue_are_not_believed() -> None:
+    """Ten looks at two pods with a line in which one request of a minute ends: 0.005 requests/s each, by chance."""
+    looks = [served(10.0 * i, completions=0.0, running=2.0, saturated_pod_s=20.0) for i in range(9)]
+    result = learned([*looks, served(90.0, completions=1.0, running=2.0, saturated_pod_s=20.0, saturated_done=1.0)])
+    assert result.term[0] == Term.UNKNOWN
+
+
+def long_ones(now_s: float, done: float) -> Served:
+    """Two pods of one slot each, both with a line, and requests of a minute each."""
+    return served(
+        now_s, completions=10.0 / 30.0, running=2.0, saturated_done=done, saturated_pod_s=20.0, saturated_running=20.0
+    )
+
+
+@pytest.mark.parametrize("done", [20.0 / 40.0, 20.0 / 150.0])
+def test_of_long_requests_what_is_held_and_for_how_long_tells_more_than_what_ends_under_a_line(done: float) -> None:
+    """Lines begin in the middle of requests and end with one: by them alone a pod does 1 in 40 s, or in 150."""
+    result = learned([long_ones(10.0 * i, done) for i in range(90)])
+    assert result.rps[0] == pytest.approx(1.0 / 60.0, rel=0.02)
+
+
+def test_the_best_of_many_minutes_in_which_few_end_is_chance() -> None:
+    """A minute in which 12 requests ended where two pods do 7.2, and then half an hour under a queue."""
+    lucky = [unsaturated(10.0 * i, 0.1, running=2.0) for i in range(7)]
+    result = learned([*lucky, *(saturated(70.0 + 10.0 * i, 0.06, running=1.0) for i in range(180))])
+    assert result.rps[0] == pytest.approx(0.06, rel=0.05)
+
+
 def test_measured_throughput_is_not_capped_by_a_lower_rate_that_was_proven_before() -> None:
     proven = [unsaturated(10.0 * i, 1.0) for i in range(7)]
     result = learned([*proven, *(saturated(70.0 + 10.0 * i, 2.0) for i in range(10))])

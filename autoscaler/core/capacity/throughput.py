@@ -20,6 +20,15 @@ from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 SATURATED_MIN_POD_S = 20.0
 """Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
 
+SATURATED_MIN_DONE = 9.0
+"""Requests done in them, or lately at all where they are long, before it is believed: by chance it is off by a third
+then (the root of a Poisson count), and where one takes a minute 20 pod-seconds see none or one."""
+
+CHANCE_DONE = 36.0
+CHANCE_SIGMAS = 2.0
+"""A minute of so few requests that proved more than was measured is believed where that is no chance: the best of many
+minutes in which five are done each is one of eight. Of more it is off by a third at most (two deviations)."""
+
 BRIEF_POD_S = 5.0
 """Saturated pod-seconds from which on a queue that began a moment ago raises what was proven (a guess): requests that
 began together end together, and less would take one batch of them for what a replica does."""
@@ -59,18 +68,21 @@ KV_FULL_RATIO = 0.95
 KV_TELLS = 0.3
 """Below this share the KV cache is mostly fixed cost and says nothing about the load it could take (a guess)."""
 
+KV_OWN_RATIO = 0.5
+"""Less of its used share than this goes with the requests in service: the rest is taken whatever they are, and more
+replicas would have caches as full (some engines count blocks that they keep for reuse)."""
+
 RESIDENCE_S = 600.0
 """Over which the time in an engine is smoothed."""
+
+LONG_LOOKS = 2.0
+"""A request is long if it takes longer than two looks: a line of such ends with one or two that are done (a guess)."""
 
 SERVED_LEAST = 0.5
 """Requests done, forgotten over `RESIDENCE_S`, below which the sums tell nothing: one is believed for seven minutes."""
 
 LINE_MEMORY = 0.995
 """Forgetting per look of a line that is fitted: about 200 of them, or half an hour at 10 s."""
-
-KV_OWN_RATIO = 0.5
-"""Less of its used share than this goes with the requests in service: the rest is taken whatever they are, and more
-replicas would have caches as full (some engines count blocks that they keep for reuse)."""
 
 
 class Term(IntEnum):
@@ -95,6 +107,8 @@ class ThroughputColumns(Columns):
     free_running: F64 = column()
     proven_rps: F64 = column(keep=True)
     proven_at_s: F64 = column()
+    proven_done: F64 = column(keep=True, later=True)
+    """Requests that were done in the minute that proved it."""
     residence_s: F64 = column(keep=True)
     service_s: F64 = column(fill=0, keep=True, later=True)
     service_looks_s: F64 = column(fill=0, keep=True, later=True)
@@ -103,6 +117,8 @@ class ThroughputColumns(Columns):
     done_rps: F64 = column()
     kv_used: F64 = column()
     tpot_sums: F64 = column(5, fill=0, keep=True)
+    kv_sums: F64 = column(5, fill=0, keep=True, later=True)
+    """The same of a cache's used share over the requests that a replica holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +133,6 @@ class Throughput:
     kv_used: F64
     """Requests in service and KV caches in use over all replicas, smoothed over `GAUGE_S`; 0 where not known."""
 
-    kv_sums: F64 = column(5, fill=0, keep=True, later=True)
-    """The same of a cache's used share over the requests that a replica holds."""
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -151,15 +165,21 @@ def learn(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64
 def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64) -> Throughput:
     """Return the capacity from the sums as they are."""
     pod_s = columns.saturated_pod_s[rows]
-    seen = pod_s >= SATURATED_LEFT_POD_S
+    long_s = _long_s(columns, rows)
+    done = np.where(np.isfinite(long_s), columns.service_done[rows], columns.saturated_done[rows])
+    seen = (pod_s >= SATURATED_LEFT_POD_S) & (done >= SATURATED_MIN_DONE)
     safe = np.maximum(pod_s, 1e-9)
     measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
     slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
     proven = columns.proven_rps[rows]
     grown = PROVEN_ROOM_RATIO * _grown_rps(columns, rows, served.now_s)
     one_by_one = 1.0 / _alone_s(columns, rows)
+    held = slots / long_s
     hint = np.fmax(np.fmax(grown, one_by_one), _brief_rps(columns, rows, served))
-    rps = np.where(seen, np.fmax(measured, proven), np.where(np.isfinite(grown), hint, grown))
+    measured = np.where(_by_chance(columns, rows, measured), measured, np.fmax(measured, proven))
+    # Whoever serves one request after the other does no less.
+    measured = np.fmax(np.where(np.isfinite(held), held, measured), one_by_one)
+    rps = np.where(seen, measured, np.where(np.isfinite(grown), hint, grown))
     term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
     share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
     rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
@@ -175,6 +195,13 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         filled(columns.running[rows]),
         np.where(tells, filled(columns.kv_used[rows]), 0.0),
     )
+
+
+def _by_chance(columns: ThroughputColumns, rows: I64, measured: F64) -> Bools:
+    """Whether what a minute proved is more than was measured by no more than chance makes of so few requests."""
+    done = columns.proven_done[rows]
+    left = 1.0 - CHANCE_SIGMAS / np.sqrt(np.maximum(done, 1e-9))
+    return np.asarray((done < CHANCE_DONE) & (columns.proven_rps[rows] * left < measured))
 
 
 def _brief_rps(columns: ThroughputColumns, rows: I64, served: Served) -> F64:
@@ -235,6 +262,7 @@ def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     ahead = filled(_grown_rps(columns, rows, served.now_s)) / np.where(higher, rate, 1.0) - 1.0
     since_s = served.now_s - np.maximum(ahead, 0.0) / PROVEN_GROWTH_PER_S
     columns.proven_rps[rows] = np.where(higher, rate, columns.proven_rps[rows])
+    columns.proven_done[rows] = np.where(higher, done, columns.proven_done[rows])
     columns.proven_at_s[rows] = np.where(higher, since_s, columns.proven_at_s[rows])
     columns.free_done[rows] = np.where(full, 0.0, done)
     columns.free_pod_s[rows] = np.where(full, 0.0, pod_s)
@@ -251,7 +279,9 @@ def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     weight = 1.0 - np.exp(-np.maximum(served.dt_s, 0.0) / RESIDENCE_S)
     blended = np.where(np.isfinite(old), old + weight * (sample - old), sample)
     columns.residence_s[rows] = np.where(known, blended, old)
-    told = (served.dt_s > 0) & np.isfinite(served.running) & np.isfinite(served.completions)
+    # A clock that jumped would pass for an hour in service.
+    told = (served.dt_s > 0) & (served.dt_s < RESIDENCE_S)
+    told &= np.isfinite(served.running) & np.isfinite(served.completions)
     for sums, grown in (
         (columns.service_s, served.running * served.dt_s),
         (columns.service_looks_s, served.completions * served.dt_s),
@@ -268,11 +298,30 @@ def _alone_s(columns: ThroughputColumns, rows: I64) -> F64:
     say longer they are believed. Where requests are so rare that there is no such look, the sums alone tell it, and
     never less than from a look to the next: those that came and went between two are in none of them.
     """
-    residence, done = columns.residence_s[rows], columns.service_done[rows]
-    each = np.where(done >= SERVED_LEAST, done, np.nan)
-    in_service_s, from_look_s = columns.service_s[rows] / each, columns.service_looks_s[rows] / each
-    summed = np.maximum(in_service_s, from_look_s)
+    residence, in_service_s = columns.residence_s[rows], _in_service_s(columns, rows)
+    summed = np.maximum(in_service_s, columns.service_looks_s[rows] / _each(columns, rows))
     return np.where(residence > 0, np.fmax(residence, in_service_s), np.where(summed > 0, summed, np.nan))
+
+
+def _in_service_s(columns: ThroughputColumns, rows: I64) -> F64:
+    """The same by the sums of all looks alone: what was in service over what was done."""
+    return columns.service_s[rows] / _each(columns, rows)
+
+
+def _long_s(columns: ThroughputColumns, rows: I64) -> F64:
+    """How long a request is in an engine where that is long, NaN elsewhere.
+
+    Where requests are long, what ends while a line is there at two looks says little of what a full replica does: the
+    line begins in the middle of requests, and the one that ends lets the last in line in. By Little's law a full one
+    does what it holds in the time that each is held.
+    """
+    lasts_s, looks_s = _in_service_s(columns, rows), columns.service_looks_s[rows] / _each(columns, rows)
+    return np.where((looks_s > 0) & (lasts_s > LONG_LOOKS * looks_s), lasts_s, np.nan)
+
+
+def _each(columns: ThroughputColumns, rows: I64) -> F64:
+    done = columns.service_done[rows]
+    return np.where(done >= SERVED_LEAST, done, np.nan)
 
 
 def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
@@ -288,6 +337,12 @@ def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 
 
 def _token_time(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    _add_point(columns.tpot_sums, rows, served, served.tpot_s)
+    _add_point(columns.kv_sums, rows, served, served.kv_used / np.maximum(served.pods, 1.0))
+
+
+def _add_point(sums: F64, rows: I64, served: Served, y: F64) -> None:
+    """Add one look to the sums of a line of `y` over the requests in service in a replica."""
     batch = np.where(served.pods > 0, served.running / np.maximum(served.pods, 1.0), np.nan)
     known = (served.dt_s > 0) & np.isfinite(batch) & np.isfinite(y)
     if not known.any():
@@ -334,9 +389,3 @@ def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F
     batch = np.where(batch >= 1.0, batch, np.where(usable, 1.0, np.nan))
     residence = columns.residence_s[rows] * tpot_slo_s / np.maximum(mean_y, 1e-9)
     return np.where(usable & (residence > 0), batch / np.maximum(residence, 1e-9), np.nan)
-    _add_point(columns.tpot_sums, rows, served, served.tpot_s)
-    _add_point(columns.kv_sums, rows, served, served.kv_used / np.maximum(served.pods, 1.0))
-
-
-def _add_point(sums: F64, rows: I64, served: Served, y: F64) -> None:
-    """Add one look to the sums of a line of `y` over the requests in service in a replica."""
