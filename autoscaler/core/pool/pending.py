@@ -81,6 +81,6 @@ def without_unsent(state: PoolState, before: PoolState, unsent: Iterable[Intent]
                     marked[intent.uid] = asked
             case _:
                 pass
-    asks = (ordered.keys() - before.ordered.keys()) | (made.keys() - before.made.keys())
+    asks = (ordered.items() - before.ordered.items()) or (made.items() - before.made.items())
     created_s = state.created_s if asks else before.created_s
     return replace(state, ordered=ordered, made=made, dropped=dropped, marked=marked, created_s=created_s)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from autoscaler.core.pool.circuits import Circuit
 from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, MarkNodeEnds
 from autoscaler.core.pool.pending import without_unsent
-from autoscaler.core.pool.state import Marked, PoolState, pack, unpack
+from autoscaler.core.pool.state import Marked, Ordered, PoolState, pack, unpack
 from tests.core.pool.builders import (
     NOW_S,
     claim,
@@ -91,3 +91,5 @@ def test_a_probe_that_never_left_is_asked_for_at_the_next_look() -> None:
     left = without_unsent(done.state, before, done.intents)
     assert [order.name for order in of(CreateSlot, taken(params, world(), left, NOW_S + 5.0))] == ["p-0"]
     assert without_unsent(done.state, before, ()).created_s == NOW_S
+    again = replace(before, ordered={"p-0": Ordered("first", None, NOW_S - 100.0)})
+    assert without_unsent(done.state, again, ()).created_s == NOW_S, "it has the name of one that never came"
