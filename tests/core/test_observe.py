@@ -140,6 +140,14 @@ def test_a_gateway_that_is_silent_for_more_than_a_minute_is_no_longer_waited_for
     assert between(first, *silent, *back).arrivals == 100.0
 
 
+def test_a_gateways_next_count_covers_the_gap_where_no_pod_told_what_arrived_meanwhile() -> None:
+    """As where a controller is cut off from all pods for two minutes."""
+    first = at(0, pod(done=0), gateway=GatewayReading(0.0, 1000.0))
+    silent = [replace(at(10.0 * i, ready=1), pods=None) for i in range(1, 12)]
+    back = between(first, *silent, at(120, pod(done=480), gateway=GatewayReading(0.0, 1480.0)))
+    assert (back.arrivals, back.arrivals_s) == (480.0, 120.0)
+
+
 def test_the_first_sample_says_nothing_about_traffic() -> None:
     result = between(at(0, pod(done=5000), gateway=GatewayReading(3.0, 9000.0)))
     assert math.isnan(result.arrivals)

@@ -303,7 +303,7 @@ def _arrivals(
         track.gateway, track.counted_at_s = gateway, readings.now_s
         return (math.nan, 0.0, had and grown is None) if grown is None or not span_s > 0 else (grown, span_s, False)
     if before is not None and before.requests_total is not None:
-        if span_s <= SILENT_S:
+        if span_s <= SILENT_S or sums is None or not math.isfinite(queue):
             return math.nan, 0.0, False  # the gateway went silent: wait for it rather than mix two sources
         # What it counted meanwhile is left out when it is back: the pods have told of it.
         before, track.in_flight = None, math.nan
