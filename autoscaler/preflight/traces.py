@@ -92,6 +92,9 @@ def _joined(
     origin = f"{source}; drawn from published rates" if whole else source
     untold = Missing(Gap.NOT_IN_TRACE, f"a trace of requests does not tell it ({path.name})")
     known = bool(took) and profile is not None
+    unknown = "without --profile a trace of requests does not tell it"
+    if profile is not None:  # which a recording that is scaled by a rate has no more
+        unknown = "--profile tells it of single requests with their tokens, and there are none"
     told = f"{origin}, each running as long as on {profile.name}" if profile is not None else origin
     return WorkloadHistory(
         workload=selection.tenant or selection.model or name,
@@ -101,7 +104,7 @@ def _joined(
         arrivals_per_s=Track(rate[:steps], origin),
         running=Track(_overlapped(loads, steps, ramp_s(np.concatenate(took)) / step_s), told)
         if known
-        else Missing(Gap.NOT_IN_TRACE, f"without --profile a trace of requests does not tell it ({path.name})"),
+        else Missing(Gap.NOT_IN_TRACE, f"{unknown} ({path.name})"),
         waiting=untold,
         tokens_per_s=Track(np.concatenate(tokens)[:steps], f"{origin}; counted when the request arrives")
         if sum(part.size for part in tokens) == rate.size

@@ -56,6 +56,13 @@ def test_what_a_trace_does_not_tell_is_missing_and_not_zero(tmp_path: Path) -> N
     assert "without --profile a trace of requests does not tell it" in found.running.text  # type: ignore[union-attr]
 
 
+def test_with_a_profile_that_tells_nothing_nobody_is_asked_for_one(tmp_path: Path) -> None:
+    """A recording at another rate has the counts of its requests, and not the requests."""
+    found = only(write(tmp_path, AZURE), "#rate=2", profile=PROFILE).running
+    assert isinstance(found, Missing)
+    assert found.text == "--profile tells it of single requests with their tokens, and there are none (trace.csv)"
+
+
 def test_with_an_engine_s_profile_requests_run_for_as_long_as_it_takes(tmp_path: Path) -> None:
     rows = [f"{at_s},chat,,9,10" for at_s in (0.0, 10.0, 10.5, 30.0)]
     found = only(write(tmp_path, "\n".join([NEUTRAL.splitlines()[0], *rows]) + "\n"), profile=PROFILE)
