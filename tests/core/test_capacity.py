@@ -355,3 +355,9 @@ def test_a_service_with_a_line_is_measured_within_two_per_cent(replica_rps: floa
     story.run(60.0)
     shown = [dict(step.evidence).get("replica_rps") for step in story.told[-1].trace]
     assert shown[0] == pytest.approx(replica_rps, rel=0.02)
+
+
+def test_a_cache_that_longer_prompts_fill_still_tells() -> None:
+    """As many requests as before take four times as much: the share follows them no more, and stands still no more."""
+    longer = [unsaturated(600.0 + 10.0 * i, 0.5, running=14.0, kv=0.98) for i in range(30)]
+    assert learned([*cached(0.025, 0.0), *longer]).kv_used[0] > 1.5

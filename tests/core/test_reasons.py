@@ -41,9 +41,12 @@ def concurrency() -> list[Decision]:
 
 
 def memory() -> list[Decision]:
-    """Long prompts fill every cache while the rate is low."""
-    story = opened(2.0)
-    return story.run(300.0, lambda r: replace(r, pods=tuple(replace(p, kv_cache_usage=1.0) for p in r.pods or ())))
+    """Long prompts fill every cache while the rate is low, and one in each pod waits for room."""
+
+    def full(readings: Readings) -> Readings:
+        return replace(readings, pods=tuple(replace(p, kv_cache_usage=1.0, waiting=1.0) for p in readings.pods or ()))
+
+    return opened(2.0).run(300.0, full)
 
 
 def forecast() -> list[Decision]:

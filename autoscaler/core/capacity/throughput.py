@@ -69,8 +69,10 @@ KV_TELLS = 0.3
 """Below this share the KV cache is mostly fixed cost and says nothing about the load it could take (a guess)."""
 
 KV_OWN_RATIO = 0.5
-"""Less of its used share than this goes with the requests in service: the rest is taken whatever they are, and more
-replicas would have caches as full (some engines count blocks that they keep for reuse)."""
+KV_STILL_RATIO = 0.1
+"""Less of its used share than this goes with the requests in service, and it stands still, give or take so much of it:
+it is taken whatever they are, and more replicas would have caches as full (some engines count blocks that they keep for
+reuse). A share that moves otherwise is that of longer or shorter requests (both guesses)."""
 
 RESIDENCE_S = 600.0
 """Over which the time in an engine is smoothed."""
@@ -117,8 +119,8 @@ class ThroughputColumns(Columns):
     done_rps: F64 = column()
     kv_used: F64 = column()
     tpot_sums: F64 = column(5, fill=0, keep=True)
-    kv_sums: F64 = column(5, fill=0, keep=True, later=True)
-    """The same of a cache's used share over the requests that a replica holds."""
+    kv_sums: F64 = column(6, fill=0, keep=True, later=True)
+    """The same of a cache's used share over the requests that a replica holds, with the squares of the share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +344,13 @@ def _token_time(columns: ThroughputColumns, rows: I64, served: Served) -> None:
 
 
 def _add_point(sums: F64, rows: I64, served: Served, y: F64) -> None:
-    """Add one look to the sums of a line of `y` over the requests in service in a replica."""
+    """Add one look to the sums of a line of `y` over the requests in service in a replica, as many as are kept."""
     batch = np.where(served.pods > 0, served.running / np.maximum(served.pods, 1.0), np.nan)
     known = (served.dt_s > 0) & np.isfinite(batch) & np.isfinite(y)
     if not known.any():
         return
     x, y = batch[known], y[known]
-    grown = np.stack([np.ones_like(x), x, y, x * x, x * y], axis=1)
+    grown = np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)[:, : sums.shape[1]]
     sums[rows[known]] = sums[rows[known]] * LINE_MEMORY + grown
 
 
@@ -363,7 +365,7 @@ class _Fitted(NamedTuple):
 
 
 def _line(sums: F64) -> _Fitted:
-    n, sx, sy, sxx, sxy = sums.T
+    n, sx, sy, sxx, sxy = sums.T[:5]
     safe = np.maximum(n, 1e-9)
     spread = sxx / safe - (sx / safe) ** 2
     mean_x, mean_y = sx / safe, sy / safe
@@ -373,8 +375,11 @@ def _line(sums: F64) -> _Fitted:
 
 def _cache_tells(columns: ThroughputColumns, rows: I64) -> Bools:
     """Whether the caches are in use for the requests in service, as far as anybody can tell."""
-    line = _line(columns.kv_sums[rows])
-    return np.asarray(~(line.known & (line.slope * line.mean_x < KV_OWN_RATIO * line.mean_y)))
+    sums = columns.kv_sums[rows]
+    line = _line(sums)
+    spread = sums[:, 5] / np.maximum(sums[:, 0], 1e-9) - line.mean_y**2
+    still = spread < (KV_STILL_RATIO * line.mean_y) ** 2
+    return np.asarray(~(line.known & still & (line.slope * line.mean_x < KV_OWN_RATIO * line.mean_y)))
 
 
 def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F64:
