@@ -361,3 +361,20 @@ def test_a_cache_that_longer_prompts_fill_still_tells() -> None:
     """As many requests as before take four times as much: the share follows them no more, and stands still no more."""
     longer = [unsaturated(600.0 + 10.0 * i, 0.5, running=14.0, kv=0.98) for i in range(30)]
     assert learned([*cached(0.025, 0.0), *longer]).kv_used[0] > 1.5
+
+
+def test_what_was_done_under_a_line_outlives_a_quiet_night() -> None:
+    """Requests of a minute, one at a time: twenty minutes with a line, and then one every five minutes. How long they
+    are is told by few then, and what a replica was seen to do was forgotten with it."""
+    busy = [
+        served(10.0 * i, completions=i % 3 > 0, running=2.0, saturated_pod_s=20.0, saturated_running=20.0,
+               saturated_done=float(i % 3 > 0))
+        for i in range(120)
+    ]  # fmt: skip
+    quiet = [
+        served(10.0 * i, completions=float(i % 30 == 0), running=float(i % 30 >= 24), free_pod_s=20.0)
+        for i in range(120, 300)
+    ]
+    columns = ThroughputColumns.allocate(1)
+    told = [throughput.learn(columns, ROW, look, NO_SLO).term[0] for look in (*busy, *quiet)]
+    assert set(told[120:]) == {Term.THROUGHPUT}

@@ -168,7 +168,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     """Return the capacity from the sums as they are."""
     pod_s = columns.saturated_pod_s[rows]
     long_s = _long_s(columns, rows)
-    done = np.where(np.isfinite(long_s), columns.service_done[rows], columns.saturated_done[rows])
+    # Those done under a line outlive a quiet night, in which nothing tells how long requests are.
+    done = np.fmax(columns.saturated_done[rows], np.where(np.isfinite(long_s), columns.service_done[rows], 0.0))
     seen = (pod_s >= SATURATED_LEFT_POD_S) & (done >= SATURATED_MIN_DONE)
     safe = np.maximum(pod_s, 1e-9)
     measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
