@@ -257,6 +257,7 @@ def _scale(
         slots=capacity.slots,
         slack_s=table.policy.slack_s[rows],
         queue=filled(seen.queue),
+        waits=~(seen.queue == 0),
         running=capacity.running,
         kv_used=capacity.kv_used,
         now_rps=load.now_rps,

@@ -77,6 +77,23 @@ def test_a_burst_that_begins_while_the_gateway_is_silent_is_followed_by_what_the
     assert min(counts(story.run(60.0))) >= min(stood, 11)
 
 
+def test_caches_that_longer_prompts_fill_ask_for_more_though_nobody_tells_whether_requests_wait() -> None:
+    """A queue that is not known passed for none, and whoever is not known to wait asks for nothing."""
+
+    def full(readings: Readings) -> Readings:
+        assert readings.pods is not None
+        pods = tuple(replace(pod, kv_cache_usage=1.0, waiting=None) for pod in readings.pods)
+        return replace(
+            readings, pods=pods, gateway=replace(readings.gateway, queued=None) if readings.gateway else None
+        )
+
+    story = calibrated(6.0)
+    stood = story.replicas
+    told = story.run(600.0, full)
+    assert max(counts(told)) > stood
+    assert Reason.MEMORY in {step.reason for step in steps_of(told)}
+
+
 def test_caches_that_are_full_for_good_do_not_ask_for_a_replica_every_few_minutes() -> None:
     """Some engines count the blocks they keep for reuse. Each replica more was as full, and one more was ordered."""
 

@@ -56,6 +56,8 @@ class Situation:
     slots: F64
     slack_s: F64
     queue: F64
+    waits: Bools
+    """Requests wait, or nobody tells whether any does."""
     running: F64
     kv_used: F64
     now_rps: F64
@@ -103,7 +105,7 @@ def propose(s: Situation) -> Proposals:
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
     full = np.where(s.running + s.queue >= 1.0, s.kv_used / KV_FULL, 0.0)
     # Caches that are full while nobody waits hold what stands, and ask for no more: nothing lacks any.
-    need[:, 2] = np.where(s.queue > 0, full, np.minimum(full, s.desired))
+    need[:, 2] = np.where(s.waits, full, np.minimum(full, s.desired))
     need[:, 3] = s.upper_rps / s.rps
     need[:, 4] = np.where(left > 0, clear_rps / s.rps, 0.0)
     # What was ordered to clear a queue counts as served in `left`, so it would be given back before it lands.
