@@ -166,7 +166,7 @@ def as_json(document: Document) -> dict[str, object]:
         "pods": [
             {"name": life.name, **{key: _from_start(getattr(life, key), course.start_s)
              for key in ("begun_s", "ready_s", "gone_s", "ended_s")},
-             "turn_s": turn_s(life.uid, course.start_s)}
+             "warm": life.warm, "turn_s": turn_s(life.uid, course.start_s)}
             for life in course.lives
         ],
         "decisions": [{**line, "at_s": round(line["now_s"] - course.began_at_s, 2)} for line in course.decisions],

@@ -63,12 +63,14 @@ def _facts(documents: Sequence[Document]) -> str:
     document = documents[0]
     scenario, on = document.scenario, machine()
     stages = ", ".join(f"{name} {length_s:g} s" for name, length_s in scenario.engine.stages)
+    slots = scenario.engine.warm_slots
+    warm = f"; {scenario.engine.last_s:g} s on each of {slots} warm slots" if slots else ""
     policy = scenario.policy
     facts = {
         "Scenario": document.name,
         "Scaled by": " | ".join(dict.fromkeys(LABELS[each.scenario.scaling] for each in documents)),
         "Ran": " | ".join(ended(each) for each in documents),
-        "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages})",
+        "Warm-up": f"{scenario.engine.warm_up_s:g} s ({stages}){warm}",
         "Engine": MAKES[scenario.engine.make].format(pages=scenario.engine.pages),
         "Objective": f"first token within {policy.ttft:g} s",
         "Replicas": f"{policy.min_replicas} to {policy.max_replicas}, {policy.replicas} at first",

@@ -41,6 +41,8 @@ class Life:
     busy_s: float = 0.0
     """In which its engine ran a step."""
     server: Server | Foreign | None = None
+    warm: bool = False
+    """Whether it found a warm slot."""
     going: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -70,12 +72,14 @@ class Pods:
 
     def __init__(
         self, made: Made, clock: Clock, *, port: int, stages: Stages, lift: Callable[[str], Awaitable[None]],
-        told: Callable[[], None],
+        told: Callable[[], None], warm_slots: int = 0,
     ) -> None:  # fmt: skip
         self.lives: dict[str, Life] = {}
         self.stages: Stages = ()
         """Of pods that begin from now on; those of the first instant have none."""
         self.later = stages
+        self.slots_left = warm_slots
+        """Warm slots that no pod has taken yet; whoever finds one has the last of the stages only."""
         self._made, self._clock, self._port = made, clock, port
         self._lift, self._told = lift, told
         self._group: asyncio.TaskGroup | None = None
@@ -145,7 +149,7 @@ class Pods:
         """From the pod's address to the end of its last request."""
         clock = self._clock
         await self._freed(life)
-        life.server = server = self._made(life.address, self._port, self.stages)
+        life.server = server = self._made(life.address, self._port, self._left_of(life))
         async with asyncio.TaskGroup() as group:
             running = group.create_task(server.run(), name=f"server of {life.name}")
             while not server.up and life.gone_s is None:
@@ -159,6 +163,14 @@ class Pods:
                 await clock.sleep_until(clock.monotonic() + LOOK_S)
             life.busy_s, life.server, life.ended_s = server.busy_s, None, clock.monotonic()
             running.cancel()
+
+    def _left_of(self, life: Life) -> Stages:
+        """The stages of the pod's start; a warm slot is taken where one is left."""
+        if not self.stages or not self.slots_left:
+            return self.stages
+        self.slots_left -= 1
+        life.warm = True
+        return self.stages[-1:]
 
     async def _freed(self, life: Life) -> None:
         """Return once no earlier pod's server has the address, which a fake kubelet gives away again at once."""

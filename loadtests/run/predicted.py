@@ -9,7 +9,7 @@ late each time; the middle of each figure is the prediction, and how far the oth
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ from autoscaler.sim.warmup import Warmup
 from loadtests.engines.profile import STEP_TOKENS
 from loadtests.run.measured import Figures, figures, gpu_hours, middle
 from loadtests.run.pages import INTERVAL_S, ByPages, Pages
-from loadtests.run.scenario import Make, Scenario
+from loadtests.run.scenario import Engine, Make, Scenario
 
 STEP_S = 0.01
 """Events of the control plane and pages are as fine as this. Whoever comes while an engine computes a step of 0.1 to
@@ -131,8 +131,7 @@ def _simulated(
     first_rps = float(counts[: round(_MINUTE_S / STEP_S)].sum()) / _MINUTE_S
     spec = PlantSpec(
         capacity_rps=max(first_rps, 1e-6) / policy.replicas,
-        # Order and readiness are each put off to the next step, by half of one in the middle.
-        warmup=Warmup(scenario.engine.warm_up_s + START_S - STEP_S),
+        warmup=_Starts.of(scenario.engine),
         max_replicas=policy.max_replicas,
         seed=scenario.seed,
     )
@@ -166,6 +165,33 @@ def _simulated(
         onset_s=scenario.onset_s, hours=hours, desired=line.desired[kept],
     )  # fmt: skip
     return Prediction(found, line.ready[kept][:: round(1.0 / STEP_S)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts(Warmup):
+    """A run's starts in the order in which they get a node: the first find the warm slots."""
+
+    warm_s: float = 0.0
+    slots: list[None] = field(default_factory=list)
+    """One for each slot that is left."""
+
+    @classmethod
+    def of(cls, engine: Engine) -> "_Starts":
+        # Order and readiness are each put off to the next step, by half of one in the middle.
+        added_s = START_S - STEP_S
+        return cls(
+            engine.warm_up_s + added_s, warm_s=engine.last_s + added_s, slots=[None] * engine.warm_slots
+        )  # fmt: skip
+
+    @property
+    def constant(self) -> bool:
+        return not self.slots
+
+    def draw(self, rng: np.random.Generator) -> float:
+        if not self.slots:
+            return self.median_s
+        self.slots.pop()
+        return self.warm_s
 
 
 def simulated_profile(scenario: Scenario, folder: Path) -> Profile:

@@ -113,6 +113,8 @@ def _contradictions(scenario: Scenario, folder: Path) -> list[tuple[str, str]]:
         found.append(("engine.pages", f"{engine.pages!r} is not what Dynamo's engine has; leave it out"))
     if not engine.warm_up:
         found.append(("engine.warm-up", "no stage; write {weights: 15s, graphs: 5s}"))
+    if engine.warm_slots and len(engine.warm_up) == 1:
+        found.append(("engine.warm-slots", "a start of one stage leaves a slot nothing to keep warm; name two or more"))
     if policy.min_replicas > policy.max_replicas:
         found.append(("policy.min-replicas", f"{policy.min_replicas} is above max-replicas, {policy.max_replicas}"))
     if not policy.min_replicas <= policy.replicas <= policy.max_replicas:

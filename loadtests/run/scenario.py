@@ -86,6 +86,9 @@ class Engine(_Part, frozen=True):
     kv_tokens: Count | None = None
     gpus: Annotated[int, msgspec.Meta(ge=1, le=8)] = 1
     """GPUs of one replica."""
+    warm_slots: Annotated[int, msgspec.Meta(ge=0, le=30)] = 0
+    """So many of a run's starts find image and weights on a node that is there: they take the last stage only. None is
+    refilled within a run, as a refill takes longer than what is left of one."""
 
     @property
     def stages(self) -> tuple[tuple[str, float], ...]:
@@ -94,8 +97,13 @@ class Engine(_Part, frozen=True):
 
     @property
     def warm_up_s(self) -> float:
-        """Seconds from a start to readiness."""
+        """Seconds from a start to readiness where no slot is warm."""
         return sum(length_s for _, length_s in self.stages)
+
+    @property
+    def last_s(self) -> float:
+        """Seconds of the last stage: what a warm slot leaves of a start."""
+        return self.stages[-1][1]
 
 
 class Policy(_Part, frozen=True):

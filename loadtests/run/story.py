@@ -52,11 +52,15 @@ class Starts:
     """What it took to start replicas while the load lasted."""
 
     took_s: tuple[float, ...]
-    """From the pod to readiness, of those that became ready, the shortest first."""
+    """From the pod to readiness, of those that became ready and found no warm slot, the shortest first."""
     most_at_once: int
     """As many were starting in one second, at most."""
     ready_at_onset: int | None
     """Replicas that served when the load began to rise; None without such an instant."""
+    warm_took_s: tuple[float, ...] = ()
+    """As `took_s`, of those that found a warm slot."""
+    slots_idle_s: float = 0.0
+    """For how long warm slots stood until they were taken, together; up to the end where nobody took them."""
 
 
 def moments(scenario: Scenario, course: Course, late_due_s: FloatArray) -> tuple[Moment, ...]:
@@ -107,15 +111,20 @@ def shedding(scenario: Scenario, course: Course) -> Shedding:
 
 def starts(scenario: Scenario, course: Course) -> Starts:
     """What starts took, and how many there were at once."""
-    took_s = [
-        life.ready_s - life.begun_s
+    took_s = sorted(
+        (life.ready_s - life.begun_s, life.warm)
         for life in course.lives
         if life.begun_s >= course.start_s and life.ready_s is not None
-    ]
+    )
     onset_s = scenario.onset_s
+    taken_s = [life.begun_s for life in course.lives if life.warm]
+    until_s = [*taken_s, *[course.end_s] * (scenario.engine.warm_slots - len(taken_s))]
     return Starts(
-        tuple(sorted(took_s)), max((sample.starting for sample in course.samples), default=0),
+        tuple(each_s for each_s, warm in took_s if not warm),
+        max((sample.starting for sample in course.samples), default=0),
         None if onset_s is None or not course.samples else _state(course.samples, onset_s).ready,
+        tuple(each_s for each_s, warm in took_s if warm),
+        sum(min(each_s, course.end_s) - course.start_s for each_s in until_s),
     )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def what_ifs(scenario: Scenario, folder: Path, at_once: int) -> list[WhatIf]:
 
 def _pool(scenario: Scenario, folder: Path, at_once: int) -> WhatIf:
     name, length_s = list(scenario.engine.warm_up.items())[-1]
-    engine = msgspec.structs.replace(scenario.engine, warm_up={name: length_s})
+    engine = msgspec.structs.replace(scenario.engine, warm_up={name: length_s}, warm_slots=0)
     warm = msgspec.structs.replace(scenario, engine=engine)
     kept = at_once * scenario.engine.gpus * float(scenario.duration) / 3600.0
     size = f"{at_once}, as many as were starting at once"

@@ -66,7 +66,8 @@ class Watched:
         self.clock = clock
         self.api = api
         self.pods = Pods(
-            made, clock, port=port, stages=scenario.engine.stages, lift=self.lift, told=self._told
+            made, clock, port=port, stages=scenario.engine.stages, lift=self.lift, told=self._told,
+            warm_slots=scenario.engine.warm_slots,
         )  # fmt: skip
         where = f"namespaces/{NAMESPACE}"
         self.informers = (

@@ -117,13 +117,21 @@ def what_if_text(each: WhatIf) -> str:
 
 def warm_text(document: Document) -> str:
     """What was kept warm, and what starts took instead."""
-    told, most_s = document.starts, document.scenario.engine.warm_up_s
-    found = ["none was kept, as a run has no warm pool"]
+    told, engine = document.starts, document.scenario.engine
+    found = ["none was kept"]
+    if engine.warm_slots:
+        hours = engine.gpus * told.slots_idle_s / 3600.0
+        found = [f"{engine.warm_slots} slots were kept, idle for {hours:.3f} GPU-hours until they were taken"]
     if told.ready_at_onset is not None:
         found.append(f"{told.ready_at_onset} replicas served when the load rose")
-    if told.took_s:
-        span = f"{told.took_s[0]:.1f} to {told.took_s[-1]:.1f} s"
-        found.append(f"{len(told.took_s)} starts took {span} from the pod to readiness (the scenario: {most_s:g} s)")
+    for took_s, where, asked_s in (
+        (told.warm_took_s, " on a warm slot", engine.last_s),
+        (told.took_s, "", engine.warm_up_s),
+    ):
+        if took_s:
+            what = f"{len(took_s)} start{'' if len(took_s) == 1 else 's'}{where}"
+            span = f"{took_s[0]:.1f} to {took_s[-1]:.1f} s"
+            found.append(f"{what} took {span} from the pod to readiness (the scenario: {asked_s:g} s)")
     return "; ".join(found)
 
 

@@ -14,6 +14,7 @@ from autoscaler.adapters.kube.meta import Condition, Meta
 from autoscaler.adapters.kube.pods import Pod, PodStatus
 from autoscaler.runtime.clock import WallClock
 from loadtests.engines.profile import Curve, Speed
+from loadtests.engines.server import Stages
 from loadtests.run.pods import MODEL, Pods, ours
 from loadtests.traffic.sender import Ask
 from loadtests.traffic.stream import Asking, Endpoint
@@ -45,7 +46,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[Scene]:
+async def scene(*, warm_slots: int = 0, stages: Stages = (("graphs", WARM_UP_S),)) -> AsyncIterator[Scene]:
     """Pods whose readiness is told as soon as their server asks for it."""
 
     def nothing() -> None:
@@ -54,8 +55,8 @@ async def scene() -> AsyncIterator[Scene]:
     async def lift(name: str) -> None:
         made.tell(name, ready=True)
 
-    made_by, stages = ours(SPEED, WallClock(), "vllm"), (("graphs", WARM_UP_S),)
-    pods = Pods(made_by, WallClock(), port=PORT, stages=stages, lift=lift, told=nothing)
+    made_by = ours(SPEED, WallClock(), "vllm")
+    pods = Pods(made_by, WallClock(), port=PORT, stages=stages, lift=lift, told=nothing, warm_slots=warm_slots)
     made = Scene(pods)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(pods.run())
@@ -89,6 +90,23 @@ async def test_a_pod_serves_after_its_warm_up_and_those_of_the_first_instant_at_
         assert first.server.stages == ()
         assert later.ready_s is not None
         assert later.ready_s - later.begun_s >= WARM_UP_S
+
+
+async def test_the_first_that_begin_later_find_the_warm_slots_and_are_left_the_last_stage() -> None:
+    async with scene(warm_slots=1, stages=(("weights", 60.0), ("graphs", WARM_UP_S))) as made:
+        made.tell("first")
+        await until(lambda: made.pods.bases == (made.base("first"),))
+        made.pods.stages = made.pods.later
+        made.tell("warm")
+        await until(lambda: len(made.pods.bases) == 2)
+        made.tell("cold")
+        first, warm, cold = (made.pods.lives[name] for name in ("first", "warm", "cold"))
+        await until(lambda: cold.server is not None)
+        assert cold.server is not None
+        assert (first.warm, warm.warm, cold.warm) == (False, True, False)
+        assert cold.server.stages == (("weights", 60.0), ("graphs", WARM_UP_S))
+        assert warm.ready_s is not None
+        assert WARM_UP_S <= warm.ready_s - warm.begun_s < 60.0
 
 
 async def test_a_pod_that_goes_gets_nothing_more_and_finishes_what_it_has() -> None:

@@ -99,6 +99,8 @@ def test_the_same_file_asks_the_same_and_another_seed_something_else(tmp_path: P
         (("rate: 4", "rate: 4\n  rate: 5"), 6, "traffic.rate", "given twice"),
         (("weights: 10s", "weights: 10"), 9, "engine.warm-up", "10 is no time"),
         (("{weights: 10s, graphs: 5s}", "{}"), 9, "engine.warm-up", "no stage"),
+        (("{weights: 10s, graphs: 5s}", "{graphs: 5s}\n  warm-slots: 2"), 10, "engine.warm-slots", "nothing to keep"),
+        (("  slots: 8", "  warm-slots: 31"), 8, "engine.warm-slots", "<= 30"),
         (("  rate: 4", "  rate: 4\n  output-tokens: few"), 3, "traffic", "output-tokens 'few'"),
         (("  slots: 8", "  profile: none.csv"), 7, "engine", "none.csv: cannot be read"),
     ],

@@ -93,9 +93,25 @@ def test_every_decision_stands_on_the_charts_time_with_its_reason(scenario: Scen
 def test_what_starts_took_is_told_where_nothing_was_kept_warm(scenario: Scenario) -> None:
     found = judged(scenario, told(scenario, over=(0.0, 0.0)))
     assert warm_text(found) == (
-        "none was kept, as a run has no warm pool; 2 replicas served when the load rose; 2 starts took 20.0 to 20.0 s "
+        "none was kept; 2 replicas served when the load rose; 2 starts took 20.0 to 20.0 s "
         "from the pod to readiness (the scenario: 20 s)"
     )
+
+
+def test_what_warm_slots_were_for_is_told_beside_what_they_cost(scenario: Scenario) -> None:
+    """Three slots; one start of two finds one, 40 s in, and is ready 5 s later. Two stand idle for all 150 s."""
+    slots = msgspec.structs.replace(scenario, engine=msgspec.structs.replace(scenario.engine, warm_slots=3))
+    made = told(slots, over=(0.0, 0.0))
+    first = next(life for life in made.lives if life.begun_s >= made.start_s)
+    first.warm, first.ready_s = True, first.begun_s + 5.0
+    found = judged(slots, made)
+    assert found.starts.slots_idle_s == pytest.approx(40 + 2 * 150)
+    assert warm_text(found) == (
+        "3 slots were kept, idle for 0.094 GPU-hours until they were taken; 2 replicas served when the load rose; 1 "
+        "start on a warm slot took 5.0 to 5.0 s from the pod to readiness (the scenario: 5 s); 1 start took 20.0 to "
+        "20.0 s from the pod to readiness (the scenario: 20 s)"
+    )
+    assert "20 s (weights 15 s, graphs 5 s); 5 s on each of 3 warm slots" in page([found], "")
 
 
 def what_if(remedy: Remedy | None, in_time: float, hours: float, kept: float = 0.0) -> WhatIf:
