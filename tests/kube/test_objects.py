@@ -105,13 +105,20 @@ OTHERS: dict[str, tuple[type, str, dict[str, Any]]] = {
                      "spec": {"containers": [{"name": "c", "resources": {"limits": {"amd.com/gpu": 4}}}]}}},
             "status": {"replicas": 3, "readyReplicas": 2, "observedGeneration": 9}}""",
         {"spec.replicas": 0, "spec.selector.match_labels.app": "a", "spec.selector.match_expressions.0.values": ("x",),
-         "spec.template.spec.containers.0.resources.limits.amd.com/gpu": 4, "status.ready_replicas": 2,
-         "status.observed_generation": 9},
+         "spec.template.spec.containers.0.resources.limits.amd.com/gpu": 4, "status.replicas": 3},
+    ),
+    "an Argo Rollout, whose controller writes the generation as text": (
+        Target,
+        """{"spec": {"replicas": 2, "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+                     "strategy": {"canary": {"steps": [{"setWeight": 20}, {"pause": {}}]}}},
+            "status": {"replicas": 2, "HPAReplicas": 2, "observedGeneration": "9", "selector": "app=a",
+                       "canary": {}, "workloadObservedGeneration": "4"}}""",
+        {"spec.replicas": 2, "spec.template": None, "status.replicas": 2},
     ),
     "a LeaderWorkerSet": (
         Target,
         '{"spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 4}}, "status": {"hpaPodSelector": "a=b"}}',
-        {"spec.replicas": 2, "spec.selector": None, "spec.template": None, "status.ready_replicas": None},
+        {"spec.replicas": 2, "spec.selector": None, "spec.template": None, "status.replicas": None},
     ),
     "an HPA": (
         Hpa,

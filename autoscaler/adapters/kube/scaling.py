@@ -71,12 +71,14 @@ class TargetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return None if self.template is None else (self.template.spec,)
 
 
-class TargetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a target is, as of `observed_generation`; controllers leave out counts that are zero."""
+class TargetStatus(msgspec.Struct, frozen=True, gc=False):
+    """What a target's controller counts, which it leaves out where it is zero.
+
+    No more is read: kinds differ in the types of the rest (the observedGeneration of an Argo Rollout is text), and one
+    field that does not fit hides the whole object.
+    """
 
     replicas: int | None = None
-    ready_replicas: int | None = None
-    observed_generation: int | None = None
 
 
 class Manager(msgspec.Struct, frozen=True, gc=False):
