@@ -83,6 +83,7 @@ TWICE = success({"metric": {"a": "b"}}, {"metric": {"a": "b"}})
 UNTIL = '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{}'
 TROUBLES = {
     "a part is missing": (success(warnings=["store 3 is down"]), 200, Trouble.PARTIAL, "again", "part is.*store 3"),
+    "a part that VictoriaMetrics marks": (success(isPartial=True), 200, Trouble.PARTIAL, "again", "vmstorage node"),
     "the same series twice": (TWICE, 200, Trouble.AMBIGUOUS, "", "two series"),
     "a refusal": (error("no"), 403, Trouble.REFUSED, "", "HTTP 403"),
     "a failure": (error("no"), 500, Trouble.UNREACHABLE, "again", "HTTP 500"),

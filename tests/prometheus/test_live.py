@@ -66,6 +66,7 @@ def error(text: str) -> dict[str, Any]:
 
 TROUBLES: dict[str, tuple[Answer, int, Fault, str]] = {
     "a part is missing": (success(warnings=["store 3 is down"]), 200, Fault.INVALID, "part is missing.*store 3"),
+    "a part that VictoriaMetrics marks": (success(isPartial=True), 200, Fault.INVALID, "missing.*vmstorage node"),
     "a query it cannot read": (error("parse error"), 400, Fault.INVALID, "HTTP 400: parse error"),
     "a query that takes too long for it": (error("query timed out"), 503, Fault.UNAVAILABLE, "query timed out"),
     "too many requests": (error("slow down"), 429, Fault.UNAVAILABLE, "HTTP 429"),

@@ -1,7 +1,8 @@
 """What a server of Prometheus' API answered about the past, and what is wrong with it in terms one can act upon.
 
 Enters: status and body. Leaves: series that are whole, or an `AnswerError` that says whether asking again or asking for
-less may help. An answer with warnings is a part of the truth, and a sum over a part would pass for a smaller load.
+less may help. An answer with warnings, or one that calls itself partial, is a part of the truth, and a sum over a part
+would pass for a smaller load.
 """
 
 import re
@@ -14,6 +15,11 @@ from autoscaler.ports import Fault, PortError
 
 CAP_BYTES: Final = 128 << 20
 """Of one answer once inflated: forty series of 11,000 points are 11 MiB."""
+
+
+IS_PARTIAL: Final = "the server calls it partial (isPartial): see whether a vmstorage node is down"
+"""Of a VictoriaMetrics cluster, which leaves out what its storage nodes that are down hold, unless it runs with
+-search.denyPartialResponse, and says no more than this."""
 
 
 class Trouble(StrEnum):
@@ -67,11 +73,12 @@ class _Matrix(msgspec.Struct):
     result: list[Found]
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, rename="camel"):
     status: str
     data: _Matrix | list[dict[str, str]] | None = None
     error: str = ""
     warnings: list[str] = []
+    is_partial: bool = False
 
 
 _decoder: Final = msgspec.json.Decoder(_Answer)
@@ -114,8 +121,9 @@ def _refuse(where: str, status: int, answer: _Answer, retry_after_s: float | Non
     """Raise for an answer that is not whole."""
     if status != 200 or answer.status != "success" or answer.data is None:
         raise _of_status(where, status, answer.error[:300], retry_after_s)
-    if answer.warnings:
-        said = f"{where}: a part is missing from the answer: {answer.warnings[0][:300]}"
+    if answer.warnings or answer.is_partial:
+        why = answer.warnings[0][:300] if answer.warnings else IS_PARTIAL
+        said = f"{where}: a part is missing from the answer: {why}"
         raise AnswerError(Trouble.PARTIAL, Fault.INVALID, said, again=True)
     found = answer.data.result if isinstance(answer.data, _Matrix) else ()
     seen: set[tuple[tuple[str, str], ...]] = set()

@@ -1,7 +1,7 @@
 """Instant and range queries on aiohttp: the query in the body, one deadline, and no answer that is only a part.
 
-Prometheus marks an answer from which something is missing with `warnings`. Such an answer is refused: a sum over a part
-of the pods is a smaller load, and nobody could tell.
+Prometheus marks an answer from which something is missing with `warnings`, a VictoriaMetrics cluster with `isPartial`.
+Such an answer is refused: a sum over a part of the pods is a smaller load, and nobody could tell.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, StreamReader, TCPConnector
 
+from autoscaler.adapters.prometheus.answers import IS_PARTIAL
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.errors import printable
 from autoscaler.ports import Fault, PortError
@@ -43,11 +44,12 @@ class _Result(msgspec.Struct):
     result: list[Series] = []
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, rename="camel"):
     status: str
     data: _Result | None = None
     error: str = ""
     warnings: list[str] = []
+    is_partial: bool = False
 
 
 _decoder = msgspec.json.Decoder(_Answer)
@@ -126,10 +128,9 @@ def _series(where: str, status: int, body: bytes) -> list[Series]:
     if status != 200 or answer.status != "success" or answer.data is None:
         fault = _FAULTS.get(status, Fault.UNAVAILABLE if status >= 500 else Fault.INVALID)
         raise PortError(fault, f"{where}: HTTP {status}: {printable(answer.error[:300])}")
-    if answer.warnings:
-        raise PortError(
-            Fault.INVALID, f"{where}: a part is missing from the answer: {printable(answer.warnings[0][:300])}"
-        )
+    if answer.warnings or answer.is_partial:
+        said = printable(answer.warnings[0][:300]) if answer.warnings else IS_PARTIAL
+        raise PortError(Fault.INVALID, f"{where}: a part is missing from the answer: {said}")
     return answer.data.result
 
 
