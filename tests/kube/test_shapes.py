@@ -90,6 +90,33 @@ def test_a_quota_leaves_room_for(hard: dict[str, str], used: dict[str, str], exi
     assert quota_replicas((replica(),), existing, [quota(hard, used)], []) == room
 
 
+SCOPED = """{"metadata": {"name": "q", "namespace": "prod"}, "spec": {"hard": {"pods": "10"}, %s},
+             "status": {"hard": {"pods": "10"}, "used": {"pods": "10"}}}"""
+OF_LOW = '"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "%s", "values": ["low"]}]}'
+
+
+@pytest.mark.parametrize(
+    ("scope", "priority_class", "room"),
+    [
+        pytest.param(OF_LOW % "In", "low", 4, id="full for pods of its class"),
+        pytest.param(OF_LOW % "In", "high", None, id="full for pods of another class"),
+        pytest.param(OF_LOW % "In", "", None, id="full for a class, and the pods may be given any"),
+        pytest.param(OF_LOW % "NotIn", "high", 4, id="full for all classes but one"),
+        pytest.param(OF_LOW % "NotIn", "low", None, id="full for all others"),
+        pytest.param('"scopes": ["PriorityClass"]', "high", 4, id="full for all that name a class"),
+        pytest.param('"scopes": ["Terminating"]', "high", None, id="full for pods that end by a deadline"),
+        pytest.param('"scopes": ["NotTerminating"]', "high", 4, id="full for pods that do not"),
+        pytest.param('"scopes": ["BestEffort"]', "high", None, id="full for pods that ask for nothing"),
+        pytest.param('"scopes": ["NotBestEffort", "NotTerminating"]', "high", 4, id="full for those that serve"),
+        pytest.param('"scopes": ["CrossNamespacePodAffinity"]', "high", None, id="full for what is not read here"),
+    ],
+)
+def test_a_quota_of_some_pods_bounds_no_others(scope: str, priority_class: str, room: int | None) -> None:
+    spec = PodSpec(containers=replica().containers, priority_class_name=priority_class)
+    full = msgspec.json.decode(SCOPED % scope, type=Quota)
+    assert quota_replicas((spec,), 4, [full], []) == room
+
+
 def test_the_tightest_of_several_quotas_counts() -> None:
     wide, tight = quota({"pods": "100"}, {"pods": "4"}), quota({f"requests.{GPU}": "10"}, {f"requests.{GPU}": "8"})
     assert quota_replicas((replica(),), 4, [wide, tight], []) == 5

@@ -5,10 +5,32 @@ import msgspec
 from autoscaler.adapters.kube.meta import Amounts, Meta
 
 
-class QuotaSpec(msgspec.Struct, frozen=True, gc=False):
-    """The hard limits that are asked for."""
+class ScopeTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One condition on the pods that a quota counts."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Conditions of which all have to hold."""
+
+    match_expressions: tuple[ScopeTerm, ...] = ()
+
+
+class QuotaSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The hard limits that are asked for, and of which pods; without scopes of all."""
 
     hard: Amounts = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+    @property
+    def terms(self) -> tuple[ScopeTerm, ...]:
+        """Every condition on a pod that is counted; a scope that is only named has to be there."""
+        selected = () if self.scope_selector is None else self.scope_selector.match_expressions
+        return (*(ScopeTerm(name, "Exists") for name in self.scopes), *selected)
 
 
 class QuotaStatus(msgspec.Struct, frozen=True, gc=False):

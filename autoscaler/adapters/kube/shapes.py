@@ -2,14 +2,15 @@
 
 Enters: pod specifications, quotas, limit ranges. Leaves: numbers of replicas or GPUs, None where an object does
 not say.
-A quota that cannot be read bounds nothing: the API server enforces it anyway, and says so when pods are refused.
+A quota that cannot be read, or may be of other pods, bounds nothing: the API server enforces it anyway, and says so
+when pods are refused.
 """
 
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from autoscaler.adapters.kube.limits import LimitRange, Quota
+from autoscaler.adapters.kube.limits import LimitRange, Quota, ScopeTerm
 from autoscaler.adapters.kube.meta import quantity
 from autoscaler.adapters.kube.pods import PodSpec, Shape
 from autoscaler.api.scaling_policy import MOST_GPUS_PER_REPLICA
@@ -49,6 +50,8 @@ def quota_replicas(shape: Shape, existing: int, quotas: Iterable[Quota], ranges:
     most: int | None = None
     each = _per_replica(shape)
     for quota in quotas:
+        if not all(_in_scope(spec, term) for term in quota.spec.terms for spec in shape):
+            continue
         for name, hard in quota.status.hard.items():
             need, room = each.get(name, 0.0), _number(hard)
             used = _number(quota.status.used.get(name, 0))
@@ -59,6 +62,19 @@ def quota_replicas(shape: Shape, existing: int, quotas: Iterable[Quota], ranges:
     if any(_too_large(spec, found) for found in ranges for spec in shape):
         most = existing if most is None else min(most, existing)
     return most
+
+
+def _in_scope(spec: PodSpec, term: ScopeTerm) -> bool:
+    """Whether a quota with this condition is sure to count pods of this specification, which never end by themselves.
+
+    What an admission plugin fills in is not known here: a pod that names no PriorityClass may be given the default one.
+    """
+    if term.scope_name == "PriorityClass":
+        named = spec.priority_class_name
+        holds = {"Exists": True, "In": named in term.values, "NotIn": named not in term.values}
+        return bool(named) and holds.get(term.operator, False)
+    asks = any(container.resources.requests or container.resources.limits for container in spec.containers)
+    return term.scope_name == "NotTerminating" or (term.scope_name == "NotBestEffort" and asks)
 
 
 def _per_replica(shape: Shape) -> dict[str, float]:
