@@ -21,11 +21,15 @@ from autoscaler.runtime.triggers import Cause
 RETRY_S = 1.0
 """After the first refusal in a row. Each further one waits twice as long, up to a tick, so that who is refused for good
 costs three more steps and then no more than anybody. By its name each waits up to twice that: a server that refuses a
-crowd has not the whole crowd at once again. A first patch of unknown outcome is read back at once, and one after it
-waits as a refusal does: a server that answers every patch with an error has no more of them than one that says no."""
+crowd has not the whole crowd at once again. A first patch of unknown outcome is read back at once, a first conflict
+decided anew at once, and one after it waits as a refusal does: a server that answers every patch with an error or a
+conflict (a webhook may) has no more of them than one that says no."""
 
-VAIN: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN})
+VAIN: Final = frozenset({Outcome.REFUSED, Outcome.UNKNOWN, Outcome.SUPERSEDED})
 """What became of a patch that did nothing, as far as anybody knows."""
+
+AT_ONCE: Final = {Outcome.UNKNOWN: Cause.READ_BACK, Outcome.SUPERSEDED: Cause.SUPERSEDED}
+"""Why a workload is stepped at once after the first patch in a row that came to this."""
 
 
 class Acts:
@@ -88,11 +92,11 @@ class Acts:
         if act.outcome is Outcome.APPLIED:
             lane.applied = (self._clock.monotonic(), act.replicas)
         lane.refusals = lane.refusals + 1 if act.outcome in VAIN else 0
-        if act.outcome is Outcome.UNKNOWN and lane.refusals == 1:
-            self._wake(decision.workload, Cause.READ_BACK)
-        elif act.outcome is Outcome.SUPERSEDED or lane.held_back:
+        if act.outcome in AT_ONCE and lane.refusals == 1:
+            self._wake(decision.workload, AT_ONCE[act.outcome])
+        elif lane.held_back:
             self._wake(decision.workload, Cause.SUPERSEDED)
-        elif act.outcome is Outcome.UNKNOWN or soon:
+        elif act.outcome in AT_ONCE or soon:
             self._again(lane, self._clock.monotonic() + _patience_s(lane))
         lane.held_back = False
 

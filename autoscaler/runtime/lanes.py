@@ -59,7 +59,7 @@ class Lane:
     ordered: int | None = None
     """The count of the last patch that was sent."""
     refusals: int = 0
-    """Patches in a row that were refused, or of which nobody knows what became."""
+    """Patches in a row that were refused or ran into a conflict, or of which nobody knows what became."""
     applied: tuple[float, int] | None = None
     """When the last patch was applied and its count, until a look that began later has come back."""
 

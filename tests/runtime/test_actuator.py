@@ -36,6 +36,16 @@ async def test_a_conflict_supersedes_the_decision_and_steps_the_workload_at_once
     assert bench.outcomes() == [(0.0, "superseded"), (0.2, "applied")]
 
 
+async def test_a_target_whose_every_patch_is_a_conflict_is_asked_as_seldom_as_one_that_refuses() -> None:
+    async with running(WANTS_SIX) as bench:
+        bench.scale.answers = [Patch.CONFLICT] * 100
+        await bench.until(20.0)
+    wait_s = 2.0 * (1.0 + phase_ratio(A))
+    instants = (0.0, 0.2, 0.2 + wait_s, 0.2 + 3 * wait_s, 5.2 + 3 * wait_s, 10.2 + 3 * wait_s)
+    assert {outcome for _, outcome in bench.outcomes()} == {"superseded"}
+    assert [at_s for at_s, _ in bench.outcomes()] == pytest.approx(instants, abs=0.01)
+
+
 LATER = RefusedError(Fault.UNAVAILABLE, "429 Too Many Requests")
 
 
