@@ -258,4 +258,4 @@ class Prometheus(Part):
     bearer_token_file: Path | None = None
     """A file with the token that is sent to this URL and to no other."""
     ca_file: Path | None = None
-    """A file of certificates (PEM) that its own is checked against; none: the system's."""
+    """A file of certificates (PEM) that its own is checked against, read again when it changes; none: the system's."""

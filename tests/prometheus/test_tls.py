@@ -21,9 +21,9 @@ pytestmark = pytest.mark.needs("openssl")
 
 
 @contextlib.asynccontextmanager
-async def behind_tls(folder: Path) -> AsyncIterator[tuple[str, Path]]:
+async def behind_tls(folder: Path, name: str = "ours") -> AsyncIterator[tuple[str, Path]]:
     """The URL of a Prometheus behind TLS, and the certificate of the authority that signed its own."""
-    authority = Authority(folder, "ours")
+    authority = Authority(folder, name)
     pair = authority.sign("prometheus", "IP:127.0.0.1")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(pair.cert, pair.key)
@@ -46,6 +46,20 @@ async def test_live_and_past_questions_believe_the_authority_that_was_named(tmp_
         async with remembering(endpoint) as history:
             (past,) = await history.range("x", start_s=10, end_s=10, step_s=10)
             assert past.values.tolist() == [1.0]
+
+
+async def test_an_authority_that_takes_the_place_of_another_is_believed_from_then_on(tmp_path: Path) -> None:
+    named = tmp_path / "ca.crt"
+    async with behind_tls(tmp_path) as (_, old), behind_tls(tmp_path, "renewed") as (url, new):
+        named.write_bytes(old.read_bytes())
+        async with querying({"main": Endpoint(url, ca_file=named)}) as live:
+            with pytest.raises(PortError, match="certificate"):
+                await live.instant("main", "x")
+            (tmp_path / "next").write_bytes(new.read_bytes())
+            (tmp_path / "next").replace(named)
+            assert [one.metric for one in await live.instant("main", "x")] == [{"a": "b"}]
+            named.write_text("torn")
+            assert [one.metric for one in await live.instant("main", "x")] == [{"a": "b"}], "what was sound stays"
 
 
 async def test_without_it_nobody_is_told_a_token(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """Instant and range queries on aiohttp: the query in the body, one deadline, and no answer that is only a part.
 
 Prometheus marks an answer from which something is missing with `warnings`, a VictoriaMetrics cluster with `isPartial`.
-Such an answer is refused: a sum over a part of the pods is a smaller load, and nobody could tell.
+Such an answer is refused: a sum over a part of the pods is a smaller load, and nobody could tell. The file of an
+endpoint's authority is looked at again with every query, as its token's is: both are renewed while this runs.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, StreamReader, TCPConnector
 
+from autoscaler.adapters.pem import PemFiles
 from autoscaler.adapters.prometheus.answers import IS_PARTIAL
 from autoscaler.adapters.prometheus.endpoints import Endpoint
 from autoscaler.errors import printable
@@ -55,13 +58,27 @@ class _Answer(msgspec.Struct, rename="camel"):
 _decoder = msgspec.json.Decoder(_Answer)
 
 
+class _Trust:
+    """What an endpoint's certificate is checked with: its file, as it is now, or the system's own."""
+
+    def __init__(self, name: str, endpoint: Endpoint) -> None:
+        files = () if endpoint.ca_file is None else (endpoint.ca_file,)
+        self._files = PemFiles(f"prometheus.{name}.ca_file", files, endpoint.tls)
+        self._context = self._files.first
+
+    def now(self) -> ssl.SSLContext | bool:
+        """As aiohttp takes it."""
+        self._context = self._files.newer() or self._context
+        return self._context or True
+
+
 class LivePrometheus:
     """Asks the endpoints of the settings; make it inside of `querying`."""
 
     def __init__(self, session: ClientSession, endpoints: Mapping[str, Endpoint], timeout_s: float) -> None:
         self._session = session
         self._timeout_s = timeout_s
-        self._tls = {name: endpoint.tls() for name, endpoint in endpoints.items()}
+        self._trust = {name: _Trust(name, endpoint) for name, endpoint in endpoints.items()}
         self.endpoints = endpoints
 
     async def instant(self, endpoint: str, query: str) -> list[Series]:
@@ -76,14 +93,14 @@ class LivePrometheus:
         return await self._ask(endpoint, "query_range", given)
 
     async def _ask(self, name: str, path: str, form: dict[str, str]) -> list[Series]:
-        endpoint, tls = self.endpoints[name], self._tls[name]
+        endpoint, trust = self.endpoints[name], self._trust[name].now()
         where = endpoint.url
         form = {**form, "timeout": f"{self._timeout_s:g}"}
         try:
             async with asyncio.timeout(self._timeout_s):
                 headers = await endpoint.headers()
                 async with self._session.post(
-                    endpoint.api(path), data=form, headers=headers, allow_redirects=False, ssl=tls or True
+                    endpoint.api(path), data=form, headers=headers, allow_redirects=False, ssl=trust
                 ) as response:
                     status, body = response.status, await _body(response.content, where)
         except TimeoutError as error:
