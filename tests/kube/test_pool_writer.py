@@ -143,9 +143,17 @@ async def test_deletions_name_the_uid_and_a_pod_that_is_gone_is_no_trouble() -> 
 
 async def test_a_slot_that_is_there_already_is_not_made_twice() -> None:
     server = Server()
-    server.faults = [KubeError(Fault.INVALID, "AlreadyExists", status=409)]
+    server.faults = [KubeError(Fault.INVALID, "it is there", status=409, reason="AlreadyExists")]
     await carried_out(CREATE, server)
     assert len(server.requests) == 1
+
+
+async def test_a_slot_that_a_contended_quota_turned_away_was_not_made() -> None:
+    server = Server()
+    words = "409 Conflict: Operation cannot be fulfilled on resourcequotas gpus: the object has been modified"
+    server.faults = [KubeError(Fault.INVALID, words, status=409, reason="Conflict")]
+    outcome = await writer(server).carry_out(CREATE, errand())
+    assert (outcome.became, outcome.words) == (Became.REFUSED, words)
 
 
 async def test_a_mark_is_written_onto_the_pod_that_was_seen_and_taken_away_again() -> None:

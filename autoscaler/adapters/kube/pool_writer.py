@@ -135,10 +135,12 @@ class PoolWriter:
         return await self._make(slot_pod(order, errand, self._making, self._taints_of(order.node_pool)))
 
     async def _make(self, pod: dict[str, Any]) -> Outcome:
+        """Make a pod; one that is there already is ours by its name. Where several are made at once under a quota, the
+        API server may answer Conflict, with the same status, and has made none."""
         try:
             await self._request("POST", self._path, pod)
         except KubeError as error:
-            if error.status != 409:
+            if error.status != 409 or error.reason == "Conflict":
                 raise
         return _DONE
 
