@@ -87,6 +87,30 @@ async def test_a_count_that_the_server_does_not_allow_is_refused_in_its_words_an
     assert count(apis, ref) == 3
 
 
+def conflict(apis: Apis) -> None:
+    """Have every patch answered as by a webhook that wants none, or of an object that is written all the time."""
+    said = {"kind": "Status", "status": "Failure", "message": "not during a drain", "reason": "Conflict", "code": 409}
+    apis.replies["PATCH"] = Reply(409, json.dumps(said).encode(), {"Content-Type": "application/json"})
+
+
+async def test_a_conflict_over_a_count_that_stands_as_it_was_is_a_refusal_that_may_pass_in_the_servers_words() -> None:
+    apis = Apis()
+    ref = ref_to(apis)
+    conflict(apis)
+    apis.change_scale = 3  # nothing is written
+    with pytest.raises(RefusedError, match="409 Conflict: not during a drain") as refused:
+        await patch(apis, ref, 3, 5)
+    assert refused.value.fault is Fault.OUTDATED
+    assert count(apis, ref) == 3
+
+
+async def test_a_conflict_over_a_count_that_somebody_wrote_is_one() -> None:
+    apis = Apis()
+    ref = ref_to(apis, replicas=4)
+    conflict(apis)
+    assert await patch(apis, ref, 3, 5) is Patch.CONFLICT
+
+
 async def test_a_target_made_anew_with_the_same_count_is_not_touched() -> None:
     apis = Apis()
     ref = ref_to(apis)

@@ -133,14 +133,13 @@ def _operations(uid: str, seen_replicas: int, replicas: int) -> list[dict[str, A
 
 async def _after(error: KubeError, api: Requests, ref: TargetRef, seen_replicas: int, timeout_s: float) -> Patch:
     """What an answer other than 2xx means. Raises as `patch_scale` does."""
-    if error.status == 409:
-        return Patch.CONFLICT
     if error.status not in NOT_DONE and not (error.reason == "InternalError" and NOT_ADMITTED in str(error)):
         raise error
-    if error.status != 422:
+    if error.status not in {409, 422}:
         raise _refusal(error) from error
-    # A failed test and a count that the server does not allow are both 422 Invalid, and only the first is a conflict:
-    # taken for one, the second would be asked again and again.
+    # A failed test and a count that the server does not allow are both 422 Invalid, an object that is written all the
+    # time and a webhook's no may both be 409: only what another count explains is a conflict. Taken for one, the others
+    # would be asked again and again, and nobody would see the server's words.
     try:
         now = await read_scale(api, ref, timeout_s)
     except KubeError as later:
@@ -151,6 +150,8 @@ async def _after(error: KubeError, api: Requests, ref: TargetRef, seen_replicas:
         raise RefusedError(Fault.INVALID, f"PATCH {ref.path}/scale: the target was deleted and made anew") from error
     if now.replicas != seen_replicas:
         return Patch.CONFLICT
+    if error.status == 409:  # it may pass: who else writes the object may be done in a second
+        raise RefusedError(Fault.OUTDATED, str(error)) from error
     raise _refusal(error) from error
 
 
