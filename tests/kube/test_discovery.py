@@ -114,6 +114,13 @@ def test_a_policy_that_cannot_be_served_says_why(asked: ScalingPolicyObject, rej
     assert words in found.rejections[0].message
 
 
+def test_a_policy_nested_too_deeply_to_be_read_asks_in_vain_and_ends_nothing() -> None:
+    deep = b'{"slo": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    known = books()
+    (key,) = known.policy("prod/p", ScalingPolicyObject(Meta("p", "prod", "p-p"), msgspec.Raw(deep)))
+    assert rejects(known.resolve(key)) == {"p": Reject.INVALID}
+
+
 def test_an_annotation_that_cannot_be_read_is_told_and_claims_nothing() -> None:
     known = books()
     known.target(DEPLOYMENT, "prod/chat", target({"headroom.dev/scale": "yes"}))

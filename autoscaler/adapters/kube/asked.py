@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from autoscaler.adapters.kube.answers import UNREADABLE
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.scaled_objects import API_VERSION, SCALED_OBJECT, read_scaled_object, remarks, target_of
 from autoscaler.adapters.kube.scaling import ObjectRef, ScaledObject, ScalingPolicyObject
@@ -70,7 +71,7 @@ def _aim(found: ScalingPolicyObject) -> ObjectRef:
     """The target of a policy that cannot be read, as far as that can be: it goes on asking for it."""
     try:
         return _aimed.decode(bytes(found.spec)).target_ref
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ObjectRef()
 
 
