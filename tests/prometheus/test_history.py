@@ -37,6 +37,23 @@ async def test_a_range_becomes_arrays_with_what_is_no_number_in_its_place() -> N
     assert (request.method, dict(request.query)) == ("POST", {}), "a query of ten thousand characters fits no URL"
 
 
+async def as_victoria_metrics(request: web.Request) -> web.StreamResponse:
+    """Moves the instants to multiples of the step, for the sake of its cache."""
+    form = await request.post()
+    start_s, end_s, step_s = (int(str(form[name])) for name in ("start", "end", "step"))
+    if form.get("nocache") != "1":
+        start_s, end_s = start_s - start_s % step_s, end_s - end_s % step_s
+    rows = [[at_s, "1"] for at_s in range(start_s, end_s + 1, step_s)]
+    return web.json_response(success({"metric": {}, "values": rows}))
+
+
+async def test_a_server_that_moves_the_instants_for_its_cache_is_asked_not_to() -> None:
+    async with prometheus() as fake:
+        fake.answer = as_victoria_metrics
+        (series,) = await ranged(fake, 105, 125)
+    assert series.t_s.tolist() == [105.0, 115.0, 125.0]
+
+
 async def test_series_are_asked_for_by_selectors() -> None:
     async with prometheus() as fake:
         fake.answer = {"status": "success", "data": [{"__name__": "up", "pod": 'a"b'}]}

@@ -200,7 +200,10 @@ def _rows(part: Asked, found: Sequence[PastSeries]) -> Rows:
         at = (series.t_s - part.first_s) / part.step_s
         index = np.rint(at).astype(np.int64)
         if index.size and (np.abs(at - index).max() > 1e-3 or index.min() < 0 or index.max() >= part.points):
-            text = f"{part.url}: the answer speaks of instants that were not asked for"
+            text = (
+                f"{part.url}: the answer speaks of instants that were not asked for; where a query frontend moves them "
+                "to multiples of the step (Mimir and Cortex: align_queries_with_step), ask a server behind it"
+            )
             raise AnswerError(Trouble.REFUSED, Fault.INVALID, text)
         row[index] = series.values
     return Rows(tuple(dict(series.labels) for series in found), values)
