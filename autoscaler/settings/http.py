@@ -31,7 +31,8 @@ class Http(Part):
     """Under which address the other replica reaches this one (the pod's IP); none: the machine's host name."""
     allowed_hosts: Annotated[tuple[ObjectName, ...], Field(max_length=100)] = ()
     """Further host names, without port, under which answers may be asked for: a load balancer's or an ingress's. An
-    address, a name without a dot and the names of the cluster's own services are let in always."""
+    address, a name without a dot and the names of the cluster's own services are let in always; in a namespace of two
+    letters, which a country's domain may have as well, those that end in `.svc` or `.cluster.local`."""
     tls: HttpTls | None = None
     """None: plain HTTP."""
     authorize: bool = False

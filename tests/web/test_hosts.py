@@ -28,3 +28,10 @@ def test_a_name_that_no_public_site_can_have_or_that_the_settings_give_is_ours(h
 def test_any_other_name_is_foreign(host: str) -> None:
     assert not HOSTS.admits({"Host": host})
     assert HOSTS.admits({"Host": host, "Sec-Headroom": "command"}), "no script may set it"
+
+
+def test_a_namespace_that_is_called_as_a_countrys_domain_lets_none_of_its_names_in() -> None:
+    hosts = Hosts("ai")
+    assert not hosts.named("evil.ai:8080")
+    assert hosts.named("headroom.ai.svc:8080")
+    assert hosts.named("headroom.ai.svc.cluster.local")

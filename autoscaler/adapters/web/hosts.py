@@ -18,12 +18,19 @@ NO_PAGE: Final[Mapping[str, str]] = {"Sec-Headroom": "command"}
 INTRODUCTION: Final = "Sec-Headroom-Token"
 """In which our own commands show a token; the API server's proxy keeps the usual one for itself."""
 
+COUNTRY: Final = 2
+"""Letters of a country's domain."""
+
 _NAME: Final = re.compile(r"[a-z0-9.-]+")
 _CLUSTER: Final = (".svc", ".cluster.local")
 
 
 class Hosts:
-    """The names of one installation in `namespace`; `names` are further ones, without port."""
+    """The names of one installation in `namespace`; `names` are further ones, without port.
+
+    SERVICE.NAMESPACE is let in, but not where the namespace has two letters: each such word is, or may become, a
+    country's domain (ISO 3166; ai and ml are), in which anybody has a name. SERVICE.NAMESPACE.svc is let in always.
+    """
 
     def __init__(self, namespace: str = "", names: Iterable[str] = ()) -> None:
         self._namespace = namespace
@@ -41,5 +48,5 @@ class Hosts:
             return bool(ipaddress.ip_address(name.strip("[]")))
         except ValueError:
             service, _, rest = name.partition(".")
-            inside = rest == self._namespace or name.endswith(_CLUSTER)
+            inside = (rest == self._namespace and len(rest) != COUNTRY) or name.endswith(_CLUSTER)
             return bool(service) and _NAME.fullmatch(name) is not None and (not rest or inside or name in self._names)
