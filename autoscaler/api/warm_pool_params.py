@@ -24,11 +24,18 @@ HORIZON_S: Final = 7 * 86_400.0
 """How far ahead schedules are unrolled; the parameters are compiled anew well before that."""
 
 
+MOST_LABEL: Final = 63
+"""Characters of a label's value (k8s.io/apimachinery, pkg/util/validation: LabelValueMaxLength); names may have 253."""
+
+
 def compile_pool(name: str, spec: WarmPoolSpec, shapes: Mapping[str, Shape], *, now_s: float) -> PoolParams:
     """The core's parameters of the pool `name`.
 
-    Raises InputError where the spec and the shapes contradict each other.
+    Raises InputError where the spec and the shapes contradict each other, or a name fits no label.
     """
+    _labelled("metadata.name", name, "slots carry it")
+    for at, tier in enumerate(spec.tiers):
+        _labelled(f"spec.tiers[{at}].name", spec.node_pool(name, tier), "nodes of its NodePool carry the latter's name")
     used = [_shape(at, tier, shapes) for at, tier in enumerate(spec.tiers)]
     for at, shape in enumerate(used):
         if (shape.resource, shape.sharing, shape.parts) != (used[0].resource, used[0].sharing, used[0].parts):
@@ -64,6 +71,15 @@ def compile_pool(name: str, spec: WarmPoolSpec, shapes: Mapping[str, Shape], *, 
     except ValueError as error:
         words = str(error).replace("spot_ratio", "spot_max_ratio").replace("pool.", "spec.", 1)
         raise InputError(respelled(words, WarmPoolSpec, Spelling.CAMEL)) from error
+
+
+def _labelled(field: str, name: str, who: str) -> None:
+    """Refuse a name that is too long for a label's value. Raises InputError."""
+    if len(name) > MOST_LABEL:
+        raise InputError(
+            f"{field}: {name} has {len(name)} characters, and {who} in a label, whose value has {MOST_LABEL} at most; "
+            "make the pool anew under a shorter name"
+        )
 
 
 def events_of(spec: WarmPoolSpec, now_s: float) -> tuple[KnownEvent, ...]:

@@ -96,6 +96,16 @@ def test_a_managed_tier_has_a_nodepool_of_the_pools_name() -> None:
     assert compiled(spec(managed=True, tiers=[MADE])).tiers[0].node_pool == "chat-first"
 
 
+def test_a_name_that_fits_no_label_is_refused_before_any_slot_is() -> None:
+    """Kubernetes takes 253 characters as a name and 63 as the value of a label, by which slots and nodes are found."""
+    given, managed = (read_warm_pool(json.dumps(one).encode()) for one in (spec(), spec(managed=True, tiers=[MADE])))
+    assert compile_pool("p" * 63, given, SHAPES, now_s=0.0).name == "p" * 63
+    with pytest.raises(InputError, match=r"^metadata.name: p{64} has 64 characters, and slots carry it in a label"):
+        compile_pool("p" * 64, given, SHAPES, now_s=0.0)
+    with pytest.raises(InputError, match=r"^spec.tiers\[0\].name: p{58}-first has 64 characters, and nodes of its"):
+        compile_pool("p" * 58, managed, SHAPES, now_s=0.0)
+
+
 def test_versions_are_compared_by_their_numbers() -> None:
     assert compiled(spec(slot={"minDriver": "580.65"})).slot.min_driver == (580, 65)
 
