@@ -32,6 +32,7 @@ _API_VERSIONS: Final = {
     "StatefulSet": "apps/v1",
     "ReplicaSet": "apps/v1",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+    "Rollout": "argoproj.io/v1alpha1",
 }
 
 

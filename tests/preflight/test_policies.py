@@ -90,7 +90,12 @@ def test_a_deadline_becomes_the_objective_and_a_wait_that_was_seen_does_not() ->
 
 @pytest.mark.parametrize(
     ("kind", "version"),
-    [("StatefulSet", "apps/v1"), ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"), ("CronTab", "apps/v1")],
+    [
+        ("StatefulSet", "apps/v1"),
+        ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"),
+        ("Rollout", "argoproj.io/v1alpha1"),
+        ("CronTab", "apps/v1"),
+    ],
 )
 def test_the_target_is_of_the_kind_that_the_source_names_or_a_deployment(kind: str, version: str) -> None:
     target = spec_of(text_of(facts={Fact.KIND: kind})).target_ref
