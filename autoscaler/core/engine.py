@@ -10,19 +10,20 @@ from types import MappingProxyType
 
 import numpy as np
 
+from autoscaler.core import fits as due_fits
 from autoscaler.core import inputs as gather
 from autoscaler.core import traces
 from autoscaler.core.advanced import Advanced
 from autoscaler.core.capacity import throughput
 from autoscaler.core.columns import F64, I64, Bools, filled
 from autoscaler.core.demand import budget, climb, episodes, peaks
-from autoscaler.core.forecast import features, forecaster, onset, pending, training, young
+from autoscaler.core.forecast import features, forecaster, onset, pending, young
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
 from autoscaler.core.inputs import Batch
 from autoscaler.core.observe import history
 from autoscaler.core.observe.pods import Interval
-from autoscaler.core.params import BIN_S, HISTORY_BINS, Feature
+from autoscaler.core.params import BIN_S, Feature
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import bounds, clearing, propose, uncalibrated
 from autoscaler.core.state import Figures, Table
@@ -74,15 +75,16 @@ def advance(
             arrivals=seen.arrivals,
             span_s=seen.arrivals_s,
             slack_s=table.policy.slack_s[rows],
+            stays_s=throughput.long_s(table.throughput, rows),
         )
         capacity = throughput.learn(table.throughput, rows, seen.served, table.policy.tpot_slo_s[rows])  # 2 capacity
-        load = _load(table, rows, seen, capacity.rps)  # 3 demand
+        load = _load(table, rows, seen, capacity)  # 3 demand
         _activate(table, rows, seen)
         needs = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
         if closed.any():
             need = needs if closed.all() else needs[closed]
             ahead = _forecast(table, rows[closed], seen.only(closed), load, closed, need=need)  # 4 forecast
-            fits = _fits(table, rows[closed], seen.now_s[closed], ahead, supplied)
+            fits = due_fits.due(table, rows[closed], seen.now_s[closed], ahead, supplied)
         load = replace(load, ceiling_rps=_ceiling(table, rows, seen, load.now_rps))
         outcome = _scale(table, rows, seen, capacity, load, floors=_floor(needs, capacity.rps))  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
@@ -95,10 +97,12 @@ def install(table: Table, workload: str, model: FittedModel) -> None:
     table.track(table.rows[workload]).coming = model
 
 
-def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
+def _load(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput) -> Load:
     """The present load, how late it makes requests, and whether an excess is noise."""
+    rps = capacity.rps
     count, cover_s = history.recent(table.history, rows, features.WINDOWS[4])
-    minute = _mean(count[:, :6], cover_s[:, :6])
+    staying = history.staying_rps(table.history, rows, capacity.stays_s)
+    minute = np.where(np.isfinite(staying), staying, _mean(count[:, :6], cover_s[:, :6]))
     five = _mean(count, cover_s)
     newest = np.where(seen.arrivals_s > 0, seen.arrivals / np.maximum(seen.arrivals_s, 1e-9), np.nan)
     surge, since = onset.update(
@@ -113,7 +117,8 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
         np.fmax(seen.queue_p90 / policy.wait_slo_s[rows], seen.ttft_p90 / policy.ttft_slo_s[rows]),
         seen.tpot_p90 / policy.tpot_slo_s[rows],
     )
-    share = budget.late_share(wait_s, policy.slack_s[rows], ratio)
+    in_line = budget.in_line(seen.queue, rps * seen.serving * policy.slack_s[rows], capacity.stays_s)
+    share = budget.late_share(wait_s, policy.slack_s[rows], ratio, in_line)
     share = np.where((seen.serving == 0) & (seen.queue > 0), 1.0, share)
     budget.spend(table.budget, rows, seen.dt_s, seen.arrivals, share)
     age_s = episodes.follow(table.episodes, rows, seen.now_s, now_rps, rps * (seen.serving + seen.starting))
@@ -128,6 +133,7 @@ def _load(table: Table, rows: I64, seen: Batch, rps: F64) -> Load:
         rate_rps=five,
         target_ratio=policy.target_ratio[rows],
         lead_s=seen.lead50_s,
+        swallows=budget.swallowed(policy.slack_s[rows], capacity.stays_s),
     )
     tail = np.where(table.lacks(rows, Feature.BUDGET), budget.TAIL_FIXED, tail)
     return Load(
@@ -169,8 +175,8 @@ def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
 def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools, *, need: F64) -> I64:
     """Forecast, and return how many bins ahead that is, shape (B,); `need` is of the last hour, newest first."""
     count, cover_s = history.recent(table.history, rows, features.LOOKBACK_BINS)
-    slack_s = table.policy.slack_s[rows]
-    minute_need = history.envelope(count[:, :6], cover_s[:, :6], slack_s)
+    stays_s = throughput.long_s(table.throughput, rows)
+    minute_need = history.needed(table.history, rows, table.policy.slack_s[rows], stays_s)
     cautious = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
     horizon = np.ceil((seen.lead90_s + table.policy.tick_s[rows]) / BIN_S).astype(np.int64)
     horizon = np.minimum(np.maximum(horizon, 1), pending.MAX_HORIZON_BINS)
@@ -185,6 +191,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools, *
             cover_s=cover_s,
             need_rps=need,
             minute_need=minute_need,
+            stays_s=stays_s,
             horizon_bins=horizon,
             level=1.0 - load.tail[closed],
             least_ratio=cautious,
@@ -192,42 +199,6 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools, *
         table.fitted,
     )
     return horizon
-
-
-def _fits(table: Table, rows: I64, now_s: F64, horizon_bins: I64, supplied: Container[str]) -> list[FitRequest]:
-    return [
-        request
-        for row, at_s, ahead in zip(rows.tolist(), now_s.tolist(), horizon_bins.tolist(), strict=True)
-        if Feature.LEARNED not in table.track(row).params.without
-        if (request := _fit_request(table, row, at_s, ahead, supplied)) is not None
-    ]
-
-
-def _fit_request(
-    table: Table, row: int, now_s: float, horizon_bins: int, supplied: Container[str]
-) -> FitRequest | None:
-    track = table.track(row)
-    if now_s - track.fit_asked_s < training.REFIT_S:
-        return None
-    head = int(table.history.head[row])
-    index = (head - np.arange(HISTORY_BINS - 1, 0, -1)) % HISTORY_BINS
-    count = table.history.count[row, index].astype(np.float64)
-    cover_s = table.history.cover_s[row, index].astype(np.float64)
-    first = int(np.argmax(cover_s > 0))
-    count, cover_s, index = count[first:], cover_s[first:], index[first:]
-    if len(count) < training.needed_bins(horizon_bins):
-        return None
-    track.fit_asked_s = now_s
-    if track.name in supplied:
-        return None  # a training set costs as much as dozens of decisions
-    minute = np.lib.stride_tricks.sliding_window_view(count, 6), np.lib.stride_tricks.sliding_window_view(cover_s, 6)
-    ahead = history.envelope(*minute, np.full(len(minute[0]), table.policy.slack_s[row]))
-    made = training.training_set(
-        count, cover_s, table.history.need_rps[row, index].astype(np.float64), ahead, horizon_bins
-    )
-    if made is None:
-        return None
-    return FitRequest(track.name, horizon_bins, *made, in_force_at_s=now_s + training.IN_FORCE_AFTER_S)
 
 
 def _activate(table: Table, rows: I64, seen: Batch) -> None:
@@ -255,6 +226,7 @@ def _scale(
         landed_replica_s=seen.landed_replica_s,
         rps=capacity.rps,
         slots=capacity.slots,
+        stays_s=capacity.stays_s,
         slack_s=table.policy.slack_s[rows],
         queue=filled(seen.queue),
         waits=~(seen.queue == 0),

@@ -38,6 +38,21 @@ def test_lateness_is_a_ramp_around_the_objective(wait_s: float, ratio: float, lo
     assert low <= share <= high
 
 
+@pytest.mark.parametrize(
+    ("queue", "done", "chance"),
+    [(1.0, 1.5, 0.223), (2.0, 1.5, 0.558), (1.0, 8.0, 0.0), (30.0, 8.0, 1.0), (0.0, 1.5, np.nan), (9.0, 80.0, np.nan)],
+)
+def test_whoever_waits_for_one_of_few_long_requests_to_end_is_late_by_chance(
+    queue: float, done: float, chance: float
+) -> None:
+    """`done` end within the slack on average: of 1.5 none does in 22 % of cases, one at most in 56 %."""
+    found = budget.in_line(one(queue), one(done), one(60.0))
+    assert found[0] == pytest.approx(chance, abs=1e-3, nan_ok=True)
+    assert np.isnan(budget.in_line(one(queue), one(done), one(np.nan))[0]), "short requests come in a steady flow"
+    share = budget.late_share(one(0.5), one(10.0), one(0.0), found)[0]
+    assert share == pytest.approx(0.0 if np.isnan(chance) else chance, abs=1e-3)
+
+
 def spent(share: float, hours: float, *, then_calm_hours: float = 0.0) -> BudgetColumns:
     """A budget after hours at 10 requests/s of which `share` were late."""
     columns = BudgetColumns.allocate(1)
@@ -65,6 +80,21 @@ def test_the_longer_the_lead_the_smaller_the_tail_that_is_asked_for(share: float
     tails = [tail(spent(share, 1.0), lead_s=lead_s) for lead_s in (20.0, 60.0, 180.0, 600.0, 7200.0)]
     assert tails == sorted(tails, reverse=True)
     assert tails[-1] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("stays_s", "late", "asked"),
+    [(np.nan, 0.0, 0.0833), (8.0, 0.0, 0.0833), (40.0, 0.0, 0.0208), (4000.0, 0.0, 0.01), (4000.0, 1.0, 0.0032)],
+)
+def test_the_longer_requests_stay_the_smaller_the_tail_down_to_what_may_be_late(
+    stays_s: float, late: float, asked: float
+) -> None:
+    """No slack swallows a shortage in which nobody gets out in time; `late` is what was spent."""
+    tail_asked = budget.tail(
+        spent(late, 2.0), ROW, one(0.0), rate_rps=one(10.0), target_ratio=TARGET, lead_s=one(180.0),
+        swallows=budget.swallowed(one(10.0), one(stays_s)),
+    )  # fmt: skip
+    assert tail_asked[0] == pytest.approx(asked, rel=0.01)
 
 
 def test_a_spent_budget_is_earned_back_over_the_day() -> None:

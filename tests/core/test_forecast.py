@@ -42,14 +42,15 @@ class Line:
         self.bins += 1
         now_s = np.full(len(self.rows), BIN_S * self.bins)
         ten = np.full(len(self.rows), BIN_S)
-        history.absorb(self.history, self.rows, now_s, arrivals=arrivals, span_s=ten, slack_s=ten)
+        short = np.full(len(self.rows), np.nan)
+        history.absorb(self.history, self.rows, now_s, arrivals=arrivals, span_s=ten, slack_s=ten, stays_s=short)
         count, cover_s = history.recent(self.history, self.rows, features.LOOKBACK_BINS)
         need = history.recent_needs(self.history, self.rows, features.LOOKBACK_BINS)
         minute = history.envelope(count[:, :6], cover_s[:, :6], ten)
         head = self.history.head[self.rows]
         made = Round(
             now_s=now_s, head=head, count=count, cover_s=cover_s, need_rps=need, minute_need=minute,
-            horizon_bins=self.horizon,
+            stays_s=short, horizon_bins=self.horizon,
             least_ratio=np.ones(len(self.rows)), level=self.level,
         )  # fmt: skip
         forecaster.advance(self.stage, self.rows, made, {})

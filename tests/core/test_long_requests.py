@@ -109,3 +109,19 @@ def test_a_pod_of_one_request_of_a_minute_at_a_time_is_taken_for_what_it_does() 
     assert 0.85 <= worth <= 1.15
     settled = told[360:]
     assert sum(settled) / len(settled) <= 16.0, "18 were"
+
+
+def test_few_requests_of_a_minute_are_counted_over_the_time_that_they_stay() -> None:
+    """Four are in service on average. Nine replicas of one slot have 99 % wait for 10 s at most (Erlang's C). The
+    count of ten seconds passed for a rate, and the gaps that chance leaves between them for those between bursts."""
+    service = Renders(60.0, 1, at_gateway=True, dice=random.Random(4))
+    settled = rendered(service, 2.0)[0][270:]
+    assert sum(settled) / len(settled) <= 12.5, "14.1 were"
+    assert sum(wait > 10.0 for wait in service.waits_s) <= 0.01 * len(service.waits_s)
+
+
+def test_few_requests_of_five_minutes_are_counted_over_the_time_that_they_stay() -> None:
+    """Ten replicas carry four in service; 22 stood, and what one can do was told anew by every few that were done."""
+    told, worth = rendered(Renders(300.0, 1, at_gateway=True, dice=random.Random(1)), 3.0)
+    assert sum(told[270:]) / len(told[270:]) <= 15.0
+    assert 0.8 <= worth <= 1.25, "7.3 was"

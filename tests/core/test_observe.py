@@ -420,7 +420,9 @@ def test_ready_pods_that_were_not_read_count_as_silent() -> None:
 
 
 # history
-def absorbed(columns: HistoryColumns, now_s: float, arrivals: float, span_s: float, slack_s: float) -> bool:
+def absorbed(
+    columns: HistoryColumns, now_s: float, arrivals: float, span_s: float, slack_s: float, *, stays_s: float = math.nan
+) -> bool:
     closed = history.absorb(
         columns,
         ROW,
@@ -428,6 +430,7 @@ def absorbed(columns: HistoryColumns, now_s: float, arrivals: float, span_s: flo
         arrivals=np.array([arrivals]),
         span_s=np.array([span_s]),
         slack_s=np.array([slack_s]),
+        stays_s=np.array([stays_s]),
     )
     return bool(closed[0])
 
@@ -502,6 +505,17 @@ def test_the_envelope_is_unknown_when_less_than_half_of_the_minute_was_measured(
     need = history.envelope(np.where(cover > 0, 20.0, 0.0), cover, np.array([10.0, 10.0]))
     assert np.isnan(need[0])
     assert need[1] >= 2.0
+
+
+@pytest.mark.parametrize(("stays_s", "need_rps"), [(math.nan, 0.164), (15.0, 0.1125), (60.0, 0.05), (200.0, 0.15)])
+def test_a_need_is_no_higher_than_that_of_one_stay(stays_s: float, need_rps: float) -> None:
+    """Three requests came in the last minute, all in its first ten seconds, and 27 in the 140 s before it."""
+    columns = HistoryColumns.allocate(1)
+    for at_s in range(10, 201, 10):
+        late, came = at_s > 140, 3.0 if at_s == 150 else 0.0
+        absorbed(columns, float(at_s), came if late else 27.0 / 14, 10.0, 10.0, stays_s=stays_s)
+    absorbed(columns, 210.0, 0.0, 10.0, 10.0, stays_s=stays_s)
+    assert history.recent_needs(columns, ROW, 2)[0, 1] == pytest.approx(need_rps, abs=0.002)
 
 
 def test_the_newest_bins_of_each_row_are_read_over_the_end_of_its_own_ring() -> None:

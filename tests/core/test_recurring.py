@@ -64,6 +64,15 @@ def test_what_is_needed_for_less_than_a_twentieth_of_the_hour_is_not_provided_fo
         assert expected(high) == told
 
 
+def test_few_long_requests_that_come_by_chance_are_no_bursts() -> None:
+    """Of requests of a minute four are in service on average, up to eight and at times none; forty are no chance."""
+    needs = np.array([hour(*((60.0, 8 / 60), (120.0, 1 / 60)) * 20)[::-1]])
+    stays, short = np.array([60.0]), np.array([np.nan])
+    assert np.isnan(recurring.look(needs, stays, stays).need_rps[0])
+    assert recurring.look(needs, stays, short).need_rps[0] == pytest.approx(8 / 60)
+    assert recurring.look(5 * needs, stays, stays).need_rps[0] == pytest.approx(40 / 60)
+
+
 def test_a_row_says_the_same_alone_and_beside_others() -> None:
     rows = [hour(*HABIT), hour((3600.0, 5.0)), hour(*HABIT, (180.0, 0.0)), hour(*HABIT, (60.0, 30.0))]
     together = recurring.look(np.array([needs[::-1] for needs in rows]), np.full(4, 60.0)).need_rps

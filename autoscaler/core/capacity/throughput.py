@@ -11,10 +11,10 @@ per replica is idle part of the time, and must not be taken for full.
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 
+from autoscaler.core.capacity.lines import fitted_line
 from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
 
 SATURATED_MIN_POD_S = 20.0
@@ -83,6 +83,11 @@ LONG_LOOKS = 2.0
 SERVED_LEAST = 0.5
 """Requests done, forgotten over `RESIDENCE_S`, below which the sums tell nothing: one is believed for seven minutes."""
 
+KEPT_S = 30.0
+KEPT_DONE = 20.0
+"""Requests longer than half a minute are forgotten by as many that are done since, where that is slower: fewer do not
+tell how long they are (both guesses)."""
+
 LINE_MEMORY = 0.995
 """Forgetting per look of a line that is fitted: about 200 of them, or half an hour at 10 s."""
 
@@ -131,6 +136,8 @@ class Throughput:
     term: I64
     slots: F64
     """Requests one replica holds when saturated; NaN before it ever was."""
+    stays_s: F64
+    """How long a request is in an engine; NaN where that is not long (`LONG_LOOKS`), or not known."""
     running: F64
     kv_used: F64
     """Requests in service and KV caches in use over all replicas, smoothed over `GAUGE_S`; 0 where not known."""
@@ -167,9 +174,9 @@ def learn(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64
 def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64) -> Throughput:
     """Return the capacity from the sums as they are."""
     pod_s = columns.saturated_pod_s[rows]
-    long_s = _long_s(columns, rows)
+    long = long_s(columns, rows)
     # Those done under a line outlive a quiet night, in which nothing tells how long requests are.
-    done = np.fmax(columns.saturated_done[rows], np.where(np.isfinite(long_s), columns.service_done[rows], 0.0))
+    done = np.fmax(columns.saturated_done[rows], np.where(np.isfinite(long), columns.service_done[rows], 0.0))
     seen = (pod_s >= SATURATED_LEFT_POD_S) & (done >= SATURATED_MIN_DONE)
     safe = np.maximum(pod_s, 1e-9)
     measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
@@ -177,7 +184,7 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
     proven = columns.proven_rps[rows]
     grown = PROVEN_ROOM_RATIO * _grown_rps(columns, rows, served.now_s)
     one_by_one = 1.0 / _alone_s(columns, rows)
-    held = slots / long_s
+    held = slots / long
     hint = np.fmax(np.fmax(grown, one_by_one), _brief_rps(columns, rows, served))
     measured = np.where(_by_chance(columns, rows, measured), measured, np.fmax(measured, proven))
     # Whoever serves one request after the other does no less.
@@ -195,6 +202,7 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         np.where(rps > 0, rps, np.nan),
         np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64),
         slots,
+        long,
         filled(columns.running[rows]),
         np.where(tells, filled(columns.kv_used[rows]), 0.0),
     )
@@ -285,12 +293,14 @@ def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     # A clock that jumped would pass for an hour in service.
     told = (served.dt_s > 0) & (served.dt_s < RESIDENCE_S)
     told &= np.isfinite(served.running) & np.isfinite(served.completions)
+    few = np.where(long_s(columns, rows) > KEPT_S, filled(served.completions) / KEPT_DONE, 1.0)
+    weight = np.where(told, np.minimum(weight, few), 0.0)
     for sums, grown in (
         (columns.service_s, served.running * served.dt_s),
         (columns.service_looks_s, served.completions * served.dt_s),
         (columns.service_done, served.completions),
     ):
-        sums[rows] = sums[rows] * np.where(told, 1.0 - weight, 1.0) + np.where(told, grown, 0.0)
+        sums[rows] = sums[rows] * (1.0 - weight) + np.where(told, grown, 0.0)
 
 
 def _alone_s(columns: ThroughputColumns, rows: I64) -> F64:
@@ -311,7 +321,7 @@ def _in_service_s(columns: ThroughputColumns, rows: I64) -> F64:
     return columns.service_s[rows] / _each(columns, rows)
 
 
-def _long_s(columns: ThroughputColumns, rows: I64) -> F64:
+def long_s(columns: ThroughputColumns, rows: I64) -> F64:
     """How long a request is in an engine where that is long, NaN elsewhere.
 
     Where requests are long, what ends while a line is there at two looks says little of what a full replica does: the
@@ -355,29 +365,10 @@ def _add_point(sums: F64, rows: I64, served: Served, y: F64) -> None:
     sums[rows[known]] = sums[rows[known]] * LINE_MEMORY + grown
 
 
-class _Fitted(NamedTuple):
-    """A line of least squares, arrays of shape (B,)."""
-
-    mean_x: F64
-    mean_y: F64
-    slope: F64
-    known: Bools
-    """There are enough looks, and they differ enough."""
-
-
-def _line(sums: F64) -> _Fitted:
-    n, sx, sy, sxx, sxy = sums.T[:5]
-    safe = np.maximum(n, 1e-9)
-    spread = sxx / safe - (sx / safe) ** 2
-    mean_x, mean_y = sx / safe, sy / safe
-    slope = np.where(spread > 0, (sxy / safe - mean_x * mean_y) / np.maximum(spread, 1e-12), np.nan)
-    return _Fitted(mean_x, mean_y, slope, (n >= 12) & (spread > (0.05 * np.maximum(mean_x, 1.0)) ** 2))
-
-
 def _cache_tells(columns: ThroughputColumns, rows: I64) -> Bools:
     """Whether the caches are in use for the requests in service, as far as anybody can tell."""
     sums = columns.kv_sums[rows]
-    line = _line(sums)
+    line = fitted_line(sums)
     spread = sums[:, 5] / np.maximum(sums[:, 0], 1e-9) - line.mean_y**2
     still = spread < (KV_STILL_RATIO * line.mean_y) ** 2
     return np.asarray(~(line.known & still & (line.slope * line.mean_x < KV_OWN_RATIO * line.mean_y)))
@@ -389,7 +380,7 @@ def _token_time_rps(columns: ThroughputColumns, rows: I64, tpot_slo_s: F64) -> F
     With time per token ``a + b * n`` and a residence that scales with it, the rate at n is
     ``n / (residence * tpot(n) / tpot(now))`` (Little's law).
     """
-    mean_x, mean_y, slope, known = _line(columns.tpot_sums[rows])
+    mean_x, mean_y, slope, known = fitted_line(columns.tpot_sums[rows])
     usable = known & (slope > 0) & np.isfinite(tpot_slo_s)
     batch = np.where(usable, mean_x + (tpot_slo_s - mean_y) / np.where(usable, slope, 1.0), np.nan)
     batch = np.where(batch >= 1.0, batch, np.where(usable, 1.0, np.nan))

@@ -5,6 +5,7 @@ slows down by itself and a bad hour is followed by a careful one (budget feedbac
 2606.20575, with the remaining budget in place of a PI loop: it cannot wind up).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,11 @@ TAIL_GROWTH_S = 12 * 3600.0
 TAIL_FIXED = 0.02
 """Tail probability without budget feedback (an ablation)."""
 
+MOST_DONE = 40
+"""Of so many done within the slack chance is a sixth (the root of a Poisson count), and the mean wait says enough."""
+
+LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, MOST_DONE)))])
+
 SPEND_RATIO = 0.92
 """Share of the allowed lateness the controller plans to spend; the rest is for what no forecast sees."""
 
@@ -46,13 +52,15 @@ class BudgetColumns(Columns):
     since_s: F64 = column(keep=True)
 
 
-def late_share(wait_s: F64, slack_s: F64, latency_ratio: F64) -> F64:
+def late_share(wait_s: F64, slack_s: F64, latency_ratio: F64, in_line: F64 | float = math.nan) -> F64:
     """Return the share (0..1) of the requests arriving now that will be late; shape (B,).
 
     `wait_s` is the queue over the capacity that serves it, `latency_ratio` a measured p90 over its objective. Both are
-    ramps around the objective instead of steps, so that a wait that hovers there counts in part.
+    ramps around the objective instead of steps, so that a wait that hovers there counts in part. Where the chance that
+    whoever is last in line is late (`in_line`) is known it stands for the former.
     """
     queued = clipped((filled(wait_s) / np.maximum(slack_s, 1e-9) - 0.9) / 0.2, 0.0, 1.0)
+    queued = np.where(np.isfinite(in_line), in_line, queued)
     measured = clipped((filled(latency_ratio) - 0.9) / 0.4, 0.0, 1.0)
     return np.maximum(queued, measured)
 
@@ -66,8 +74,40 @@ def spend(columns: BudgetColumns, rows: I64, dt_s: F64, arrivals: F64, share: F6
     columns.late[rows] = columns.late[rows] * forget + came * share
 
 
-def tail(columns: BudgetColumns, rows: I64, now_s: F64, *, rate_rps: F64, target_ratio: F64, lead_s: F64) -> F64:
-    """Return the tail probability to ask of the forecast, shape (B,)."""
+def in_line(queue: F64, done_in_slack: F64, stays_s: F64) -> F64:
+    """Return the chance that the last in line finds no room within the slack, shape (B,).
+
+    Room comes with each request that is done, and `done_in_slack` are on average (Poisson): of few it is chance, and a
+    mean wait says little. NaN where many are (`MOST_DONE`), where nobody waits, or `stays_s` is not long (NaN).
+    """
+    found = np.full(len(queue), np.nan)
+    at = np.flatnonzero(np.isfinite(stays_s) & (queue > 0) & (done_in_slack < MOST_DONE))
+    if len(at):
+        mean, ended = np.maximum(done_in_slack[at], 1e-9)[:, None], np.arange(MOST_DONE)
+        chance = np.exp(ended * np.log(mean) - mean - LOG_FACTORIALS)
+        found[at] = np.where(ended < queue[at, None], chance, 0.0).sum(axis=1)
+    return found
+
+
+def swallowed(slack_s: F64, stays_s: F64) -> F64:
+    """Return the share (0..1) of a shortage that the slack swallows, shape (B,); 1 where `stays_s` is NaN.
+
+    Where requests stay for longer than the slack, whoever finds no room waits for one to end, and few do in time.
+    """
+    return np.where(stays_s > slack_s, slack_s / np.maximum(stays_s, 1e-9), 1.0)
+
+
+def tail(
+    columns: BudgetColumns,
+    rows: I64,
+    now_s: F64,
+    *,
+    rate_rps: F64,
+    target_ratio: F64,
+    lead_s: F64,
+    swallows: F64 | float = 1.0,
+) -> F64:
+    """Return the tail probability to ask of the forecast, shape (B,); `swallows` is what `swallowed` returns."""
     columns.since_s[rows] = np.fmin(columns.since_s[rows], now_s)
     expected = columns.total[rows] + filled(rate_rps) * ADVANCE_S
     allowed = (1.0 - target_ratio) * SPEND_RATIO * expected
@@ -75,6 +115,8 @@ def tail(columns: BudgetColumns, rows: I64, now_s: F64, *, rate_rps: F64, target
     left = clipped(left, 0.0, 1.0)
     start = clipped(TAIL_LEAD_S / np.maximum(lead_s, 1e-9), *TAIL_RANGE)
     grown = 1.0 + TAIL_GROWTH * left * clipped((now_s - columns.since_s[rows]) / TAIL_GROWTH_S, 0.0, 1.0)
+    # What may be late at all may lack room: while the budget lasts no slack has to swallow that.
+    start = np.where(swallows < 1.0, np.maximum(swallows * start, 1.0 - target_ratio), start)
     return np.asarray(start * (TAIL_SPENT_RATIO + (1.0 - TAIL_SPENT_RATIO) * left) * grown)
 
 

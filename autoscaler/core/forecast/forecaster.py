@@ -16,6 +16,9 @@ SCALE_FLOOR = 0.3
 UNREST_BINS = 360.0
 """The usual error is a mean over an hour: shorter and longer ones gave looser bounds on eight ServeGen days."""
 
+STAY_S = 60.0
+"""What stays for longer than this minute has its need over its stay (`observe.history`)."""
+
 LEAST_RPS = 1e-6
 """Below one request in twelve days there is no load to forecast, only the tail of a smoothed one."""
 
@@ -65,6 +68,8 @@ class Round:
     need_rps: F64
     minute_need: F64
     """Envelope over the newest complete minute."""
+    stays_s: F64
+    """How long a request is in an engine, NaN where that is not long; of more than a minute needs are means over it."""
     horizon_bins: I64
     level: F64
     """The quantile level asked for, 0..1."""
@@ -108,8 +113,10 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     """Score what is due, then forecast each row's need over the minute after its horizon."""
     _score(stage, rows, inputs)
     newest = np.where(inputs.cover_s[:, 0] > 0, inputs.count[:, 0] / np.maximum(inputs.cover_s[:, 0], 1e-9), np.nan)
+    # Of requests that stay for minutes a bin tells chance: its level is that of a stay.
+    newest = np.where(inputs.stays_s > STAY_S, inputs.minute_need, newest)
     models.holt_step(stage.holt, rows, newest)
-    habit = recurring.look(inputs.need_rps, BIN_S * inputs.horizon_bins.astype(np.float64))
+    habit = recurring.look(inputs.need_rps, BIN_S * inputs.horizon_bins.astype(np.float64), inputs.stays_s)
     base, reference = _bases(stage, rows, inputs, fitted)
     base[habit.over, Model.PEAK] = np.nan
     common = _scale(stage, rows, base, reference, inputs.horizon_bins)

@@ -26,6 +26,9 @@ LEAST_ONSETS = 3
 LATE_RATIO = 0.05
 """Only where waiting for a start at every onset would make a twentieth of the bursts late."""
 
+CHANCE_SIGMAS = 3.0
+"""Deviations of a Poisson count: bursts of long requests that are no higher are none."""
+
 USUAL_RATIO = 2.0
 """A spell twice as long as the longest of the hour is something else: the habit is over."""
 
@@ -40,10 +43,11 @@ class Habit:
     """Bursts came back until now, and the hour's peak no longer says what is to come."""
 
 
-def look(needs: F64, lead_s: F64) -> Habit:
+def look(needs: F64, lead_s: F64, stays_s: F64 | None = None) -> Habit:
     """Return whether bursts come back and what they need.
 
-    `needs` has shape (B, bins), newest first, NaN where not measured; `lead_s` has shape (B,).
+    `needs` has shape (B, bins), newest first, NaN where not measured; `lead_s` has shape (B,), and so has
+    `stays_s`, how long a request is in an engine where that is long: few of those come and go in bursts by chance.
     """
     habit, over = np.full(len(needs), np.nan), np.zeros(len(needs), dtype=np.bool_)
     # Most loads are never away: only the others are worth a closer look. What is expected is at most the highest.
@@ -52,6 +56,8 @@ def look(needs: F64, lead_s: F64) -> Habit:
         return Habit(habit, over)
     lowest, expected = _expected(needs[at])
     away = (expected > 0) & (lowest < OFF_RATIO * expected)
+    if stays_s is not None:
+        away &= ~_by_chance(needs[at], expected, stays_s[at])
     at, expected = at[away], expected[away]
     if len(at):
         on, off = _spells(needs[at], expected)
@@ -61,6 +67,12 @@ def look(needs: F64, lead_s: F64) -> Habit:
         habit[at] = np.where(bursts & usual, expected, np.nan)
         over[at] = bursts & ~usual
     return Habit(habit, over)
+
+
+def _by_chance(needs: F64, expected: F64, stays_s: F64) -> Bools:
+    """Return where so many requests in service as `expected` are no more than chance makes of the hour's mean."""
+    mean = stays_s * np.nanmean(needs, axis=1)
+    return np.asarray(expected * stays_s <= mean + CHANCE_SIGMAS * np.sqrt(np.maximum(mean, 0.0)))
 
 
 def _expected(needs: F64) -> tuple[F64, F64]:

@@ -5,6 +5,7 @@ also keeps its *need*: the constant service rate that would have kept the wait w
 last minute (a network-calculus envelope: Le Boudec and Thiran, "Network Calculus", 2001, section 1.3).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,9 @@ MAX_SPREAD_S = 120.0
 ENVELOPE_BINS = 6
 """The envelope looks at windows inside one minute."""
 
+MOST_STAY_BINS = 60
+"""A need is averaged over ten minutes at most, however long requests stay: for so long their time is smoothed, too."""
+
 
 @dataclass(slots=True)
 class HistoryColumns(Columns):
@@ -29,10 +33,13 @@ class HistoryColumns(Columns):
     need_rps: F32 = column(HISTORY_BINS, dtype=np.float32)
 
 
-def absorb(history: HistoryColumns, rows: I64, now_s: F64, *, arrivals: F64, span_s: F64, slack_s: F64) -> Bools:
+def absorb(
+    history: HistoryColumns, rows: I64, now_s: F64, *, arrivals: F64, span_s: F64, slack_s: F64, stays_s: F64
+) -> Bools:
     """Spread `arrivals` over the bins of the last `span_s` seconds; return which rows closed at least one bin.
 
-    Rows with NaN arrivals only move their head. All arrays have shape (B,).
+    Rows with NaN arrivals only move their head. `stays_s` is how long a request is in an engine, NaN where that is not
+    long. All arrays have shape (B,).
     """
     head = np.floor(now_s / BIN_S).astype(np.int64)
     old = history.head[rows]
@@ -43,7 +50,7 @@ def absorb(history: HistoryColumns, rows: I64, now_s: F64, *, arrivals: F64, spa
     if known.any():
         _spread(history, rows[known], now_s[known], arrivals[known], span_s[known])
     if closed.any():
-        _needs(history, rows[closed], old[closed], head[closed], slack_s[closed])
+        _needs(history, rows[closed], old[closed], head[closed], slack_s=slack_s[closed], stays_s=stays_s[closed])
     return closed
 
 
@@ -69,12 +76,40 @@ def _newest(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> I64
     return places
 
 
-def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:
+def needed(history: HistoryColumns, rows: I64, slack_s: F64, stays_s: F64, back: int = 0) -> F64:
+    """Return what the newest closed minute needs in requests/s, NaN where less than half of it was measured."""
+    count, cover_s = recent(history, rows, ENVELOPE_BINS, back)
+    need, staying = envelope(count, cover_s, slack_s, stays_s), staying_rps(history, rows, stays_s, back)
+    return np.where(np.isfinite(need) & np.isfinite(staying), staying, need)
+
+
+def staying_rps(history: HistoryColumns, rows: I64, stays_s: F64, back: int = 0) -> F64:
+    """Return the mean rate over one stay in an engine where that is longer than a minute, NaN elsewhere, shape (B,).
+
+    Times the stay it is how many requests are in service, or would be with room for all (Little's law). A shorter
+    window would count the chance in the arrivals of a minute for a rate that lasts.
+    """
+    found = np.full(len(rows), np.nan)
+    at = np.flatnonzero(stays_s > ENVELOPE_BINS * BIN_S)
+    if len(at):
+        bins = np.minimum(np.ceil(stays_s[at] / BIN_S), MOST_STAY_BINS)
+        count, cover_s = recent(history, rows[at], MOST_STAY_BINS, back)
+        inside = np.arange(MOST_STAY_BINS) < bins[:, None]
+        seconds = np.where(inside, cover_s, 0.0).sum(axis=1)
+        known = seconds > 0
+        found[at] = np.where(known, np.where(inside, count, 0.0).sum(axis=1) / np.where(known, seconds, 1.0), np.nan)
+    return found
+
+
+def envelope(count: F64, cover_s: F64, slack_s: F64, stays_s: F64 | float = math.nan) -> F64:
     """Return the least constant service rate that keeps waits within `slack_s` over `ENVELOPE_BINS` bins.
 
     `count` and `cover_s` are (N, ENVELOPE_BINS) in time order or reversed (the result is the same), `slack_s` (N,).
     A window of w seconds may queue for ``slack * (1 - w / minute)``: over the whole minute the queue may not grow at
     all, since the next minute brings as much again. NaN where less than half of the minute was measured.
+
+    A window shorter than `stays_s` (N,), how long a request is in an engine, is none to serve anything in: all of its
+    requests are still there at its end, and take no more room than the last stay's.
     """
     minute_s = ENVELOPE_BINS * BIN_S
     measured = cover_s.sum(axis=1)
@@ -86,7 +121,8 @@ def envelope(count: F64, cover_s: F64, slack_s: F64) -> F64:
     for width in (1, 2, 3):
         window_s = width * BIN_S
         most = (total[:, width:] - total[:, :-width]).max(axis=1)
-        best = np.maximum(best, most / (window_s + slack_s * (1.0 - window_s / minute_s)))
+        rate = most / (window_s + slack_s * (1.0 - window_s / minute_s))
+        best = np.maximum(best, np.where(window_s < stays_s, 0.0, rate))
     return np.where(known, best, np.nan)
 
 
@@ -115,10 +151,10 @@ def _spread(history: HistoryColumns, rows: I64, now_s: F64, arrivals: F64, span_
         history.cover_s[rows, slot] += inside.astype(np.float32)
 
 
-def _needs(history: HistoryColumns, rows: I64, old: I64, head: I64, slack_s: F64) -> None:
+def _needs(history: HistoryColumns, rows: I64, old: I64, head: I64, *, slack_s: F64, stays_s: F64) -> None:
     """Fill the need of the newest closed bin, and of bins that a late reading filled since (at most a minute)."""
     for step in range(min(int((head - old).max()), ENVELOPE_BINS)):
         late = head - old > step
-        count, cover = recent(history, rows[late], ENVELOPE_BINS, back=step)
         slot = (head[late] - 1 - step) % HISTORY_BINS
-        history.need_rps[rows[late], slot] = envelope(count, cover, slack_s[late]).astype(np.float32)
+        need = needed(history, rows[late], slack_s[late], stays_s[late], back=step)
+        history.need_rps[rows[late], slot] = need.astype(np.float32)

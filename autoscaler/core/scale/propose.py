@@ -54,6 +54,8 @@ class Situation:
     rps: F64
     """Capacity of one replica."""
     slots: F64
+    stays_s: F64
+    """How long a request is in an engine, NaN where that is not long."""
     slack_s: F64
     queue: F64
     waits: Bools
@@ -98,6 +100,8 @@ def propose(s: Situation) -> Proposals:
     level = np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
     spared_s = clearing.spared_s(s.slack_s, s.lead_s)
     plan_s = clearing.within_s(left, level, lead_s=s.lead_s, slack_s=spared_s, withheld_s=s.withheld_s)
+    # A replica takes in all that it holds at once: what is served in less than a stay is what a stay serves.
+    plan_s = np.fmax(plan_s, s.stays_s)
     waiting = left + spared_s * s.rps * (s.serving + s.starting)
     clear_rps = clearing.needed_rps(waiting, level, within_s=plan_s, slack_s=spared_s)
     need = np.zeros((len(s.desired), len(TERMS)))
