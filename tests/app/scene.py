@@ -65,7 +65,7 @@ class Followed:
         return Resolution(self.claims.get(key))
 
     def target(self, ref: TargetRef) -> Object:
-        return Object(TargetMeta("chat", "prod", ref.uid), TargetSpec(2, None, self.template))
+        return Object(TargetMeta("chat", "prod", ref.uid), TargetSpec(2, self.template))
 
     def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
         return self.members.reading(ref, desired)

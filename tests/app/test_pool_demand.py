@@ -34,9 +34,7 @@ class Followed:
         self.replicas: int | None = 2
 
     def target(self, ref: TargetRef) -> Target:
-        return Target(
-            TargetMeta("chat", "prod", labels=self.labels), TargetSpec(self.replicas, None, Template(self.spec))
-        )
+        return Target(TargetMeta("chat", "prod", labels=self.labels), TargetSpec(self.replicas, Template(self.spec)))
 
     def reading(self, ref: TargetRef, desired: int) -> ReplicaReading:
         return ReplicaReading(desired, desired - len(self.starting), self.starting)

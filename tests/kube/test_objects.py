@@ -104,7 +104,7 @@ OTHERS: dict[str, tuple[type, str, dict[str, Any]]] = {
                      "template": {"metadata": {"creationTimestamp": null},
                      "spec": {"containers": [{"name": "c", "resources": {"limits": {"amd.com/gpu": 4}}}]}}},
             "status": {"replicas": 3, "readyReplicas": 2, "observedGeneration": 9}}""",
-        {"spec.replicas": 0, "spec.selector.match_labels.app": "a", "spec.selector.match_expressions.0.values": ("x",),
+        {"spec.replicas": 0,
          "spec.template.spec.containers.0.resources.limits.amd.com/gpu": 4, "status.replicas": 3},
     ),
     "an Argo Rollout, whose controller writes the generation as text": (
@@ -115,10 +115,15 @@ OTHERS: dict[str, tuple[type, str, dict[str, Any]]] = {
                        "canary": {}, "workloadObservedGeneration": "4"}}""",
         {"spec.replicas": 2, "spec.template": None, "status.replicas": 2},
     ),
+    "a kind of one's own, whose labelSelectorPath is .spec.selector": (
+        Target,
+        '{"spec": {"replicas": 2, "selector": "app=a,tier!=test"}, "status": {"replicas": 2}}',
+        {"spec.replicas": 2, "spec.template": None},
+    ),
     "a LeaderWorkerSet": (
         Target,
         '{"spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 4}}, "status": {"hpaPodSelector": "a=b"}}',
-        {"spec.replicas": 2, "spec.selector": None, "spec.template": None, "status.replicas": None},
+        {"spec.replicas": 2, "spec.template": None, "status.replicas": None},
     ),
     "an HPA": (
         Hpa,

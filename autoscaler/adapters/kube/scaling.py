@@ -56,10 +56,13 @@ class Group(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TargetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a target shall be; None where the object does not say."""
+    """What a target shall be; None where the object does not say.
+
+    Its selector is not read: pods are found by who made them, and a kind whose ``/scale`` takes its selector from here
+    has it as text.
+    """
 
     replicas: int | None = None
-    selector: Selector | None = None
     template: Template | None = None
     leader_worker_template: Group | None = None
 
