@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from autoscaler.core.observe import alike as fleets
+from autoscaler.core.observe import inferred
 from autoscaler.core.observe.alike import AlikeTracks
+from autoscaler.core.observe.inferred import Flow
 from autoscaler.core.observe.sums import (
     BRIDGED_S,
     HUNG_S,
@@ -40,6 +42,8 @@ class WorkloadTrack:
     """When the counter behind `Interval.arrivals` was last read."""
     in_flight: float = math.nan
     desired: int = 0
+    flow: Flow | None = None
+    """What came and was in the system at the last sample, where no pod counts what it completes."""
 
 
 def alike(first: WorkloadTrack, second: WorkloadTrack) -> bool:
@@ -51,6 +55,7 @@ def alike(first: WorkloadTrack, second: WorkloadTrack) -> bool:
         and first.gateway == second.gateway
         and _same(first.waits_since_s, second.waits_since_s)
         and _same(first.in_flight, second.in_flight)
+        and first.flow == second.flow
         and first.pods == second.pods
     )
 
@@ -98,6 +103,10 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
     dt_s = now_s - track.at_s if math.isfinite(track.at_s) else math.nan
     mute = silent(readings.pods or ())
     told, sums, had, died = who_told(readings, mute), _NOTHING, track.pods, 0
+    if told and not isinstance(told, Alike) and told[0].requests_total is None:
+        told = _counted(track, readings, told)
+    else:
+        track.flow = None
     if not _gateway_queue(readings) > 0:
         track.waits_since_s = math.nan
     elif math.isnan(track.waits_since_s):
@@ -125,6 +134,13 @@ def difference(track: WorkloadTrack, readings: Readings) -> Interval:
         sums.saturated_completions, sums.saturated_pod_s, sums.saturated_running, sums.free_completions,
         sums.free_pod_s, sums.wedged, died,
     )  # fmt: skip
+
+
+def _counted(track: WorkloadTrack, readings: Readings, told: tuple[PodReading, ...]) -> tuple[PodReading, ...]:
+    """The same pods, with what they completed as far as the gateway tells it, and remember this sample."""
+    before = track.flow if track.flow is not None and track.flow.at_s == track.at_s else None
+    track.flow = inferred.flow(readings, told)
+    return told if track.flow is None else inferred.counted(told, track.pods, before, track.flow)
 
 
 _NOTHING = PodSums()
