@@ -5,6 +5,7 @@ its own `--help`. The one line shown by `headroom --help` stands here, so that h
 Every error of ours ends as one `error: …` line: exit code 2 for input that cannot be used, 1 for anything else.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -99,7 +100,9 @@ class LazyGroup(TyperGroup):
         """
         for argument in args:
             if argument.encode(errors="ignore").decode() != argument:
-                raise InputError(f"{argument!r}: it is not UTF-8; give the file another name")
+                file = os.path.lexists(argument.partition("=")[2] if argument.startswith("--") else argument)
+                remedy = "give the file another name" if file else "write it in UTF-8"
+                raise InputError(f"{argument!r}: it is not UTF-8; {remedy}")
         self.commands = {name: LazyCommand(name, help=line) for name, line in SUMMARIES.items()}
         return super().resolve_command(ctx, args)
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from autoscaler import __version__
 from autoscaler.cli import main
 from autoscaler.errors import HeadroomError, InputError
+from tests.conftest import ROOT
 
 run = CliRunner().invoke
 
@@ -130,13 +131,30 @@ def test_a_path_that_cannot_be_looked_at_is_refused_in_one_line(words: str) -> N
 
 
 @pytest.mark.parametrize("words", ["simulate --warmup 60 --policy kpa --trace {}", "preflight --trace x --out {}"])
-def test_a_name_that_is_no_text_is_refused_before_a_report_repeats_it(words: str) -> None:
+def test_a_name_that_is_no_text_is_refused_before_a_report_repeats_it(words: str, tmp_path: Path) -> None:
+    (tmp_path / "trace\udcff").touch()
     done = subprocess.run(
         [sys.executable, "-m", "autoscaler", *(os.fsencode(word.format("trace\udcff")) for word in words.split())],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: 'trace\\udcff': it is not UTF-8; give the file another name\n"
+
+
+def test_a_reason_that_is_no_text_is_to_be_written_in_utf_8_and_a_file_to_be_renamed(tmp_path: Path) -> None:
+    """Typed in Latin-1 a reason is none either; there is no file of that name to give another one to."""
+    command = [sys.executable, "-m", "autoscaler", "pause", "prod/chat"]
+    for word in (b"ge\xe4ndert", b"--reason=ge\xe4ndert"):
+        done = subprocess.run([*command, "--reason", word], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.endswith("ge\\udce4ndert': it is not UTF-8; write it in UTF-8\n")
+    (tmp_path / os.fsdecode(b"\xff")).touch()
+    for words in (["--trace", b"\xff"], [b"--trace=\xff"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "autoscaler", "simulate", *words],
+            capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.stderr.endswith("\\udcff': it is not UTF-8; give the file another name\n")
 
 
 def test_what_the_encoding_of_output_has_no_sign_for_is_an_escape(tmp_path: Path) -> None:
