@@ -21,18 +21,22 @@ The first command installs uv into .tools and the locked dependencies into .venv
 only the caches of pip and uv grow. Later commands start at once and need no network.
 """
 
-import fcntl
-import hashlib
-import json
-import os
-import re
-import shutil
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NoReturn
+
+try:
+    import fcntl
+    import hashlib
+    import json
+    import os
+    import re
+    import shutil
+    import subprocess
+    import time
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import NoReturn
+except KeyboardInterrupt:  # Ctrl-C at once: no traceback
+    sys.exit(130)
 
 ROOT = Path(__file__).resolve().parent
 TOOLS, VENV = ROOT / ".tools", ROOT / ".venv"
@@ -178,7 +182,10 @@ def sbom(arguments: Sequence[str]) -> int:
     bill["metadata"]["component"]["version"] = found[1] if found else fail("autoscaler/__init__.py has no version")
     text = json.dumps(bill, indent=2) + "\n"
     if arguments:
-        Path(arguments[0]).write_text(text)
+        try:
+            Path(arguments[0]).write_text(text)
+        except OSError as error:
+            fail(f"{arguments[0]}: cannot be written ({error.strerror}); name a file in a folder that is there")
     else:
         sys.stdout.write(text)
     return 0

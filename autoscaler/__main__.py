@@ -1,6 +1,6 @@
 """`python -m autoscaler` is the `headroom` command."""
 
-from autoscaler.cli.main import app
+from autoscaler.cli.start import start
 
 if __name__ == "__main__":
-    app(prog_name="headroom")
+    start("headroom")

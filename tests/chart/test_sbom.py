@@ -60,6 +60,15 @@ def test_it_lists_every_package_that_the_lock_names_for_running_and_no_tool(bill
     assert not {"pytest", "mypy", "ruff", "hypothesis"} & {name for name, _ in wanted}
 
 
+def test_a_file_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "bill.json"
+    done = subprocess.run([sys.executable, "dev.py", "sbom", str(path)], cwd=ROOT, capture_output=True, check=False)
+    told = (
+        f"dev.py: error: {path}: cannot be written (No such file or directory); name a file in a folder that is there\n"
+    )
+    assert (done.returncode, done.stderr.decode()) == (2, told)
+
+
 def test_every_file_of_a_package_has_the_digest_that_the_lock_holds_it_to(bill: dict[str, Any]) -> None:
     rows = {(row["name"], row["version"]): row for row in needed()}
     for one in bill["components"]:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -155,6 +156,25 @@ def test_a_reason_that_is_no_text_is_to_be_written_in_utf_8_and_a_file_to_be_ren
             capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         assert done.stderr.endswith("\\udcff': it is not UTF-8; give the file another name\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "loading"),
+    [("-m autoscaler --help", "typer"), ("-m autoscaler decide --jsonl", "msgspec"), ("dev.py --help", "hashlib")],
+)
+def test_an_interrupt_while_modules_load_ends_without_a_traceback(command: str, loading: str, tmp_path: Path) -> None:
+    """A module of that name stands before the real one, and Ctrl-C comes while it is loaded."""
+    (tmp_path / f"{loading}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, *command.split()],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_installed_commands_begin_where_an_interrupt_is_waited_for() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["headroom"] == scripts["kubectl-headroom"] == "autoscaler.cli.start:start"
 
 
 def test_what_the_encoding_of_output_has_no_sign_for_is_an_escape(tmp_path: Path) -> None:
