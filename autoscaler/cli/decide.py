@@ -22,7 +22,8 @@ def decide(
     "requests_total"}, "latency": {"queue_s_p90", "ttft_s_p90", "tpot_s_p90"}, "limits": {"quota_replicas",
     "budget_replicas", "budget_words"}}. The first line of a workload carries its policy: {"min_replicas",
     "max_replicas", "slo": {"wait_s" or "ttft_s" or "tpot_s"}, "tick_s", "warmup_prior_s"}; a later line may change some
-    of it. Any reading may be null or missing.
+    of it. Any reading may be null or missing. A start keeps its "since_s", the instant of its order: another one is
+    another start, and that the first one failed.
 
     A faulty line is answered by {"error", "line", "workload"}, changes nothing, and the stream goes on. The exit code
     is 0, or 2 when there were lines and every one of them was faulty.

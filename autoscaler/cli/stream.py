@@ -6,13 +6,14 @@ before, as a live controller holds it. It reads no clock and draws no lots: the 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
 from autoscaler.api.lines import Line, SeenReplicas, decode_value, read_line, workload_of
 from autoscaler.api.policy import Policy, compile_params, read_policy
+from autoscaler.cli.rewound import Aside, put_back, taken_aside
 from autoscaler.core import engine
 from autoscaler.core.forecast.models import FittedModel
 from autoscaler.core.forecast.training import FitRequest
@@ -26,6 +27,12 @@ GAP_S: Final = 3600.0
 """A line this much later than the last one is a clock that jumped or an hour of lost readings. Such a line is refused
 once: if the next one is no earlier, time did move on and is followed; else the jump was the fault of that one line."""
 
+JUMP_S: Final = 60.0
+"""A line this much later than the last one is used, and may be wrong all the same: what goes on from before it would be
+refused for up to `GAP_S` then. The first such line is; if the next one goes on as well, the one ahead is forgotten."""
+JUMP_TICKS: Final = 4.0
+"""As many ticks at least: a policy that looks once a minute has no jump in each line."""
+
 
 @dataclass(slots=True)
 class Followed:
@@ -37,6 +44,11 @@ class Followed:
     replicas: ReplicaReading
     answered: int
     jumped_to_s: float | None = None
+    """The instant of the line that was refused for its jump."""
+    before: "tuple[Followed, Aside] | None" = None
+    """What stood before the last line, where that came `JUMP_S` and more after the one before it."""
+    fell_to_s: float | None = None
+    """The instant of the line that went on from there and was refused."""
 
 
 @dataclass(slots=True)
@@ -83,17 +95,41 @@ class DecideStream:
     def _decide(self, line: Line) -> Decision:
         known = self.followed.get(line.workload)
         now_s = float(line.now_s)
+        aside = None
+        if known is not None and now_s < known.now_s:
+            known, aside = _before_the_last(known, now_s)
         _check_time(known, now_s)
         policy, written = _policy(line, known)
         replicas = hold_replicas(line, known, policy)
+        if aside is not None:
+            put_back(self.table, aside)
+        before = None
+        if known is not None and now_s - known.now_s >= max(JUMP_S, JUMP_TICKS * policy.tick_s):
+            kept = replace(known, jumped_to_s=None, before=None, fell_to_s=None)
+            before = kept, taken_aside(self.table, line.workload)
         if known is None or policy is not known.policy:
             self.table.put(line.workload, compile_params(policy))
         readings = Readings(now_s, replicas, line.pods, line.gateway, line.latency, line.limits)
         result = engine.step(self.table, [(line.workload, readings)])
         self.wanted_fits += result.fits
         decision = result.decisions[0]
-        self.followed[line.workload] = Followed(policy, written, now_s, replicas, decision.replicas)
+        self.followed[line.workload] = Followed(policy, written, now_s, replicas, decision.replicas, before=before)
         return decision
+
+
+def _before_the_last(known: Followed, now_s: float) -> tuple[Followed, Aside]:
+    """What stood before the last line; InputError unless that jumped ahead and a second line in a row denies it."""
+    told = f"now_s: {now_s:.15g} is before {known.now_s:.15g}, the workload's last line"
+    if known.before is None or now_s < known.before[0].now_s:
+        raise InputError(f"{told}; time never goes backwards: send lines in their order, from {known.now_s:.15g} on")
+    if known.fell_to_s is None or now_s < known.fell_to_s:
+        known.fell_to_s = now_s
+        jump_s = known.now_s - known.before[0].now_s
+        raise InputError(
+            f"{told}, which came {jump_s:.15g} s after the one before it; if its clock was wrong, go on: the next line "
+            "will be used, and that one forgotten"
+        )
+    return known.before
 
 
 def _policy(line: Line, known: Followed | None) -> tuple[Policy, bytes]:
@@ -135,13 +171,9 @@ def _still_starting(before: tuple[StartingReplica, ...], line: Line, room: int) 
 
 
 def _check_time(known: Followed | None, now_s: float) -> None:
-    """Raise InputError for a line that is older than the last one, and once for a jump."""
+    """Raise InputError once for a jump."""
     if known is None:
         return
-    if now_s < known.now_s:
-        raise InputError(
-            f"now_s: {now_s:.15g} is before {known.now_s:.15g}, the workload's last line; time never goes backwards"
-        )
     jump_s = now_s - known.now_s
     confirmed = known.jumped_to_s is not None and now_s >= known.jumped_to_s
     if jump_s >= GAP_S and not confirmed:

@@ -102,8 +102,38 @@ def test_a_faulty_change_of_policy_leaves_the_old_one_in_force() -> None:
 
 def test_time_that_goes_backwards_is_refused_and_the_same_instant_is_not() -> None:
     _, back, same = answers(busy(10), busy(5), busy(10))
-    assert back["error"] == "now_s: 5 is before 10, the workload's last line; time never goes backwards"
+    assert back["error"] == (
+        "now_s: 5 is before 10, the workload's last line; time never goes backwards: send lines in their order, "
+        "from 10 on"
+    )
     assert same["now_s"] == 10
+
+
+@pytest.mark.parametrize("ahead_s", [70.0, 600.0, 3500.0])
+def test_one_line_up_to_an_hour_ahead_costs_one_line_and_is_forgotten(ahead_s: float) -> None:
+    """A clock that was wrong for one line, at 500 s, silences nobody until the hour that it told has come."""
+    told = [busy(5.0 * i, queued=30.0 * (i % 40 > 36)) for i in range(160)]
+    straight = answers(*told[:100], *told[101:])
+    jumped = answers(*told[:100], busy(500.0 + ahead_s), *told[100:])
+    ahead, refused = jumped[100:102]
+    assert ahead["now_s"] == 500.0 + ahead_s
+    assert refused["error"] == (
+        f"now_s: 500 is before {500 + ahead_s:g}, the workload's last line, which came {ahead_s + 5:g} s after the one "
+        "before it; if its clock was wrong, go on: the next line will be used, and that one forgotten"
+    )
+    assert jumped[:100] + jumped[102:] == straight
+
+
+def test_a_late_line_after_a_gap_is_refused_and_time_goes_on() -> None:
+    """Readings were lost for two minutes; one of them comes late, and is no witness against the clock."""
+    told = [busy(0), busy(5), busy(125), busy(65), busy(130), busy(70), busy(135)]
+    assert [answer.get("now_s") for answer in answers(*told)] == [0, 5, 125, None, 130, None, 135]
+
+
+def test_a_faulty_line_that_goes_on_from_before_a_jump_takes_nothing_back() -> None:
+    faulty = busy(15) | {"policy": {"max_replicas": 0}}
+    told = [busy(0), busy(5), busy(605), busy(10), faulty, busy(610)]
+    assert [answer.get("now_s") for answer in answers(*told)] == [0, 5, 605, None, None, 610]
 
 
 def test_a_lone_jump_of_the_clock_is_dropped() -> None:
