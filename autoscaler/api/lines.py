@@ -149,8 +149,8 @@ CLOCK_NOISE_S: Final = 1e-3
 """Two sums of the same float seconds may differ by less than this."""
 
 _PARTS: Final = ("now_s", "workload", "replicas", "pods", "gateway", "latency", "limits")
-_KEYS: Final = ("now_s", "workload", "policy", "replicas", "pods", "gateway", "latency", "limits")
-_KNOWN: Final = frozenset((*_KEYS, "kind", "version"))
+KEYS: Final = ("now_s", "workload", "policy", "replicas", "pods", "gateway", "latency", "limits")
+_KNOWN: Final = frozenset((*KEYS, "kind", "version"))
 """With what the lines of an audit say of themselves, which is compared with nothing: a week has 100,000 of them."""
 
 
@@ -225,6 +225,11 @@ def _in_parts(text: bytes) -> _Whole:
     return _Whole(policy=parts.get("policy", _NULL), **{key: _part(parts, key) for key in _PARTS})
 
 
+def unread_fields(text: bytes) -> list[str]:
+    """The keys at the top level of a sound line that nothing reads, sorted."""
+    return sorted(_TOP.decode(text).keys() - _KNOWN)
+
+
 def workload_of(text: bytes) -> str | None:
     """The workload that a faulty line speaks of, None when that cannot be told."""
     try:
@@ -252,7 +257,7 @@ def _split(text: bytes) -> dict[str, msgspec.Raw]:
     except (UnicodeDecodeError, RecursionError, msgspec.DecodeError) as error:
         raise InputError(not_json(text, error)) from error
     for key in parts.keys() - _KNOWN:
-        near = difflib.get_close_matches(key.lower(), _KEYS, n=1, cutoff=0.75)
+        near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.75)
         if near:
             raise InputError(f"{key}: unknown field; did you mean {near[0]}?")
     return parts

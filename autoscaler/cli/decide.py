@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -25,8 +26,9 @@ def decide(
     of it. Any reading may be null or missing. A start keeps its "since_s", the instant of its order: another one is
     another start, and that the first one failed.
 
-    A faulty line is answered by {"error", "line", "workload"}, changes nothing, and the stream goes on. The exit code
-    is 0, or 2 when there were lines and every one of them was faulty.
+    A faulty line is answered by {"error", "line", "workload"}, changes nothing, and the stream goes on. Further fields
+    of a line are yours; standard error names each once, for it may be a misspelled one. The exit code is 0, or 2 when
+    there were lines and every one of them was faulty.
     """
     if not jsonl:
         raise InputError("decide: no format given; say `headroom decide --jsonl`")
@@ -40,9 +42,18 @@ def decide(
         for text in sys.stdin.buffer:
             out.write(stream.answer(text) + b"\n")
             out.flush()
+            _tell(stream.notes)
             stream.catch_up()
     except BrokenPipeError:
         # The reader has seen enough. Python flushes once more when it ends, which must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if stream.lines and not stream.decided:
         raise typer.Exit(2)
+
+
+def _tell(notes: list[str]) -> None:
+    """Write the notes to standard error, where there is one, and clear them: nobody who reads answers sees them."""
+    if notes and sys.stderr is not None:
+        with suppress(OSError):  # whoever closed it wants no notes, and gets the answers all the same
+            print(*(f"note: {text}" for text in notes), sep="\n", file=sys.stderr, flush=True)
+    notes.clear()

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from autoscaler.api.lines import Line, SeenReplicas, decode_value, read_line, workload_of
+from autoscaler.api.faults import shown
+from autoscaler.api.lines import KEYS, Line, SeenReplicas, decode_value, read_line, unread_fields, workload_of
 from autoscaler.api.policy import Policy, compile_params, read_policy
 from autoscaler.cli.rewound import Aside, put_back, taken_aside
 from autoscaler.core import engine
@@ -32,6 +33,9 @@ JUMP_S: Final = 60.0
 refused for up to `GAP_S` then. The first such line is; if the next one goes on as well, the one ahead is forgotten."""
 JUMP_TICKS: Final = 4.0
 """As many ticks at least: a policy that looks once a minute has no jump in each line."""
+MOST_UNREAD: Final = 20
+"""So many fields that nothing reads are named: whoever starts this may never read its standard error, and a full pipe
+would stop the answers."""
 
 
 @dataclass(slots=True)
@@ -61,12 +65,16 @@ class DecideStream:
     decided: int = 0
     lines: int = 0
     wanted_fits: list[FitRequest] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    """What whoever writes the lines should know and no answer says; whoever tells it clears the list."""
 
     def answer(self, text: bytes) -> bytes:
         """The answer to the next line, without the line end: a decision, or an error that left everything as it was."""
         self.lines += 1
         try:
             line = read_line(text)
+            self._note_unread(line.workload, unread_fields(text))
             decision = self._decide(line)
         except InputError as error:
             return _error(str(error), self.lines, workload_of(text))
@@ -91,6 +99,16 @@ class DecideStream:
         for request in self.wanted_fits:
             engine.install(self.table, request.workload, self.fit(request))
         self.wanted_fits.clear()
+
+    def _note_unread(self, workload: str, keys: list[str]) -> None:
+        """Note fields that nothing reads, each once, however many lines and workloads have it."""
+        for key in keys:
+            if key not in self.unread and len(self.unread) < MOST_UNREAD:
+                self.unread.add(key)
+                self.notes.append(
+                    f"line {self.lines}, {shown(workload)}: field {shown(key)} is not read; a line's fields are "
+                    f"{', '.join(KEYS)}"
+                )
 
     def _decide(self, line: Line) -> Decision:
         known = self.followed.get(line.workload)

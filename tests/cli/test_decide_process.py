@@ -24,6 +24,35 @@ def test_the_same_lines_give_the_same_bytes_in_any_process() -> None:
     assert (first.returncode, first.stderr) == (0, b"")
 
 
+def noted(i: int) -> bytes:
+    """A line with fields of its writer's own, of 30 workloads; 40 names of them."""
+    own = {"demand": 7, "queue": None, f"note {i}": "x"}
+    return encode(busy(5.0 * i) | {"workload": f"ns/{i % 30}"} | own)
+
+
+def test_fields_that_nothing_reads_are_named_once_on_standard_error_and_change_no_answer() -> None:
+    """A plant's own notes pass, and so would a misspelled reading, unseen."""
+    text = b"".join(noted(i) for i in range(40))
+    plain = b"".join(encode(busy(5.0 * i) | {"workload": f"ns/{i % 30}"}) for i in range(40))
+    done = run(text)
+    assert (done.returncode, done.stdout) == (0, run(plain).stdout)
+    told = done.stderr.decode().splitlines()
+    known = "now_s, workload, policy, replicas, pods, gateway, latency, limits"
+    assert told[:2] == [
+        f"note: line 1, 'ns/0': field 'demand' is not read; a line's fields are {known}",
+        f"note: line 1, 'ns/0': field 'note 0' is not read; a line's fields are {known}",
+    ]
+    assert len(told) == len(set(told)) == 20
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
+def test_a_standard_error_that_takes_nothing_costs_no_answer(closed: str) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND]
+    done = subprocess.run(command, input=noted(1) + noted(2), capture_output=True, check=False, timeout=50)
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 2)
+    assert b"note:" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "code", "lines"),
     [
