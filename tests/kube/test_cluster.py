@@ -1,6 +1,7 @@
 """A followed cluster whose server lets us read less than everything: what is waited for, done without, and told."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -107,6 +108,16 @@ async def test_nodes_that_may_not_be_read_are_no_silence_of_the_server_and_pods_
         assert heard[PODS] == float("inf")
         scene.refused.clear()
         await until(lambda: scene.cluster.staleness_s().get("/api/v1/nodes", 99.0) < 1.0, 6.0)
+
+
+async def test_a_server_that_fails_for_every_list_is_told_once_and_counted() -> None:
+    """Eight lists and more are not heard, all of them by the one cause."""
+    async with following() as scene:
+        await scene.cluster.wait_synced()
+        scene.server.always = status(500, "Unwell", "etcdserver: request timed out")
+        scene.server.cut()
+        told = r"not heard for .*: GET \S+: 500 .*etcdserver: request timed out; and so [789] more"
+        await until(lambda: [bool(re.fullmatch(told, words)) for words in scene.cluster.silent(0.0)] == [True], 9.0)
 
 
 async def test_nothing_is_scaled_while_nobody_knows_whether_it_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,11 +84,9 @@ class Followed:
         return freeze_of(list(self.freezes[0].items.values()))  # KEDA's thread asks too
 
     def silent(self, beyond_s: float) -> tuple[str, ...]:
-        """Resources that were not heard for longer and cannot be done without, with why."""
-        return tuple(
-            silence(informer)
-            for informer in self.all()
-            if informer.staleness_s() > beyond_s and not self.spared(informer)
+        """Resources that were not heard for longer and cannot be done without, with why; each cause once."""
+        return silences(
+            informer for informer in self.all() if informer.staleness_s() > beyond_s and not self.spared(informer)
         )
 
     def spared(self, informer: Informer[Any]) -> bool:
@@ -171,11 +169,30 @@ def freeze_of(found: Iterable[ConfigMap]) -> str | None:
     return None
 
 
-def silence(informer: Informer[Any]) -> str:
-    """For how long a resource was not heard, and why."""
-    gone_s = informer.staleness_s()
+def silences(informers: Iterable[Informer[Any]]) -> tuple[str, ...]:
+    """For how long resources were not heard, and why; those that are silent by one cause are told as one, and counted.
+
+    A server that is gone would else be told as often as there are resources.
+    """
+    by_cause: dict[tuple[bool, str], list[Informer[Any]]] = {}
+    for informer in informers:
+        by_cause.setdefault((math.isfinite(informer.staleness_s()), _cause(informer)), []).append(informer)
+    return tuple(silence(*alike) for alike in by_cause.values())
+
+
+def silence(*alike: Informer[Any]) -> str:
+    """For how long a resource was not heard, and why; of several with one cause the longest, and how many more."""
+    longest = max(alike, key=lambda informer: informer.staleness_s())
+    gone_s = longest.staleness_s()
     since = f"not heard for {duration(round(gone_s))}" if math.isfinite(gone_s) else "not read yet"
-    return f"{since}: {informer.error or informer.path}"
+    others = f"; and so {len(alike) - 1} more" if len(alike) > 1 else ""
+    return f"{since}: {longest.error or longest.path}{others}"
+
+
+def _cause(informer: Informer[Any]) -> str:
+    """Why it is not heard, without the call that failed; its path where nothing failed."""
+    call, _, cause = str(informer.error or "").partition(": ")
+    return cause if cause and informer.path in call else str(informer.error or informer.path)
 
 
 def remedy(informer: Informer[Any], key: str = "") -> str:
