@@ -29,6 +29,8 @@ LATE_TICKS: Final = 2.0
 """A decision this many ticks behind its data was made by a controller that was not given the processor it needs."""
 LATE_RATIO: Final = 0.05
 """The table says so where more than this share of the decisions was late."""
+ENDS: Final = 2
+"""Ticks of a workload that may pass without a decision though nothing is amiss: the first one and the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ class Outcome:
         """Share of the decisions that came more than `LATE_TICKS` after their readings, 0..1."""
         return self.late / max(1, self.decisions.total())
 
+    def due(self, plan: Plan) -> int:
+        """How many decisions what was played has ticks for; what happens between two ticks brings more."""
+        return sum(int(played.duration_s / plan.params[played.workload].tick_s) for played in self.results)
+
     def take(self, frame: WorkloadFrame, now_s: float, tick_s: float) -> None:
         """Count a frame that arrived at data time `now_s`."""
         self.last[frame.workload] = frame
@@ -71,7 +77,14 @@ class Outcome:
     def warnings(self, plan: Plan) -> list[str]:
         """What limits the figures, in words."""
         texts = []
-        if self.late_ratio > LATE_RATIO:
+        due = self.due(plan)
+        if self.decisions.total() < due * (1.0 - LATE_RATIO) - ENDS * len(self.results):
+            texts.append(
+                f"this machine could not keep up: {self.decisions.total():,} decisions were made where {due:,} were "
+                "due, so the figures of ours tell nothing of the controller; a lower --speed than "
+                f"{plan.speed:g} shows it as it is"
+            )
+        elif self.late_ratio > LATE_RATIO:
             texts.append(
                 f"this machine could not keep up: {self.late_ratio:.0%} of the decisions came more than {LATE_TICKS:g} "
                 f"ticks after their readings, which costs ours and not the rivals; a lower --speed than {plan.speed:g} "

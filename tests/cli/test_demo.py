@@ -172,6 +172,18 @@ def test_the_outcome_counts_decisions_moves_and_those_that_came_late() -> None:
     assert "a lower --speed than 240" in outcome.warnings(plan)[0]
 
 
+@pytest.mark.parametrize(("made", "told"), [(0, "0 decisions"), (3400, "3,400 decisions"), (3419, ""), (3600, "")])
+def test_figures_of_a_run_that_skipped_its_decisions_are_told_to_be_about_nothing(made: int, told: str) -> None:
+    """Five hours at a tick of 5 s have 3,600 decisions; at a speed of 1e9 they are over before the first one."""
+    plan = make_plan(None, "ramp", speed=1e9, wall_s=60.0, seed=0)
+    played = Results("demo/ramp", 18000.0, 0.99, TABLE.rows, TABLE.note)
+    outcome = Outcome(results=[played], decisions=Counter({"demo/ramp": made}))
+    assert bool(told) == bool(outcome.warnings(plan))
+    for text in outcome.warnings(plan):
+        assert f"could not keep up: {told} were made where 3,600 were due" in text
+        assert "a lower --speed than 1e+09" in text
+
+
 def test_the_json_holds_the_table_and_what_was_seen() -> None:
     plan = make_plan(None, "ramp", speed=240.0, wall_s=60.0, seed=0)
     table = Results("demo/ramp", TABLE.duration_s, 0.99, TABLE.rows, TABLE.note)
