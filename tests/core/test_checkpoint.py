@@ -1,6 +1,5 @@
 """Checkpoints: small, whole, refused when foreign, and enough to go on in the middle of a burst."""
 
-import copy
 import json
 import math
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from autoscaler.core.params import Params
 from autoscaler.core.reasons import Reason
 from autoscaler.core.state import Table
 from autoscaler.core.view import view
-from tests.core.toy import NAME, Story, Toy, counts, steps_of
+from tests.core.toy import NAME, Story, Toy, copied, counts, steps_of
 
 MOST_BYTES = 4096
 
@@ -54,7 +53,7 @@ def test_a_checkpoint_after_a_day_of_ten_second_ticks_is_small() -> None:
 
 def test_a_checkpoint_after_a_day_is_small_and_plain_json(morning: Story) -> None:
     """Two hours in full, then ten minutes of every hour of a day, so that every kept column is filled."""
-    story = copy.deepcopy(morning)
+    story = copied(morning)
     for _ in range(24):
         story.toy.now_s += 3000.0
         story.run(600.0)
@@ -108,7 +107,7 @@ def test_a_second_checkpoint_says_what_the_first_said(morning: Story) -> None:
 
 def test_the_forecast_of_a_wave_survives_roughly() -> None:
     story = aged(2.0, load=lambda t: 17.0 + 9.0 * math.sin(t / 3_751.0))
-    other = copy.deepcopy(story)
+    other = copied(story)
     other.table = restored(story)
     for each in (story, other):
         each.run(180.0)
@@ -135,7 +134,7 @@ def test_a_checkpoint_of_another_shape_is_refused(morning: Story) -> None:
 
 
 def test_what_a_step_was_spared_is_kept_and_none_in_a_checkpoint_of_a_build_that_spared_nothing(morning: Story) -> None:
-    story = copy.deepcopy(morning)
+    story = copied(morning)
     story.table.forecaster.out.spared[0] = 31.0
     assert restored(story).forecaster.out.spared[0] == 31.0
     saved = checkpoint(story.table, NAME)
@@ -157,7 +156,7 @@ def mid_burst(*, after_s: float) -> tuple[Story, Story]:
     toy = Toy.of(4, lambda t: 4.0 if t < 1000.0 else 24.0, queue=60.0, warmup_s=180.0)
     story = Story(toy, Params(tick_s=10.0, warmup_prior_s=180.0))
     story.run(1000.0 + after_s)
-    other = copy.deepcopy(story)
+    other = copied(story)
     other.table = restored(story)
     return story, other
 

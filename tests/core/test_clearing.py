@@ -1,6 +1,5 @@
 """How a queue is cleared: leaving as much as may wait anyhow, on time after a delay, and with nothing held after it."""
 
-import copy
 import functools
 
 import numpy as np
@@ -12,7 +11,7 @@ from autoscaler.core.columns import F64
 from autoscaler.core.scale import clearing
 from autoscaler.core.scale.clearing import ClearingColumns
 from autoscaler.core.types import Readings
-from tests.core.toy import Story, calibrated, counts, stepped
+from tests.core.toy import Story, calibrated, copied, counts, stepped
 
 ROW = np.array([0])
 SLACK_S = 10.0
@@ -147,7 +146,7 @@ def _until(onset_s: float, *bursts_s: float) -> Story:
 
 def burst(onset_s: float, *before_s: float) -> Story:
     """From now on ten times the load, as after each of the bursts before."""
-    story = copy.deepcopy(_until(onset_s, *before_s))
+    story = copied(_until(onset_s, *before_s))
     story.toy.load = stepped(4.0, 40.0, onset_s)
     return story
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from autoscaler.core.columns import F64
+from autoscaler.core.columns import F64, I64
 from autoscaler.core.forecast import conformal, features, forecaster, onset, pending, scoring
 from autoscaler.core.forecast.conformal import ConformalColumns
 from autoscaler.core.forecast.forecaster import Forecaster, Round
@@ -146,26 +146,6 @@ def test_a_step_is_one_event_and_widens_the_bound_of_what_follows_by_a_third_at_
     assert line.upper_rps.mean() / (10.0 * factor) <= 4.0 / 3.0 * before
 
 
-class Bursts:
-    """Bursts of three times the load that come back after an hour and a half of Poisson noise around 10 requests/s."""
-
-    def __init__(self, *, every_bins: int, bins: int, horizon_bins: int, level: float) -> None:
-        rng, self.line = np.random.default_rng(3), Line(4, horizon_bins=horizon_bins, level=level)
-        self.minutes: list[F64] = []
-        self.bounds: list[F64] = []
-        for i in range(1440):
-            burst = i >= 540 and i % every_bins < bins
-            self.line.feed(rng.poisson(300.0 if burst else 100.0, 4).astype(np.float64))
-            self.minutes.append(self.line.minute_rps)
-            self.bounds.append(self.line.upper_rps.copy())
-
-    def held(self) -> F64:
-        """The share of rows whose bound held, bin by bin, told from outside: it is of the minute it looks ahead to."""
-        ahead = int(self.line.horizon[0]) + 6
-        pairs = zip(self.minutes[ahead:], self.bounds[:-ahead], strict=True)
-        return np.array([(truth <= bound).mean() for truth, bound in pairs])
-
-
 RETURNING = {
     "a minute in ten": (60, 6, 60, 0.989),
     "five minutes in twenty-five": (150, 30, 60, 0.989),
@@ -173,25 +153,55 @@ RETURNING = {
 }
 """Every how many bins, for how many, how many bins ahead, at which level."""
 
+ALIKE = 4
+"""Rows of one kind, each of its own noise."""
 
-@cache
-def returning(name: str) -> Bursts:
-    every, bins, horizon, level = RETURNING[name]
-    return Bursts(every_bins=every, bins=bins, horizon_bins=horizon, level=level)
+
+class Bursts:
+    """Bursts of three times the load that come back after an hour and a half of Poisson noise around 10 requests/s."""
+
+    def __init__(self) -> None:
+        kinds = tuple(RETURNING.values())
+        draws = [np.random.default_rng(3) for _ in kinds]
+        self.line = Line(ALIKE * len(kinds))
+        self.line.horizon = np.repeat([ahead for _, _, ahead, _ in kinds], ALIKE)
+        self.line.level = np.repeat([level for *_, level in kinds], ALIKE)
+        self.minutes: list[F64] = []
+        self.bounds: list[F64] = []
+        for i in range(1440):
+            mean = [300.0 if i >= 540 and i % every < bins else 100.0 for every, bins, _, _ in kinds]
+            came = [rng.poisson(rate, ALIKE).astype(np.float64) for rng, rate in zip(draws, mean, strict=True)]
+            self.line.feed(np.concatenate(came))
+            self.minutes.append(self.line.minute_rps)
+            self.bounds.append(self.line.upper_rps.copy())
+
+    def held(self, name: str) -> F64:
+        """The share of rows whose bound held, bin by bin, told from outside: it is of the minute it looks ahead to."""
+        rows = self.rows(name)
+        ahead = int(self.line.horizon[rows[0]]) + 6
+        pairs = zip(self.minutes[ahead:], self.bounds[:-ahead], strict=True)
+        return np.array([(truth[rows] <= bound[rows]).mean() for truth, bound in pairs])
+
+    def rows(self, name: str) -> I64:
+        """The rows of a kind."""
+        return ALIKE * list(RETURNING).index(name) + np.arange(ALIKE)
+
+
+returning = cache(Bursts)
 
 
 @pytest.mark.parametrize("name", RETURNING)
 def test_a_bound_learns_to_cover_bursts_that_come_back(name: str) -> None:
     """One step is an event; the burst that follows the last one by minutes is the load. The last hour."""
-    assert returning(name).held()[-360:].mean() >= RETURNING[name][-1] - 0.015
+    assert returning().held(name)[-360:].mean() >= RETURNING[name][-1] - 0.015
 
 
 @pytest.mark.parametrize("name", RETURNING)
 def test_the_coverage_that_is_told_leaves_no_miss_out(name: str) -> None:
     """Four hours, forgotten over six, with the bursts that nobody could foresee."""
-    line, held = returning(name).line, returning(name).held()
+    held, rows = returning().held(name), returning().rows(name)
     weight = np.exp(np.arange(len(held)) * BIN_S / conformal.MEMORY_S)
-    told = forecaster.coverage(line.stage, line.rows).mean()
+    told = forecaster.coverage(returning().line.stage, rows).mean()
     assert told == pytest.approx(np.average(held, weights=weight), abs=0.005)
 
 

@@ -1,11 +1,13 @@
 """Bursts that come back: when the hour shows a habit, what it asks for, and when the habit is over."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 from autoscaler.core.forecast import recurring
 from autoscaler.core.params import Params
-from tests.core.toy import Story, Toy
+from tests.core.toy import Story, Toy, copied
 
 HOUR_BINS = 360
 
@@ -79,29 +81,32 @@ def test_a_row_says_the_same_alone_and_beside_others() -> None:
     assert together.tolist() == pytest.approx([expected(needs) for needs in rows], nan_ok=True)
 
 
-def bursting(seconds: float, **params: object) -> Story:
-    """Two replicas' worth for two minutes of every six; a start takes two minutes."""
-    story = Story(
-        Toy.of(2, lambda t: 16.0 if t % 360.0 < 120.0 else 0.2, queue=30.0),
-        Params(**{"tick_s": 10.0, "warmup_prior_s": 120.0, "max_replicas": 60} | params),  # type: ignore[arg-type]
-    )
-    story.run(seconds)
+@cache
+def _hour() -> Story:
+    load = Toy.of(2, lambda t: 16.0 if t % 360.0 < 120.0 else 0.2, queue=30.0)
+    story = Story(load, Params(tick_s=10.0, warmup_prior_s=120.0, max_replicas=60))
+    story.run(3600.0)
     return story
 
 
+def bursting() -> Story:
+    """After an hour of two replicas' worth for two minutes of every six; a start takes two minutes."""
+    return copied(_hour())
+
+
 def test_what_the_bursts_need_is_kept_through_the_gaps() -> None:
-    story = bursting(3600.0)
+    story = bursting()
     gaps = [d for d in story.run(1800.0) if d.now_s % 360.0 > 180.0]
     assert {d.replicas for d in gaps} <= {8, 9, 10}
 
 
 def test_when_the_bursts_stay_away_the_replicas_go() -> None:
-    story = bursting(3600.0)
+    story = bursting()
     story.toy.load = lambda _s: 0.2
     assert story.run(1500.0)[-1].replicas == 1
 
 
 def test_a_load_that_stays_is_followed_beyond_the_habit() -> None:
-    story = bursting(3600.0)
+    story = bursting()
     story.toy.load = lambda _s: 60.0
     assert story.run(900.0)[-1].replicas >= 30

@@ -220,6 +220,11 @@ def stepped(low: float, high: float, at_s: float) -> Callable[[float], float]:
     return lambda now_s: low if now_s < at_s else high
 
 
+def copied(story: Story) -> Story:
+    """The story so far, to be gone on with apart. What was read and decided is frozen, and shared."""
+    return copy.deepcopy(story, {id(one): one for one in (*story.seen, *story.told)})
+
+
 @functools.cache
 def _opening(level: float, replicas: int, warmup_s: float, params: tuple[tuple[str, object], ...]) -> Story:
     toy = Toy.of(replicas, level, queue=15.0 * replicas, warmup_s=warmup_s)
@@ -233,7 +238,7 @@ def calibrated(
 ) -> Story:
     """A service at 900 s whose capacity is known, since a short queue stood when it opened; `load` goes on."""
     level = load(0.0) if callable(load) else load
-    story = copy.deepcopy(_opening(level, replicas, warmup_s, tuple({"tick_s": 10.0, **params}.items())))
+    story = copied(_opening(level, replicas, warmup_s, tuple({"tick_s": 10.0, **params}.items())))
     if callable(load):
         story.toy.load = load
     return story

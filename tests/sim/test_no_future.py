@@ -89,7 +89,7 @@ FUTURES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @pytest.mark.parametrize("name", FORESIGHTLESS)
 def test_another_future_changes_no_decision_before_it(name: str):
-    traffic, until_s = noisy_day(0.4, 11), 1000.0
+    traffic, until_s = noisy_day(0.3, 11), 800.0
     said = answers(name, traffic)
     for future, change in FUTURES.items():
         other = answers(name, otherwise(traffic, until_s, change))
@@ -126,10 +126,10 @@ def shortened(name: str, seed: int, from_s: float, to_s: float) -> Traffic:
 
 
 TRAFFICS: dict[str, Callable[[], Traffic]] = {
-    "a noisy wave": lambda: noisy_day(1.0, 3, step_s=1.0),
-    "a step": lambda: shortened("step-x3", 1, 6600.0, 9600.0),
-    "a ramp": lambda: shortened("ramp", 2, 3000.0, 7200.0),
-    "spikes": lambda: shortened("spike-train", 3, 0.0, 3600.0),
+    "a noisy wave": lambda: noisy_day(0.6, 3, step_s=1.0),
+    "a step": lambda: shortened("step-x3", 1, 6600.0, 9000.0),
+    "a ramp": lambda: shortened("ramp", 2, 3000.0, 5400.0),
+    "spikes": lambda: shortened("spike-train", 3, 0.0, 2400.0),
     "a constant load": lambda: make_traffic([40.0] * 1800),
 }
 

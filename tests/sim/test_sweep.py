@@ -56,7 +56,7 @@ def waves(seed: int, *, step_s: float = 1.0) -> Traffic:
     return make_traffic(rng.poisson(level * step_s).astype(float).tolist(), step_s=step_s)
 
 
-@pytest.mark.parametrize(("warmup_s", "step_s"), [(30.0, 1.0), (95.0, 2.0)])
+@pytest.mark.parametrize(("warmup_s", "step_s"), [(30.0, 1.0), pytest.param(95.0, 2.0, marks=pytest.mark.slow)])
 def test_no_rival_that_reaches_the_goal_beats_the_bound(warmup_s: float, step_s: float):
     traffic, spec = waves(7, step_s=step_s), make_spec(warmup_s=warmup_s)
     bound_s = reference(traffic, spec, MISS_RATIO).d2_s
