@@ -7,6 +7,7 @@ from autoscaler.errors import HeadroomError, InputError
 
 NAMES = {
     "all": "every figure the product promises, one command after the other, and the table of them",
+    "batch_admissions": "2,000 Jobs let in on a real API server: writes for each, and the rate beside a bare PATCH's",
     "batch_drain": "a backlog of 50,000 gangs in 1,000 queues through the core: admissions a second, cycle p99",
     "batch_loops": "a million random steps through the batch core, in search of a preemption loop",
     "batch_plans": "single decisions of the batch core: a verdict, victims for 4,000 gangs, one placement",
