@@ -168,6 +168,21 @@ async def test_when_the_controller_ends_the_page_says_so_and_keeps_table_and_las
     assert page.complaints == []
 
 
+async def test_metrics_that_were_held_when_the_run_ended_are_not_said_to_be_late(page: Page) -> None:
+    """Nothing comes after the end: to wait for it would be wrong."""
+    hub, status = Hub(), "document.querySelector('.status').innerText"
+    hub.publish(frame(0.0, workload(0.0, signals=signals("held", 12.0))))
+    async with serving(hub) as url:
+        await page.open(url, width=400)
+        await page.until("(document.querySelector('.status')?.innerText ?? '').includes('Metrics are late')")
+        hub.end("The run has ended.")
+        await page.until(f"!{status}.includes('are late')")
+        assert (
+            await page.ask(status) == "The last metrics came some time before the end: figures are as they stood then."
+        )
+    assert page.complaints == []
+
+
 async def test_a_lost_connection_is_told_and_found_again(page: Page) -> None:
     hub = Hub()
     fill(hub)
