@@ -30,7 +30,7 @@ def ledger_of(nodes: Sequence[NodeSeen], shapes: Sequence[str] = (H100,)) -> Led
 
 def form(
     pods: int = 1, units: int = 1, shape: str = H100, required: str | None = None, preferred: str | None = None,
-    **more: float,
+    **more: Any,
 ) -> Form:  # fmt: skip
     return Form((PodSet(pods, units, shape, **more),), Topology(required, preferred))
 

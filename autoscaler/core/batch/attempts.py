@@ -15,6 +15,7 @@ from autoscaler.core.batch.outcome import Admitted, Spots
 from autoscaler.core.batch.placement import Spot, new
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.room import Room
+from autoscaler.core.batch.shares import barred_for
 from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.batch.widths import Taken
 
@@ -81,11 +82,17 @@ class Attempts:
         """Try with what a reservation holds; what is used of it comes back to it when the gang ends."""
         ledger = self.room.ledger
         extra = {node: units for node, units in reservation.held.items() if units}
-        if not extra:
+        shares = waiting.gang.form.has_shares and reservation.gang == waiting.gang.name
+        lifted = barred_for(ledger, reservation) if shares else ()
+        if not extra and not lifted:
             return False
-        opened = ledger.widen(extra)
+        opened = ledger.estate.widen(extra)
+        for node in lifted:
+            ledger.estate.bar_shares(node, barred=False)
         taken = self._take(waiting, widens=widens)
-        used = ledger.narrow(opened, extra)
+        for node in lifted:
+            ledger.estate.bar_shares(node, barred=True)
+        used = ledger.estate.narrow(opened, extra)
         if taken is None:
             return False
         ledger.use_held(reservation, used)
@@ -127,7 +134,7 @@ class Attempts:
             if ledger.estate.nodes[node].shape == shape
         )
         idle = {at: n for at, n in ledger.lendable().items() if ledger.estate.nodes[at].shape == shape}
-        opened = ledger.widen(idle)
+        opened = ledger.estate.widen(idle)
         free = opened[1]
 
         def may(spots: tuple[Spot, ...]) -> bool:
@@ -138,7 +145,7 @@ class Attempts:
             return lent + sum(borrowed) <= bound.units and not any(units % bound.slot_units for units in borrowed)
 
         taken = self._take(waiting, may)
-        borrows = ledger.narrow(opened, idle)
+        borrows = ledger.estate.narrow(opened, idle)
         if taken is None:
             return False
         self.admit(taken, borrows, BatchReason.LOAN, now_s)
@@ -157,6 +164,8 @@ class Attempts:
         room.started(waiting, now_s, now_s, on_loan=bool(lent), counts=counts)
         self.memory.searched.pop(name, None)
         where = room.ledger.estate.where
-        told = tuple([new(Spots, (*where[node], pod_set, pods)) for node, pod_set, pods, _, _, _ in spots])
+        told = tuple(
+            [new(Spots, (*where[node], pod_set, pods, device)) for node, pod_set, pods, _, _, _, device, _ in spots]
+        )
         units = sum(lent.values()) if lent else 0
         self.admitted.append(new(Admitted, (name, waiting.gang.queue, told, reason, units, taken.narrow)))

@@ -108,7 +108,7 @@ def _start(room: Room, name: str) -> Reservation | None:
         return None
     plan = Counter[int]()
     for spot in holding.spots:
-        plan[spot.node] += spot.units
+        plan[spot.node] += max(1, spot.units)
     return Reservation(name, Kind.PREEMPTION, dict(plan), run.started_s, run.started_s)
 
 

@@ -3,17 +3,20 @@
 Nodes are rows of numpy columns. Beside them, for each shape and number of free units, an integer whose bit n says that
 node n has just that many (a find within a domain is one `and`); and for each domain of each level the slots by size, so
 that most gangs that do not fit are refuted by a comparison. All indexes change with `set_free` and with nothing else:
-those of the whole cluster at once, those of domains when somebody asks, for most gangs ask for none.
+those of the whole cluster at once, those of domains when somebody asks, for most gangs ask for none. They count whole
+devices; what shares hold of others stands beside them, where a shape is shared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from autoscaler.core.batch import chain
-from autoscaler.core.columns import F64, I64
+from autoscaler.core.batch.devices import Devices
+from autoscaler.core.batch.params import PER_DEVICE
+from autoscaler.core.columns import F64, I64, Bools
 
 WHOLE: Final = 0
 """The level of the whole cluster; the levels of the parameters follow."""
@@ -39,6 +42,8 @@ class NodeSeen:
     """Idle units that serving keeps here and would lend."""
     due_s: float | None = None
     """When a node that is on its way is expected; None for one that is there."""
+    model: str = ""
+    """Of its GPUs, where pods ask for models of a shared shape."""
 
     @property
     def usable(self) -> bool:
@@ -47,9 +52,12 @@ class NodeSeen:
 
 
 class Estate:
-    """The nodes of a cluster. Raises ValueError when a name and shape stand twice."""
+    """The nodes of a cluster; `shared` are the shapes that shares are asked of. Raises ValueError when a name and shape
+    stand twice."""
 
-    def __init__(self, nodes: Sequence[NodeSeen], shapes: Sequence[str], levels: int) -> None:
+    def __init__(
+        self, nodes: Sequence[NodeSeen], shapes: Sequence[str], levels: int, shared: Collection[str] = ()
+    ) -> None:
         self.nodes = tuple(nodes)
         self.index = {(node.name, node.shape): at for at, node in enumerate(self.nodes)}
         if len(self.index) < len(self.nodes):
@@ -63,6 +71,10 @@ class Estate:
         self.free: I64 = np.zeros(len(self.nodes), dtype=np.int64)
         self._free = self.free.data
         """The same memory: a single number is read from it in half of the time."""
+        self.shared = frozenset(at_shape[name] for name in shared)
+        self.devices: Devices | None = Devices(len(self.nodes), int(self.units.max(initial=1))) if shared else None
+        """What shares hold; None where none can be asked for."""
+        self.usable: Bools = _usable(nodes)
         self.spare: F64 = _spare(nodes)
         """Cores and GiB that are free; shape (nodes, 2)."""
         self.most = int(self.units.max(initial=1))
@@ -93,7 +105,7 @@ class Estate:
         """Take in what changes about nodes without moving them; False, and nothing done, where they are others."""
         if [_frame(node) for node in nodes] != [_frame(node) for node in self.nodes]:
             return False
-        self.nodes, self.spare = tuple(nodes), _spare(nodes)
+        self.nodes, self.spare, self.usable = tuple(nodes), _spare(nodes), _usable(nodes)
         self.version += 1
         return True
 
@@ -133,6 +145,58 @@ class Estate:
         if units > old:
             self.version += 1
 
+    def take_share(self, node: int, device: int, share: int) -> None:
+        """Put a share onto a device of a node; one that carried none is free no more. The device has as much left."""
+        if self._shares().take(node, device, share):
+            self.set_free(node, self._free[node] - 1)
+
+    def give_share(self, node: int, device: int, share: int) -> None:
+        """Take a share off a device; one that carries none then is free."""
+        self.version += 1
+        if self._shares().give(node, device, share):
+            self.set_free(node, self._free[node] + 1)
+
+    def leave_share(self, node: int, device: int, share: int) -> None:
+        """The same without saying whose a device is then that carries none: who calls settles that."""
+        self.version += 1
+        self._shares().give(node, device, share)
+
+    def put_share(self, node: int, device: int, share: int) -> None:
+        """Put a share where it was in another estate, before it is settled what is free."""
+        self._shares().take(node, device, share)
+
+    def bar_shares(self, node: int, *, barred: bool) -> None:
+        """Say whether no more shares may join others on a node. Nothing where no shape is shared."""
+        if self.devices is not None:
+            self.version += bool(self.devices.barred[node]) and not barred
+            self.devices.barred[node] = barred
+
+    def carries(self, shares: Iterable[tuple[int, int, int]]) -> bool:
+        """Whether the devices carry just these shares, as (node, device, thousandths), and none has too many."""
+        if self.devices is None:
+            return not [*shares]
+        afresh = np.zeros_like(self.devices.held)
+        for node, device, share in shares:
+            afresh[node, device] += share
+        return bool((afresh == self.devices.held).all() and (afresh <= PER_DEVICE).all())
+
+    def opened(self, node: int) -> int:
+        """Devices of a node that carry shares: neither free nor a whole unit of anybody's."""
+        return 0 if self.devices is None else self.devices.opened(node)
+
+    def rests_of(self, shape: int) -> int:
+        """Thousandths of a shape that are left of devices that carry shares."""
+        return 0 if self.devices is None else int(self.devices.rests()[self.shape == shape].sum())
+
+    def all_opened(self) -> I64:
+        """The same of all nodes."""
+        return np.zeros(len(self.nodes), dtype=np.int64) if self.devices is None else self.devices.all_opened()
+
+    def _shares(self) -> Devices:
+        if self.devices is None:
+            raise ValueError("estate: a share where no shape is shared")
+        return self.devices
+
     def free_on(self, node: int) -> int:
         """Free units of a node."""
         return self._free[node]
@@ -150,6 +214,26 @@ class Estate:
                 np.add.at(slots, (domain[nodes], self.shape[nodes]), more)
             self._counted[nodes] = free
         return self._slots[level]
+
+    def widen(self, extra: Mapping[int, int]) -> tuple[int, dict[int, int]]:
+        """Let the estate offer more units for a moment; `narrow` takes the answer."""
+        before = {node: self.free_on(node) for node in extra}
+        version = self.version
+        for node, units in extra.items():
+            self.set_free(node, before[node] + units)
+        return version, before
+
+    def narrow(self, opened: tuple[int, dict[int, int]], extra: Mapping[int, int]) -> dict[int, int]:
+        """End what `widen` began. Returns the units by node that were taken beyond those that were free."""
+        version, before = opened
+        used = {}
+        for node, units in extra.items():
+            taken = before[node] + units - self.free_on(node)
+            self.set_free(node, max(0, before[node] - taken))
+            if taken > before[node]:
+                used[node] = taken - before[node]
+        self.version = version
+        return used
 
     def set_all_free(self, free: I64) -> None:
         """The same for all nodes at once."""
@@ -181,8 +265,12 @@ class Estate:
         return out
 
 
-def _frame(node: NodeSeen) -> tuple[str, str, int, tuple[str, ...]]:
-    return node.name, node.shape, node.units, node.domains
+def _frame(node: NodeSeen) -> tuple[str, str, int, tuple[str, ...], str]:
+    return node.name, node.shape, node.units, node.domains, node.model
+
+
+def _usable(nodes: Sequence[NodeSeen]) -> Bools:
+    return np.array([node.usable for node in nodes], dtype=np.bool_)
 
 
 def _spare(nodes: Sequence[NodeSeen]) -> F64:

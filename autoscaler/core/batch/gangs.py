@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from autoscaler.core.batch.params import BatchParams
+from autoscaler.core.batch.params import PER_DEVICE, BatchParams
 from autoscaler.core.batch.reasons import BatchReason
 
 MAX_PODS: Final = 16_384
@@ -30,6 +30,10 @@ class PodSet:
     cpu: float = 0.0
     """Cores for each pod."""
     memory_gib: float = 0.0
+    share: int = 0
+    """Thousandths of one device for each pod, 1 to 999; `units` is 0 then. 0 where whole units are asked for."""
+    models: frozenset[str] = frozenset()
+    """Models of the shape that will do; empty where any will."""
 
     @property
     def total_units(self) -> int:
@@ -60,6 +64,18 @@ class Form:
         for each in self.pod_sets:
             totals[each.shape] = totals.get(each.shape, 0) + each.total_units
         return totals
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether one of its pods asks for a share of a device."""
+        return any(each.share for each in self.pod_sets)
+
+    def in_whole_units(self) -> "Form":
+        """The same with a whole device for each share: wherever this fits, the form does."""
+        if not self.has_shares:
+            return self
+        sets = [replace(each, units=1, share=0) if each.share else each for each in self.pod_sets]
+        return replace(self, pod_sets=tuple(sets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +209,7 @@ def _width_refusal(gang: Gang, elastic: Elastic) -> Refusal | None:
 
 def _form_refusal(form: Form, params: BatchParams) -> Refusal | None:
     known = {shape.name for shape in params.shapes}
+    shared = {shape.name for shape in params.shapes if shape.shared}
     if not form.pod_sets:
         return Refusal(BatchReason.ABSURD, "no pod set", "ask for at least one pod")
     for at, each in enumerate(form.pod_sets):
@@ -201,7 +218,14 @@ def _form_refusal(form: Form, params: BatchParams) -> Refusal | None:
             return Refusal(BatchReason.UNKNOWN_SHAPE, f"{of}.shape {each.shape!r}", f"name one of {sorted(known)}")
         if not 1 <= each.pods <= MAX_PODS:
             return Refusal(BatchReason.ABSURD, f"{of}.pods {each.pods}", f"ask for 1 to {MAX_PODS}")
-        if not 1 <= each.units <= MAX_UNITS or each.total_units > MAX_UNITS:
+        if (each.share or each.models) and each.shape not in shared:
+            what = f"{of}.share {each.share}" if each.share else f"{of}.models {sorted(each.models)}"
+            remedy = f"ask for whole units of any model, or of a shape that is shared; {each.shape} is not"
+            return Refusal(BatchReason.ABSURD, what, remedy)
+        if each.share and not (1 <= each.share < PER_DEVICE and each.units == 0):
+            what = f"{of}.share {each.share} beside {each.units} units"
+            return Refusal(BatchReason.ABSURD, what, f"ask for 1 to {PER_DEVICE - 1} thousandths and 0 units")
+        if not each.share and (not 1 <= each.units <= MAX_UNITS or each.total_units > MAX_UNITS):
             return Refusal(BatchReason.ABSURD, f"{of}.units {each.units}", f"ask for 1 to {MAX_UNITS} in all")
         if not all(math.isfinite(value) and value >= 0 for value in (each.cpu, each.memory_gib)):
             return Refusal(BatchReason.ABSURD, f"{of} cpu {each.cpu}, memory {each.memory_gib}", "give 0 or more")

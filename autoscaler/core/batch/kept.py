@@ -13,6 +13,7 @@ from typing import Final
 from autoscaler.core.batch.ledger import NO_LOAN, Holding, Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Running
+from autoscaler.core.batch.shares import closing
 from autoscaler.core.batch.starts import Ending, Start, arrivals, first_start
 from autoscaler.core.batch.waiting import Waiting
 
@@ -28,11 +29,16 @@ NEARLY: Final = 1e-6
 """Cores or GiB that rounding may leave."""
 
 
-def expected_start(room: Room, waiting: Waiting, now_s: float, *, level: int) -> Start | None:
-    """When a gang has room if all ends as expected; level 0 takes medians, level 1 ninth deciles."""
+def expected_start(
+    room: Room, waiting: Waiting, now_s: float, *, level: int, in_whole_units: bool = False
+) -> Start | None:
+    """When a gang has room if all ends as expected; level 0 takes medians, level 1 ninth deciles.
+
+    With `in_whole_units` a gang of shares has a whole device for each: that can be kept for it.
+    """
     kept = room.ledger.reservations.get(waiting.gang.name)
     own = {} if kept is None else kept.held
-    wanted = room.ask(waiting.brand)
+    wanted = room.ask_in_whole_units(waiting.brand) if in_whole_units else room.ask(waiting.brand)
     ends = expected_ends(room, now_s, level)
     for number in (FIRST_ENDS, MORE_ENDS, len(ends)):
         endings = [*arrivals(room.ledger.estate), *_endings(room, heapq.nsmallest(number, ends))]
@@ -53,14 +59,18 @@ def start_again(room: Room, run: Running, now_s: float) -> Start | None:
     it starts nowhere, and who ends before may use either.
     """
     estate, kept = room.ledger.estate, room.ledger.reservations.get(run.name)
-    wanted, own = room.ask(room.waits_as(run)), {} if kept is None else kept.held
+    wanted, own = room.ask_in_whole_units(room.waits_as(run)), {} if kept is None else kept.held
     holding = room.ledger.holdings.get(run.name, NOTHING)
-    free = sum(own.values()) + sum(spot.units for spot in holding.spots)
+    free = sum(own.values()) + sum(max(1, spot.units) for spot in holding.spots)
     if sum(wanted.units.values()) > free + sum(estate.free_units(shape) for shape in wanted.units):
         return None
     gone_s = now_s if run.told_s is None else max(now_s, run.told_s + run.gang.notice_s)
     ends = [
-        replace(each, units=tuple((at, units) for at, units in each.units if estate.nodes[at].usable))
+        replace(
+            each,
+            units=tuple((at, units) for at, units in each.units if estate.nodes[at].usable),
+            shares=tuple(share for share in each.shares if estate.nodes[share[0]].usable),
+        )
         for each in _endings(room, [(gone_s, run.name)] if holding.spots else [])
     ]
     return first_start(room.ledger, room.placer, wanted, endings=ends, now_s=now_s, own=own, least=len(ends))
@@ -108,7 +118,8 @@ def _endings(room: Room, ends: list[tuple[float, str]]) -> Iterator[Ending]:
         holding = room.ledger.holdings[name]
         back = [spot for spot in holding.spots if spot.node not in holding.lent]
         spare = tuple((spot.node, spot.cpu, spot.memory_gib) for spot in back if spot.cpu or spot.memory_gib)
-        yield Ending(at_s, tuple((spot.node, spot.units) for spot in back), spare)
+        shares = tuple((spot.node, spot.device, spot.share) for spot in back if spot.share)
+        yield Ending(at_s, tuple((spot.node, spot.units) for spot in back), spare, shares)
 
 
 def units_for_starts(room: Room) -> list[int]:
@@ -150,7 +161,7 @@ def is_coming(room: Room, kept: Reservation, now_s: float) -> bool:
         if not room.ledger.estate.nodes[node].usable:
             return False
         leaving = _leaving(room, node, now_s)
-        coming = sum(room.ledger.on_node[node][name] for name in leaving)
+        coming = sum(room.ledger.on_node[node][name] for name in leaving) + closing(room.ledger, node, leaving)
         if coming < room.ledger.promised(node, kept.gang) or (node in short and not leaving):
             return False
     return True

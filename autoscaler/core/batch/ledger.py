@@ -3,10 +3,11 @@
 Enters: nodes and pods as observed, bookings of gangs, reservations. Leaves: for every node and shape a partition of
 its units among owners, whose free part the estate indexes. Every change ends in `_settle`, which gives each unit of a
 node one owner: who occupies it, else nobody may (cordoned, failing), else for whom it is reserved, else it is free. So
-units that someone leaves pass to a reservation without ever having been free.
+units that someone leaves pass to a reservation without ever having been free. A unit that carries shares is none of
+these: it is owned by thousandths (`devices`), and comes back when its last share has ended.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -71,9 +72,9 @@ NO_LOAN: Final[Mapping[int, int]] = {}
 class Ledger:
     """The ledger of one cluster."""
 
-    def __init__(self, shapes: Sequence[str], levels: int) -> None:
-        self._shapes, self._levels = tuple(shapes), levels
-        self.estate = Estate((), shapes, levels)
+    def __init__(self, shapes: Sequence[str], levels: int, shared: Collection[str] = ()) -> None:
+        self._shapes, self._levels, self._shared = tuple(shapes), levels, frozenset(shared)
+        self.estate = Estate((), shapes, levels, shared)
         self._blank(0)
         self.warm: I64 = np.zeros(0, dtype=np.int64)
         """Units by node that serving keeps idle, lent or not."""
@@ -104,7 +105,8 @@ class Ledger:
             for node, units in holding.lent.items():
                 lent[node] += units
         self.owned[:, Owner.SERVING] += np.maximum(0, self.warm - lent)
-        over = np.flatnonzero(self.owned[:, OCCUPYING].sum(axis=1) > self.estate.units).tolist()
+        occupied = self.owned[:, OCCUPYING].sum(axis=1) + self.estate.all_opened()
+        over = np.flatnonzero(occupied > self.estate.units).tolist()
         robbed = [gang for at in over for gang in self._robbed(at, mine)]
         for gang in robbed:
             self._book_pods(gang, mine.get(gang, ()), within=True)
@@ -121,7 +123,7 @@ class Ledger:
             raise ValueError(f"ledger: {gang} holds GPUs already; release it first")
         self.holdings[gang] = new(Holding, (spots, lent))
         owned, on_node = self._owned, self.on_node
-        for node, _, _, units, _, _ in spots:
+        for node, _, _, units, _, _, _, _ in spots:
             owned[node * OWNERS + BATCH] += units
             here = on_node[node]
             here[gang] = here.get(gang, 0) + units
@@ -172,9 +174,10 @@ class Ledger:
                 break
         return missing
 
-    def is_lacking(self, node: int) -> bool:
-        """Whether a reservation lacks units of a node still: what is released there is its, and not free."""
-        return any(kept.plan[node] > kept.held.get(node, 0) for kept in self._planned.get(node, {}).values())
+    def is_lacking(self, node: int, but: Reservation | None = None) -> bool:
+        """Whether a reservation, `but` aside, lacks units of a node still: what is released there is not free."""
+        planned = self._planned.get(node, {}).values()
+        return any(kept.plan[node] > kept.held.get(node, 0) for kept in planned if kept is not but)
 
     def spare_for(self, reservation: Reservation, node: int) -> float:
         """Cores or GiB, the scarcer, that are free on a node beyond what is kept for this one; below 0 they lack."""
@@ -185,39 +188,19 @@ class Ledger:
                     spare += (spot.cpu, spot.memory_gib)
         return float(spare.min())
 
-    def widen(self, extra: Mapping[int, int]) -> tuple[int, dict[int, int]]:
-        """Let the estate offer more units for a moment; `narrow` takes the answer."""
-        estate = self.estate
-        before = {node: estate.free_on(node) for node in extra}
-        version = estate.version
-        for node, units in extra.items():
-            estate.set_free(node, before[node] + units)
-        return version, before
-
-    def narrow(self, opened: tuple[int, dict[int, int]], extra: Mapping[int, int]) -> dict[int, int]:
-        """End what `widen` began. Returns the units by node that were taken beyond those that were free."""
-        estate = self.estate
-        version, before = opened
-        used = {}
-        for node, units in extra.items():
-            taken = before[node] + units - estate.free_on(node)
-            estate.set_free(node, max(0, before[node] - taken))
-            if taken > before[node]:
-                used[node] = taken - before[node]
-        estate.version = version
-        return used
-
     def use_held(self, reservation: Reservation, used: Mapping[int, int]) -> None:
         """Take held units out of a reservation; they were booked for somebody else, or for its own gang."""
         for node, units in used.items():
             reservation.held[node] -= units
             self.owned[node, Owner.RESERVED] -= units
+            self.estate.bar_shares(node, barred=self.is_lacking(node))
 
     def owners(self, name: str, shape: str) -> dict[str, int]:
-        """Who owns how many units of one node, the free ones as `free`."""
+        """Who owns how many units of one node, the free ones as `free`, those that carry shares as `shared`."""
         at = self.estate.index[name, shape]
+        opened = self.estate.opened(at)
         row = {owner.name.lower(): int(self.owned[at, owner]) for owner in Owner if self.owned[at, owner]}
-        return {**row, "free": self.estate.free_on(at)}
+        return {**row, **({"shared": opened} if opened else {}), "free": self.estate.free_on(at)}
 
     def booked(self) -> dict[tuple[str, str], int]:
         """Units that gangs hold, by node and shape, where they hold any."""
@@ -234,13 +217,16 @@ class Ledger:
     def contradictions(self) -> list[str]:
         """Faults of the books; empty unless there is a fault in this room."""
         out = self.estate.contradictions()
-        total = self.owned.sum(axis=1) + self.estate.free
+        total = self.owned.sum(axis=1) + self.estate.free + self.estate.all_opened()
         for at in np.flatnonzero((total != self.estate.units) | (self.owned < 0).any(axis=1)).tolist():
             out.append(f"{self.estate.nodes[at].name}: {self.owned[at].tolist()} and {self.estate.free_on(at)} free")
         booked = np.zeros(len(self.estate.nodes), dtype=np.int64)
         for holding in self.holdings.values():
             for spot in holding.spots:
                 booked[spot.node] += spot.units
+        spots = [spot for holding in self.holdings.values() for spot in holding.spots if spot.share]
+        if not self.estate.carries([(spot.node, spot.device, spot.share) for spot in spots]):
+            out.append("shares differ from the books")
         if not np.array_equal(booked, self.owned[:, Owner.BATCH] + self.owned[:, Owner.LOAN]):
             out.append("bookings differ from the books")
         return out
@@ -251,6 +237,9 @@ class Ledger:
         row = owned[first : first + OWNERS].tolist()
         node = self.estate.nodes[at]
         rest = node.units - sum(row) + row[RESERVED] + row[UNAVAILABLE]
+        shares = self.estate.devices is not None
+        if shares:
+            rest -= self.estate.opened(at)
         away = min(rest, node.failing_units) if node.usable else rest
         rest -= away
         reserved = 0
@@ -263,6 +252,8 @@ class Ledger:
             self.estate.version += 1
         owned[first + RESERVED], owned[first + UNAVAILABLE] = reserved, away
         self.estate.set_free(at, rest - reserved)
+        if shares:
+            self.estate.bar_shares(at, barred=self.is_lacking(at))
 
     def _robbed(self, at: int, mine: Mapping[str, Sequence[PodSeen]]) -> list[str]:
         """Gangs that must go because others occupy the node, newest first, those with pods still to come before others.
@@ -307,16 +298,18 @@ class Ledger:
 
     def _excess(self, at: int) -> int:
         """Units of a node that are occupied beyond those that it has; below 0 that many are not occupied."""
-        return int(self.owned[at, OCCUPYING].sum()) - self.estate.nodes[at].units
+        return int(self.owned[at, OCCUPYING].sum()) + self.estate.opened(at) - self.estate.nodes[at].units
 
     def _unbook(self, gang: str) -> list[int]:
         """Take from a gang all that it holds. Returns the nodes, which are still to be settled."""
         spots, lent = self.holdings.pop(gang)
         self.take_spare(spots, -1)
         owned, on_node = self._owned, self.on_node
-        for node, _, _, units, _, _ in spots:
+        for node, _, _, units, _, _, device, share in spots:
             owned[node * OWNERS + BATCH] -= units
             on_node[node].pop(gang, None)
+            if share:
+                self.estate.leave_share(node, device, share)
         for node, units in lent.items():
             self.owned[node, Owner.BATCH] += units
             self.owned[node, Owner.LOAN] -= units
@@ -330,7 +323,7 @@ class Ledger:
 
     def take_spare(self, spots: Sequence[Spot], sign: int = 1) -> None:
         """Take cores and memory of spots (with sign -1: give them back); below 0 until those leave who hold them."""
-        for node, _, _, _, cpu, memory_gib in spots:
+        for node, _, _, _, cpu, memory_gib, _, _ in spots:
             if cpu or memory_gib:
                 self.estate.spare[node] -= (sign * cpu, sign * memory_gib)
 
@@ -356,7 +349,7 @@ class Ledger:
     def _rebuilt(self, nodes: Sequence[NodeSeen]) -> list[str]:
         """Change over to other nodes. Returns the gangs that held units of one that is gone."""
         old, holdings, reservations = self.estate, self.holdings, self.reservations
-        self.estate = Estate(nodes, self._shapes, self._levels)
+        self.estate = Estate(nodes, self._shapes, self._levels, self._shared)
         self.estate.version = old.version + 1
         self._blank(len(nodes))
         self.on_node = [{} for _ in nodes]
@@ -367,7 +360,11 @@ class Ledger:
             if any(now_at[spot.node] < 0 for spot in holding.spots):
                 lost.append(gang)
                 continue
-            self.book(gang, tuple(_moved(holding.spots, now_at)), {now_at[at]: n for at, n in holding.lent.items()})
+            spots = tuple(_moved(holding.spots, now_at))
+            for spot in spots:
+                if spot.share:
+                    self.estate.put_share(spot.node, spot.device, spot.share)
+            self.book(gang, spots, {now_at[at]: n for at, n in holding.lent.items()})
         for gang, kept in reservations.items():
             plan = {now_at[at]: units for at, units in kept.plan.items() if now_at[at] >= 0}
             # A plan that lost a node is found again; what is left of it is kept meanwhile.

@@ -14,8 +14,8 @@ from autoscaler.core.batch.room import Room
 def move(room: Room, gang: str, spots: Sequence[Spot]) -> bool:
     """Book a gang that holds GPUs on other nodes than before, as many units in all; what it left passes on.
 
-    False, and nothing changed, where a node has not as many units that are free or kept for somebody. A gang on loan
-    stays where it is booked: what it leaves would be nobody's to give.
+    False, and nothing changed, where a node has not as many units that are free or kept for somebody. A gang on loan,
+    or with shares, stays where it is booked: what it leaves would be nobody's to give.
     """
     ledger = room.ledger
     old = ledger.holdings[gang]
@@ -24,7 +24,9 @@ def move(room: Room, gang: str, spots: Sequence[Spot]) -> bool:
         wanted[spot.node] = wanted.get(spot.node, 0) + spot.units
     had = {node: ledger.on_node[node].get(gang, 0) for node in wanted}
     free = {node: int(ledger.estate.free[node]) + int(ledger.owned[node, Owner.RESERVED]) for node in wanted}
-    if old.lent or any(units > had[node] + free[node] for node, units in wanted.items()):
+    if old.lent or any(spot.share for spot in old.spots):
+        return False
+    if any(units > had[node] + free[node] for node, units in wanted.items()):
         return False
     ledger.release(gang)
     for node, units in wanted.items():

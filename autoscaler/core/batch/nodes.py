@@ -60,9 +60,9 @@ def wanting(
 
 
 def _takes_s(room: Room, waiting: Waiting, takes_s: Mapping[str, float]) -> float | None:
-    """How long nodes of a gang's one shape take; None where none are made, or quota does not admit it."""
-    load = room.backlog.loads[waiting.brand]
-    if len(load.units) != 1 or waiting.gang.form.topology.required is not None:
+    """How long nodes of a gang's one shape take; None for shares, where none are made, or quota does not admit it."""
+    load, form = room.backlog.loads[waiting.brand], waiting.gang.form
+    if len(load.units) != 1 or form.topology.required is not None or form.has_shares:
         return None
     within_s = takes_s.get(room.params.shapes[load.units[0][0]].name)
     return within_s if within_s is not None and room.tree.promised(waiting.queue, load) else None

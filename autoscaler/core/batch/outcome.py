@@ -17,6 +17,8 @@ class Spots(NamedTuple):
     shape: str
     pod_set: int
     pods: int
+    device: int = -1
+    """The device of the node on which a share lies, while shares lie on it; -1 for whole units."""
 
 
 class Admitted(NamedTuple):

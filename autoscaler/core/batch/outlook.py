@@ -41,18 +41,18 @@ def _start_s(cycles: Cycles, waiting: Waiting, position: int, now_s: float, leve
     first = kept.expected_start(room, waiting, now_s, level=level)
     if first is None or position == 1:
         return None if first is None else first.at_s
-    shape, units = load.units[0]
+    shape, units = load.counted[0]
     ahead = units
     for leaf in room.tree.leaves.values():
         for each in room.backlog.in_queue(leaf)[: position if leaf != waiting.queue else position - 1]:
-            ahead += sum(number for at, number in room.backlog.loads[each.brand].units if at == shape)
+            ahead += sum(number for at, number in room.backlog.loads[each.brand].counted if at == shape)
     ends = [
         (at_s, number)
         for at_s, name in kept.expected_ends(room, now_s, level)
-        for at, number in room.runs.all[name].load.units
+        for at, number in room.runs.all[name].load.counted
         if at == shape
     ]
     lasts_s = room.backlog.brands[waiting.brand].expected_s * room.runs.ratios(waiting.queue)[level]
     flow = sum(number for _, number in ends) / lasts_s if lasts_s > 0 else 0.0
-    counted_s = fluid([ahead], ends, room.ledger.estate.free_units(shape), flow, now_s)[0]
+    counted_s = fluid([ahead], ends, room.unused(shape), flow, now_s)[0]
     return max(first.at_s, counted_s)

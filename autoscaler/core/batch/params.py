@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Final
 
 UNLIMITED: Final = 2**40
+PER_DEVICE: Final = 1000
+"""Thousandths of a device: what shares are counted in."""
 """Units; more than any cluster has, and far from where sums overflow."""
 
 LEVELS: Final = ("rack", "island")
@@ -35,11 +37,18 @@ class Shape:
     """Work of one physical GPU beside the reference GPU's; shares count GPUs by it."""
     parts: int = 1
     """Units one physical GPU is divided into; 1 for whole GPUs."""
+    shared: bool = False
+    """Whether pods may ask for a share of one of its GPUs, and for models of it; quotas count it in thousandths."""
 
     @property
     def weight(self) -> float:
         """What one unit counts in shares, in reference GPUs."""
         return self.speed / self.parts
+
+    @property
+    def grain(self) -> int:
+        """What one unit counts in quotas: 1, or 1,000 where shares of it are asked for."""
+        return PER_DEVICE if self.shared else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,8 @@ class BatchParams:
             of = f"shapes[{shape.name}]"
             _need(math.isfinite(shape.speed) and shape.speed > 0, f"{of}.speed", shape.speed, "give more than 0")
             _need(1 <= shape.parts <= 64, f"{of}.parts", shape.parts, "give 1 to 64")
+            whole = shape.parts == 1 or not shape.shared
+            _need(whole, f"{of}.shared", f"with {shape.parts} parts", "share whole GPUs only, or leave it out")
         _need(bool(self.queues), "queues", "none", "make at least one")
         _unique([queue.name for queue in self.queues], "queues")
         for name in ("half_life_s", "expected_s", "stuck_s"):

@@ -2,7 +2,7 @@
 
 Enters: an estate and what a gang's form asks for. Leaves: spots, already taken from the estate, or None with nothing
 changed. First the count (chain), which refutes exactly for sizes 1, 2, 4, 8; then largest pods first, each where the
-expected fragment grows least; cores and memory are checked on the way.
+expected fragment grows least; cores and memory are checked on the way. In a shared shape scores say where, pod by pod.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +14,7 @@ import numpy as np
 from autoscaler.core.batch import chain
 from autoscaler.core.batch.estate import WHOLE, Estate
 from autoscaler.core.batch.gangs import Form, PodSet
+from autoscaler.core.batch.scores import PodKind, Scores, kind_of
 from autoscaler.core.columns import I64, Bools
 
 new: Final = tuple.__new__
@@ -23,6 +24,8 @@ ALL: Final = -1
 """Nodes as bits: every one."""
 
 EVERYWHERE: Final = (ALL,)
+
+NOTHING: Final[Mapping[int, Mapping[PodKind, float]]] = {}
 
 
 class Spot(NamedTuple):
@@ -35,6 +38,10 @@ class Spot(NamedTuple):
     """Of all these pods together, as are the others."""
     cpu: float = 0.0
     memory_gib: float = 0.0
+    device: int = -1
+    """Where a share lies; -1 for whole units."""
+    share: int = 0
+    """Thousandths of that device; one pod then, and no units."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +62,16 @@ class Ask:
     units: Mapping[int, int] = field(default_factory=dict)
     least: tuple[tuple[int, int, int], ...] = ()
     """`need` where it is above 0: (shape, place of the size, slots); a few plain numbers compare sooner than arrays."""
+    scored: bool = False
+    """Whether a shape of it is shared, so that pods are placed one by one, where scores say."""
 
 
 def ask(form: Form, estate: Estate, levels: tuple[str, ...]) -> Ask:
     """What a form asks of an estate. Its shapes and levels are known ones."""
     at_shape = {name: at for at, name in enumerate(estate.shape_names)}
-    pods = sorted(((s.units, s.pods, at_shape[s.shape], -at) for at, s in enumerate(form.pod_sets)), reverse=True)
+    sets = [(s.units, s.share, s.pods, at_shape[s.shape], -at) for at, s in enumerate(form.pod_sets)]
+    pods = [(size, count, shape, at) for size, _, count, shape, at in sorted(sets, reverse=True)]
+    scored = not estate.shared.isdisjoint(shape for _, _, shape, _ in pods)
     need: dict[int, I64] = {}
     units: dict[int, int] = {}
     for shape in sorted({shape for _, _, shape, _ in pods}):
@@ -76,24 +87,39 @@ def ask(form: Form, estate: Estate, levels: tuple[str, ...]) -> Ask:
         need,
         tuple(range(max(coarsest, finest), coarsest - 1, -1)),
         any(each.cpu or each.memory_gib for each in form.pod_sets),
-        all(chain.exact(each.units) for each in form.pod_sets),
+        not scored and all(chain.exact(each.units) for each in form.pod_sets),
         units,
         tuple((shape, at, each) for shape, all_ in need.items() for at, each in enumerate(all_.tolist()) if each),
+        scored,
     )
 
 
 class Placer:
-    """Places gangs on one estate. `mix` says which pod sizes are to be expected, by units asked for."""
+    """Places gangs on one estate.
 
-    def __init__(self, estate: Estate, levels: tuple[str, ...], mix: Mapping[int, float] | None = None) -> None:
+    `mix` says which pod sizes are to be expected, by units asked for; `kinds` which pods in each shared shape, by pods.
+    """
+
+    def __init__(
+        self,
+        estate: Estate,
+        levels: tuple[str, ...],
+        mix: Mapping[int, float] | None = None,
+        kinds: Mapping[int, Mapping[PodKind, float]] | None = None,
+    ) -> None:
         self.estate, self.levels = estate, levels
         self._asks: dict[Form, Ask] = {}
         self._orders: dict[int, tuple[int, ...]] = {}
         self._mix: dict[int, float] = {}
-        self.expect(mix or {1: 1.0})
+        self._scores: dict[int, Scores] = {}
+        self.expect(mix or {1: 1.0}, kinds or {})
 
-    def expect(self, mix: Mapping[int, float]) -> None:
-        """Score from now on by this mix of sizes."""
+    def expect(self, mix: Mapping[int, float], kinds: Mapping[int, Mapping[PodKind, float]] = NOTHING) -> None:
+        """Score from now on by this mix of sizes and kinds."""
+        devices = self.estate.devices
+        if devices is not None:
+            shared = sorted(self.estate.shared)
+            self._scores = {shape: Scores(self.estate, devices, shape, kinds.get(shape, {})) for shape in shared}
         known = {size: weight for size, weight in mix.items() if weight > 0 and size <= self.estate.most}
         self._mix = known or {1: 1.0}
         self._orders = {}
@@ -141,6 +167,8 @@ class Placer:
         estate = self.estate
         for spot in spots:
             estate.set_free(spot.node, estate.free_on(spot.node) + spot.units)
+            if wanted.scored and spot.share:
+                estate.give_share(spot.node, spot.device, spot.share)
             if wanted.vector:
                 estate.spare[spot.node] += (spot.cpu, spot.memory_gib)
 
@@ -149,6 +177,8 @@ class Placer:
         estate = self.estate
         for spot in spots:
             estate.set_free(spot.node, estate.free_on(spot.node) - spot.units)
+            if wanted.scored and spot.share:
+                estate.take_share(spot.node, spot.device, spot.share)
             if wanted.vector:
                 estate.spare[spot.node] -= (spot.cpu, spot.memory_gib)
 
@@ -207,6 +237,8 @@ class Placer:
 
     def _add(self, wanted: Ask, pods: tuple[int, int, int, int], mask: int, spots: list[Spot]) -> bool:
         size, left, shape, pod_set = pods
+        if wanted.scored and shape in self.estate.shared:
+            return self._add_scored(wanted.form.pod_sets[pod_set], pods, mask, spots)
         estate, row = self.estate, self.estate.bits[shape]
         vector = wanted.form.pod_sets[pod_set] if wanted.vector else None
         for free in self._order(size):
@@ -223,17 +255,41 @@ class Placer:
                     cpu, memory_gib = vector.cpu * number, vector.memory_gib * number
                     estate.spare[node] -= (cpu, memory_gib)
                 estate.set_free(node, free - number * size)
-                spots.append(new(Spot, (node, pod_set, number, number * size, cpu, memory_gib)))
+                spots.append(new(Spot, (node, pod_set, number, number * size, cpu, memory_gib, -1, 0)))
                 left -= number
                 if not left:
                     return True
         return False
+
+    def _add_scored(self, each: PodSet, pods: tuple[int, int, int, int], mask: int, spots: list[Spot]) -> bool:
+        """The same in a shared shape, pod by pod."""
+        size, left, shape, pod_set = pods
+        estate, scores, kind = self.estate, self._scores[shape], kind_of(each)
+        among = None if mask == ALL else _bools(mask, len(estate.nodes))[scores.rows]
+        for _ in range(left):
+            found = scores.find(kind, among)
+            if found is None:
+                return False
+            node, device = found
+            if kind.share:
+                estate.take_share(node, device, kind.share)
+            else:
+                estate.set_free(node, estate.free_on(node) - size)
+            estate.spare[node] -= (each.cpu, each.memory_gib)
+            spots.append(Spot(node, pod_set, 1, size, each.cpu, each.memory_gib, device, kind.share))
+        return True
 
     def _order(self, size: int) -> tuple[int, ...]:
         order = self._orders.get(size)
         if order is None:
             order = self._orders[size] = chain.orders(self._mix, self.estate.most, (size,))[size]
         return order
+
+
+def _bools(mask: int, count: int) -> Bools:
+    """Bits of nodes as booleans."""
+    octets = np.frombuffer(mask.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(octets, bitorder="little")[:count].astype(np.bool_)
 
 
 def pods_within(each: PodSet, cpu: float, memory_gib: float) -> int:

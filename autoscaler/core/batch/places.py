@@ -64,6 +64,6 @@ def _usable_units(room: Room, run: Running) -> int:
 
 def _can_be_whole(room: Room, reservation: Reservation, brand: int) -> bool:
     """Whether a reservation is of a whole gang still, on nodes that may be used."""
-    units = sum(number for _, number in room.backlog.loads[brand].units)
+    units = sum(room.ask_in_whole_units(brand).units.values())
     nodes = room.ledger.estate.nodes
     return sum(reservation.plan.values()) >= units and all(nodes[at].usable for at in reservation.plan)

@@ -50,6 +50,10 @@ def review(attempts: Attempts, now_s: float) -> bool:
 
 def _start_kept(attempts: Attempts, waiting: Waiting, reservation: Reservation, now_s: float) -> None:
     ledger = attempts.room.ledger
+    if waiting.gang.form.has_shares:
+        # Whole devices were kept for it: it takes as much of them as it asked for.
+        ledger.take_spare(reservation.spots, -1)
+        reservation.spots = ()
     if reservation.spots:
         ledger.use_held(reservation, reservation.plan)
         ledger.take_spare(reservation.spots)  # its booking's; what was kept goes back with the reservation
@@ -85,7 +89,7 @@ def keep_starts(attempts: Attempts, now_s: float) -> None:
 def _keep_start(attempts: Attempts, waiting: Waiting, now_s: float, made_s: float) -> None:
     room = attempts.room
     attempts.memory.kept_at[waiting.gang.name] = now_s
-    start = kept.expected_start(room, waiting, now_s, level=0)
+    start = kept.expected_start(room, waiting, now_s, level=0, in_whole_units=True)
     room.ledger.unreserve(waiting.gang.name)
     if start is not None:
         reservation = Reservation(waiting.gang.name, Kind.START, start.plan, made_s, start.at_s)

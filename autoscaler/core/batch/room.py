@@ -17,9 +17,10 @@ from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Evicted
 from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import BatchParams
-from autoscaler.core.batch.placement import Ask, Placer
+from autoscaler.core.batch.placement import Ask, Placer, Spot
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.running import Past, Running, Runs
+from autoscaler.core.batch.scores import PodKind, kind_of
 from autoscaler.core.batch.tree import MILLIONTHS, Load, QueueTree
 from autoscaler.core.batch.waiting import Waiting
 
@@ -30,7 +31,8 @@ class Room:
     def __init__(self, params: BatchParams) -> None:
         self.params = params
         self.tree = QueueTree(params)
-        self.ledger = Ledger([shape.name for shape in params.shapes], len(params.levels))
+        shared = [shape.name for shape in params.shapes if shape.shared]
+        self.ledger = Ledger([shape.name for shape in params.shapes], len(params.levels), shared)
         self.placer = Placer(self.ledger.estate, params.levels)
         self.backlog = Backlog(self.tree, params.half_life_s)
         self.runs = Runs(params, self.tree)
@@ -51,6 +53,8 @@ class Room:
         self._asks: dict[int, Ask] = {}
         """By brand, for the estate of now."""
         self._mix: dict[int, float] = {}
+        self._kinds: dict[int, dict[PodKind, float]] = {self.tree.shapes[name]: {} for name in shared}
+        """Pods that were asked for so far: units by size, and in shared shapes pods by kind."""
 
     def submit(self, gang: Gang, now_s: float) -> Refusal | None:
         """A gang wants to start. One that runs or leaves is left as it is, even if it would be refused now.
@@ -76,6 +80,9 @@ class Room:
         waiting = self.backlog.add(gang, queue, brand)
         for each in gang.form.pod_sets:
             self._mix[each.units] = self._mix.get(each.units, 0.0) + each.total_units
+            kinds = self._kinds.get(self.tree.shapes[each.shape]) if self._kinds else None
+            if kinds is not None:
+                kinds[kind_of(each)] = kinds.get(kind_of(each), 0.0) + each.pods
         if is_there:
             self._remains(waiting, now_s)
         if keeps and is_there:  # a gang that leaves has a start kept only where it lost GPUs
@@ -90,7 +97,9 @@ class Room:
     def brand(self, gang: Gang) -> int:
         """The number of the brand of a gang."""
         expected_s = (self.params.expected_s if gang.expected_s is None else gang.expected_s) * gang.stretch
-        loan = (gang.notice_s, gang.lasts_s, gang.restart_s) if gang.lendable and gang.recallable else None
+        # What is lent is lent in whole units.
+        borrows = gang.lendable and gang.recallable and not gang.form.has_shares
+        loan = (gang.notice_s, gang.lasts_s, gang.restart_s) if borrows else None
         return self.backlog.brand(gang.form, loan=loan, expected_s=expected_s)
 
     def cancel(self, name: str, now_s: float) -> None:
@@ -147,7 +156,7 @@ class Room:
         before = self.ledger.estate
         lost = self.ledger.see(nodes, pods)
         if self.ledger.estate is not before:
-            self.placer = Placer(self.ledger.estate, self.params.levels, self._mix)
+            self.placer = Placer(self.ledger.estate, self.params.levels, self._mix, self._kinds)
             self._asks = {}
         self.epoch += 1
         self.changes += 1
@@ -210,9 +219,18 @@ class Room:
             known = self._asks[brand] = self.placer.ask(self.backlog.brands[brand].form)
         return known
 
+    def ask_in_whole_units(self, brand: int) -> Ask:
+        """The same with a whole device for each share: what can be kept for a gang, and what others leave for it."""
+        wanted = self.ask(brand)
+        return self.placer.ask(wanted.form.in_whole_units()) if wanted.scored else wanted
+
+    def unused(self, shape: int) -> int:
+        """What is left of a shape, as quotas count it: free units, and the rests of devices that carry shares."""
+        return self.tree.grains[shape] * self.ledger.estate.free_units(shape) + self.ledger.estate.rests_of(shape)
+
     def expect(self) -> None:
         """Score placements from now on by what was asked for so far."""
-        self.placer.expect(self._mix)
+        self.placer.expect(self._mix, self._kinds)
 
     def count(self, queue: int, load: Load, sign: int, now_s: float) -> None:
         """A load begins or ends to count, for quota, shares and what was used."""
@@ -306,11 +324,15 @@ class Room:
         out = [*self.ledger.contradictions(), *self.tree.contradictions(counted)]
         for name, run in self.runs.all.items():
             holding = self.ledger.holdings.get(name)
-            held = 0 if holding is None else sum(spot.units for spot in holding.spots)
-            if run.leaving_s is None and held != sum(units for _, units in run.load.units):
+            held = 0 if holding is None else sum(self._counted(spot) for spot in holding.spots)
+            if run.leaving_s is None and held != sum(counted for _, counted in run.load.counted):
                 out.append(f"{name} holds {held}")
         both = set(self.runs.all) & (set(self.backlog.waiting) | set(self.kept_for))
         return [*out, *(f"{name} waits and runs" for name in sorted(both))]
+
+    def _counted(self, spot: Spot) -> int:
+        """What a spot counts in quotas."""
+        return spot.units * self.tree.grains[int(self.ledger.estate.shape[spot.node])] + spot.share
 
     def _ended(self, name: str, now_s: float) -> Running | None:
         run = self.runs.end(name)

@@ -78,7 +78,7 @@ class Searches:
         is_owed = room.tree.within(waiting.queue, load) and self._unkept(name)
         if is_owed and self.attempts.start(waiting, now_s, widens=False):
             return True
-        found = victims.plan(books, waiting, load, room.ask(waiting.brand), now_s)
+        found = victims.plan(books, waiting, load, room.ask_in_whole_units(waiting.brand), now_s)
         if (
             found is None
             or not found.victims

@@ -6,11 +6,13 @@ so the instant is found by halving over the expected ends.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from autoscaler.core.batch.devices import Devices
 from autoscaler.core.batch.estate import Estate
 from autoscaler.core.batch.ledger import Ledger
 from autoscaler.core.batch.owners import Owner
@@ -27,6 +29,35 @@ class Ending:
     """(node, units)."""
     spare: tuple[tuple[int, float, float], ...] = ()
     """(node, cores, GiB)."""
+    shares: tuple[tuple[int, int, int], ...] = ()
+    """(node, device, thousandths)."""
+
+
+class _Shares:
+    """What shares hold, as endings give them back one after the other."""
+
+    def __init__(self, devices: Devices | None, ordered: Sequence[Ending]) -> None:
+        self._now = None if devices is None else devices.held
+        rows = [row for each in ordered for row in each.shares]
+        self._given: I64 = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        """(node, device, thousandths)."""
+        self._upto = np.cumsum([0, *(len(each.shares) for each in ordered)]) if rows else None
+
+    def held(self, count: int) -> I64 | None:
+        """Thousandths by node and device that are held after so many endings; None where nobody can hold any."""
+        if self._now is None or self._upto is None:
+            return self._now
+        ended = self._given[: int(self._upto[count])]
+        held = self._now.copy()
+        np.subtract.at(held, (ended[:, 0], ended[:, 1]), ended[:, 2])
+        return held
+
+    def with_closed(self, gained: I64, count: int) -> I64:
+        """Units by node, and with them the devices that carry shares now and none after so many endings."""
+        held = self.held(count)
+        if self._now is None or held is None:
+            return gained
+        return np.asarray(gained + ((self._now > 0) & (held == 0)).sum(axis=1), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +97,12 @@ def first_start(
     nodes = np.array([node for each in ordered for node, _ in each.units], dtype=np.int64)
     left = np.array([units for each in ordered for _, units in each.units], dtype=np.float64)
 
+    shares = _Shares(estate.devices, ordered)
+
     def room(count: int) -> I64:
         ended = int(upto[count])
         gained = np.bincount(nodes[:ended], weights=left[:ended], minlength=len(base)).astype(np.int64)
-        return np.asarray(np.minimum(base + gained, estate.units), dtype=np.int64)
+        return np.asarray(np.minimum(base + shares.with_closed(gained, count), estate.units), dtype=np.int64)
 
     low, high = least, len(ordered)
     if not placer.counts(wanted, room(high)):
@@ -89,7 +122,11 @@ def first_start(
         return gained
 
     step = 1
-    while (plan := _planned(ledger, placer, wanted, room(low), spare(low))) is None:
+
+    def offered(count: int) -> _Offered:
+        return _Offered(room(count), spare(count), shares.held(count), own or ())
+
+    while (plan := _planned(ledger, placer, wanted, offered(low))) is None:
         # The count admits, cores, memory or odd sizes do not: later, in growing steps.
         if low == len(ordered):
             return None
@@ -106,19 +143,37 @@ def could_ever(ledger: Ledger, placer: Placer, wanted: Ask) -> bool:
     room = np.where(there, np.maximum(0, estate.units - occupied - failing), 0)
     if wanted.exact and not wanted.vector:
         return placer.counts(wanted, room)
-    return placer.counts(wanted, room) and _planned(ledger, placer, wanted, room, estate.unheld()) is not None
+    held = None if estate.devices is None else np.zeros_like(estate.devices.held)
+    offered = _Offered(room, estate.unheld(), held, range(len(estate.nodes)))
+    return placer.counts(wanted, room) and _planned(ledger, placer, wanted, offered) is not None
 
 
-def _planned(ledger: Ledger, placer: Placer, wanted: Ask, room: I64, spare: F64) -> dict[int, int] | None:
-    """Units by node of a placement, if these were the room and the spare cores and memory; nothing is changed."""
-    estate = ledger.estate
+class _Offered(NamedTuple):
+    """What there would be: free units, spare cores and memory, what shares hold of devices (None without any)."""
+
+    free: I64
+    spare: F64
+    held: I64 | None
+    lifted: Collection[int]
+    """Nodes on which shares may join others though somebody lacks whole devices there."""
+
+
+def _planned(ledger: Ledger, placer: Placer, wanted: Ask, offered: _Offered) -> dict[int, int] | None:
+    """Units by node of a placement, if this were there; nothing is changed."""
+    estate, devices = ledger.estate, ledger.estate.devices
     kept, version, kept_spare = estate.free.copy(), estate.version, estate.spare
-    estate.set_all_free(room)
-    estate.spare = spare
+    kept_shares = None if devices is None else (devices.held, devices.barred)
+    estate.set_all_free(offered.free)
+    estate.spare = offered.spare
+    if devices is not None and offered.held is not None:
+        devices.held, devices.barred = offered.held.copy(), devices.barred.copy()
+        devices.barred[list(offered.lifted)] = False
     spots = placer.take(wanted)
     if spots is not None:
         placer.give(spots, wanted)
     estate.set_all_free(kept)
+    if devices is not None and kept_shares is not None:
+        devices.held, devices.barred = kept_shares
     estate.version, estate.spare = version, kept_spare
     if spots is None:
         return None

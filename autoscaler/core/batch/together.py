@@ -222,9 +222,10 @@ def _started(attempts: Attempts, admitted: Admitted) -> Member | None:
 
 
 def _member(room: Room, waiting: Waiting, spots: tuple[Spot, ...] = ()) -> Member | None:
-    """A gang of one width and one shape that needs no single node, prefers none, and for which nothing is kept."""
+    """A gang of one width and one shape that is not shared, needs no single node, prefers none, and for which nothing
+    is kept."""
     wanted = room.ask(waiting.brand)
-    if len(wanted.units) > 1 or len(wanted.levels) > 1 or wanted.levels[0] > len(room.placer.levels):
+    if wanted.scored or len(wanted.units) > 1 or len(wanted.levels) > 1 or wanted.levels[0] > len(room.placer.levels):
         return None
     if waiting.gang.elastic is not None or waiting.gang.name in room.ledger.reservations:
         return None

@@ -28,14 +28,16 @@ class Load:
     """What a form counts for quota and shares."""
 
     units: tuple[tuple[int, int], ...]
-    """(shape, units)."""
+    """(shape, whole units)."""
+    counted: tuple[tuple[int, int], ...]
+    """(shape, what quotas count): units, or thousandths where the shape is shared."""
     amounts: tuple[int, int, int]
     """Millionths of reference GPUs, thousandths of cores, MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Numbers of one queue by shape; plain lists."""
+    """Numbers of one queue by shape, as quotas count them; plain lists."""
 
     guaranteed: list[int]
     most: list[int]
@@ -57,6 +59,8 @@ class QueueTree:
     def __init__(self, params: BatchParams) -> None:
         self.shapes = {shape.name: at for at, shape in enumerate(params.shapes)}
         self._weights = [round(shape.weight * MILLIONTHS) for shape in params.shapes]
+        self.grains = [shape.grain for shape in params.shapes]
+        """By shape: what a unit counts in quotas, and in all numbers by shape here."""
         queues = _parents_first(params.queues)
         self.specs: list[QueueSpec | None] = [None, *queues]
         self.index = {queue.name: at + 1 for at, queue in enumerate(queues)}
@@ -86,17 +90,23 @@ class QueueTree:
     def load(self, form: Form) -> Load:
         """What a form counts for."""
         units = sorted((self.shapes[name], total) for name, total in form.units().items())
-        gpus = sum(total * self._weights[shape] for shape, total in units)
+        counted = tuple((shape, total * self.grains[shape]) for shape, total in units)
+        if form.has_shares:
+            shares = dict(counted)
+            for each in form.pod_sets:
+                shares[self.shapes[each.shape]] += each.pods * each.share
+            counted = tuple(shares.items())
+        gpus = sum(total * self._weights[shape] // self.grains[shape] for shape, total in counted)
         cpu = sum(each.pods * each.cpu for each in form.pod_sets)
         memory_gib = sum(each.pods * each.memory_gib for each in form.pod_sets)
-        return Load(tuple(units), (gpus, round(cpu * 1000), round(memory_gib * 1024)))
+        return Load(tuple(units), counted, (gpus, round(cpu * 1000), round(memory_gib * 1024)))
 
     def capacity(self, units: list[int], cpu: float, memory_gib: float) -> bool:
-        """Say what batch may use in all, by shape. True where that changes how shares compare."""
+        """Say what batch may use in all, in units by shape. True where that changes how shares compare."""
         root = self.quotas[ROOT]
         for shape, total in enumerate(units):
             away = sum(self._withheld(child, shape) for child in self.children[ROOT])
-            root.total[shape] = max(0, total - away)
+            root.total[shape] = max(0, total * self.grains[shape] - away)
         gpus = sum(total * self._weights[shape] for shape, total in enumerate(units))
         amounts = [
             max(1, gpus),
@@ -108,7 +118,7 @@ class QueueTree:
     def add(self, queue: int, load: Load) -> None:
         """A gang begins to count."""
         gpus, cpu, memory = load.amounts
-        for shape, units in load.units:
+        for shape, units in load.counted:
             rest = units
             for at, used, flow, quotas, _, over in self._rows[queue]:
                 held = used[shape] = used[shape] + units
@@ -131,7 +141,7 @@ class QueueTree:
     def remove(self, queue: int, load: Load) -> None:
         """A gang that counted counts no more."""
         gpus, cpu, memory = load.amounts
-        for shape, units in load.units:
+        for shape, units in load.counted:
             rest, flowing = units, True
             for at, used, flow, quotas, _, over in self._rows[queue]:
                 held = used[shape] = used[shape] - units
@@ -153,7 +163,7 @@ class QueueTree:
 
     def verdict(self, queue: int, load: Load) -> Change | None:
         """Which quota a load exceeds, by how much; None where it may begin."""
-        for shape, units in load.units:
+        for shape, units in load.counted:
             lent = self.quotas[ROOT].total[shape] - self._flow[ROOT][shape]
             missing = units - lent if lent > 0 else units
             for at, used, flow, quotas, _, _ in self._rows[queue]:
@@ -174,28 +184,28 @@ class QueueTree:
         """Whether a load may begin where all that the queues are guaranteed together is there, whatever there is."""
         total = self.quotas[ROOT].total
         there = list(total)
-        for shape, _ in load.units:
+        for shape, _ in load.counted:
             total[shape] = max(there[shape], self._promised[shape])
         allowed = self.verdict(queue, load) is None
         total[:] = there
         return allowed
 
     def _at_most(self, queue: int, shape: int) -> int:
-        """Units that the queue could take if nobody held any."""
+        """What the queue could take if nobody held any, as quotas count it."""
         return self.quotas[ROOT].total[shape] + sum(self.quotas[at].kept[shape] for at in self.paths[queue])
 
     def within(self, at: int, load: Load) -> bool:
         """Whether a queue with this load added holds no more than it is guaranteed."""
         used, guaranteed = self.used[at], self.quotas[at].guaranteed
-        if len(load.units) == 1:  # nearly always, and asked for at every comparison
-            ((shape, units),) = load.units
+        if len(load.counted) == 1:  # nearly always, and asked for at every comparison
+            ((shape, units),) = load.counted
             return used[shape] + units <= guaranteed[shape]
-        return all(used[shape] + units <= guaranteed[shape] for shape, units in load.units)
+        return all(used[shape] + units <= guaranteed[shape] for shape, units in load.counted)
 
     def exceeds(self, at: int, load: Load) -> bool:
         """Whether a queue holds more than it is guaranteed of a shape that the load wants."""
         used, guaranteed = self.used[at], self.quotas[at].guaranteed
-        for shape, _ in load.units:  # noqa: SIM110 - of each candidate, and a generator takes twice as long
+        for shape, _ in load.counted:  # noqa: SIM110 - of each candidate, and a generator takes twice as long
             if used[shape] > guaranteed[shape]:
                 return True
         return False
@@ -224,7 +234,7 @@ class QueueTree:
             share = max(share, (memory + added[2]) / capacity[2])
         step = floor(log(share / self.weight[at]) * NEAR) if share > 0 else -(2**40)
         used, guaranteed = self.used[at], self.quotas[at].guaranteed
-        for shape, units in load.units:
+        for shape, units in load.counted:
             if used[shape] + units > guaranteed[shape]:
                 return 1, step
         return 0, step
@@ -246,7 +256,7 @@ class QueueTree:
         used = [[0] * len(self.shapes) for _ in self.specs]
         for queue, load in loads.values():
             for at in (*self.paths[queue], ROOT):
-                for shape, units in load.units:
+                for shape, units in load.counted:
                     used[at][shape] += units
         return [
             f"{self.name(at)}: {have}, not {want}"
@@ -275,18 +285,19 @@ class QueueTree:
         for at in range(len(self.specs) - 1, 0, -1):
             spec, mine = self.spec(at), out[at]
             for name, shape in self.shapes.items():
-                stated = spec.quotas.get(name)
+                grain, stated = self.grains[shape], spec.quotas.get(name)
                 promised = sum(out[child].guaranteed[shape] for child in self.children[at])
-                quota = stated or Quota(promised)
-                guaranteed = max(quota.guaranteed, promised)
+                quota = stated or Quota()
+                guaranteed = max(quota.guaranteed * grain, promised)
                 withheld = sum(
                     out[child].guaranteed[shape] - out[child].total[shape] + out[child].kept[shape]
                     for child in self.children[at]
                 )
                 mine.guaranteed[shape] = guaranteed
-                mine.most[shape] = min(quota.limit, guaranteed + quota.borrowable, UNLIMITED)
+                most = min(quota.limit, UNLIMITED) * grain
+                mine.most[shape] = min(most, guaranteed + quota.borrowable * grain, UNLIMITED * grain)
                 mine.total[shape] = guaranteed - withheld
-                mine.kept[shape] = max(0, mine.total[shape] - quota.lendable)
+                mine.kept[shape] = max(0, mine.total[shape] - quota.lendable * grain)
         return out
 
 

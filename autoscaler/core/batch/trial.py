@@ -17,6 +17,7 @@ from autoscaler.core.batch.ledger import Ledger
 from autoscaler.core.batch.placement import Ask, Placer, Spot, pods_within
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.running import Running, Runs
+from autoscaler.core.batch.shares import closing
 from autoscaler.core.batch.tree import Load, QueueTree
 from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.columns import F64
@@ -46,6 +47,7 @@ class Candidate(NamedTuple):
     """The victim's side."""
     cost_gpu_s: float
     units: int
+    """That it holds, as quotas count them."""
 
 
 Ranked = tuple[float, str, tuple[Running, BatchReason, int, int, float, int]]
@@ -178,15 +180,17 @@ class Trial:
     def _options(self) -> list[tuple[float, int, list[int]]]:
         """For each node, who gains a slot there at the least cost: (cost of a slot, node, who), the best last."""
         size, shape, pods, pod_set = self._short()
-        estate = self.books.ledger.estate
+        ledger, estate = self.books.ledger, self.books.ledger.estate
         if not self.by_node:
             self._find_nodes()
         out = []
         for node, here in self.by_node.items():
             if int(estate.shape[node]) != shape:
                 continue
+            if pod_set is not None and pod_set.models and estate.nodes[node].model not in pod_set.models:
+                continue
             free, group, cost = int(estate.free[node]), [], 0.0
-            holding = self.books.ledger.on_node[node]
+            holding = ledger.on_node[node]
             spare = None if pod_set is None else estate.spare[node].copy()
             slots = _slots(free // size, pod_set, spare)
             for at in here:
@@ -196,7 +200,10 @@ class Trial:
                     free += holding[self.candidates[at].run.name]
                     if spare is not None:
                         spare += self._held_spare(at, node)
-                    gained = min(pods, _slots(free // size, pod_set, spare) - slots)
+                    closed = 0
+                    if estate.devices is not None:
+                        closed = closing(ledger, node, [self.candidates[each].run.name for each in group])
+                    gained = min(pods, _slots((free + closed) // size, pod_set, spare) - slots)
                     if gained > 0:
                         out.append((cost / gained, node, group))
                         break
@@ -218,13 +225,13 @@ class Trial:
     def _short(self) -> tuple[int, int, int, PodSet | None]:
         """(units, shape, pods) of the pods there is too little room for: the largest that the count refutes.
 
-        With them the pod set, where cores or memory may be what is short.
+        With them the pod set, where cores, memory or a model may be what is short.
         """
         estate, wanted = self.books.ledger.estate, self.wanted
         if wanted.levels[-1] > len(self.books.placer.levels):
             ((shape, units),) = wanted.units.items()
             return units, shape, 1, None
-        vector = wanted.form.pod_sets if wanted.vector else ()
+        vector = wanted.form.pod_sets if wanted.vector or wanted.scored else ()
         for units, pods, shape, pod_set in wanted.pods:
             need, there = wanted.need[shape].tolist(), estate.whole[shape]
             if any(need[at] > there[at] and size <= units for at, size in enumerate(estate.sizes)):
@@ -248,7 +255,7 @@ class Trial:
                 return tree.share(candidate.own, self.load) <= after and all(
                     tree.used[at][shape] - units >= tree.quotas[at].guaranteed[shape]
                     for at in tree.paths[leaf]
-                    for shape, units in taken.units
+                    for shape, units in taken.counted
                 )
 
     def _choose(self, at: int) -> None:
@@ -267,6 +274,9 @@ class Trial:
         for spot in self.books.ledger.holdings[candidate.run.name].spots:
             if estate.nodes[spot.node].usable:
                 estate.set_free(spot.node, int(estate.free[spot.node]) + sign * spot.units)
+                if spot.share:
+                    move_share = estate.give_share if sign > 0 else estate.take_share
+                    move_share(spot.node, spot.device, spot.share)
                 if spot.cpu or spot.memory_gib:
                     estate.spare[spot.node] += (sign * spot.cpu, sign * spot.memory_gib)
 

@@ -14,16 +14,16 @@ def why(room: Room, memory: Memory, waiting: Waiting) -> Verdict:
     """Why a gang that does not start waits."""
     ledger, load = room.ledger, room.backlog.loads[waiting.brand]
     change = room.tree.verdict(waiting.queue, load)
-    scarce = any(ledger.estate.free_units(shape) < units for shape, units in load.units)
+    scarce = any(room.unused(shape) < counted for shape, counted in load.counted)
     if change is not None and not (change.reason is BatchReason.QUOTA and scarce):
         return Verdict(change.reason, (change,))
     own = ledger.reservations.get(waiting.gang.name)
     held = {} if own is None else {node: units for node, units in own.held.items() if units}
     if not held:
         return _no_room(room, memory, waiting.brand)
-    opened = ledger.widen(held)
+    opened = ledger.estate.widen(held)
     verdict = _lacking(room, waiting.brand, memory.ever)
-    ledger.narrow(opened, held)
+    ledger.estate.narrow(opened, held)
     return verdict
 
 
@@ -43,7 +43,9 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     if brand not in ever:
         ever[brand] = could_ever(room.ledger, room.placer, wanted)
     if not ever[brand]:
-        short = tuple(Change(BatchReason.TOO_LARGE, names[shape], units) for shape, units in wanted.units.items())
+        short = tuple(
+            Change(BatchReason.TOO_LARGE, names[shape], max(1, units)) for shape, units in wanted.units.items()
+        )
         return Verdict(BatchReason.TOO_LARGE, short)
     missing = tuple(
         Change(BatchReason.ROOM, names[shape], units - estate.free_units(shape))
@@ -54,6 +56,7 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
         return Verdict(BatchReason.ROOM, missing)
     required = wanted.form.topology.required
     if required is not None:
-        return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, sum(wanted.units.values())),))
+        units = max(1, sum(wanted.units.values()))
+        return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, units),))
     largest, _, shape, _ = wanted.pods[0]
-    return Verdict(BatchReason.FRAGMENTED, (Change(BatchReason.FRAGMENTED, names[shape], largest),))
+    return Verdict(BatchReason.FRAGMENTED, (Change(BatchReason.FRAGMENTED, names[shape], max(1, largest)),))

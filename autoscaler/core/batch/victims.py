@@ -63,7 +63,10 @@ def plan(books: Books, waiting: Waiting, load: Load, wanted: Ask, now_s: float) 
 
 def _enough(books: Books, few: Candidates, wanted: Ask) -> bool:
     """Whether free units and all that the candidates hold could be enough at all."""
-    need = sum(wanted.units.values()) - sum(books.ledger.estate.free_units(shape) for shape in wanted.units)
+    estate, grains = books.ledger.estate, books.tree.grains
+    need = sum(grains[shape] * (units - estate.free_units(shape)) for shape, units in wanted.units.items())
+    if wanted.scored:
+        need -= sum(estate.rests_of(shape) for shape in wanted.units)
     return few.have(need)
 
 
@@ -104,8 +107,8 @@ def _leaves_over(tree: QueueTree, at: int, load: Load) -> Iterable[int]:
 
 
 def _common(held: Load, wanted: Load) -> int:
-    """Units of a load that are of a shape that another one wants."""
-    return sum([number for shape, number in held.units for other, _ in wanted.units if other == shape])
+    """What a load holds of shapes that another one wants, as quotas count it."""
+    return sum([number for shape, number in held.counted for other, _ in wanted.units if other == shape])
 
 
 def _of_queue(books: Books, source: _Source, waiting: Waiting, load: Load, now_s: float) -> Iterator[Ranked]:

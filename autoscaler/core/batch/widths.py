@@ -40,7 +40,7 @@ def narrowest(waiting: Waiting, spots: tuple[Spot, ...]) -> Taken:
     if elastic is None or waiting.gang.width >= elastic.most:
         return Taken(waiting, spots)
     each = waiting.gang.form.pod_sets[elastic.pod_set]
-    return Taken(waiting, spots, Change(BatchReason.LEAVING, each.shape, each.units))
+    return Taken(waiting, spots, Change(BatchReason.LEAVING, each.shape, max(1, each.units)))
 
 
 def widest(
@@ -95,10 +95,10 @@ def _lacking(room: Room, waiting: Waiting, gang: Gang) -> Change:
     assert gang.elastic is not None, "a gang of one width"
     each = gang.form.pod_sets[gang.elastic.pod_set]
     free = room.ledger.estate.free_units(room.tree.shapes[each.shape])
-    if free < each.units:  # told before what others hold: a quota counts what is there
+    if not each.share and free < each.units:  # told before what others hold: a quota counts what is there
         return Change(BatchReason.ROOM, each.shape, each.units - free)
     if over is not None:
         return over
     if gang.form.topology.required is not None:
         return Change(BatchReason.TOPOLOGY, gang.form.topology.required, sum(wider.form.units().values()))
-    return Change(BatchReason.FRAGMENTED, each.shape, each.units)
+    return Change(BatchReason.FRAGMENTED, each.shape, max(1, each.units))
