@@ -14,7 +14,7 @@ from autoscaler.sim.batch.bounds import bounds_of
 from autoscaler.sim.batch.contest import POLICIES, enter
 from autoscaler.sim.batch.generate import kueue_baseline, mixed, overstated
 from autoscaler.sim.batch.joint import day, need_of
-from autoscaler.sim.batch.packed import ours, whole_pods
+from autoscaler.sim.batch.packed import every_pod, ours, whole_pods
 from autoscaler.sim.batch.packing import best_fit, bound, drawn
 from autoscaler.sim.batch.score import Score
 from autoscaler.sim.batch.shared import gain
@@ -104,7 +104,7 @@ PACKERS = {"headroom": ours, "best-fit": best_fit}
 
 
 def openb(data: Path, seeds: int, seed: int) -> list[dict[str, object]]:
-    """GPUs allocated to pods of openb, drawn until they ask for all. Ours takes those of whole GPUs of any model."""
+    """GPUs allocated to pods of openb, drawn until they ask for all, and to those of whole GPUs of any model alone."""
     hosts, known = files.hosts(data / HOSTS), files.pods(data / PODS)
     plain = shares.whole(known)
     out: list[dict[str, object]] = []
@@ -112,7 +112,10 @@ def openb(data: Path, seeds: int, seed: int) -> list[dict[str, object]]:
         every, mine = (shares.drawn(each, hosts, at) for each in (known, plain))
         row: dict[str, object] = {
             "seed": at,
-            "all": {"pods": len(every), "best-fit": shares.best_fit(every, hosts), "bound": shares.bound(every, hosts)},
+            "all": {
+                "pods": len(every), "headroom": every_pod(every, hosts), "best-fit": shares.best_fit(every, hosts),
+                "bound": shares.bound(every, hosts),
+            },
             "whole": {
                 "pods": len(mine), "headroom": whole_pods(mine, hosts), "best-fit": shares.best_fit(mine, hosts),
                 "bound": shares.bound(mine, hosts),

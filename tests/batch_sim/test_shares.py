@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from autoscaler.errors import InputError
 from autoscaler.sim.batch.files import Host, Pod
-from autoscaler.sim.batch.packed import whole_pods
+from autoscaler.sim.batch.packed import every_pod, whole_pods
 from autoscaler.sim.batch.shares import best_fit, bound, drawn, whole
 
 law = settings(max_examples=15, deadline=None)
@@ -56,7 +56,7 @@ def test_law_no_packing_allocates_more_than_the_bound(seed: int) -> None:
     known = [pod(g, *m, cpu=c) for g in (0.2, 0.5, 0.7, 1, 2, 4, 8) for m in ((), ("T4",)) for c in (2.0, 8.0)]
     pods = drawn(known, hosts, seed)
     assert sum(each.gpus for each in pods) >= sum(each.gpus for each in hosts)
-    assert best_fit(pods, hosts) <= bound(pods, hosts) + 1e-9
+    assert max(best_fit(pods, hosts), every_pod(pods, hosts)) <= bound(pods, hosts) + 1e-9
     mine = whole(pods)
     assert all(each.gpus >= 1 and not each.models for each in mine)
     assert max(best_fit(mine, hosts), whole_pods(mine, hosts)) <= bound(mine, hosts) + 1e-9
@@ -66,6 +66,15 @@ def test_our_placement_leaves_whole_nodes_to_those_who_need_them() -> None:
     nodes = [host(8), host(4, "G2"), host(4, "G2")]
     assert whole_pods([*[pod(1)] * 8, pod(8)], nodes) == pytest.approx(1.0)
     assert whole_pods([pod(1, cpu=40.0)] * 9, nodes) == pytest.approx(3 / 16)
+
+
+def test_ours_packs_shares_beside_whole_gpus_on_the_models_that_are_named() -> None:
+    nodes = [host(1, "G2"), host(2)]
+    assert every_pod([pod(0.3), pod(0.7), pod(2)], nodes) == pytest.approx(1.0), "both shares on the one GPU"
+    assert every_pod([pod(0.3, "T4"), pod(0.8, "T4"), pod(2), pod(1)], nodes) == pytest.approx((0.3 + 0.8 + 1) / 3)
+    assert every_pod([pod(0.6)] * 4, [host(2)]) == pytest.approx(0.6), "two of them share no GPU"
+    assert every_pod([pod(0.5, "V100"), pod(1, cpu=65.0)], nodes) == 0.0
+    assert every_pod([pod(1, cpu=40.0)] * 3, nodes) == pytest.approx(2 / 3), "cores of two GPUs of a node are few"
 
 
 def test_nobody_to_draw_from_is_said() -> None:

@@ -4,6 +4,7 @@ Enters: an instance, or pods and nodes. Leaves: what one round of cycles admits.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.estate import NodeSeen
@@ -14,8 +15,11 @@ from autoscaler.core.batch.room import Room
 from autoscaler.errors import InputError
 from autoscaler.sim.batch.files import Host, Pod
 from autoscaler.sim.batch.packing import NODE_GPUS, Instance
+from autoscaler.sim.batch.shares import PARTS
 
 SHAPE = "gpu"
+LOOK_EVERY: Final = 500
+"""Pods that come between two looks at the nodes; a live driver looks every few seconds."""
 
 
 def ours(instance: Instance) -> frozenset[str]:
@@ -65,3 +69,29 @@ def _admitted(room: Room) -> frozenset[str]:
         admitted.update(each.gang for each in done.admitted)
         if not done.more:
             return frozenset(admitted)
+
+
+def every_pod(pods: Sequence[Pod], hosts: Sequence[Host], look_every: int = LOOK_EVERY) -> float:
+    """The part of all GPUs that pods get, shares and models included, as they come: who fits nowhere is passed over.
+
+    What is to come is not known: kinds are scored by those that came before, as of the last look at the nodes.
+    """
+    room = Room(BatchParams((Shape(SHAPE, shared=True),), (QueueSpec("all"),)))
+    nodes = [
+        NodeSeen(f"n{at}", SHAPE, host.gpus, cpu=host.cpu, memory_gib=host.memory_gib, model=host.model)
+        for at, host in enumerate(hosts)
+    ]
+    cycles, allocated = Cycles(room), 0.0
+    for at, pod in enumerate(pods):
+        if at % look_every == 0:
+            room.see(nodes, (), float(at))
+        share = round(pod.gpus * PARTS) if pod.gpus < 1 else 0
+        units = 0 if share else int(pod.gpus)
+        form = Form((PodSet(1, units, SHAPE, pod.cpu, pod.memory_gib, share, pod.models),))
+        refused = room.submit(Gang(str(at), "all", form, float(at), -1), float(at))
+        assert refused is None, refused
+        if cycles.cycle(float(at)).admitted:
+            allocated += pod.gpus
+        else:
+            room.cancel(str(at), float(at))
+    return allocated / sum(host.gpus for host in hosts)
