@@ -250,8 +250,9 @@ def _scale(
     unknown = ~(np.isfinite(capacity.rps) | silent) | ~np.isfinite(load.now_rps)
     idle = load.idle_s >= table.policy.idle_after_s[rows]
     again = np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64))
+    again = np.maximum(again - seen.replaced, 0)
     # Where need is not known, what stands is kept: late starts must not be ordered again on top of their own order.
-    again = np.where(unknown & (seen.starting > 0), 0, again)
+    again = np.where(unknown & ((seen.starting > seen.slow) | (seen.replaced > 0)), 0, again)
     wanted = np.where(unknown, np.maximum(wanted + again, seen.desired), wanted + again)
     wanted = np.where(idle, 0, wanted)
     bounds.note_starts(

@@ -45,6 +45,8 @@ class Batch:
     serving: F64
     starting: F64
     late: I64
+    slow: I64
+    replaced: I64
     unschedulable: I64
     finished: I64
     failed: I64
@@ -130,6 +132,8 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapp
         serving=np.maximum(ready - wedged, 0.0),
         starting=_floats([len(s.credited) for s in starts]),
         late=np.array([s.late for s in starts], dtype=np.int64),
+        slow=np.array([s.slow for s in starts], dtype=np.int64),
+        replaced=np.array([s.replaced for s in starts], dtype=np.int64),
         unschedulable=np.array([s.unschedulable for s in starts], dtype=np.int64),
         finished=np.array([len(s.finished_s) for s in starts], dtype=np.int64),
         failed=np.array([s.failed for s in starts], dtype=np.int64),

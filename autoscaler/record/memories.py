@@ -5,6 +5,7 @@ a line end, and back. In an audit stream a memory line stands right behind a dec
 begin there as exactly as at the workload's beginning, and what it remembers when it comes there must be the same.
 """
 
+import math
 import zlib
 from dataclasses import dataclass
 from typing import Any, Final
@@ -54,6 +55,8 @@ class _Lead(msgspec.Struct, array_like=True):
     desired: int | None
     ready: int
     pods: list[str] | None
+    landed_since_s: float = -math.inf
+    """Builds before this field told of none."""
 
 
 class _Wire(msgspec.Struct, array_like=True):
@@ -96,6 +99,7 @@ def plain(memory: Memory) -> bytes:
         lead.desired,
         lead.ready,
         None if lead.pods is None else sorted(lead.pods),
+        lead.landed_since_s,
     )
     return _ENCODER.encode(
         _Wire(
@@ -124,6 +128,7 @@ def unpacked(body: bytes) -> Memory:
         lead.desired,
         lead.ready,
         None if lead.pods is None else frozenset(lead.pods),
+        lead.landed_since_s,
     )
     return Memory(
         wire.columns, wire.pods, track, tuple(wire.seen_s), frozenset(wire.sources), wire.seen, wire.zero_signal,

@@ -42,7 +42,9 @@ class Starts(NamedTuple):
     """What the starts of one workload did since the last sample, and those that still count.
 
     `credited` holds the age in seconds of each start that deserves credit, oldest first; `late` are older than L99,
-    `unschedulable` were reported so.
+    `unschedulable` were reported so. Where most are late together, and none that began since the oldest did has landed,
+    starts take longer than they did: the late ones are `slow` and keep their credit; `replaced` were begun since the
+    oldest was late.
     """
 
     finished_s: tuple[float, ...] = ()
@@ -51,6 +53,8 @@ class Starts(NamedTuple):
     credited: tuple[float, ...] = ()
     late: int = 0
     unschedulable: int = 0
+    slow: int = 0
+    replaced: int = 0
 
 
 _NONE = Starts()
@@ -71,6 +75,8 @@ class LeadTrack:
     desired: int | None = None
     ready: int = 0
     pods: frozenset[str] | None = None
+    landed_since_s: float = -math.inf
+    """When the youngest start began that became ready (to a look)."""
     ranked: tuple[list[float], LeadTime] | None = field(default=None, init=False, compare=False, repr=False)
     """Samples, and what they say: most looks bring no other."""
 
@@ -104,14 +110,22 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
     cancelled = min(lowered, left)
     if finished:
         track.samples_s = (track.samples_s + finished)[-KEEP:]
+        track.landed_since_s = max(track.landed_since_s, now_s - min(finished))
     schedulable, credited = list[float](), tuple[float, ...]()
     if replicas.starting:
         schedulable = [
             now_s - track.placed_s.get((s.since_s, s.name), s.since_s) for s in replicas.starting if not s.unschedulable
         ]
     lead = distribution(track, prior_s, max(schedulable, default=0.0))
+    slow = replaced = 0
     if schedulable:
         credited = tuple(sorted([age for age in schedulable if age <= lead.l99_s], reverse=True))
+    late = len(schedulable) - len(credited)
+    if late > 1 and 2 * late > len(schedulable) and track.landed_since_s < now_s - max(schedulable):
+        oldest_s = max(schedulable)
+        slow, credited = late, tuple(sorted(schedulable, reverse=True))
+        replaced = sum([age < oldest_s - lead.l99_s for age in schedulable])
+        lead = _stretched(lead, oldest_s)
     _look(track, readings)
     if not (replicas.starting or finished or left):
         return _NONE, lead
@@ -121,11 +135,19 @@ def follow(track: LeadTrack, readings: Readings, prior_s: float | None) -> tuple
             failed=left - cancelled,
             cancelled=cancelled,
             credited=credited,
-            late=len(schedulable) - len(credited),
+            late=late,
             unschedulable=len(replicas.starting) - len(schedulable),
+            slow=slow,
+            replaced=replaced,
         ),
         lead,
     )
+
+
+def _stretched(lead: LeadTime, oldest_s: float) -> LeadTime:
+    """What starts take that are all late: they are expected now, as where nothing was measured, and for no longer."""
+    longer_s = min(oldest_s, UNMEASURED_L99 * lead.l50_s)
+    return lead._replace(l50_s=max(lead.l50_s, longer_s), l90_s=max(lead.l90_s, longer_s))
 
 
 def _look(track: LeadTrack, readings: Readings) -> None:
