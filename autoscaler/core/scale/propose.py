@@ -133,6 +133,8 @@ def propose(s: Situation) -> Proposals:
     roomier = clearing.needed_rps(limit * np.maximum(s.lead_s, s.slack_s), limit, within_s=plan_s, slack_s=spared_s)
     roomier = np.where(limited, np.ceil(np.minimum(roomier, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 4] = np.minimum(gated[:, 4], roomier)
+    # A queue of longer than that woke nobody, by an order or a limit: who waited in it is late, if they still wait.
+    capped[:, 5] = np.minimum(gated[:, 5], np.maximum(roomier, 1))
     binding = capped.argmax(axis=1)
     exact = np.minimum(need[np.arange(len(need)), binding], capped.max(axis=1))
     others = np.maximum(capped[:, :4].max(axis=1), capped[:, 5:].max(axis=1))
