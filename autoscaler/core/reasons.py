@@ -19,7 +19,7 @@ class Reason(Enum):
     QUEUE_UNCALIBRATED = "requests wait and the capacity of one replica is not known yet"
     CONCURRENCY_FLOOR = "the measured concurrency floor keeps it"
     WAKE = "work waits and nothing serves it: wake to what the queue needs"
-    LATE_START = "starts are late beyond their measured warm-up: they lost their credit and are ordered again"
+    LATE_START = "starts are late beyond their measured warm-up: what is counted on of them no more is ordered again"
     EVENT_FLOOR = "a known event asks for at least this"
     EVENT_CEILING = "a known event allows at most this"
     IDLE = "no work for longer than the residency limit: the GPUs are released"

@@ -184,13 +184,13 @@ class Estate:
         """Devices of a node that carry shares: neither free nor a whole unit of anybody's."""
         return 0 if self.devices is None else self.devices.opened(node)
 
+    def all_opened(self) -> I64:
+        """The same of all nodes, shape (nodes,)."""
+        return np.zeros(len(self.nodes), dtype=np.int64) if self.devices is None else self.devices.all_opened()
+
     def rests_of(self, shape: int) -> int:
         """Thousandths of a shape that are left of devices that carry shares."""
         return 0 if self.devices is None else int(self.devices.rests()[self.shape == shape].sum())
-
-    def all_opened(self) -> I64:
-        """The same of all nodes."""
-        return np.zeros(len(self.nodes), dtype=np.int64) if self.devices is None else self.devices.all_opened()
 
     def _shares(self) -> Devices:
         if self.devices is None:
