@@ -213,6 +213,7 @@ def line(table: Table, rows: I64, seen: Batch) -> Line:
         lead_s=seen.lead50_s,
         desired=seen.desired.astype(np.float64),
         serving=serving,
+        ready=seen.ready,
         settled=settled,
         starting=seen.starting,
         at_work=np.minimum(at_work, serving),

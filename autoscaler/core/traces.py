@@ -180,7 +180,8 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
     elif reason is Reason.CONCURRENCY:
         own = (("in_flight", _number(seen.running[i])), ("slots_per_replica", _number(capacity.slots[i])))
     elif reason is Reason.QUEUE_UNCALIBRATED:
-        own = _in_line(seen, i)
+        held: Evidence = () if seen.ready[i] else (("held_at_once", uncalibrated.HOLDS),)
+        own = (*_in_line(seen, i), *held)
     else:
         own = ()
     return own + present + replica + lead + ages

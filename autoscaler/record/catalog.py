@@ -38,6 +38,7 @@ FIGURES: Final = MappingProxyType(
         "shrinks_at_replicas": "need from which on one is given away",
         "warmup_samples": "measured warm-ups",
         "starting": "replicas starting",
+        "held_at_once": "requests an engine holds at once, if it tells nothing",
         "unread": "ready replicas not read yet",
         "uncounted": "ready replicas that do not count yet",
         "done_rps": "requests done",
@@ -78,8 +79,9 @@ WORDS: Final = MappingProxyType(
         "once_a_tick": "more were asked for within this tick, and the next one tells whether these are enough",
         "within_a_second": "looks within a second count as one",
         "nothing_served": (
-            "nothing is in service and nothing was done, so that nobody knows how many it needs; to begin with more, "
-            "raise the policy's minimum, or let an event of it ask for a floor"
+            "nothing is in service and nothing was done, so that nobody knows how many it needs; while no replica is "
+            "ready, one is asked for each 256 that wait; to begin with more, raise the policy's minimum, or let an "
+            "event of it ask for a floor"
         ),
         "queue_alone": "nothing else is known, and more are asked for when the last order shows in it",
     }
@@ -130,6 +132,7 @@ SENTENCES: Final = MappingProxyType(
             ", {starting} starting",
             ", {unread} ready and not read yet",
             ", the load is {load_rps}",
+            "; no replica is ready to be watched, and an engine seldom holds more than {held_at_once} at once",
         ),
         Reason.CONCURRENCY_FLOOR: (
             "{after} kept: at every moment of the last hour that many were needed",

@@ -20,8 +20,8 @@ from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
 KNOWN = {
     "waiting": 0.0, "before": 0.0, "running": 16.0, "completed": 20.0, "admitted": 20.0, "room": False, "dt_s": 5.0,
-    "slack_s": 5.0, "lead_s": 30.0, "desired": 1.0, "serving": 1.0, "settled": 1.0, "starting": 0.0,
-    "at_work": np.nan, "completing": np.nan,
+    "slack_s": 5.0, "lead_s": 30.0, "desired": 1.0, "serving": 1.0, "ready": 1.0, "settled": 1.0,
+    "starting": 0.0, "at_work": np.nan, "completing": np.nan,
 }  # fmt: skip
 """One replica, full with 16 that stay 4 s each: it completes 4 a second, and nobody knows that it can no more."""
 
@@ -89,6 +89,37 @@ def watched(
     return uncalibrated.sight(looked, 0)
 
 
+def woken(replica_rps: float, max_replicas: int = 100) -> Story:
+    """Nothing stands and nobody ever served; after two minutes 12 requests/s come, and a start takes ten minutes."""
+    toy = Toy.of(0, stepped(0.0, 12.0, 120.0), replica_rps=replica_rps, warmup_s=600.0)
+    story = Story(toy, Params(tick_s=5.0, min_replicas=0, max_replicas=max_replicas))
+    story.run(1500.0)
+    return story
+
+
+def test_a_queue_that_grows_through_the_first_start_from_nothing_is_not_met_by_one_replica() -> None:
+    """It stood at one for ten minutes while 7,000 came to wait: no engine of vLLM's defaults holds more than 256."""
+    told = woken(1.0).told
+    assert ordered(told)[0] == (125.0, 1), "60 wait, and nothing is known"
+    count_at = {d.now_s: d.replicas for d in told}
+    assert [count_at[at_s] for at_s in (140.0, 300.0, 600.0)] == [1, 9, 23], "240, 2,160 and 5,760 wait"
+    said = next(dict(s.evidence) for s in steps_of(told) if s.reason is Reason.QUEUE_UNCALIBRATED and s.after == 9)
+    assert said["held_at_once"] == uncalibrated.HOLDS
+    assert not any(d.replicas > 28 for d in told if d.now_s < 720.0), "a level: no more than the queue fills"
+
+
+def test_what_was_asked_for_a_queue_from_nothing_is_let_go_of_once_one_replica_carries_it_all() -> None:
+    told = woken(60.0).told
+    assert max(counts(told)) == 29, "7,260 wait when the first is ready"
+    assert told[-1].replicas <= 2, "12 requests/s on replicas of 60"
+
+
+def test_a_queue_from_nothing_keeps_to_the_maximum_and_a_replica_that_is_ready_speaks_for_itself() -> None:
+    assert max(counts(woken(1.0, max_replicas=5).told)) == 5
+    assert asked(waiting=5000.0, serving=0.0, ready=1.0, running=0.0, desired=1.0) == 1, "it hangs: that is no demand"
+    assert asked(waiting=5000.0, serving=0.0, ready=0.0, running=0.0, desired=1.0) == 20
+
+
 SIXTY = {"waiting": 60.0, "completed": 50.0, "slack_s": 10.0, "lead_s": 180.0, "serving": 2.0}
 """60 wait, 16 are in flight and 10 a second are done by two replicas."""
 
@@ -117,7 +148,10 @@ SIXTY = {"waiting": 60.0, "completed": 50.0, "slack_s": 10.0, "lead_s": 180.0, "
             (2.0, 30.0, 0, Because.WITHIN_A_SECOND), id="half a second after another look",
         ),
         pytest.param(
-            {"desired": 9.0, "settled": 0.0, "serving": 0.0, "running": 0.0, "completed": np.nan, "done_rps": np.nan},
+            {
+                "desired": 9.0, "settled": 0.0, "serving": 0.0, "ready": 0.0, "running": 0.0, "completed": np.nan,
+                "done_rps": np.nan,
+            },
             0.0, {}, (math.nan, math.nan, 0, Because.NOTHING_SERVED), id="nine start",
         ),
         pytest.param(

@@ -74,12 +74,14 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
                 ("unread", 1),
                 ("load_rps", 3.0),
                 ("queue", 40.0),
+                ("held_at_once", 256.0),
                 ("replica_rps", None),
             ),
         ),
         (
             "4 asked for: requests wait and what one replica carries is not known yet; 40 waiting, 16 in flight, "
-            "1 starting, 1 ready and not read yet, the load is 3 requests/s"
+            "1 starting, 1 ready and not read yet, the load is 3 requests/s; no replica is ready to be watched, and an "
+            "engine seldom holds more than 256 at once"
         ),
     ),
     Reason.CONCURRENCY_FLOOR: (

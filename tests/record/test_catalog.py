@@ -42,8 +42,9 @@ def test_every_model_every_limit_of_a_replica_and_every_cause_to_ask_for_no_more
     assert kinds | {because.value for because in Because} == set(WORDS)
 
 
-WHERE_THERE_ARE_ANY = {"unread", "uncounted"}
-"""Counts that a step carries only where they are not zero: of none there is nothing to say."""
+WHERE_THERE_ARE_ANY = {"unread", "uncounted", "held_at_once"}
+"""What a step carries only where there is something to say: counts that are not zero, and what an engine that nobody
+can watch is taken to hold."""
 
 STORIES = {
     "a queue before anything is calibrated": [busy(0), busy(5), busy(10, queued=40)],

@@ -48,6 +48,10 @@ PAUSE_TICKS = 0.75
 """Growth is asked for once in a tick, which passes for one from here on: a page comes every second or so, and of two
 looks five seconds apart the second may have the last page but one."""
 
+HOLDS = 256.0
+"""While no replica is ready to be watched, one is asked for each so many that wait: no more are in service at once in
+an engine of vLLM's defaults (`max_num_seqs`; newer ones allow 1,024 on the largest GPUs, where memory rarely does)."""
+
 FORGET_S = 60.0
 """A queue seen so long ago, and more than two ticks, says nothing of the one that is seen now (a guess, and longer than
 pages that come late are apart): this one counts where it is clear by itself, as what was ordered meanwhile is known."""
@@ -88,6 +92,8 @@ class Line:
     lead_s: F64
     desired: F64
     serving: F64
+    ready: F64
+    """Those that do not serve, or that nobody has read yet, among them."""
     settled: F64
     """The least count that stood within `SETTLE_S`."""
     starting: F64
@@ -203,7 +209,9 @@ def asked(line: Line) -> F64:
     blind = ~np.isfinite(line.running) & np.isnan(rate_rps)
     shown = (line.before > 0) & (line.starting == 0) & (line.settled >= line.desired)
     half_again = np.where(shown, np.floor(line.serving * (1.0 + GROWTH)) + 1.0, line.desired)
-    return np.where(line.waiting > 0, np.where(blind, half_again, count), 0.0)
+    count = np.where(blind, half_again, count)
+    count = np.where(line.ready == 0, np.fmax(count, np.ceil(line.waiting / HOLDS)), count)
+    return np.where(line.waiting > 0, count, 0.0)
 
 
 def _full(line: Line) -> F64:
