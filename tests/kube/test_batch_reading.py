@@ -18,7 +18,7 @@ from autoscaler.adapters.kube.batch_writer import held_to
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.api.shapes import Shape
-from autoscaler.core.pool.params import CapacityType
+from autoscaler.core.pool.params import CapacityType, Sharing
 from autoscaler.runtime.clock import ScaledClock
 
 LEVELS: Final = ("rack", "island")
@@ -81,6 +81,43 @@ SHAPED: Final[dict[str, tuple[Node, list[str]]]] = {
 @pytest.mark.parametrize(("seen", "shapes"), SHAPED.values(), ids=SHAPED)
 def test_a_node_is_of_the_shape_that_its_labels_name(seen: Node, shapes: list[str]) -> None:
     assert [part.shape for part in node_parts(seen, SHAPES, LEVELS)] == shapes
+
+
+SLICED: Final = SHAPES | {
+    "a-half": Shape(sku="h100", sharing=Sharing.TIME_SLICING, parts=2),
+    "a-seventh": Shape(sku="h100", sharing=Sharing.MIG, parts=7),
+}
+TWO: Final = {"nvidia.com/gpu.replicas": "2"}
+MIG: Final = {PRODUCT: "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"}
+GKE: Final = {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
+
+DIVIDED: Final[dict[str, tuple[Mapping[str, str], list[str], list[str]]]] = {
+    "whole, as nothing says else": (H100, ["h100"], ["h100"]),
+    "whole, as one replica says": (H100 | {"nvidia.com/gpu.replicas": "1"}, ["h100"], ["h100"]),
+    "two pods to a GPU": (H100 | TWO, ["a-half"], []),
+    "two pods to a GPU, and labelled so": ({PRODUCT: "NVIDIA-H100-80GB-HBM3-SHARED"} | TWO, ["a-half"], []),
+    "two pods to a GPU of GKE's": (GKE | {"cloud.google.com/gke-max-shared-clients-per-gpu": "2"}, ["a-half"], []),
+    "four to a GPU, of which no shape is": (H100 | {"nvidia.com/gpu.replicas": "4"}, [], []),
+    "slices of one size": (MIG, ["a-seventh"], []),
+    "slices of GKE's": (GKE | {"cloud.google.com/gke-gpu-partition-size": "1g.10gb"}, ["a-seventh"], []),
+}
+
+
+@pytest.mark.parametrize(("labels", "shapes", "undivided"), DIVIDED.values(), ids=DIVIDED)
+def test_a_node_of_divided_gpus_is_of_no_shape_of_whole_ones(
+    labels: Mapping[str, str], shapes: list[str], undivided: list[str]
+) -> None:
+    """Its units are as many as 16 or 56, and the same resource: taken for whole GPUs each would be several times."""
+    seen = node(labels, gpus=16)
+    assert [part.shape for part in node_parts(seen, SLICED, LEVELS)] == shapes
+    assert [part.shape for part in node_parts(seen, SHAPES, LEVELS)] == undivided
+
+
+def test_what_only_a_divided_shape_offers_is_of_that_shape_whatever_labels_say() -> None:
+    shapes = {"half": Shape(sku="h100", resource="nvidia.com/gpu.shared", sharing=Sharing.TIME_SLICING, parts=2)}
+    seen = msgspec.structs.replace(node(H100, gpus=0))
+    seen.status.allocatable["nvidia.com/gpu.shared"] = "16"
+    assert [(part.shape, part.units) for part in node_parts(seen, shapes, LEVELS)] == [("half", 16)]
 
 
 def test_a_taint_keeps_gangs_off_unless_it_is_that_of_the_gpus_themselves() -> None:

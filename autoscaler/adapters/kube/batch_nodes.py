@@ -1,8 +1,8 @@
 """Nodes as batch admission sees them: of which shape, with how much room, for which pods.
 
 Enters: nodes, the administrator's shapes, the labels of topology. Leaves: frozen values. A node is of the shape whose
-resource it offers, whose capacity type it is labelled with and whose SKU its labels name; a node of no shape is none of
-ours. One whose taints not every gang of the shape puts up with takes no gang at all.
+resource it offers, whose capacity type it is labelled with and whose SKU its labels name, and that is divided as they
+say; a node of no shape is none of ours. One whose taints not every gang of the shape puts up with takes no gang at all.
 """
 
 import re
@@ -13,9 +13,9 @@ from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import GIB, amount
 from autoscaler.adapters.kube.pods import Node
-from autoscaler.adapters.kube.pool_nodes import CAPACITY_TYPE, LEAVING
+from autoscaler.adapters.kube.pool_nodes import CAPACITY_TYPE, LEAVING, MIG, PRODUCT, REPLICAS
 from autoscaler.api.shapes import Shape
-from autoscaler.core.pool.params import CapacityType
+from autoscaler.core.pool.params import CapacityType, Sharing
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -26,6 +26,10 @@ SKU_LABELS: Final = (
     "karpenter.k8s.aws/instance-gpu-name",
 )
 """Labels that name a node's GPU; the words of a SKU stand among those of one of them."""
+
+GKE_SLICE: Final = "cloud.google.com/gke-gpu-partition-size"
+GKE_REPLICAS: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+"""GKE's labels of nodes whose GPUs are slices, and of those on each of which so many pods share one."""
 
 KEEPING_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
 _WORD: Final = re.compile(r"[a-z0-9]+")
@@ -81,7 +85,8 @@ def keeps_off(node: Node, resource: str) -> bool:
 def _shape_of(labels: Mapping[str, str], resource: str, shapes: Mapping[str, Shape]) -> str | None:
     """The shape of a node's units of a resource; the only one that can be meant where no label names a GPU."""
     said = labels.get(CAPACITY_TYPE)
-    offered = [name for name, shape in sorted(shapes.items()) if shape.resource == resource]
+    every = [name for name, shape in sorted(shapes.items()) if shape.resource == resource]
+    offered = _divided_alike(every, shapes, labels, resource)
     paid = [name for name in offered if (said or CapacityType.ON_DEMAND.value) == shapes[name].capacity_type.value] or (
         [] if said else offered
     )
@@ -89,6 +94,26 @@ def _shape_of(labels: Mapping[str, str], resource: str, shapes: Mapping[str, Sha
     if not told:
         return paid[0] if len(paid) == 1 else None
     return next((name for name in paid if any(_words(shapes[name].sku) <= words for words in told)), None)
+
+
+def _divided_alike(
+    names: Sequence[str], shapes: Mapping[str, Shape], labels: Mapping[str, str], resource: str
+) -> list[str]:
+    """The shapes that are divided as a node's labels say; where these say nothing all of them, whole ones first.
+
+    Slices of one size and time-slicing offer the resource of whole GPUs, several times as many units as there are GPUs.
+    """
+    if resource.startswith(MIG):
+        return list(names)  # the resource says it
+    replicas = {labels.get(label, "1") for label in (REPLICAS, GKE_REPLICAS)} - {"1", "0"}
+    if "-MIG-" in labels.get(PRODUCT, "") or GKE_SLICE in labels:
+        return [name for name in names if shapes[name].sharing is Sharing.MIG]
+    if replicas:
+        return [
+            name for name in names
+            if shapes[name].sharing is Sharing.TIME_SLICING and replicas == {str(shapes[name].parts)}
+        ]  # fmt: skip
+    return sorted(names, key=lambda name: shapes[name].sharing is not Sharing.WHOLE)
 
 
 def _words(text: str) -> frozenset[str]:
