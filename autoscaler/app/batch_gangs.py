@@ -120,7 +120,8 @@ def gang_of(
         words = f"namespace {work.ref.namespace!r} may not use queue {says.queue!r}; name it in its spec.namespaces"
         return Unfit("NAMESPACE", f"{words}, or in those of a queue above it")
     if priority is None:
-        return Unfit("UNKNOWN_CLASS", f"there is no PriorityClass {work.priority_class!r}; make it, or name another")
+        words = f"there is no PriorityClass {work.priority_class!r}, so that no pod of it would be made; make it"
+        return Unfit("UNKNOWN_CLASS", f"{words}, which lets it wait for its turn, or name another")
     if work.is_held_by_notes and work.suspended and unheld:
         words = f"nothing holds the pods of a {work.ref.kind} to nodes: no MutatingAdmissionPolicy {HOLDS} is in force"
         return Unfit("UNHELD", f"{words}, {unheld}; apply config/rbac/jobsets, on Kubernetes 1.36 or newer")

@@ -53,6 +53,7 @@ class BatchSide:
             namespaces,
             settings.warm_pools.priority_class,
             settings.limits.batch_work,
+            given.serving_priority,
         )
         cluster = BatchCluster(api, clock, scope, self.changed)
         writer = BatchWriter(api, clock, may_write)

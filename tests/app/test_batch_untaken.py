@@ -286,3 +286,28 @@ async def test_a_class_that_only_gangs_outside_name_gives_them_another_turn() ->
     plant.look()
     await plant.bring()
     assert sorted(plant.cluster.works) == ["job/ns/runs", "job/ns/urgent"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "who"),
+    [({}, "of no class that is there"), ({"broken": 0}, "not below what serves"), ({"broken": 7}, "above it")],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_gangs_that_can_never_start_as_they_stand_take_no_place_of_those_that_can(
+    classes: dict[str, int], who: str
+) -> None:
+    """Four of a tenant name a class that is not there, or is serving's: they go behind its two others, made later."""
+    plant = BatchPlant({"n0": 4}, most=3)
+    plant.classes(**classes)
+    for at in range(4):
+        plant.job(f"broken{at}", priority_class="broken", **made(at))
+    for at in range(2):
+        plant.job(f"good{at}", **made(30 + at))
+    plant.look()
+    await plant.bring()
+    assert sorted(plant.cluster.works) == ["job/ns/broken0", "job/ns/good0", "job/ns/good1"], who
+    assert plant.books.unfit["job/ns/broken0"].reason == ("PRIORITY" if classes else "UNKNOWN_CLASS")
+    plant.classes(broken=-10)
+    plant.look()
+    await plant.bring()
+    assert sorted(plant.cluster.works) == ["job/ns/broken0", "job/ns/broken1", "job/ns/broken2"], "as any other then"

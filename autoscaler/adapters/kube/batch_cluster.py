@@ -66,7 +66,7 @@ class BatchCluster:
         self.queues_version = 0
         """Grows with every change of a queue."""
         self.taken = TakenWork(
-            scope.most, clock, changed=changed, priority=self.priority, let_go=self._let_go, bring=self._bring,
+            scope.most, clock, changed=changed, priority=self._turn, let_go=self._let_go, bring=self._bring,
             is_queue=lambda queue: queue in self.queues,
         )  # fmt: skip
         self.works = self.taken.all
@@ -177,6 +177,11 @@ class BatchCluster:
     def priority(self, name: str) -> int | None:
         """The value of a PriorityClass; of the default one for an empty name, 0 where there is none; else None."""
         return priority(self._classes.items, name)
+
+    def _turn(self, name: str) -> int | None:
+        """The priority by which work of a class has its turn; None for one with which it is refused."""
+        value = self.priority(name)
+        return None if value is None or value >= self._scope.serving_priority else value
 
     def displaces_slots(self, name: str) -> bool:
         """Whether the scheduler makes room for pods of a PriorityClass by taking warm slots away."""

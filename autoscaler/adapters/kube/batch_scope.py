@@ -30,6 +30,8 @@ class BatchScope:
     """The PriorityClass of warm slots."""
     most: int = MOST
     """Gangs that are taken in."""
+    serving_priority: int = 0
+    """Work of this priority or a higher one is refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ thousands, and a hundred patches at once would wait for two seconds between them
 RETRY_S: Final = 2.0
 """Before objects are read again after not all of them could be."""
 
+LAST: Final = 2**31
+"""Behind every priority that a PriorityClass may have."""
+
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -42,8 +45,9 @@ class Untaken(NamedTuple):
 
 
 class TakenWork:
-    """The work of one cluster. `changed` is called when somebody's place changed; `let_go` has the object of this name
-    held as little as can be, `bring` reads it anew and puts it, and says whether it could be asked for."""
+    """The work of one cluster. `changed` is called when somebody's place changed; `priority` is that of a class,
+    None for one with which no work starts; `let_go` has the object of this name held as little as can be, `bring` reads
+    it anew and puts it, and says whether it could be asked for."""
 
     def __init__(
         self,
@@ -216,22 +220,27 @@ class TakenWork:
 
     def _ask(self, name: str, known: Untaken, *, counts: bool) -> None:
         tenant = self._tenant(name.split("/", 2)[1], known.queue)
-        turn = (-(self._priority(known.priority_class) or 0), known.created_s, name)
+        turn = (self._rank(known.priority_class), known.created_s, name)
         self._intake.ask(name, Ask(tenant, turn, is_fixed=counts or name in self._fixed))
 
     def _asks(self) -> dict[str, Ask]:
         """How everybody asks now; tenants and priorities are few, and looked up once."""
-        tenant, priority = cache(self._tenant), cache(lambda name: -(self._priority(name) or 0))
+        tenant, rank = cache(self._tenant), cache(self._rank)
         asks = dict[str, Ask]()
         for name, known in self._others.items():
-            turn = (priority(known.priority_class), known.created_s, name)
+            turn = (rank(known.priority_class), known.created_s, name)
             asks[name] = Ask(tenant(name.split("/", 2)[1], known.queue), turn, name in self._fixed)
         for name, work in self._all.items():
             if not work.ended:
                 known, counts = _known(work), _runs(work)
-                turn = (priority(known.priority_class), known.created_s, name)
+                turn = (rank(known.priority_class), known.created_s, name)
                 asks[name] = Ask(tenant(name.split("/", 2)[1], known.queue), turn, counts or name in self._fixed)
         return asks
+
+    def _rank(self, priority_class: str) -> int:
+        """Whose turn is first has the least: of those that can start the highest priority."""
+        value = self._priority(priority_class)
+        return LAST if value is None else -value
 
     def _tenant(self, namespace: str, queue: str) -> str:
         """The queue where it is served and takes work of the namespace, else the namespace, told apart by a slash."""
