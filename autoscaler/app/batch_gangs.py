@@ -193,7 +193,7 @@ def _pod_set(
     if shape is None:
         shape = order[0]
     elif fits[shape][0] < fits[shape][1]:
-        words = f"{where} may go to {fits[shape][0]} of the {fits[shape][1]} nodes of shape {shape!r} only"
+        words = f"{where} may go to some of the nodes of shape {shape!r} only"  # how many changes with each node
         return Unfit("NARROWED", f"{words}; leave the selector out, or have a shape made for those nodes")
     return PodSet(each.pods, int(units), shape, each.asks.cpu, each.asks.memory_gib)
 
@@ -205,12 +205,10 @@ def _moved(before: Sequence[BatchNode], after: Sequence[BatchNode]) -> Iterator[
     yield from ((node, 1) for name, node in new.items() if old.get(name) != node)
 
 
-def _gist(fits: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """What a gang's shape follows from, or why it has none: to which shapes' nodes its pods may go at all, and to how
-    many of how many where not to all."""
-    return {
-        shape: (some, every) if 0 < some < every else (some > 0, some < every) for shape, (some, every) in fits.items()
-    }
+def _gist(fits: Mapping[str, tuple[int, int]]) -> dict[str, tuple[bool, bool]]:
+    """What a gang's shape follows from, or why it has none: to which shapes' nodes its pods may go at all, and whether
+    not to all."""
+    return {shape: (some > 0, some < every) for shape, (some, every) in fits.items()}
 
 
 def node_terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:

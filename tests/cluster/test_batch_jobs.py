@@ -39,7 +39,7 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
         {"annotations": {"headroom.dev/min-width": "4", "headroom.dev/max-width": "2"}}, "4 is above max-width 2",
     ),
     "some nodes of a shape": (
-        {"template": {"nodeSelector": {"kubernetes.io/hostname": "gpu-1"}}}, "1 of the 4 nodes of shape 'h100' only",
+        {"template": {"nodeSelector": {"kubernetes.io/hostname": "gpu-1"}}}, "some of the nodes of shape 'h100' only",
     ),
 }  # fmt: skip
 
