@@ -115,6 +115,7 @@ class Books:
         """All that there is was taken."""
         self._stale = True
         self._catch_up((), now_s)
+        self.room.leaving_since.clear()
 
     def unseen(self, since_s: float, now_s: float) -> None:
         """Nothing could be seen between two instants: nobody is judged by what did not happen meanwhile."""
@@ -312,10 +313,8 @@ class Books:
 
     def _forget(self, name: str, now_s: float, *, finished: bool) -> None:
         """A gang wants nothing any more; pods of it that are there still are strangers until they are gone."""
-        if finished:
-            self.room.finish(name, now_s)
-        else:
-            self.room.cancel(name, now_s)
+        end = self.room.finish if finished else self.room.cancel
+        end(name, now_s)
         self._known.discard(name)
         for each in (self.places, self.rests, self.latecomers, self.trials, self._reader):
             each.forget(name)

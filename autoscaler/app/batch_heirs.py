@@ -1,7 +1,7 @@
 """What books of batch work that are written anew, because queues changed, take over from those before them.
 
-Enters: both. Leaves: what was counted, told, and left alone for a while, in the new ones. What stands in the cluster is
-read there, and what is kept for whom is packed.
+Enters: both. Leaves: what was counted, told, left alone for a while, and since when who leaves does, in the new ones.
+What stands in the cluster is read there, and what is kept for whom is packed.
 """
 
 from autoscaler.app.batch_books import Books
@@ -16,6 +16,8 @@ def inherit(books: Books, old: Books) -> None:
     books.tally.inherit(old.tally)
     books.loans.recalls.inherit(old.loans.recalls)
     books.asks.inherit(old.asks)
+    told = {name: run.told_s for name, run in old.room.runs.all.items() if name in works and works[name].suspended}
+    books.room.leaving_since = {name: since_s for name, since_s in told.items() if since_s is not None}
     books.started.update({name: since for name, since in old.started.items() if name in works})
     books.rests.all.update({name: rest for name, rest in old.rests.all.items() if name in works})
     books.notes.update({name: note for name, note in old.notes.items() if name in books.rests.all})

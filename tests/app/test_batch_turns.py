@@ -8,13 +8,14 @@ import pytest
 
 from autoscaler.adapters.kube.meta import Meta
 from autoscaler.adapters.kube.pool_objects import PriorityClass
-from autoscaler.app.batch import IN_A_TURN
+from autoscaler.app.batch import EVERY_S, IN_A_TURN, TELL_S
 from autoscaler.app.batch_books import Books
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import LentSeen
 from autoscaler.ports import Clock
+from autoscaler.record.batch import GangState
 from autoscaler.runtime.clock import breathe
-from tests.app.test_batch_acting import QUEUE, Scene
+from tests.app.test_batch_acting import QUEUE, Scene, preempting
 from tests.app.test_batch_loans import Pool
 
 pytestmark = pytest.mark.looptime
@@ -180,6 +181,43 @@ async def test_a_gang_that_is_left_alone_for_a_while_is_left_alone_though_a_queu
     for _ in range(3):
         await scene.look(5.0)
     assert scene.jobs()[2:] == ["start unbound"]
+
+
+async def test_a_gang_that_does_not_leave_is_given_up_as_soon_though_queues_are_edited_meanwhile() -> None:
+    """Its pod hangs on a node that is cut off; somebody edits a queue every minute."""
+    scene = Scene(2)
+    await preempting(scene)
+    for _ in range(3):
+        await scene.look(TELL_S)
+    assert scene.jobs()[2:] == ["stop low-a"]
+    for at in range(26):
+        if at % 12 == 11:
+            edit_queue(scene, weight=float(2 + at))
+        await scene.look(EVERY_S)
+    assert scene.jobs()[2:] == ["stop low-a", "stop low-b"], "two minutes after it was told, as without the edits"
+    assert scene.batch.find("Job", "ns", "low-a")[0].state is GangState.LEAVING
+
+
+async def test_a_gang_that_left_and_leaves_again_has_its_time_anew() -> None:
+    """Since when it left when a queue was edited is of that time only."""
+    scene = Scene(2)
+    await preempting(scene)
+    for _ in range(3):
+        await scene.look(TELL_S)
+    edit_queue(scene, weight=2.0)
+    await scene.look(TELL_S)
+    scene.plant.gone("low-a-0")
+    await scene.look(TELL_S)
+    scene.plant.end("urgent")
+    await scene.look(TELL_S)
+    assert scene.jobs()[3:] == ["start urgent", "start low-a"]
+    scene.bind("low-a")
+    for _ in range(60):
+        await scene.look(EVERY_S)
+    scene.plant.edit("low-a", suspend=True)
+    await scene.look(TELL_S)
+    (told,) = scene.batch.find("Job", "ns", "low-a")
+    assert (told.state, told.reason) == (GangState.LEAVING, "LEAVING")
 
 
 async def test_a_gang_that_loses_its_node_while_others_are_read_anew_is_counted(

@@ -49,6 +49,8 @@ class Room:
         self.exchanges = Exchanges()
         self.evictions: dict[str, int] = {}
         """By gang that wants to run: how often it was evicted."""
+        self.leaving_since: dict[str, float] = {}
+        """By gang: since when it leaves, as books before these had it; for those that are still to be submitted."""
         self._min_runtime_s = [0.0 if queue is None else queue.min_runtime_s for queue in self.tree.specs]
         self._asks: dict[int, Ask] = {}
         """By brand, for the estate of now."""
@@ -359,7 +361,8 @@ class Room:
         """Pods of a gang that waits are there still, from before a restart or from an object of its name."""
         self.backlog.drop(waiting.gang.name)
         on_loan = bool(self.ledger.holdings[waiting.gang.name].lent)
-        self.runs.remain(self._run(waiting, now_s, on_loan=on_loan), now_s)
+        since_s = min(now_s, self.leaving_since.get(waiting.gang.name, now_s))
+        self.runs.remain(self._run(waiting, now_s, on_loan=on_loan), since_s)
 
     def _lost(self, name: str, now_s: float) -> Evicted | None:
         """A gang lost units; what pods of it hold still it holds until it has left."""
