@@ -34,6 +34,7 @@ HYPHENS_APART = """(() => {
   return found;
 })()"""
 NO_SCROLL = "document.documentElement.scrollWidth <= innerWidth"
+ALL_SHOWN = "((box) => box.scrollWidth <= box.clientWidth)(document.querySelector('#results .table'))"
 
 
 @pytest.fixture
@@ -163,6 +164,7 @@ async def test_when_the_controller_ends_the_page_says_so_and_keeps_table_and_las
     text = await page.ask("document.getElementById('results').innerText")
     assert "99.51 %" in text
     assert "× 1.123" in text
+    assert await page.ask(ALL_SHOWN), "no column is pushed out of sight"
     assert "24" in await page.ask(LOAD)
     assert await page.ask(NO_SCROLL)
     assert page.complaints == []
