@@ -18,6 +18,7 @@ from autoscaler.core.view import View
 from autoscaler.record.catalog import FIGURES, WORDS
 from autoscaler.record.estimate import Estimate
 from autoscaler.record.explain import duration, figure, sentence, step_sentence
+from autoscaler.record.gist import gist
 from autoscaler.record.quality import Quality, quality_of
 
 _AGE = "_age_s"
@@ -59,7 +60,7 @@ class StepFrame:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFrame:
-    """The last decision. `text` is the whole of it as one sentence."""
+    """The last decision. `text` is the whole of it as one sentence, `gist` what a row of a list has room for."""
 
     now_s: float
     before: int
@@ -67,6 +68,7 @@ class DecisionFrame:
     verdict: str
     reason: str
     text: str
+    gist: str
     trace: tuple[StepFrame, ...]
 
 
@@ -189,6 +191,7 @@ def decision_frame(decision: Decision) -> DecisionFrame:
         verdict=decision.verdict.value,
         reason=decision.reason.name,
         text=sentence(decision),
+        gist=gist(decision),
         trace=tuple(_step_frame(step) for step in decision.trace),
     )
 

@@ -19,7 +19,9 @@ def decision(
 ) -> DecisionFrame:
     verdict = "HOLD" if before == after else "SCALE"
     step = StepFrame("demand", before, after, reason, f"{after} needed", (("present load", "12 requests/s"),))
-    made = DecisionFrame(now_s, before, after, verdict, reason, f"{before}→{after}: {after} needed", (step,))
+    made = DecisionFrame(
+        now_s, before, after, verdict, reason, f"{before}→{after}: {after} needed", "load 12 req/s", (step,)
+    )
     return replace(made, **given)
 
 

@@ -328,7 +328,8 @@ const Panels = (() => {
       const item = element("li"), box = element("details"), line = element("summary"), steep = element("b", move(decision.before, decision.after));
       box.dataset.at = at;
       steep.dataset.way = decision.after > decision.before ? "up" : decision.after < decision.before ? "down" : "same";
-      line.append(element("time", moment(decision.now_s, this.now ?? this.frame.now_s)), steep, element("span", capital(decision.text.replace(/^[^:]*: /, ""))));
+      line.append(element("time", moment(decision.now_s, this.now ?? this.frame.now_s)), steep, element("span", capital(decision.gist)));
+      line.title = decision.text;
       box.append(line);
       box.addEventListener("toggle", () => {
         if (!box.open || box.children.length > 1) return;
