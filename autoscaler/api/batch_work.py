@@ -1,4 +1,4 @@
-"""What a piece of batch work says about itself in labels and annotations: its queue, its width, its time.
+"""What a piece of batch work says about itself in labels and annotations: its queue, its width, its time, its domain.
 
 Enters: the labels and annotations of an object. Leaves: the words as frozen values, and a finding for each that cannot
 be meant, naming field, value and remedy; nothing raises. Durations carry their unit (90s, 15m, 1h30m, 2d): a number
@@ -14,7 +14,8 @@ from typing import Final
 
 from autoscaler.api.annotations import PREFIX
 from autoscaler.api.faults import shown
-from autoscaler.core.batch.gangs import MAX_PODS
+from autoscaler.core.batch.gangs import MAX_PODS, NODE, Topology
+from autoscaler.core.batch.params import LEVELS
 from autoscaler.core.batch.reasons import BatchReason
 
 QUEUE: Final = PREFIX + "queue"
@@ -30,6 +31,8 @@ CHECKPOINT_NOTICE: Final = PREFIX + "checkpoint-notice"
 LAST_CHECKPOINT: Final = PREFIX + "last-checkpoint"
 EXPECTED_DURATION: Final = PREFIX + "expected-duration"
 MIN_RUNTIME: Final = PREFIX + "min-runtime"
+REQUIRED_TOPOLOGY: Final = PREFIX + "required-topology"
+PREFERRED_TOPOLOGY: Final = PREFIX + "preferred-topology"
 
 ANNOTATIONS: Final = MappingProxyType(
     {
@@ -41,6 +44,10 @@ ANNOTATIONS: Final = MappingProxyType(
         EXPECTED_DURATION: "how long it runs with as many pods as are written, 1s to 90d; left out, what the queue's "
         "past says. Fewer pods are taken to need as much longer",
         MIN_RUNTIME: "how long it is left alone once it runs, 0s to 30d; the longer of this and its queue's holds",
+        REQUIRED_TOPOLOGY: "rack, island (an NVLink domain) or node: all of its pods are in one, or it waits; "
+        "left out, anywhere",
+        PREFERRED_TOPOLOGY: "rack, island or node: all of its pods are in one where one has room when it starts, "
+        "else in one that is coarser, else anywhere; left out, anywhere",
     }
 )
 """Every annotation of batch work, with what it means and what it may be."""
@@ -52,6 +59,8 @@ OF_PODS: Final = MappingProxyType(
     }
 )
 """What pods without an object above them say besides."""
+
+ANYWHERE: Final = Topology()
 
 MOST_AHEAD_S: Final = 300.0
 """Clocks of nodes differ; a checkpoint further in the future than this was not written by one."""
@@ -103,6 +112,7 @@ class WorkSays:
     """Epoch seconds."""
     expected_s: float | None = None
     min_runtime_s: float | None = None
+    topology: Topology = ANYWHERE
     findings: tuple[WorkFinding, ...] = ()
 
     @property
@@ -131,6 +141,7 @@ def read_work(labels: Mapping[str, str], annotations: Mapping[str, str], now_s: 
         checkpoint_s=_instant(annotations, now_s, found),
         expected_s=_span(annotations, EXPECTED_DURATION, found),
         min_runtime_s=_span(annotations, MIN_RUNTIME, found),
+        topology=Topology(*(_level(annotations, name, found) for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY))),
         findings=tuple(found),
     )
 
@@ -153,6 +164,15 @@ def _width(annotations: Mapping[str, str], name: str, found: list[WorkFinding]) 
     if re.fullmatch(r"[0-9]{1,5}", text) and 1 <= int(text) <= MAX_PODS:
         return int(text)
     found.append(WorkFinding(name, shown(text), f"give a whole number of pods, 1 to {MAX_PODS}"))
+    return None
+
+
+def _level(annotations: Mapping[str, str], name: str, found: list[WorkFinding]) -> str | None:
+    text = annotations.get(name)
+    if text is None or text in {*LEVELS, NODE}:
+        return text
+    remedy = f"name one of {', '.join((*LEVELS, NODE))}"
+    found.append(WorkFinding(name, shown(text), remedy, code=BatchReason.UNKNOWN_LEVEL.name))
     return None
 
 

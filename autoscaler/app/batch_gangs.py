@@ -145,7 +145,7 @@ def gang_of(
     return Gang(
         name=work.name,
         queue=says.queue,
-        form=Form(tuple(sets)),
+        form=Form(tuple(sets), says.topology),
         created_s=work.created_s,
         priority=priority,
         expected_s=says.expected_s,

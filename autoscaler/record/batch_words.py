@@ -21,7 +21,7 @@ CHANGES: Final = MappingProxyType(
         "FRAGMENTED": "{units} free units of {where} on one node: there are enough, in pieces too small",
         "TOPOLOGY": "one {where} with {units} free units",
         "LEAVING": "{units} more units of {where} than were kept for it, which is as much as the least takes",
-        "TOO_LARGE": "nodes that could ever hold {units} units of {where} in this form",
+        "TOO_LARGE": "usable nodes that hold {units} units of {where} in this form beside serving and others",
     }
 )
 """Reason -> what would let a gang start."""

@@ -12,11 +12,14 @@ from autoscaler.api.batch_work import (
     MAX_WIDTH,
     MIN_RUNTIME,
     MIN_WIDTH,
+    PREFERRED_TOPOLOGY,
     QUEUE,
+    REQUIRED_TOPOLOGY,
     WorkSays,
     read_work,
     seconds,
 )
+from autoscaler.core.batch.gangs import Topology
 
 NOON_S = 1795863600.0
 """2026-11-28T11:00:00Z."""
@@ -41,9 +44,9 @@ def test_a_label_alone_is_enough() -> None:
 def test_everything_is_read_in_seconds_and_pods() -> None:
     found = says(
         min_width="2", max_width="8", checkpoint_notice="90s", last_checkpoint="2026-11-28T11:30:00+01:00",
-        expected_duration="1h30m", min_runtime="15m",
+        expected_duration="1h30m", min_runtime="15m", required_topology="rack", preferred_topology="island",
     )  # fmt: skip
-    assert found == WorkSays("vision", 2, 8, 90.0, NOON_S - 1800, 5400.0, 900.0)
+    assert found == WorkSays("vision", 2, 8, 90.0, NOON_S - 1800, 5400.0, 900.0, Topology("rack", "island"))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,14 @@ WRONG = {
     "a job of no time": (EXPECTED_DURATION, "0s", "'0s'; give 1s to 90d, such as 4h", True),
     "a job of years": (EXPECTED_DURATION, "999d", "'999d'; give 1s to 90d, such as 4h", True),
     "a runtime in words": (MIN_RUNTIME, "long", "'long'; give 0s to 30d, such as 30m", True),
+    "a domain of a level that is none": (REQUIRED_TOPOLOGY, "zone", "'zone'; name one of rack, island, node", True),
+    "a domain by its label": (
+        PREFERRED_TOPOLOGY,
+        "topology.kubernetes.io/rack",
+        "name one of rack, island, node",
+        True,
+    ),
+    "a domain of no name": (REQUIRED_TOPOLOGY, "", "''; name one of rack, island, node", True),
     "a checkpoint in words": (LAST_CHECKPOINT, "today", "'today'; write a date and time with offset", False),
     "a checkpoint without offset": (LAST_CHECKPOINT, "2026-11-28T11:00:00", "with offset, such as", False),
     "a checkpoint to come": (LAST_CHECKPOINT, "2026-11-29T11:00:00Z", "is in the future; write when it was", False),

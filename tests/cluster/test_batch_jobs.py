@@ -118,6 +118,27 @@ def test_gpus_of_strangers_and_of_cordoned_nodes_are_nobodys_to_give(desk: Desk,
     wait_for(lambda: desk.status(queue).get("usedGpus") == 16, SLACK_S, "a status")
 
 
+def test_a_gang_that_requires_a_rack_is_bound_in_one_and_not_on_the_nodes_that_are_tighter(
+    desk: Desk, plane: Plane
+) -> None:
+    """Two racks of two nodes; a gang of one GPU is on the one, so that no rack but the other has sixteen free."""
+    queue = desk.queue("team", 32)
+    desk.job("one", queue, gpus=1)
+    (held,) = desk.wait_bound("one", 1)
+    other = next(f"gpu-{at}" for at in range(4) if f"gpu-{at}" != held)
+    for name in (f"gpu-{at}" for at in range(4)):
+        rack = "taken" if name in {held, other} else "free"
+        plane.kubectl("label", "node", name, f"topology.kubernetes.io/rack={rack}")
+    try:
+        desk.job("train", queue, pods=2, annotations={"headroom.dev/required-topology": "rack"})
+        assert not {held, other} & set(desk.wait_bound("train", 2))
+        desk.job("next", queue, pods=3, gpus=5, annotations={"headroom.dev/required-topology": "rack"})
+        assert "usable nodes that hold 15 units of h100 in one rack" in desk.wait_told("next", "Waiting")
+    finally:
+        for name in (f"gpu-{at}" for at in range(4)):
+            plane.kubectl("label", "node", name, "topology.kubernetes.io/rack-")
+
+
 def test_a_gang_over_several_nodes_is_followed_to_where_the_scheduler_put_it(desk: Desk) -> None:
     """Held to its nodes, it may spread over them otherwise than planned; the next one fits all the same."""
     queue = desk.queue("team", 32)

@@ -127,10 +127,12 @@ def test_a_taint_keeps_gangs_off_unless_it_is_that_of_the_gpus_themselves() -> N
     assert [node_parts(each, SHAPES, LEVELS)[0].cordoned for each in seen] == [False, True, False, True]
 
 
-def test_domains_end_with_the_first_label_that_is_missing() -> None:
+def test_domains_end_with_the_first_label_that_is_missing_and_a_rack_without_name_is_that_of_its_island() -> None:
     rack, island = {"rack": "r1"}, {"island": "i1"}
     seen = [node(H100 | more) for more in ({}, rack, rack | island, island)]
-    assert [node_parts(each, SHAPES, LEVELS)[0].domains for each in seen] == [(), ("r1",), ("r1", "i1"), ()]
+    assert [node_parts(each, SHAPES, LEVELS)[0].domains for each in seen] == [
+        (), ("r1",), ("r1", "i1"), ("/i1", "i1")
+    ]  # fmt: skip
 
 
 def test_a_selector_and_one_of_the_terms_have_to_meet_a_node() -> None:

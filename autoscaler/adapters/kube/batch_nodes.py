@@ -56,7 +56,7 @@ def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...])
     """What a node offers of each shape. `levels` are the labels of topology, coarse to fine."""
     meta, given = node.metadata, node.status.allocatable
     hostname = meta.labels.get(HOSTNAME, "")
-    domains = tuple(takewhile(bool, (meta.labels.get(label, "") for label in levels)))
+    domains = _domains([meta.labels.get(label, "") for label in levels])
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     resources = {shape.resource for shape in shapes.values()}
     found = []
@@ -72,6 +72,16 @@ def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...])
                 )
             )  # fmt: skip
     return tuple(found)
+
+
+def _domains(names: Sequence[str]) -> tuple[str, ...]:
+    """The domains of a node by level, up to the first that no label names. A coarser one that none names is that of the
+    nodes of its finer one: many clusters label NVLink domains and no racks."""
+    known = list(names)
+    for at in range(len(known) - 2, -1, -1):
+        if known[at + 1] and not known[at]:
+            known[at] = f"/{known[at + 1]}"  # no label's value has a slash
+    return tuple(takewhile(bool, known))
 
 
 def keeps_off(node: Node, resource: str) -> bool:

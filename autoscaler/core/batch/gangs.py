@@ -18,6 +18,9 @@ MAX_PODS: Final = 16_384
 MAX_UNITS: Final = 1_048_576
 """Units of one gang; the same."""
 
+NODE: Final = "node"
+"""The level of single nodes, below those of the parameters."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
@@ -229,7 +232,7 @@ def _form_refusal(form: Form, params: BatchParams) -> Refusal | None:
             return Refusal(BatchReason.ABSURD, f"{of}.units {each.units}", f"ask for 1 to {MAX_UNITS} in all")
         if not all(math.isfinite(value) and value >= 0 for value in (each.cpu, each.memory_gib)):
             return Refusal(BatchReason.ABSURD, f"{of} cpu {each.cpu}, memory {each.memory_gib}", "give 0 or more")
-    levels = (*params.levels, "node")
+    levels = (*params.levels, NODE)
     for level in (form.topology.required, form.topology.preferred):
         if level is not None and level not in levels:
             return Refusal(BatchReason.UNKNOWN_LEVEL, f"topology {level!r}", f"name one of {', '.join(levels)}")

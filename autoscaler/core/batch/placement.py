@@ -13,7 +13,7 @@ import numpy as np
 
 from autoscaler.core.batch import chain
 from autoscaler.core.batch.estate import WHOLE, Estate
-from autoscaler.core.batch.gangs import Form, PodSet
+from autoscaler.core.batch.gangs import NODE, Form, PodSet
 from autoscaler.core.batch.scores import PodKind, Scores, kind_of
 from autoscaler.core.columns import I64, Bools
 
@@ -78,7 +78,7 @@ def ask(form: Form, estate: Estate, levels: tuple[str, ...]) -> Ask:
         mine = [(size, count) for size, count, where, _ in pods if where == shape]
         need[shape] = chain.needed(mine, estate.sizes)
         units[shape] = sum(size * count for size, count in mine)
-    ranks: dict[str | None, int] = {level: at + 1 for at, level in enumerate((*levels, "node"))}
+    ranks: dict[str | None, int] = {level: at + 1 for at, level in enumerate((*levels, NODE))}
     ranks[None] = WHOLE
     coarsest, finest = ranks[form.topology.required], ranks[form.topology.preferred]
     return Ask(

@@ -20,7 +20,7 @@ class BatchReason(Enum):
     ROOM = "not enough free units"
     FRAGMENTED = "enough free units, in pieces too small"
     TOPOLOGY = "no domain of the required level has the room"
-    TOO_LARGE = "larger than all usable nodes could ever hold"
+    TOO_LARGE = "more than usable nodes hold beside serving and others, were no gang there"
     BEHIND = "waits behind the first of its queue"
     LEAVING = "waits for others to leave"
     NODES = "waits for nodes that were asked for"

@@ -42,9 +42,12 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     names = estate.shape_names
     if brand not in ever:
         ever[brand] = could_ever(room.ledger, room.placer, wanted)
+    required = wanted.form.topology.required
     if not ever[brand]:
+        within = "" if required is None else f" in one {required}"
         short = tuple(
-            Change(BatchReason.TOO_LARGE, names[shape], max(1, units)) for shape, units in wanted.units.items()
+            Change(BatchReason.TOO_LARGE, f"{names[shape]}{within}", max(1, units))
+            for shape, units in wanted.units.items()
         )
         return Verdict(BatchReason.TOO_LARGE, short)
     missing = tuple(
@@ -54,7 +57,6 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     )
     if missing:
         return Verdict(BatchReason.ROOM, missing)
-    required = wanted.form.topology.required
     if required is not None:
         units = max(1, sum(wanted.units.values()))
         return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, units),))
