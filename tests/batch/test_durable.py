@@ -57,6 +57,20 @@ def test_what_queues_used_and_how_their_gangs_keep_time_outlive_a_restart() -> N
     assert best.gang.name == "two", "who used less goes first after the restart as well"
 
 
+def test_a_gang_that_was_met_running_before_the_past_is_read_goes_on_to_use_what_it_holds() -> None:
+    """Eight GPUs for an hour before a restart that takes a minute, of which nothing is known, and for an hour after."""
+    story = Story(params(), racks(1, 1), takes_s=lambda gang: 1e9)
+    story.submit(gang("g", units=8))
+    story.to(3600.0)
+    saved = json.loads(json.dumps(durable.pack(story.room, 3600.0)))
+    again = Room(params())
+    again.see(racks(1, 1), [PodSeen("n0", H100, 8, Owner.BATCH, "g")], 3660.0)
+    assert again.adopt(gang("g", units=8), 0.0, 3660.0) is None
+    durable.unpack(again, saved, 3660.0)
+    assert again.runs.past(1, 3660.0).used_gpu_s / 3600 == pytest.approx(7.9, abs=0.05)
+    assert again.runs.past(1, 7260.0).used_gpu_s / 3600 == pytest.approx(15.5, abs=0.05)
+
+
 def test_use_is_counted_again_at_once_though_the_clock_was_set_back_over_the_restart() -> None:
     room = room_of(racks(1, 1))
     room.remember("b", Past(500.0, ()), 9000.0, 9000.0)

@@ -203,7 +203,7 @@ class Room:
     def remember(self, queue: str, past: Past, at_s: float, now_s: float) -> None:
         """What was remembered of a queue before a restart."""
         at = self.tree.index[queue]
-        self.runs.remember(at, past, at_s)
+        self.runs.remember(at, past, at_s, now_s)
         self.backlog.used(at, self.runs.past(at, now_s).used_gpu_s, now_s)
 
     def tidy(self) -> None:

@@ -240,9 +240,11 @@ class Runs:
         past = self._past[queue]
         return Past(self._used(past, now_s), tuple(past.ratios))
 
-    def remember(self, queue: int, past: Past, at_s: float) -> None:
-        """What was remembered of a queue at an instant is so again."""
+    def remember(self, queue: int, past: Past, at_s: float, now_s: float) -> None:
+        """What was remembered of a queue at an instant is so again; what it holds now it uses from now on."""
+        rate = self._past[queue].rate
         self._past[queue] = _Past(deque(past.ratios, KEPT_RATIOS), None, past.used_gpu_s, 0.0, at_s)
+        self.use((queue,), rate, now_s)
 
     def _used(self, past: _Past, now_s: float) -> float:
         half_life_s = self._params.half_life_s
