@@ -101,7 +101,8 @@ class QueueMemory(Model):
     written_at_s: Annotated[Instant, Field(validation_alias=instant_spellings("written_at_s"))]
     """When it was written."""
     used_gpu_s: Amount = 0.0
-    """GPU-seconds that it used, those of a day ago counting half; they decide between equal shares."""
+    """GPU-seconds that it used, serving of its namespaces included, those of a day ago counting half; they decide
+    between equal shares."""
     run_ratios: Annotated[tuple[Amount, ...], Field(max_length=32)] = ()
     """How long its gangs ran, as multiples of what they had said."""
     reservations: Annotated[tuple[KeptFor, ...], Field(max_length=MOST_KEPT)] = ()

@@ -23,6 +23,7 @@ from autoscaler.app.batch_patience import START_WITHIN_S
 from autoscaler.app.batch_places import Places
 from autoscaler.app.batch_reader import Reader
 from autoscaler.app.batch_rests import Rests, unstopped
+from autoscaler.app.batch_serving import Serving
 from autoscaler.app.batch_tally import Began, Tally
 from autoscaler.app.batch_trials import UNTRIED, Trials
 from autoscaler.app.guard import Guard
@@ -61,12 +62,11 @@ class Books:
         self.asks = Asks(cluster, self.cycles, desk, self.loans.waits)
         self.plans: dict[str, tuple[Put, ...]] = {}
         """Gangs that were admitted and whose objects do not say so yet."""
-        self.unfit: dict[str, Unfit] = {}
-        self.notes: dict[str, Note] = {}
+        self.unfit, self.notes = dict[str, Unfit](), dict[str, Note]()
         self.tally, self.started = Tally(), dict[str, Began]()
         self._reader = Reader(cluster, shapes, tree, guard)
         self.rests, self.trials, self.latecomers = Rests(), trials or Trials(), Latecomers()
-        self.denials = Denials(self.rests, self.tally)
+        self.denials, self._serving = Denials(self.rests, self.tally), Serving(self.room, tree.namespaces)
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
         self.acts = True
@@ -333,6 +333,7 @@ class Books:
         self._looked, self._stale = self._now(), False
         seen = self.asks.see(self.loans.see(self.cluster.seen(self.is_tracked), self.is_tracked, now_s))
         self._reader.note_nodes(seen)
+        self._serving.follow(seen, now_s)
         ran = list(self.room.runs.all)
         self.tally.stopped(self.room.see(seen.nodes, self.loans.mark(self.places.pods(seen, self.is_tracked)), now_s))
         for name in ran:

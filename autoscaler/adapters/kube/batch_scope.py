@@ -1,7 +1,7 @@
 """What batch admission takes a cluster for, and what it saw of it at one instant."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from autoscaler.adapters.kube.batch_nodes import BatchNode
@@ -42,3 +42,5 @@ class Seen:
     nodes: tuple[NodeSeen, ...]
     others: tuple[PodSeen, ...]
     """Pods of nobody's gang."""
+    serving: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Units that pods that serve hold, by namespace and shape."""

@@ -5,6 +5,7 @@ nodes and at pods of nobody's gang. A node that cannot be read stays what it was
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -54,7 +55,7 @@ class SeenNodes:
     def seen(self, nodes: Informer[Any], is_gang: Callable[[str], bool]) -> Seen:
         """Nodes and pods now; `is_gang` says of which gangs pods count as theirs."""
         parts: dict[tuple[str, str], BatchNode] = {}
-        found, others = list[NodeSeen](), list[PodSeen]()
+        found, others, serving = list[NodeSeen](), list[PodSeen](), Counter[tuple[str, str]]()
         for mine in self._parts.values():
             for part in mine:
                 cpu, memory_gib = part.cpu, part.memory_gib
@@ -68,7 +69,10 @@ class SeenNodes:
                         continue
                     cpu, memory_gib = cpu - pod.asks.cpu, memory_gib - pod.asks.memory_gib
                     if units:
-                        others.append(PodSeen(part.name, part.shape, units, self._owner(pod)))
+                        owner = self._owner(pod)
+                        others.append(PodSeen(part.name, part.shape, units, owner))
+                        if owner is Owner.SERVING:
+                            serving[pod.meta.namespace, part.shape] += units
                 parts[part.name, part.shape] = part
                 found.append(
                     NodeSeen(
@@ -76,7 +80,7 @@ class SeenNodes:
                         cordoned=part.cordoned or part.name in nodes.unread, ready=part.ready,
                     )
                 )  # fmt: skip
-        return Seen(parts, tuple(found), tuple(others))
+        return Seen(parts, tuple(found), tuple(others), serving)
 
     def _held(self, node: str) -> Callable[[str], int]:
         """How many units of a resource pods hold on a node."""
