@@ -19,6 +19,7 @@ CHANGES: Final = MappingProxyType(
         "UNLENT": "{units} more units guaranteed to queue {where}, or lent by others: nobody ever lends as many",
         "ROOM": "{units} more free units of {where}",
         "FRAGMENTED": "{units} free units of {where} on one node: there are enough, in pieces too small",
+        "CORES": "{units} free units of {where} on nodes with as many free cores and as much memory as it asks for",
         "TOPOLOGY": "one {where} with {units} free units",
         "LEAVING": "{units} more units of {where} than were kept for it, which is as much as the least takes",
         "TOO_LARGE": "usable nodes that hold {units} units of {where} in this form beside serving and others",

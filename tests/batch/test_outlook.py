@@ -71,6 +71,25 @@ def test_a_verdict_tells_what_kind_of_room_is_missing(
     assert told(story, "g").reason is reason
 
 
+def test_where_cores_or_memory_are_short_nobody_is_told_to_look_for_gpus() -> None:
+    """Two nodes of eight free GPUs: strangers left one few cores and the other little memory."""
+    story = Story(params(), [node("n0", cpu=4.0, memory_gib=512.0), node("n1", cpu=64.0, memory_gib=8.0)])
+    held = gang("holds", units=1, cpu=2.0, memory_gib=1.0)
+    story.submit(held, gang("g", units=4, cpu=3.0, memory_gib=16.0, created_s=1.0))
+    story.settle()
+    waits = told(story, "g")
+    assert (waits.reason, waits.changes) == (BatchReason.CORES, (Change(BatchReason.CORES, H100, 4),))
+    assert story.room.ledger.reservations["g"].plan, "it has a start kept for it as any that waits for room"
+    story.submit(gang("all", units=8, cpu=65.0, memory_gib=1.0, created_s=2.0))
+    story.submit(gang("two", pods=2, units=8, cpu=1.0, memory_gib=9.0, required="node", created_s=2.0))
+    story.settle()
+    (never,) = story.why("all").changes
+    assert (never.reason, never.where) == (
+        BatchReason.TOO_LARGE, "h100 with the cores and memory that its pods ask for,"
+    )  # fmt: skip
+    assert story.why("two").changes[0].where == "h100 in one node", "more GPUs than a node has"
+
+
 def test_a_start_is_foretold_for_when_cores_and_memory_are_left_as_well() -> None:
     story = Story(params(), [node("n", cpu=64.0, memory_gib=512.0)])
     story.submit(gang("cores", units=1, cpu=60.0, expected_s=1000.0), gang("gpus", units=4, expected_s=400.0))

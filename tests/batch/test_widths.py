@@ -58,6 +58,13 @@ def test_pieces_too_small_for_one_more_are_told_as_such() -> None:
     assert (width(story, "g"), narrow(story, "g")) == (1, Change(BatchReason.FRAGMENTED, H100, 8))
 
 
+def test_cores_that_are_short_for_one_more_are_told_as_such() -> None:
+    story = Story(params(), [node("n0", cpu=9.0), node("n1", cpu=64.0)])
+    story.submit(wide("g", 1, 4, units=4, cpu=10.0))
+    story.settle()
+    assert (width(story, "g"), narrow(story, "g")) == (2, Change(BatchReason.CORES, H100, 4))
+
+
 def test_a_limit_makes_it_narrower_and_is_named() -> None:
     story = Story(params(queue("a", quota={"limit": 20})), racks(1, 4))
     story.submit(wide("g", 1, 8, units=4))

@@ -42,7 +42,7 @@ def test_a_gang_says_in_one_sentence_how_it_does(told: GangTold, words: str) -> 
     assert sentence(told, NOON_S).startswith(words)
 
 
-WAITS = ("LIMIT", "QUOTA", "UNLENT", "ROOM", "FRAGMENTED", "TOPOLOGY", "TOO_LARGE")
+WAITS = ("LIMIT", "QUOTA", "UNLENT", "ROOM", "FRAGMENTED", "CORES", "TOPOLOGY", "TOO_LARGE")
 NARROW = "LEAVING"
 """What a gang lacks besides that started narrower than it may be."""
 

@@ -16,7 +16,14 @@ from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.waiting import Waiting
 
 WANTING: Final = frozenset(
-    {BatchReason.QUOTA, BatchReason.UNLENT, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOO_LARGE}
+    {
+        BatchReason.QUOTA,
+        BatchReason.UNLENT,
+        BatchReason.ROOM,
+        BatchReason.FRAGMENTED,
+        BatchReason.CORES,
+        BatchReason.TOO_LARGE,
+    }
 )
 """Reasons that more nodes cure where guarantees allow the gang: with too little there nobody lends enough either."""
 

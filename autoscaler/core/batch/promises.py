@@ -14,7 +14,9 @@ from autoscaler.core.batch.verdicts import why
 from autoscaler.core.batch.waiting import Waiting
 from autoscaler.core.batch.widths import narrowest
 
-FOR_ROOM: Final = frozenset({BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.TOPOLOGY})
+FOR_ROOM: Final = frozenset(
+    {BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.CORES, BatchReason.TOPOLOGY}
+)
 """Reasons that an end of others cures."""
 
 

@@ -19,6 +19,7 @@ class BatchReason(Enum):
     UNLENT = "more than others ever lend"
     ROOM = "not enough free units"
     FRAGMENTED = "enough free units, in pieces too small"
+    CORES = "enough free units, and too few cores or too little memory beside them"
     TOPOLOGY = "no domain of the required level has the room"
     TOO_LARGE = "more than usable nodes hold beside serving and others, were no gang there"
     BEHIND = "waits behind the first of its queue"

@@ -3,7 +3,10 @@
 Enters: a room and a gang that waits in it. Leaves: what is missing, and how much of it. Nothing is changed but memory.
 """
 
+from dataclasses import replace
+
 from autoscaler.core.batch.memory import Memory
+from autoscaler.core.batch.placement import Ask
 from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.starts import could_ever
@@ -45,6 +48,8 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     required = wanted.form.topology.required
     if not ever[brand]:
         within = "" if required is None else f" in one {required}"
+        if wanted.vector and could_ever(room.ledger, room.placer, _plain(room, wanted)):
+            within += " with the cores and memory that its pods ask for,"
         short = tuple(
             Change(BatchReason.TOO_LARGE, f"{names[shape]}{within}", max(1, units))
             for shape, units in wanted.units.items()
@@ -57,8 +62,27 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     )
     if missing:
         return Verdict(BatchReason.ROOM, missing)
+    if wanted.vector and _has_room(room, _plain(room, wanted)):
+        cores = [Change(BatchReason.CORES, names[shape], max(1, units)) for shape, units in wanted.units.items()]
+        return Verdict(BatchReason.CORES, tuple(cores))
     if required is not None:
         units = max(1, sum(wanted.units.values()))
         return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, units),))
     largest, _, shape, _ = wanted.pods[0]
     return Verdict(BatchReason.FRAGMENTED, (Change(BatchReason.FRAGMENTED, names[shape], max(1, largest)),))
+
+
+def _plain(room: Room, wanted: Ask) -> Ask:
+    """The same without cores and memory."""
+    sets = tuple(replace(each, cpu=0.0, memory_gib=0.0) for each in wanted.form.pod_sets)
+    return room.placer.ask(replace(wanted.form, pod_sets=sets))
+
+
+def _has_room(room: Room, wanted: Ask) -> bool:
+    """Whether there is room now."""
+    estate, placer, version = room.ledger.estate, room.placer, room.ledger.estate.version
+    spots = placer.take(wanted)
+    if spots is not None:
+        placer.give(spots, wanted)
+    estate.version = version
+    return spots is not None

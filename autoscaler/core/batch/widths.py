@@ -101,4 +101,7 @@ def _lacking(room: Room, waiting: Waiting, gang: Gang) -> Change:
         return over
     if gang.form.topology.required is not None:
         return Change(BatchReason.TOPOLOGY, gang.form.topology.required, sum(wider.form.units().values()))
+    mine = room.ledger.estate.shape == room.tree.shapes[each.shape]
+    if (each.cpu or each.memory_gib) and not each.share and (room.ledger.estate.free[mine] >= each.units).any():
+        return Change(BatchReason.CORES, each.shape, each.units)
     return Change(BatchReason.FRAGMENTED, each.shape, max(1, each.units))
