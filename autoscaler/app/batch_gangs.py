@@ -1,9 +1,9 @@
 """What a piece of work asks of the core: a gang, or why it cannot be taken in.
 
 Enters: work as it is followed, the tree of queues, nodes. Leaves: a gang, or a refusal with field, value and remedy.
-Its pods' shape is the one whose resource they ask for and whose nodes they may go to; a selector that leaves only some
-nodes of the shape is refused, because a place there would be no proof. A gang that runs needs none: it is of the shape
-that its pods are on, whichever nodes came or were labelled otherwise since.
+Its pods' shape is the one whose resource they ask for and whose nodes they may go to; a selector, or a device besides,
+that leaves only some nodes of the shape is refused, because a place there would be no proof. A gang that runs needs
+none: it is of the shape that its pods are on, whichever nodes came or were labelled otherwise since.
 """
 
 import math
@@ -14,12 +14,12 @@ from typing import Any, Final, Self
 import msgspec
 
 from autoscaler.adapters.kube.batch_holds import HOLDS
-from autoscaler.adapters.kube.batch_nodes import BatchNode, admits
+from autoscaler.adapters.kube.batch_nodes import BatchNode, takes
 from autoscaler.adapters.kube.batch_work import Work, WorkSet
 from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
-from autoscaler.core.batch.gangs import Elastic, Form, Gang, PodSet
+from autoscaler.core.batch.gangs import MAX_PODS, MAX_UNITS, Elastic, Form, Gang, PodSet
 from autoscaler.core.batch.reasons import BatchReason
 
 NOTICE_S: Final = 30.0
@@ -50,10 +50,15 @@ class Around:
     _found: dict[bytes, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
 
     def may_go(
-        self, resource: str, selector: Mapping[str, str], terms: Sequence[Mapping[str, Any]]
+        self,
+        resource: str,
+        selector: Mapping[str, str],
+        terms: Sequence[Mapping[str, Any]],
+        others: Mapping[str, float],
     ) -> Mapping[str, tuple[int, int]]:
-        """For each shape that offers a resource, how many of its nodes pods may go to, and how many it has."""
-        key = msgspec.json.encode((resource, selector, terms))
+        """For each shape that offers a resource, how many of its nodes pods may go to, and how many it has. `others` is
+        what each pod asks for of other extended resources."""
+        key = msgspec.json.encode((resource, selector, terms, others))
         found = self._answer(key)
         self.asked.append(key)
         return found
@@ -66,10 +71,10 @@ class Around:
         moved = {shape: list(_moved(before.nodes.get(shape, ()), self.nodes.get(shape, ()))) for shape in self.shapes}
         other = set[bytes]()
         for key in keys:
-            _, selector, terms = msgspec.json.decode(key)
+            _, selector, terms, others = msgspec.json.decode(key)
             was, found = before._answer(key), dict[str, tuple[int, int]]()
             for shape, (some, _) in was.items():
-                more = sum(by for node, by in moved[shape] if admits(node.labels, selector, terms))
+                more = sum(by for node, by in moved[shape] if takes(node, selector, terms, others))
                 found[shape] = some + more, len(self.nodes.get(shape, ()))
             self._found[key] = found
             if _gist(found) != _gist(was):
@@ -79,14 +84,15 @@ class Around:
     def _answer(self, key: bytes) -> Mapping[str, tuple[int, int]]:
         found = self._found.get(key)
         if found is None:
-            resource, selector, terms = msgspec.json.decode(key)
-            offering = [name for name, shape in self.shapes.items() if shape.resource == resource]
-            found = self._found[key] = {name: self._count(name, selector, terms) for name in offering}
+            resource, selector, terms, others = msgspec.json.decode(key)
+            every = {
+                name: self.nodes.get(name, ()) for name, shape in self.shapes.items() if shape.resource == resource
+            }
+            found = self._found[key] = {
+                name: (sum(takes(node, selector, terms, others) for node in nodes), len(nodes))
+                for name, nodes in every.items()
+            }
         return found
-
-    def _count(self, shape: str, selector: Mapping[str, str], terms: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-        nodes = self.nodes.get(shape, ())
-        return sum(admits(node.labels, selector, terms) for node in nodes), len(nodes)
 
 
 def gang_of(
@@ -137,7 +143,7 @@ def gang_of(
             each = replace(each, pods=wide.least) if work.suspended else each
         told = next((put.shape for put in work.put if put.pod_set == at), "")
         ran = () if work.suspended else (told,) if told in on else tuple(sorted(on))
-        where = f"the pods of {each.name or f'set {at}'}"
+        where = f"the pods of {each.name}" if each.name else "its pods"
         found = _pod_set(where, each, node_terms(affinities[at]), spec, around, ran=ran)
         if isinstance(found, Unfit):
             return found
@@ -179,8 +185,14 @@ def _pod_set(
         return Unfit(
             BatchReason.ABSURD.name, f"{where} ask for {units:g} of {resource}; ask for whole units, 1 or more"
         )
-    selector = each.template.node_selector
-    fits = around.may_go(resource, selector, terms)
+    if not 1 <= each.pods <= MAX_PODS:
+        return Unfit(BatchReason.ABSURD.name, f"{where} are {each.pods} at once; ask for 1 to {MAX_PODS}")
+    if units * each.pods > MAX_UNITS:
+        words = f"{where} ask for {int(units) * each.pods} of {resource} in all; ask for {MAX_UNITS} at most"
+        return Unfit(BatchReason.ABSURD.name, words)
+    selector, others = each.template.node_selector, {n: by for n, by in each.asks.units.items() if n not in offered}
+    besides = " and ".join(f"{by:g} of {name}" for name, by in sorted(others.items()))
+    fits = around.may_go(resource, selector, terms, others)
     named = [quota.shape for quota in spec.quotas]
     order = sorted(fits, key=lambda name: (named.index(name) if name in named else len(named), name))
     shape = next((name for name in order if fits[name][0]), None)
@@ -189,12 +201,17 @@ def _pod_set(
         return PodSet(each.pods, int(units), here, each.asks.cpu, each.asks.memory_gib)
     if shape is None and (selector or terms):
         words = f"no node that offers {resource} is one that {where} may go to; change their selector or affinity"
-        return Unfit(BatchReason.UNKNOWN_SHAPE.name, words)
+        more = f", or leave out {besides}, which each asks for besides" if besides else ""
+        return Unfit(BatchReason.UNKNOWN_SHAPE.name, f"{words}{more}")
+    if shape is None and besides and any(every for _, every in fits.values()):
+        words = f"no node that offers {resource} offers {besides} besides, as each of {where} asks for; leave that out"
+        return Unfit(BatchReason.UNKNOWN_SHAPE.name, f"{words}, or see why no node offers it")
     if shape is None:
         shape = order[0]
     elif fits[shape][0] < fits[shape][1]:
         words = f"{where} may go to some of the nodes of shape {shape!r} only"  # how many changes with each node
-        return Unfit("NARROWED", f"{words}; leave the selector out, or have a shape made for those nodes")
+        what = f"what keeps them from the others (their selector, {besides})" if besides else "the selector"
+        return Unfit("NARROWED", f"{words}; leave {what} out, or have a shape made for those nodes")
     return PodSet(each.pods, int(units), shape, each.asks.cpu, each.asks.memory_gib)
 
 

@@ -158,12 +158,15 @@ class BatchPlant:
             )
         return [work.ref.name for work in stops]
 
-    def node(self, name: str, gpus: int, *, product: str = "H100", rack: str = "", **spec: Any) -> None:
-        """A node comes, or changes."""
+    def node(
+        self, name: str, gpus: int, *, product: str = "H100", rack: str = "", others: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> None:  # fmt: skip
+        """A node comes, or changes; `others` is what it offers besides."""
         labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": product}
         labels |= {"rack": rack} if rack else {}
         status = {
-            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "512Gi"},
+            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "512Gi", **(others or {})},
             "conditions": [{"type": "Ready", "status": "True"}],
         }
         meta = {"name": name, "labels": labels}

@@ -151,9 +151,9 @@ async def test_one_that_ran_before_it_was_heard_of_is_taken_in_with_what_it_hold
 
 
 REFUSED: Final[dict[str, tuple[dict[str, tuple[int, int]], str, str]]] = {
-    "absurd widths": ({"Worker": (2**31 - 1, 8)}, "ABSURD", "pods 2147483647; ask for 1 to 16384"),
-    "no pod": ({"Worker": (0, 8)}, "ABSURD", "pods 0; ask for 1 to 16384"),
-    "fewer than none": ({"Master": (1, 8), "Worker": (-1, 8)}, "ABSURD", "pods -1; ask for 1 to 16384"),
+    "absurd widths": ({"Worker": (2**31 - 1, 8)}, "ABSURD", "are 2147483647 at once; ask for 1 to 16384"),
+    "no pod": ({"Worker": (0, 8)}, "ABSURD", "are 0 at once; ask for 1 to 16384"),
+    "fewer than none": ({"Master": (1, 8), "Worker": (-1, 8)}, "ABSURD", "are -1 at once; ask for 1 to 16384"),
     "no GPU": ({"Worker": (1, 0)}, "UNKNOWN_SHAPE", "the pods of Worker ask for no GPU"),
     "no replicas": ({}, "ABSURD", "spec.pytorchReplicaSpecs: there are none; give replicas with a template"),
 }

@@ -7,7 +7,7 @@ say; a node of no shape is none of ours. One whose taints not every gang of the 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
 
@@ -50,6 +50,8 @@ class BatchNode:
     ready: bool
     cordoned: bool
     labels: Mapping[str, str]
+    others: Mapping[str, float] = field(default_factory=dict)
+    """What it has of extended resources that no shape has, by name, whoever holds it."""
 
 
 def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...]) -> tuple[BatchNode, ...]:
@@ -59,6 +61,7 @@ def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...])
     domains = _domains([meta.labels.get(label, "") for label in levels])
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     resources = {shape.resource for shape in shapes.values()}
+    others = {name: amount(given, name) for name in sorted(given) if "/" in name and name not in resources}
     found = []
     for resource in sorted(resources):
         units = int(amount(given, resource))
@@ -68,7 +71,7 @@ def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...])
             found.append(
                 BatchNode(
                     meta.name, hostname, name, units, amount(given, "cpu"), amount(given, "memory") / GIB, domains,
-                    ready, cordoned or keeps_off(node, resource), meta.labels,
+                    ready, cordoned or keeps_off(node, resource), meta.labels, others,
                 )
             )  # fmt: skip
     return tuple(found)
@@ -138,6 +141,17 @@ def admits(labels: Mapping[str, str], selector: Mapping[str, str], terms: Iterab
     return not asked or any(_meets(labels, term) for term in asked)
 
 
+def takes(
+    node: BatchNode,
+    selector: Mapping[str, str],
+    terms: Iterable[Mapping[str, object]],
+    others: Mapping[str, float],
+) -> bool:
+    """Whether a node is one that a pod may go to, and has as much as it asks for of extended resources besides."""
+    enough = all(node.others.get(name, 0.0) >= units for name, units in others.items())
+    return enough and admits(node.labels, selector, terms)
+
+
 def _meets(labels: Mapping[str, str], term: Mapping[str, object]) -> bool:
     wanted = term.get("matchExpressions") or []
     if term.get("matchFields") or not isinstance(wanted, list) or not wanted:
@@ -161,7 +175,8 @@ def with_held(
     held: Callable[[str], int],
     resource_of: Callable[[str], str],
 ) -> tuple[BatchNode, ...]:
-    """Units that pods hold are there, though a node offers fewer: its device plugin starts anew, or one of them fails.
+    """Units that pods hold are there, though a node offers fewer: its device plugin starts anew, or one of them fails;
+    and of other resources all that it had.
 
     Nobody else gets a place on them. `held` says how many of a resource, `resource_of` which one a shape has.
     """
@@ -174,4 +189,11 @@ def with_held(
         units = min(held(resource), old.units)
         if (0 if new is None else new.units) < units:
             parts[old.shape] = replace(new or old, units=units, cordoned=True)
-    return tuple(parts.values())
+    had = {name: by for old in before[:1] for name, by in old.others.items()}
+    return tuple(_with_most(part, had) for part in parts.values())
+
+
+def _with_most(part: BatchNode, had: Mapping[str, float]) -> BatchNode:
+    """A node that had more of another resource has it still: its plugin starts anew, and places are kept meanwhile."""
+    more = {name: by for name, by in had.items() if by > part.others.get(name, 0.0)}
+    return replace(part, others={**part.others, **more}) if more else part
