@@ -14,6 +14,7 @@ from typing import Any, Final
 from autoscaler.adapters.kube.batch_work import Work
 from autoscaler.api.batch_tree import Tree, beyond_capacity
 from autoscaler.app.batch_books import Books
+from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_tally import Began
 from autoscaler.app.batch_untaken import untaken_of
 from autoscaler.core.batch.outlook import outlook
@@ -34,6 +35,7 @@ from autoscaler.record.batch import (
 )
 from autoscaler.record.batch_words import stuck, told_to_leave
 
+RESTING: Final = "RESTING"
 FORESEEN: Final = 3
 MOST_FORESEEN: Final = 60
 """Of each queue, and in one look, gangs whose start is forecast; that goes through everything that is to end."""
@@ -57,6 +59,7 @@ class Look:
         return BatchTold(
             now_s=self._now_s, acting=acting, idle_reason=idle, queues=tuple(self._queues()),
             gangs=tuple(self.gang(name) for name in self._chosen()), waiting=self._reasons(),
+            refused=_ranked(Counter(each.reason for each in self._unfit() if not each.waits)),
             owners=tuple(self._owners()), untaken=self._untaken[1], counts=counts, cycle_s=cycle_s,
             remarks=self._books.cluster.unread(),
         )  # fmt: skip
@@ -101,7 +104,7 @@ class Look:
             told = partial(told, remarks=(*plain.remarks, *more))
         waiting = books.room.backlog.waiting.get(name)
         if waiting is None and name not in books.room.kept_for:
-            return told(GangState.WAITING, "RESTING" if note is None else note.reason, "")
+            return told(GangState.WAITING, RESTING if note is None else note.reason, "")
         if waiting is None or (self._positions.get(name, FORESEEN + 1) <= FORESEEN and self._forecasts < MOST_FORESEEN):
             self._forecasts += 1
             seen = outlook(books.cycles, name, self._now_s)
@@ -139,8 +142,21 @@ class Look:
         kept_for, for_nodes = len(self._books.room.kept_for), len(self._books.room.waits_for_nodes())
         found.update({BatchReason.NODES.name: for_nodes, BatchReason.LEAVING.name: kept_for - for_nodes})
         found[BatchReason.UNTAKEN.name] += self._untaken[1]
-        found = +found
-        return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        found.update(each.reason for each in self._unfit() if each.waits)
+        found.update(self._resting())
+        return _ranked(+found)
+
+    def _unfit(self) -> list[Unfit]:
+        runs = self._books.room.runs.all
+        return [each for name, each in self._books.unfit.items() if name not in runs]
+
+    def _resting(self) -> Iterator[str]:
+        """Why gangs wait that are left alone for a while, and have no place meanwhile."""
+        books, works = self._books, self._books.cluster.works
+        known = (books.room.backlog.waiting, books.room.kept_for, books.room.runs.all, books.unfit)
+        for name in books.rests.all:
+            if name in works and not any(name in each for each in known):
+                yield RESTING if name not in books.notes else books.notes[name].reason
 
     def _why(self, waiting: Waiting) -> BatchReason:
         return self._books.cycles.why(waiting).reason
@@ -215,6 +231,11 @@ def left_out(tree: Tree) -> Iterator[QueueTold]:
     for name in dict.fromkeys(each.queue for each in tree.findings if each.queue not in tree.specs):
         findings = tuple((each.code.value, each.words) for each in tree.of(name))
         yield QueueTold(name, None, 1.0, None, 0, 0, (), findings=findings, served=False)
+
+
+def _ranked(found: Counter[str]) -> tuple[tuple[str, int], ...]:
+    """Most first."""
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _changes(changes: tuple[Change, ...]) -> tuple[ChangeTold, ...]:

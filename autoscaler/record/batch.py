@@ -186,6 +186,8 @@ class BatchTold:
     """As many as `MOST_GANGS`; queues count all."""
     waiting: tuple[tuple[str, int], ...] = ()
     """(reason, gangs): how many of all that wait, wait for what."""
+    refused: tuple[tuple[str, int], ...] = ()
+    """(reason, gangs): how many cannot be taken in as they stand, and why."""
     owners: tuple[OwnersTold, ...] = ()
     untaken: int = 0
     """Gangs that are not looked at, those of no queue included."""

@@ -78,6 +78,8 @@ class BatchLines:
     """Work that was lost to evictions since the process began."""
     remarks: tuple[str, ...] = ()
     """What cannot be read now and stops nobody else."""
+    refused: tuple[WaitLine, ...] = ()
+    """Gangs that cannot be taken in as they stand."""
 
 
 def batch_lines(told: BatchTold) -> BatchLines:
@@ -99,6 +101,7 @@ def batch_lines(told: BatchTold) -> BatchLines:
         waiting=tuple(WaitLine(reason, means(reason), gangs) for reason, gangs in told.waiting),
         lost_gpu_h=round(told.counts.lost_gpu_s / 3600.0, 2),
         remarks=told.remarks,
+        refused=tuple(WaitLine(reason, means(reason), gangs) for reason, gangs in told.refused),
     )
 
 

@@ -44,6 +44,7 @@ _QUEUE_UNTAKEN: Final = _gauge(
 )
 _UNTAKEN: Final = _gauge("untaken_gangs", "Gangs that are not looked at, those of no queue included.", ())
 _REASONS: Final = _gauge("waiting_gangs", "Gangs that wait, by what they wait for.", ("reason",))
+_REFUSED: Final = _gauge("refused_gangs", "Gangs that cannot be taken in as they stand, by why.", ("reason",))
 _UNITS: Final = _gauge("units", "Units by who owns them.", ("shape", "owner"))
 _WHOLE: Final = _gauge("whole_free_units", "Free units on nodes that are wholly free.", ("shape",))
 _FRAGMENTED: Final = _gauge("fragmented_ratio", "Share of the free units that are on nodes in use.", ("shape",))
@@ -57,8 +58,8 @@ _FAILURES: Final = _counter("write_failures", "Writes for batch work that the AP
 
 BATCH: Final = (
     _ACTING, _UNREAD, _CYCLE, _WAITING, _RUNNING, _SHARE, _SERVED, _HEAD_AGE, _HEAD_LATE, _USED, _GUARANTEED, _WANTED,
-    _QUEUE_UNTAKEN, _UNTAKEN, _REASONS, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _RECALLS, _RECALL_S,
-    _RETURN, _FAILURES,
+    _QUEUE_UNTAKEN, _UNTAKEN, _REASONS, _REFUSED, _UNITS, _WHOLE, _FRAGMENTED, _ADMITTED, _EVICTED, _LOST, _RECALLS,
+    _RECALL_S, _RETURN, _FAILURES,
 )  # fmt: skip
 """Every metric of batch work."""
 
@@ -74,6 +75,7 @@ def batch_families(told: BatchTold | None) -> Iterator[Family]:
     yield from _of_queues(told.queues)
     yield Family(_UNTAKEN, {(): float(told.untaken)})
     yield Family(_REASONS, {(reason,): float(gangs) for reason, gangs in told.waiting})
+    yield Family(_REFUSED, {(reason,): float(gangs) for reason, gangs in told.refused})
     yield from _of_shapes(told.owners)
     yield Family(_ADMITTED, {(reason,): float(gangs) for reason, gangs in counts.admitted})
     yield Family(_EVICTED, {(reason,): float(gangs) for reason, gangs in counts.evicted})

@@ -288,6 +288,26 @@ async def test_a_class_that_only_gangs_outside_name_gives_them_another_turn() ->
     assert sorted(plant.cluster.works) == ["job/ns/runs", "job/ns/urgent"]
 
 
+async def test_gangs_that_are_refused_or_left_alone_are_counted_by_why_as_those_that_wait_are() -> None:
+    """Two of a class that is not there, one that was let in in vain and is left alone, one that has no room."""
+    plant = BatchPlant({"n0": 8})
+    plant.job("vain")
+    plant.look()
+    plant.books.was_refused(plant.work("vain"), "a webhook said no", plant.now_s)
+    for name in ("x", "y"):
+        plant.job(name, priority_class="none")
+    plant.job("large", gpus=16)
+    plant.job("asked")
+    plant.look()
+    look = told(plant)
+    assert look.refused == (("UNKNOWN_CLASS", 2),)
+    assert dict(look.waiting) == {"UNLENT": 1, "WRITE_REFUSED": 1}
+    running(plant, "asked")
+    plant.edit("asked", parallelism=0)
+    plant.look()
+    assert told(plant).refused == (("UNKNOWN_CLASS", 2),), "one that runs is not refused"
+
+
 @pytest.mark.parametrize(
     ("classes", "who"),
     [({}, "of no class that is there"), ({"broken": 0}, "not below what serves"), ({"broken": 7}, "above it")],

@@ -64,6 +64,7 @@ TOLD: Final = BatchTold(
     queues=(TOP, VISION, BROKEN),
     gangs=(BIG, NEXT, RUNS, WRONG, ALIEN),
     waiting=(("ROOM", 1), ("QUOTA", 1)),
+    refused=(("ABSURD", 1),),
     owners=(
         OwnersTold("h100", serving=24, batch=8, loan=8, reserved=8, foreign=4, unavailable=4, free=8, whole_free=2),
     ),

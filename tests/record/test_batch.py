@@ -140,6 +140,7 @@ def test_every_metric_has_a_value_where_all_is_known() -> None:
     by_name = {metric.name: values for metric, values in made.items()}
     assert by_name["headroom_batch_fragmented_ratio"] == {("h100",): 0.75}
     assert by_name["headroom_batch_waiting_gangs"] == {("ROOM",): 1, ("QUOTA",): 1}
+    assert by_name["headroom_batch_refused_gangs"] == {("ABSURD",): 1}
     units = by_name["headroom_batch_units"]
     assert [units["h100", owner] for owner in OWNERS] == [24, 0, 8, 8, 8, 4, 4, 8]
 
