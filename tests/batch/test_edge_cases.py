@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from autoscaler.core.batch.gangs import Gang
+from autoscaler.core.batch.gangs import Form, Gang, PodSet, Topology
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.owners import Owner, PodSeen
 from autoscaler.core.batch.params import UNLIMITED, BatchParams, Order, QueueSpec, Quota, Shape
@@ -275,6 +275,25 @@ def test_case_22_a_gang_that_cannot_be_meant_is_refused_once_and_ends_no_cycle(
     assert story.submit(gang("good")) is None
     story.settle()
     assert story.order() == ["good"]
+
+
+def test_case_22_a_gang_of_two_shapes_that_wants_one_node_is_refused_and_ends_no_search() -> None:
+    """One of lower priority fills its queue's limit, so that it looks for whom to stop: that ended with an error, and
+    so did every look after it."""
+    shapes = (Shape(H100), Shape("a10"))
+    limited = queue("a", quota={"limit": 8})
+    story = forever(limited, nodes=[node("h"), node("s", shape="a10")], shapes=shapes)
+    story.submit(gang("runs", units=8, priority=-5))
+    story.settle()
+    story.now_s = 100.0
+    both = Form((PodSet(1, 8, H100), PodSet(1, 1, "a10")), Topology(required="node"))
+    refused = story.submit(gang("both", form=both, created_s=1.0))
+    story.to(200.0)
+    assert refused is not None
+    assert (refused.reason, refused.what) == (
+        BatchReason.ABSURD, "all pods on one node, of the shapes a10 and h100"
+    )  # fmt: skip
+    assert story.victims() == []
 
 
 @pytest.mark.parametrize("queue_of_fresh", ["a", "b"])

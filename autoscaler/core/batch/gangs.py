@@ -236,4 +236,8 @@ def _form_refusal(form: Form, params: BatchParams) -> Refusal | None:
     for level in (form.topology.required, form.topology.preferred):
         if level is not None and level not in levels:
             return Refusal(BatchReason.UNKNOWN_LEVEL, f"topology {level!r}", f"name one of {', '.join(levels)}")
+    asked = sorted({each.shape for each in form.pod_sets})
+    if form.topology.required == NODE and len(asked) > 1:
+        what = f"all pods on one node, of the shapes {' and '.join(asked)}"
+        return Refusal(BatchReason.ABSURD, what, "ask for one shape, or require a rack or an island")
     return None
