@@ -186,6 +186,20 @@ def test_a_gang_whose_node_is_gone_leaves_its_other_shares_and_others_stay_where
     assert story.room.contradictions() == []
 
 
+def test_a_node_that_has_fewer_gpus_than_before_drives_out_the_newest_of_those_that_share_them() -> None:
+    """The only node loses two of its four GPUs, each of which carries a share: numbers of devices outlive it."""
+    story = story_of(4)
+    story.submit(*(gang(f"s{at}", (1, 600)) for at in range(4)))
+    story.settle()
+    assert devices(story) == [600] * 4
+    story.look([node("n0", 2)])
+    assert story.victims() == ["s3", "s2"]
+    assert (devices(story), story.room.contradictions()) == ([600, 600], [])
+    story.look([node("n0", 4)])
+    story.settle()
+    assert devices(story) == [600] * 4
+
+
 def test_pods_nobody_told_us_about_take_a_shared_device_and_its_gangs_leave() -> None:
     story = story_of(1)
     story.submit(gang("s3", (1, 300)), gang("s4", (1, 400)))

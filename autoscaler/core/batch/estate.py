@@ -52,11 +52,16 @@ class NodeSeen:
 
 
 class Estate:
-    """The nodes of a cluster; `shared` are the shapes that shares are asked of. Raises ValueError when a name and shape
-    stand twice."""
+    """The nodes of a cluster; `shared` are the shapes that shares are asked of, `devices` how many of each have numbers
+    at least. Raises ValueError when a name and shape stand twice."""
 
     def __init__(
-        self, nodes: Sequence[NodeSeen], shapes: Sequence[str], levels: int, shared: Collection[str] = ()
+        self,
+        nodes: Sequence[NodeSeen],
+        shapes: Sequence[str],
+        levels: int,
+        shared: Collection[str] = (),
+        devices: int = 1,
     ) -> None:
         self.nodes = tuple(nodes)
         self.index = {(node.name, node.shape): at for at, node in enumerate(self.nodes)}
@@ -72,7 +77,8 @@ class Estate:
         self._free = self.free.data
         """The same memory: a single number is read from it in half of the time."""
         self.shared = frozenset(at_shape[name] for name in shared)
-        self.devices: Devices | None = Devices(len(self.nodes), int(self.units.max(initial=1))) if shared else None
+        most = int(self.units.max(initial=devices))
+        self.devices: Devices | None = Devices(len(self.nodes), most) if shared else None
         """What shares hold; None where none can be asked for."""
         self.usable: Bools = _usable(nodes)
         self.spare: F64 = _spare(nodes)
@@ -183,6 +189,11 @@ class Estate:
     def opened(self, node: int) -> int:
         """Devices of a node that carry shares: neither free nor a whole unit of anybody's."""
         return 0 if self.devices is None else self.devices.opened(node)
+
+    @property
+    def device_numbers(self) -> int:
+        """How many devices of a node may have a number."""
+        return 1 if self.devices is None else self.devices.held.shape[1]
 
     def all_opened(self) -> I64:
         """The same of all nodes, shape (nodes,)."""

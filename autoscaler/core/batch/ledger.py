@@ -349,7 +349,8 @@ class Ledger:
     def _rebuilt(self, nodes: Sequence[NodeSeen]) -> list[str]:
         """Change over to other nodes. Returns the gangs that held units of one that is gone."""
         old, holdings, reservations = self.estate, self.holdings, self.reservations
-        self.estate = Estate(nodes, self._shapes, self._levels, self._shared)
+        # Shares keep their devices' numbers, of which there may be more than any node has units now.
+        self.estate = Estate(nodes, self._shapes, self._levels, self._shared, old.device_numbers)
         self.estate.version = old.version + 1
         self._blank(len(nodes))
         self.on_node = [{} for _ in nodes]
