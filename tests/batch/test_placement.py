@@ -107,6 +107,10 @@ def test_case_31_the_leader_of_an_uneven_gang_does_not_take_the_only_node_its_wo
     ledger.see(ledger.estate.nodes, [PodSeen("begun", H100, 7)])
     uneven = Form((PodSet(1, 1, H100), PodSet(1, 8, H100)))
     assert where(ledger, placed(ledger, uneven) or ()) == {"begun": 1, "whole": 8}
+    tight = ledger_of([node("tight"), node("loose")])
+    tight.see(tight.estate.nodes, [PodSeen("tight", H100, 4), PodSeen("loose", H100, 3)])
+    workers = Form((PodSet(1, 1, H100), PodSet(2, 4, H100)))
+    assert where(tight, placed(tight, workers) or ()) == {"tight": 4, "loose": 5}, "both have a worker"
 
 
 def test_case_33_domains_are_told_apart_by_their_path_and_not_by_a_name_they_share() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from autoscaler.core.batch import durable, spared
+from autoscaler.core.batch.owners import PodSeen
 from autoscaler.core.batch.params import QueueSpec
 from autoscaler.core.batch.reasons import BatchReason
-from tests.batch.builders import gang, node, params, queue, racks
+from tests.batch.builders import H100, gang, node, params, queue, racks
 from tests.batch.story import Story
 
 
@@ -89,6 +90,34 @@ def test_case_36_whole_gangs_leave_and_only_those_that_are_needed() -> None:
     assert story.order()[-1] == "mine"
     assert set(story.victims()) in ({"wide"}, {f"s{at}" for at in range(8)})
     assert story.room.contradictions() == []
+
+
+def test_case_36_who_was_chosen_for_the_quota_stays_where_others_have_to_leave_for_the_room() -> None:
+    """Eight small gangs are the cheapest eight GPUs, and are not on one node; the node that is cheapest is enough."""
+    held = {f"s{at}": (f"n{at % 2}", 1) for at in range(8)} | {"d0": ("n0", 4), "d1": ("n1", 4), "middle": ("n2", 8)}
+    pods = [PodSeen(at, H100, units, gang=name) for name, (at, units) in held.items()]
+    story = Story(params(queue("a", 8), queue("b")), racks(1, 3), pods)
+    for name, (_, units) in held.items():
+        costs: dict[str, Any] = {"d": {"importance": 9.0}, "s": {"checkpoint_s": 990.0}}.get(name[0], {})
+        assert story.room.adopt(gang(name, "b", units=units, **costs), 0.0, 1000.0) is None
+    story.now_s = 1000.0
+    story.submit(gang("mine", "a", units=8, created_s=900.0))
+    story.settle()
+    assert story.victims() == ["middle"]
+
+
+def test_case_37_nobody_leaves_for_a_gang_whose_rack_would_not_be_free_all_the_same() -> None:
+    """In either rack one node may be taken back, and who is on the other one is left alone for an hour."""
+    nodes = [node(name, rack=name[0]) for name in ("a0", "a1", "b0", "b1")]
+    story = Story(params(queue("a", 16), queue("b")), nodes)
+    filled(story, *(gang(f"x{at}", "b", units=8, min_runtime_s=3600.0 * (at % 2)) for at in range(4)))
+    story.now_s = 100.0
+    story.submit(gang("mine", "a", pods=2, units=8, required="rack", created_s=100.0))
+    story.settle()
+    assert story.why("mine").reason is not BatchReason.TOO_LARGE
+    assert story.victims() == []
+    story.to(3700.0)
+    assert len(story.victims()) == 2
 
 
 def test_case_37_nobody_leaves_where_the_placement_would_fail_all_the_same() -> None:
