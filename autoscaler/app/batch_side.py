@@ -7,6 +7,7 @@ followed and nothing is asked of the API server.
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
+from autoscaler.adapters.kube.batch_aliases import Aliases
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_scope import BatchScope
 from autoscaler.adapters.kube.batch_writer import BatchWriter
@@ -54,9 +55,10 @@ class BatchSide:
             settings.warm_pools.priority_class,
             settings.limits.batch_work,
             given.serving_priority,
+            aliases := Aliases(given.alias_namespaces),
         )
         cluster = BatchCluster(api, clock, scope, self.changed)
-        writer = BatchWriter(api, clock, may_write)
+        writer = BatchWriter(api, clock, may_write, aliases)
         telling = BatchTelling(
             cluster=cluster, writer=writer, events=events, shown=shown, writes=lambda: acts and frozen() is None
         )

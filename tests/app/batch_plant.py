@@ -9,6 +9,7 @@ import msgspec
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.api import KubeApi
+from autoscaler.adapters.kube.batch_aliases import Aliases
 from autoscaler.adapters.kube.batch_cluster import BatchCluster
 from autoscaler.adapters.kube.batch_objects import Job, WorkPod
 from autoscaler.adapters.kube.batch_scope import MOST, BatchScope
@@ -45,15 +46,18 @@ class BatchPlant:
         shapes: Mapping[str, Shape] = SHAPES,
         queues: Mapping[str, tuple[str, ...]] = TEAM,
         most: int = MOST,
+        aliases: Sequence[str] = (),
         **quota: int,
     ) -> None:
         self.desk, self._shapes = desk, shapes
         self.now_s = START_S
         self.hears = True
         """Whether the watch of pods tells something all the time."""
+        self.aliases = Aliases(aliases)
         scope = BatchScope(
-            shapes, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class, most=most
-        )
+            shapes, ("rack",), "slots", lambda pod: pod.startswith("ns/serving"), slot_class=slot_class, most=most,
+            aliases=self.aliases,
+        )  # fmt: skip
         self._clock = ScaledClock(origin_s=START_S)
         self.asked: list[str] = []
         """Objects that were asked for by their names."""

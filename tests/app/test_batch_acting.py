@@ -72,7 +72,7 @@ class Scene:
         self.server, self.frozen = server or Server(plant), cast("str | None", None)
         self.cluster.problems = lambda: ()  # type: ignore[method-assign]
         self.cluster._queues._cache.put(BatchQueueObject(Meta("team"), msgspec.Raw(msgspec.json.encode(QUEUE))))
-        writer = BatchWriter(cast(Any, self.server), self.clock, lambda: True)
+        writer = BatchWriter(cast(Any, self.server), self.clock, lambda: True, plant.aliases)
         self.telling = BatchTelling(
             cluster=self.cluster, writer=writer, events=cast(Any, Deaf()), shown=shown, writes=lambda: True
         )

@@ -296,8 +296,8 @@ class BatchCluster:
 
     def _read(self, kind: str, found: Any) -> Work | None:
         """An object as a piece of work; of a TrainJob the sizes stand in its runtime."""
-        now_s = self._clock.now()
-        return self.trainjobs.read(found, now_s) if isinstance(found, TrainJob) else KINDS[kind].read(found, now_s)
+        now_s, meant = self._clock.now(), self._scope.aliases.read(found)
+        return self.trainjobs.read(meant, now_s) if isinstance(meant, TrainJob) else KINDS[kind].read(meant, now_s)
 
     def _on_queued(self, change: Change[QueuedPod]) -> None:
         if self._queued.note(change):

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from autoscaler.adapters.kube.batch_aliases import Aliases
 from autoscaler.adapters.kube.batch_nodes import BatchNode
 from autoscaler.api.shapes import Shape
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.owners import PodSeen
+
+NO_ALIASES: Final = Aliases()
 
 MOST: Final = 50_000
 """Gangs that are taken in where nobody says how many."""
@@ -32,6 +35,7 @@ class BatchScope:
     """Gangs that are taken in."""
     serving_priority: int = 0
     """Work of this priority or a higher one is refused."""
+    aliases: Aliases = NO_ALIASES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from autoscaler.adapters.kube.answers import Answer, KubeError
+from autoscaler.adapters.kube.batch_aliases import Aliases
 from autoscaler.adapters.kube.batch_kinds import KINDS
 from autoscaler.adapters.kube.batch_nodes import HOSTNAME
 from autoscaler.adapters.kube.batch_objects import QueuedPod, WorkPodSpec
@@ -63,7 +64,10 @@ class Written:
 class BatchWriter:
     """Writes for one process."""
 
-    def __init__(self, api: Requests, clock: Clock, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self, api: Requests, clock: Clock, may_write: Callable[[], bool], aliases: Aliases | None = None
+    ) -> None:
+        self._aliases = aliases or Aliases()
         self._api = api
         self._clock = clock
         self._may_write = may_write
@@ -168,7 +172,8 @@ class BatchWriter:
         path, kind = work.ref.path, work.ref.kind
         try:
             answer = await self.send(path, changes)
-            found = KINDS[kind].read(decoded(_decoders[kind], answer, f"PATCH {path}"), self._clock.now())
+            meant = self._aliases.read(decoded(_decoders[kind], answer, f"PATCH {path}"))
+            found = KINDS[kind].read(meant, self._clock.now())
         except KubeError as error:
             return refused(error)
         if found is not None and work.overrides is not None:
