@@ -155,7 +155,7 @@ async def test_who_names_another_priority_class_is_not_read_anew_and_no_place_is
     assert scene.batch.find("Job", "ns", "of-late")[0].reason == "UNKNOWN_CLASS"
     assert await read(lambda: scene.plant.classes(nobodys=-40)) == (0, 0)
     assert await read(lambda: scene.plant.classes(late=-40)) == (1, 1)
-    assert scene.batch.find("Job", "ns", "of-late")[0].reason == "UNLENT"
+    assert scene.batch.find("Job", "ns", "of-late")[0].reason == "TOO_LARGE"
     usual = PriorityClass(Meta("usual"), -50, global_default=True)
     assert await read(lambda: scene.cluster._classes._cache.put(usual)) == (1, 1), "who names none is of it"
     assert scene.batch._books is not None

@@ -54,7 +54,7 @@ def test_who_others_leave_for_knows_when_they_are_gone() -> None:
 @pytest.mark.parametrize(
     ("asked", "required", "reason"),
     [
-        pytest.param((9, 8), None, BatchReason.UNLENT, id="more than there is"),
+        pytest.param((9, 8), None, BatchReason.TOO_LARGE, id="more than there is"),
         pytest.param((3, 8), "rack", BatchReason.TOO_LARGE, id="more than any rack has"),
         pytest.param((1, 8), None, BatchReason.FRAGMENTED, id="in pieces too small"),
         pytest.param((5, 2), "rack", BatchReason.TOPOLOGY, id="no rack has the room now"),
@@ -69,6 +69,18 @@ def test_a_verdict_tells_what_kind_of_room_is_missing(
     story.submit(gang("g", pods=asked[0], units=asked[1], required=required, created_s=1.0))
     story.settle()
     assert told(story, "g").reason is reason
+
+
+def test_quota_is_to_blame_only_where_nodes_would_hold_it() -> None:
+    """A queue is guaranteed 64 units, and all nodes are cordoned: nobody is told to have it guaranteed 8 more."""
+    nodes = racks(1, 2)
+    story = Story(params(queue("a", 64), queue("b", 12, quota={"lendable": 0})), nodes)
+    story.submit(gang("g", pods=2, units=8))
+    story.settle()
+    assert told(story, "g").changes == (Change(BatchReason.UNLENT, "a", 12),), "the other one lends nothing"
+    story.look([node(each.name, cordoned=True) for each in nodes])
+    story.settle()
+    assert told(story, "g").changes == (Change(BatchReason.TOO_LARGE, H100, 16),)
 
 
 def test_where_cores_or_memory_are_short_nobody_is_told_to_look_for_gpus() -> None:

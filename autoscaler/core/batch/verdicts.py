@@ -19,6 +19,8 @@ def why(room: Room, memory: Memory, waiting: Waiting) -> Verdict:
     change = room.tree.verdict(waiting.queue, load)
     scarce = any(room.unused(shape) < counted for shape, counted in load.counted)
     if change is not None and not (change.reason is BatchReason.QUOTA and scarce):
+        if change.reason is BatchReason.UNLENT and not _fits_ever(room, memory.ever, waiting.brand):
+            return _no_room(room, memory, waiting.brand)  # whoever lent it, and whatever were guaranteed
         return Verdict(change.reason, (change,))
     own = ledger.reservations.get(waiting.gang.name)
     held = {} if own is None else {node: units for node, units in own.held.items() if units}
@@ -43,10 +45,8 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
     """Why a brand has no room. `ever` remembers by brand whether an empty cluster would hold it."""
     wanted, estate = room.ask(brand), room.ledger.estate
     names = estate.shape_names
-    if brand not in ever:
-        ever[brand] = could_ever(room.ledger, room.placer, wanted)
     required = wanted.form.topology.required
-    if not ever[brand]:
+    if not _fits_ever(room, ever, brand):
         within = "" if required is None else f" in one {required}"
         if wanted.vector and could_ever(room.ledger, room.placer, _plain(room, wanted)):
             within += " with the cores and memory that its pods ask for,"
@@ -70,6 +70,13 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
         return Verdict(BatchReason.TOPOLOGY, (Change(BatchReason.TOPOLOGY, required, units),))
     largest, _, shape, _ = wanted.pods[0]
     return Verdict(BatchReason.FRAGMENTED, (Change(BatchReason.FRAGMENTED, names[shape], max(1, largest)),))
+
+
+def _fits_ever(room: Room, ever: dict[int, bool], brand: int) -> bool:
+    """Whether nodes would hold a brand if no gang were there; found out once."""
+    if brand not in ever:
+        ever[brand] = could_ever(room.ledger, room.placer, room.ask(brand))
+    return ever[brand]
 
 
 def _plain(room: Room, wanted: Ask) -> Ask:
