@@ -301,7 +301,7 @@ async def test_gangs_that_are_refused_or_left_alone_are_counted_by_why_as_those_
     plant.look()
     look = told(plant)
     assert look.refused == (("UNKNOWN_CLASS", 2),)
-    assert dict(look.waiting) == {"TOO_LARGE": 1, "WRITE_REFUSED": 1}
+    assert dict(look.waiting) == {"UNLENT": 1, "WRITE_REFUSED": 1}
     running(plant, "asked")
     plant.edit("asked", parallelism=0)
     plant.look()

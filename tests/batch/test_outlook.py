@@ -54,7 +54,7 @@ def test_who_others_leave_for_knows_when_they_are_gone() -> None:
 @pytest.mark.parametrize(
     ("asked", "required", "reason"),
     [
-        pytest.param((9, 8), None, BatchReason.TOO_LARGE, id="more than there is"),
+        pytest.param((9, 8), None, BatchReason.UNLENT, id="more than there is"),
         pytest.param((3, 8), "rack", BatchReason.TOO_LARGE, id="more than any rack has"),
         pytest.param((1, 8), None, BatchReason.FRAGMENTED, id="in pieces too small"),
         pytest.param((5, 2), "rack", BatchReason.TOPOLOGY, id="no rack has the room now"),
@@ -71,7 +71,7 @@ def test_a_verdict_tells_what_kind_of_room_is_missing(
     assert told(story, "g").reason is reason
 
 
-def test_quota_is_to_blame_only_where_nodes_would_hold_it() -> None:
+def test_quota_is_not_to_blame_where_what_it_guarantees_is_not_there() -> None:
     """A queue is guaranteed 64 units, and all nodes are cordoned: nobody is told to have it guaranteed 8 more."""
     nodes = racks(1, 2)
     story = Story(params(queue("a", 64), queue("b", 12, quota={"lendable": 0})), nodes)

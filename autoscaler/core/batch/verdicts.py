@@ -19,8 +19,9 @@ def why(room: Room, memory: Memory, waiting: Waiting) -> Verdict:
     change = room.tree.verdict(waiting.queue, load)
     scarce = any(room.unused(shape) < counted for shape, counted in load.counted)
     if change is not None and not (change.reason is BatchReason.QUOTA and scarce):
-        if change.reason is BatchReason.UNLENT and not _fits_ever(room, memory.ever, waiting.brand):
-            return _no_room(room, memory, waiting.brand)  # whoever lent it, and whatever were guaranteed
+        is_guaranteed = change.reason is BatchReason.UNLENT and room.tree.promised(waiting.queue, load)
+        if is_guaranteed and not _fits_ever(room, memory.ever, waiting.brand):
+            return _no_room(room, memory, waiting.brand)  # what is guaranteed is not there
         return Verdict(change.reason, (change,))
     own = ledger.reservations.get(waiting.gang.name)
     held = {} if own is None else {node: units for node, units in own.held.items() if units}
