@@ -80,7 +80,7 @@ def test_quota_is_not_to_blame_where_what_it_guarantees_is_not_there() -> None:
     assert told(story, "g").changes == (Change(BatchReason.UNLENT, "a", 12),), "the other one lends nothing"
     story.look([node(each.name, cordoned=True) for each in nodes])
     story.settle()
-    assert told(story, "g").changes == (Change(BatchReason.TOO_LARGE, H100, 16),)
+    assert told(story, "g").changes == (Change(BatchReason.TOO_LARGE, "h100, 16 more than they have,", 16),)
 
 
 def test_where_cores_or_memory_are_short_nobody_is_told_to_look_for_gpus() -> None:

@@ -109,7 +109,9 @@ def test_gpus_of_strangers_and_of_cordoned_nodes_are_nobodys_to_give(desk: Desk,
     plane.kubectl("cordon", cordoned)
     try:
         desk.job("three", queue, pods=3)
-        assert "1 more units" in desk.wait_told("three", "Waiting"), "23 are left"
+        assert "24 units of h100, 1 more than they have, in this form beside serving" in desk.wait_told(
+            "three", "Waiting"
+        ), "23 are left"
         desk.job("two", queue, pods=2)
         assert not {held, cordoned} & set(desk.wait_bound("two", 2))
         assert desk.is_suspended("three")

@@ -136,16 +136,21 @@ def first_start(
 
 def could_ever(ledger: Ledger, placer: Placer, wanted: Ask) -> bool:
     """Whether the gang fit if gangs, loans and reservations were gone and nodes on their way had come."""
-    estate = ledger.estate
-    occupied = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN)].sum(axis=1)
-    there = np.array([node.usable or node.due_s is not None for node in estate.nodes], dtype=np.bool_)
-    failing = np.array([node.failing_units for node in estate.nodes], dtype=np.int64)
-    room = np.where(there, np.maximum(0, estate.units - occupied - failing), 0)
+    estate, room = ledger.estate, left_by_others(ledger)
     if wanted.exact and not wanted.vector:
         return placer.counts(wanted, room)
     held = None if estate.devices is None else np.zeros_like(estate.devices.held)
     offered = _Offered(room, estate.unheld(), held, range(len(estate.nodes)))
     return placer.counts(wanted, room) and _planned(ledger, placer, wanted, offered) is not None
+
+
+def left_by_others(ledger: Ledger) -> I64:
+    """Units by node, of those that may be used or are on their way, beside what serving and others hold."""
+    estate = ledger.estate
+    occupied = ledger.owned[:, (Owner.SERVING, Owner.STANDBY, Owner.FOREIGN)].sum(axis=1)
+    there = np.array([node.usable or node.due_s is not None for node in estate.nodes], dtype=np.bool_)
+    failing = np.array([node.failing_units for node in estate.nodes], dtype=np.int64)
+    return np.asarray(np.where(there, np.maximum(0, estate.units - occupied - failing), 0), dtype=np.int64)
 
 
 class _Offered(NamedTuple):

@@ -9,7 +9,7 @@ from autoscaler.core.batch.memory import Memory
 from autoscaler.core.batch.placement import Ask
 from autoscaler.core.batch.reasons import BatchReason, Change, Verdict
 from autoscaler.core.batch.room import Room
-from autoscaler.core.batch.starts import could_ever
+from autoscaler.core.batch.starts import could_ever, left_by_others
 from autoscaler.core.batch.waiting import Waiting
 
 
@@ -51,8 +51,11 @@ def _lacking(room: Room, brand: int, ever: dict[int, bool]) -> Verdict:
         within = "" if required is None else f" in one {required}"
         if wanted.vector and could_ever(room.ledger, room.placer, _plain(room, wanted)):
             within += " with the cores and memory that its pods ask for,"
+        left = left_by_others(room.ledger)
+        beyond = {shape: units - int(left[estate.shape == shape].sum()) for shape, units in wanted.units.items()}
+        more = {shape: f", {units} more than they have," for shape, units in beyond.items() if units > 0}
         short = tuple(
-            Change(BatchReason.TOO_LARGE, f"{names[shape]}{within}", max(1, units))
+            Change(BatchReason.TOO_LARGE, f"{names[shape]}{more.get(shape, within)}", max(1, units))
             for shape, units in wanted.units.items()
         )
         return Verdict(BatchReason.TOO_LARGE, short)
