@@ -26,6 +26,12 @@ NOTICE_S: Final = 30.0
 """What pods have to end by themselves where the work asks for no more: Kubernetes' own default."""
 
 
+OF_WORDS: Final = frozenset({BatchReason.ABSURD.name, BatchReason.UNKNOWN_LEVEL.name})
+"""Findings about what work says, not about what it is."""
+
+LEAST_PRIORITY: Final = -(2**31)
+
+
 @dataclass(frozen=True, slots=True)
 class Unfit:
     """Why a piece of work is not taken in."""
@@ -110,11 +116,15 @@ def gang_of(
     pods are held to nodes where the object's affinity may not be changed; `displaces` whether warm slots make room for
     its pods; `on` are the shapes of the nodes that they are bound to. Work that says how long it takes to write a
     checkpoint may borrow, unless it is promised a runtime.
+
+    Of work that runs what it says counts as far as it can be meant, and a class that is not there as the lowest one:
+    nobody takes it out of the books, and so from quotas and recalls, by an edit.
     """
     says = work.says
     assert says is not None, "work of nobody's queue is no gang"
-    if says.refused:
-        first = min((each for each in says.findings if each.stops), key=lambda each: each.waits)
+    stops = [each for each in says.findings if each.stops and (work.suspended or each.code not in OF_WORDS)]
+    if stops:
+        first = min(stops, key=lambda each: each.waits)
         return Unfit(first.code, first.words, first.waits)
     spec = around.tree.specs.get(says.queue)
     if spec is None:
@@ -125,14 +135,14 @@ def gang_of(
     if not around.tree.admits(work.ref.namespace, says.queue):
         words = f"namespace {work.ref.namespace!r} may not use queue {says.queue!r}; name it in its spec.namespaces"
         return Unfit("NAMESPACE", f"{words}, or in those of a queue above it")
-    if priority is None:
+    if priority is None and work.suspended:
         words = f"there is no PriorityClass {work.priority_class!r}, so that no pod of it would be made; make it"
         return Unfit("UNKNOWN_CLASS", f"{words}, which lets it wait for its turn, or name another")
     if work.is_held_by_notes and work.suspended and unheld:
         words = f"nothing holds the pods of a {work.ref.kind} to nodes: no MutatingAdmissionPolicy {HOLDS} is in force"
         return Unfit("UNHELD", f"{words}, {unheld}; apply config/rbac/jobsets, on Kubernetes 1.36 or newer")
     classes = sorted({each.template.priority_class_name for each in work.sets})
-    if len(classes) > 1:
+    if len(classes) > 1 and work.suspended:
         words = f"its pods name the PriorityClasses {' and '.join(map(repr, classes))}; give all of them the same one"
         return Unfit("MIXED_CLASSES", words)
     sets, affinities, elastic = list[PodSet](), work.affinities, None
@@ -153,7 +163,7 @@ def gang_of(
         queue=says.queue,
         form=Form(tuple(sets), says.topology),
         created_s=work.created_s,
-        priority=priority,
+        priority=LEAST_PRIORITY if priority is None else priority,
         expected_s=says.expected_s,
         min_runtime_s=says.min_runtime_s or 0.0,
         checkpoint_s=says.checkpoint_s,

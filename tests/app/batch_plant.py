@@ -210,6 +210,12 @@ class BatchPlant:
         found: dict[str, Any] = self._objects[f"job/{name}"]["spec"]["template"]
         return found
 
+    def annotate(self, name: str, annotations: Mapping[str, str]) -> None:
+        """A Job gets more annotations."""
+        found = self._objects[f"job/{name}"]
+        meta = {**found["metadata"], "annotations": {**found["metadata"].get("annotations", {}), **annotations}}
+        self._put_job({**found, "metadata": meta})
+
     def end(self, name: str) -> None:
         """A Job ends well."""
         found = self._objects[f"job/{name}"]

@@ -1,6 +1,6 @@
 """Idle warm slots in the books of batch admission: lent, marked on the object, called back whole, nobody else's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -132,6 +132,34 @@ async def test_nothing_is_lent_to_who_does_not_say_its_notice_is_promised_a_runt
     pool.job("train")
     pool.plant.look()
     assert pool.plant.start() == ["train"]
+
+
+EDITS: dict[str, Callable[[BatchPlant], None]] = {
+    "an annotation that cannot be meant": lambda plant: plant.annotate("train", {"headroom.dev/min-width": "nonsense"}),
+    "a level that is none": lambda plant: plant.annotate("train", {"headroom.dev/required-topology": "zone"}),
+    "its PriorityClass is gone": lambda plant: plant.cluster._classes._cache.drop("batch"),
+    "its PriorityClass is serving's": lambda plant: plant.classes(batch=5),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+async def test_nobody_keeps_a_loan_over_a_restart_by_an_edit_for_which_it_would_be_refused(
+    edit: Callable[[BatchPlant], None],
+) -> None:
+    pool = Pool()
+    pool.lend()
+    edit(pool.plant)
+    pool.plant.look()
+    pool.plant.begin()
+    pool.plant.look()
+    assert "job/ns/train" in pool.plant.books.room.runs.all
+    pool.says(Lending(recall=1))
+    pool.plant.look()
+    assert pool.plant.stop() == ["train"]
+    pool.plant.gone("train-0")
+    pool.plant.look()
+    assert pool.plant.due() == [], "it is refused as it stands"
+    assert "job/ns/train" in pool.plant.books.unfit
 
 
 async def test_before_every_pool_was_looked_at_nothing_is_lent() -> None:

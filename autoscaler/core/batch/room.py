@@ -177,7 +177,8 @@ class Room:
         One without a pod that was seen is left out until one is; of one that misses pods only those seen hold GPUs.
         """
         refused = refusal(gang, self.params, self.tree.leaves)
-        if refused is None and gang.name in self.ledger.holdings and gang.name not in self.runs.all:
+        runs_on = refused is None or refused.reason is BatchReason.PRIORITY  # which it may have had raised since
+        if runs_on and gang.name in self.ledger.holdings and gang.name not in self.runs.all:
             waiting = self.backlog.add(gang, self.tree.leaves[gang.queue], self.brand(gang))
             self.started(waiting, started_s, now_s, on_loan=bool(self.ledger.holdings[gang.name].lent))
         return refused
