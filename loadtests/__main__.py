@@ -11,6 +11,7 @@ NAMES = {
     "compare": "one scenario scaled by Headroom, and by KEDA and HPA on the length of the queue, side by side",
     "engines": "OpenAI-compatible servers that batch as engines do, from a measured profile, without a GPU",
     "loan": "a burst calls a loan back, the gang checkpoints, the burst is served, the gang goes on: the page",
+    "loop": "`headroom decide --jsonl` driven by a plant of single requests, beside a constant count and HPAs",
     "ratios": "GPU-hours over the clairvoyant bound: ours at one default, rivals swept in hindsight",
     "recovery": "a step nobody foresaw, with and without warm slots, beside what the stage clock foretold",
     "run": "one scenario on a real control plane, with real traffic and real servers, and what the simulator says",
