@@ -80,6 +80,17 @@ def test_rates_of_a_model_are_scaled_to_the_need_and_keep_their_windows(tmp_path
         Rates(path, "x", 1.0, 4.0, 2.0).requests(1200, 8, 0)
 
 
+def test_a_tenants_gaps_have_the_mean_of_its_published_spreads(tmp_path: Path) -> None:
+    """300 requests at 0.4 and 100 at 0.8: 0.5."""
+    rows = ("0,m,a,300,0.4", "600,m,a,100,0.8")
+    path = write(tmp_path / "rates.csv.gz", "window_s,model,tenant,requests,cv", *rows)
+    gaps = np.diff(Rates(path, "m", from_h=0.0, need=20.0, stay_s=2.0).requests(600, 8, seed=0).at_s)
+    assert gaps.std() / gaps.mean() == pytest.approx(0.4, rel=0.05), "one window: its own"
+    at_s = Rates(path, "m", from_h=0.0, need=20.0, stay_s=2.0).requests(1200, 8, seed=0).at_s
+    gaps = np.diff(at_s[at_s < 600.0])
+    assert gaps.std() / gaps.mean() == pytest.approx(0.5, rel=0.05)
+
+
 def test_recorded_instants_stay_as_long_as_their_tokens_take(tmp_path: Path) -> None:
     """2,000 tokens of prompt at 10,000 a second and 30 of output at 30 ms: 1.1 s."""
     path = write(
