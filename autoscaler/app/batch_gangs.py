@@ -18,6 +18,7 @@ from autoscaler.adapters.kube.batch_nodes import BatchNode, takes
 from autoscaler.adapters.kube.batch_work import Work, WorkSet
 from autoscaler.api.batch_queue import BatchQueueSpec
 from autoscaler.api.batch_tree import Tree
+from autoscaler.api.batch_work import WorkFinding, WorkSays
 from autoscaler.api.shapes import Shape
 from autoscaler.core.batch.gangs import MAX_PODS, MAX_UNITS, Elastic, Form, Gang, PodSet
 from autoscaler.core.batch.reasons import BatchReason
@@ -122,10 +123,8 @@ def gang_of(
     """
     says = work.says
     assert says is not None, "work of nobody's queue is no gang"
-    stops = [each for each in says.findings if each.stops and (work.suspended or each.code not in OF_WORDS)]
-    if stops:
-        first = min(stops, key=lambda each: each.waits)
-        return Unfit(first.code, first.words, first.waits)
+    if (finding := _first_of(says, runs=not work.suspended)) is not None:
+        return Unfit(finding.code, finding.words, finding.waits)
     spec = around.tree.specs.get(says.queue)
     if spec is None:
         return Unfit(
@@ -173,6 +172,12 @@ def gang_of(
         elastic=elastic,
         lendable=displaces and says.notice_s is not None and not (says.min_runtime_s or spec.min_runtime_s),
     )
+
+
+def _first_of(says: WorkSays, *, runs: bool) -> WorkFinding | None:
+    """The finding for which work is refused; None where there is none. What passes by itself comes last."""
+    stops = [each for each in says.findings if each.stops and not (runs and each.code in OF_WORDS)]
+    return min(stops, key=lambda each: each.waits, default=None)
 
 
 def _pod_set(
