@@ -172,6 +172,16 @@ async def test_a_silence_is_no_refusal_and_another_version_is_no_fault(
     assert done.denied == (status in {403, 422}), "by who looked at it, not for want of time or for another version"
 
 
+@pytest.mark.parametrize("why", ["connect: connection refused", "context deadline exceeded"])
+async def test_a_webhook_that_cannot_be_asked_is_a_refusal_for_nothing_was_written(why: str) -> None:
+    """As Kueue's while Kueue is down: sent again every 2 s, it would hold its places and be told of nowhere."""
+    server = Server()
+    words = f'500 InternalError: Internal error occurred: failed calling webhook "vjob.kb.io": Post: {why}'
+    server.error = KubeError(Fault.UNAVAILABLE, words, status=500, reason="InternalError")
+    for done in (await writer(server).stop(work(suspend=False)), await writer(server).try_out(work())):
+        assert (done.became, done.changed, done.denied, done.words) == (Became.REFUSED, False, False, words)
+
+
 async def test_a_stop_takes_the_word_of_a_loan_away_and_leaves_all_else_that_is_noted() -> None:
     server = Server()
     given = found(suspend=False)

@@ -18,6 +18,9 @@ from autoscaler.ports import Fault, PortError
 MOST_WORDS: Final = 300
 """Characters of the server's words that a message repeats."""
 
+NOT_ADMITTED: Final = 'failed calling webhook "'
+"""In what the API server says, with 500, where an admission webhook could not be asked and its failurePolicy is Fail
+(k8s.io/apiserver, pkg/admission/plugin/webhook/errors): admission goes before writing."""
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not the JSON that was asked for: text that is not UTF-8 and nesting that is
@@ -55,6 +58,11 @@ class KubeError(PortError):
         self.reason = reason
         self.retry_after_s = retry_after_s
         self.sent = True
+
+    @property
+    def not_admitted(self) -> bool:
+        """Whether nothing was written because a webhook could not be asked, which may pass."""
+        return self.reason == "InternalError" and NOT_ADMITTED in str(self)
 
 
 class _Details(msgspec.Struct, rename="camel"):

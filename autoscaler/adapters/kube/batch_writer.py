@@ -261,7 +261,7 @@ def _tolerates(key: str) -> dict[str, str]:
 
 def refused(error: KubeError) -> Written:
     """What became of a patch that the server did not take, or did not answer."""
-    lost = error.sent and (error.status is None or error.status >= 500)
+    lost = error.sent and (error.status is None or error.status >= 500) and not error.not_admitted
     denied = error.status is not None and 400 <= error.status < 500 and error.status not in PASSING
     became = Became.UNKNOWN if lost else Became.REFUSED
     return Written(became, None, str(error), error.status in CHANGED, denied=denied)

@@ -22,10 +22,6 @@ NOT_DONE: Final = frozenset(range(400, 500)) - {408}
 """Each says that nothing was written; 429 too, for it is answered before a request is looked at. 408 is a proxy's that
 has waited long enough."""
 
-NOT_ADMITTED: Final = 'failed calling webhook "'
-"""In what the API server says, with 500, where an admission webhook could not be asked and its failurePolicy is Fail
-(k8s.io/apiserver, pkg/admission/plugin/webhook/errors): admission goes before writing."""
-
 
 @dataclass(frozen=True, slots=True)
 class ScaleSeen:
@@ -133,7 +129,7 @@ def _operations(uid: str, seen_replicas: int, replicas: int) -> list[dict[str, A
 
 async def _after(error: KubeError, api: Requests, ref: TargetRef, seen_replicas: int, timeout_s: float) -> Patch:
     """What an answer other than 2xx means. Raises as `patch_scale` does."""
-    if error.status not in NOT_DONE and not (error.reason == "InternalError" and NOT_ADMITTED in str(error)):
+    if error.status not in NOT_DONE and not error.not_admitted:
         raise error
     if error.status not in {409, 422}:
         raise _refusal(error) from error
