@@ -12,12 +12,14 @@ WHY = "Expected `object`, got `str` - at `$.spec.containers[0].resources`"
 
 
 def plant_of(**nodes: int) -> BatchPlant:
-    """A cluster all of which was read."""
+    """A cluster without Kueue, all of which was read."""
     plant = BatchPlant(nodes)
     for each in vars(plant.cluster).values():
         for informer in each.values() if isinstance(each, dict) else (each,):
             if isinstance(informer, Informer):
                 informer._settle()
+    for kueue in plant.cluster._kueue.values():
+        kueue.absent = True
     assert plant.cluster.problems() == ()
     return plant
 

@@ -18,7 +18,7 @@ from autoscaler.adapters.kube.batch_holds import Holds
 from autoscaler.adapters.kube.batch_intake import GATHERED
 from autoscaler.adapters.kube.batch_jobsets import JOBSET
 from autoscaler.adapters.kube.batch_kinds import KINDS
-from autoscaler.adapters.kube.batch_kueue import PATHS, Claims, Workload
+from autoscaler.adapters.kube.batch_kueue import PATHS, LastingClaims, Owned, Workload
 from autoscaler.adapters.kube.batch_objects import BatchQueueObject, QueuedPod, WorkPod
 from autoscaler.adapters.kube.batch_pod_groups import QueuedPods
 from autoscaler.adapters.kube.batch_pods import WorkPods
@@ -84,7 +84,7 @@ class BatchCluster:
         self._queued_pods: Informer[QueuedPod] = Informer(
             api, Resource("/api/v1/pods", QueuedPod, label_selector=QUEUE), clock, self._on_queued, times=TIMES
         )
-        self._claims = Claims()
+        self._claims = LastingClaims(clock, self._read_anew)
         self._kueue: dict[str, Informer[Workload]] = {
             path: self._follow(path, Workload, partial(self._on_workload, path), SELDOM) for path in PATHS
         }
@@ -112,6 +112,7 @@ class BatchCluster:
             for informer in (*self._needed(), *self._welcome()):
                 group.create_task(informer.run(), name="batch informer")
             group.create_task(self.taken.run(), name="batch objects")
+            group.create_task(self._claims.run(), name="batch claims")
 
     async def wait_synced(self) -> None:
         """Return once everything was listed, or is known not to be served, or may not be read."""
@@ -271,7 +272,10 @@ class BatchCluster:
         if held is not None and new is not None and held.ref.uid == new.ref.uid and new.generation < held.generation:
             return  # older than what the server answered to us
         if new is not None:
-            self.taken.put(self._managed(new))
+            new = self._managed(new)
+            if held is None and self._has_kueue() and self._claims.may_come(new):
+                return  # whoever starts what Kueue takes a moment later has it stopped again
+            self.taken.put(new)
         else:
             self.taken.drop(name)
         if (new is None and kind not in {JOBSET, TRAINJOB}) or (new is not None and new.ended):
@@ -324,12 +328,18 @@ class BatchCluster:
 
     def _on_workload(self, path: str, change: Change[Workload]) -> None:
         whose = self._claims.note(path, change)
-        if whose is None or whose[0] not in self._kinds:
-            return
-        kind, key = whose[0], f"{whose[1]}/{whose[2]}"
-        found = self._kinds[kind].items.get(key)
+        if whose is not None:
+            self._read_anew(whose)
+
+    def _read_anew(self, whose: Owned) -> None:
+        kind, key = whose.kind, f"{whose.namespace}/{whose.name}"
+        found = self._kinds[kind].items.get(key) if kind in self._kinds else None
         if found is not None:
             self.on_work(kind, Change(key, found, found))
+
+    def _has_kueue(self) -> bool:
+        """Whether the cluster knows Kueue's Workloads, as far as we may see."""
+        return any(each.synced and not (each.absent or each.denied) for each in self._kueue.values())
 
     def _managed(self, work: Work) -> Work:
         """The work, as Kueue's where Kueue has taken it without a word in the object."""
