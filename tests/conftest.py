@@ -132,6 +132,7 @@ PARTS: Final[dict[str, Callable[[], str | None]]] = {
     "keda": _keda,
     "keda-module": _keda_module,
     "kubernetes-module": _kubernetes_module,
+    "kueue": _operator("kueue", parts.KUEUE_MODULE, "Kueue's"),
     "openssl": _openssl,
     "llm-d-inference-sim": _inference_sim,
     "lws": _operator("lws", parts.LWS_MODULE, "LeaderWorkerSet's"),

@@ -180,7 +180,7 @@ def manifest(
     namespace: str, name: str, queue: str, pods: int, gpus: int, *, labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None, priority_class: str = CLASS, suspend: bool = True, **spec: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """A Job of so many pods at once."""
+    """A Job of so many pods at once, in a queue or in none."""
     container = {"name": "train", "image": "train:v1", "resources": {"limits": {GPU: str(gpus)} if gpus else {}}}
     template = {
         "containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
@@ -190,7 +190,7 @@ def manifest(
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {
             "name": name, "namespace": namespace, "annotations": dict(annotations or {}),
-            "labels": {"headroom.dev/queue": queue} | dict(labels or {}),
+            "labels": ({"headroom.dev/queue": queue} if queue else {}) | dict(labels or {}),
         },
         "spec": {
             "suspend": suspend, "parallelism": pods, "completions": pods, "backoffLimit": 0,

@@ -30,6 +30,7 @@ KEDA_MODULE = "github.com/kedacore/keda/v2"
 LLM_D = "llm-d-inference-sim"
 LWS_MODULE = "sigs.k8s.io/lws"
 JOBSET_MODULE = "sigs.k8s.io/jobset"
+KUEUE_MODULE = "sigs.k8s.io/kueue"
 TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
 TRAINING_MODULE = "github.com/kubeflow/training-operator"
 KARPENTER = "1.14.0"
@@ -74,6 +75,7 @@ PARTS = {
     "llm-d": Part("llm-d", {LLM_D: f"github.com/llm-d/{LLM_D}/cmd/{LLM_D}"}),
     "lws": Part("lws", {"lws-controller": f"{LWS_MODULE}/cmd"}),
     "jobset": Part("jobset", {"jobset-controller": JOBSET_MODULE}),
+    "kueue": Part("kueue", {"kueue-manager": f"{KUEUE_MODULE}/cmd/kueue"}),
     "trainer": Part("trainer", {"trainer-controller": "headroom.dev/tests/real/trainer"}, sources=("main.go",)),
     "training": Part("training", {"training-operator": "headroom.dev/tests/real/training"}, sources=("main.go",)),
 }
