@@ -11,6 +11,7 @@ NAMES = {
     "batch_drain": "a backlog of 50,000 gangs in 1,000 queues through the core: admissions a second, cycle p99",
     "batch_loops": "a million random steps through the batch core, in search of a preemption loop",
     "batch_plans": "single decisions of the batch core: a verdict, victims for 4,000 gangs, one placement",
+    "batch_whole": "gangs on the real scheduler: the share of GPU-seconds that they hold while they are not whole",
     "callers": "from the next leader's first second to KEDA's first call, behind an address and behind a name",
     "core_step": "one decision step of the core over a table of 10,000 workloads",
     "failover": "from the end of a leader to the other replica's first decision, on a real API server",

@@ -17,9 +17,9 @@ from tests.cluster.scene import apply_file
 
 
 @contextmanager
-def admitting_plane(folder: Path, *rights: str) -> Iterator[Plane]:
+def admitting_plane(folder: Path, *rights: str, nodes: int = 4) -> Iterator[Plane]:
     """A control plane with the Job controller and a PriorityClass, where Headroom has the rights of these folders."""
-    with Plane(folder, manager_flags=["--controllers", "job"]) as made:
+    with Plane(folder, nodes=nodes, manager_flags=["--controllers", "job"]) as made:
         install(made)
         for each in rights:
             apply_file(made, CONFIG / "rbac" / each)
