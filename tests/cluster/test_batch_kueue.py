@@ -73,7 +73,8 @@ def test_what_kueue_lets_in_is_foreign_and_our_own_are_let_in_on_what_is_left(
     desk.wait_bound("theirs", 2)
     assert "JobResumed" in reasons(desk, "theirs"), "Kueue had suspended it first"
     desk.job("three", queue, pods=3)
-    assert "8 more units" in desk.wait_told("three", "Waiting"), "16 are left"
+    words = desk.wait_told("three", "Waiting")
+    assert "24 units of h100, 8 more than they have, in this form beside serving and others" in words
     desk.job("two", queue, pods=2)
     desk.wait_bound("two", 2)
     wait_for(lambda: owners(controller).get("batch") == 16, SLACK_S, "ours to be counted")
