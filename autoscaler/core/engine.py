@@ -15,7 +15,7 @@ from autoscaler.core import inputs as gather
 from autoscaler.core import traces
 from autoscaler.core.advanced import Advanced
 from autoscaler.core.capacity import throughput
-from autoscaler.core.columns import F64, I64, Bools, filled
+from autoscaler.core.columns import F64, I64, every, filled, places, some, unknown
 from autoscaler.core.demand import budget, climb, episodes, peaks
 from autoscaler.core.forecast import features, forecaster, onset, pending, young
 from autoscaler.core.forecast.models import FittedModel
@@ -81,11 +81,11 @@ def advance(
         load = _load(table, rows, seen, capacity)  # 3 demand
         _activate(table, rows, seen)
         needs = history.recent_needs(table.history, rows, features.LOOKBACK_BINS)
-        if closed.any():
-            need = needs if closed.all() else needs[closed]
-            ahead = _forecast(table, rows[closed], seen.only(closed), load, closed, need=need)  # 4 forecast
+        if some(closed):
+            need = needs if every(closed) else needs[closed]
+            tail, stays_s = load.tail[closed], capacity.stays_s[closed]
+            ahead = _forecast(table, rows[closed], seen.only(closed), tail, stays_s=stays_s, need=need)  # 4 forecast
             fits = due_fits.due(table, rows[closed], seen.now_s[closed], ahead, supplied)
-        load = replace(load, ceiling_rps=_ceiling(table, rows, seen, load.now_rps))
         outcome = _scale(table, rows, seen, capacity, load, floors=_floor(needs, capacity.rps))  # 5 propose, 6 bound
         stepped = Stepped(table, rows, seen, capacity, load, outcome)
         _remember(stepped)
@@ -110,16 +110,8 @@ def _load(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput)
     )
     calm = np.where(np.isfinite(minute), minute, newest)
     now_rps = np.where(surge, np.fmax(calm, since), calm)
-    wait_s = np.where(seen.queue > 0, seen.queue / np.maximum(rps * seen.serving, 1e-9), 0.0)
-    wait_s = np.where(np.isfinite(rps) & (seen.serving > 0), wait_s, np.nan)
+    share = _late_share(table, rows, seen, capacity)
     policy = table.policy
-    ratio = np.fmax(
-        np.fmax(seen.queue_p90 / policy.wait_slo_s[rows], seen.ttft_p90 / policy.ttft_slo_s[rows]),
-        seen.tpot_p90 / policy.tpot_slo_s[rows],
-    )
-    in_line = budget.in_line(seen.queue, rps * seen.serving * policy.slack_s[rows], capacity.stays_s)
-    share = budget.late_share(wait_s, policy.slack_s[rows], ratio, in_line)
-    share = np.where((seen.serving == 0) & (seen.queue > 0), 1.0, share)
     budget.spend(table.budget, rows, seen.dt_s, seen.arrivals, share)
     age_s = episodes.follow(table.episodes, rows, seen.now_s, now_rps, rps * (seen.serving + seen.starting))
     chance = _outlives(table, rows, seen, age_s)
@@ -145,14 +137,29 @@ def _load(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput)
         outlives=chance,
         noise=episodes.is_noise(chance, age_s),
         idle_s=idle_s,
-        ceiling_rps=np.full(len(rows), np.inf),
     )
+
+
+def _late_share(table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput) -> F64:
+    """The share of the requests arriving now that will be late."""
+    policy, waits = table.policy, seen.queue > 0
+    ratio = np.fmax(
+        np.fmax(seen.queue_p90 / policy.wait_slo_s[rows], seen.ttft_p90 / policy.ttft_slo_s[rows]),
+        seen.tpot_p90 / policy.tpot_slo_s[rows],
+    )
+    slack_s = policy.slack_s[rows]
+    if not some(waits):
+        return budget.late_share(np.zeros(len(rows)), slack_s, ratio)
+    done_rps = capacity.rps * seen.serving
+    wait_s = np.where(waits & (seen.serving > 0), seen.queue / np.maximum(done_rps, 1e-9), np.nan)
+    in_line = budget.in_line(seen.queue, done_rps * slack_s, capacity.stays_s)
+    return np.where(waits & (seen.serving == 0), 1.0, budget.late_share(wait_s, slack_s, ratio, in_line))
 
 
 def _outlives(table: Table, rows: I64, seen: Batch, age_s: F64) -> F64:
     """The chance that an episode outlives a start, NaN where there is none."""
-    chance = np.full(len(rows), np.nan)
-    at = np.flatnonzero(np.isfinite(age_s))
+    chance = unknown(len(rows))
+    at = places(np.isfinite(age_s))
     if len(at):
         lead_s, recurring = seen.lead50_s[at], table.forecaster.out.recurring[rows[at]]
         chance[at] = episodes.outlives(
@@ -172,10 +179,9 @@ def _ceiling(table: Table, rows: I64, seen: Batch, now_rps: F64) -> F64:
     return peaks.ceiling_rps(table.peaks, rows, seen.now_s, present_rps=present_rps, least_ratio=least)
 
 
-def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools, *, need: F64) -> I64:
+def _forecast(table: Table, rows: I64, seen: Batch, tail: F64, *, stays_s: F64, need: F64) -> I64:
     """Forecast, and return how many bins ahead that is, shape (B,); `need` is of the last hour, newest first."""
     count, cover_s = history.recent(table.history, rows, features.LOOKBACK_BINS)
-    stays_s = throughput.long_s(table.throughput, rows)
     minute_need = history.needed(table.history, rows, table.policy.slack_s[rows], stays_s)
     cautious = young.floor_ratio(table.budget.since_s[rows], seen.now_s, seen.lead50_s)
     horizon = np.ceil((seen.lead90_s + table.policy.tick_s[rows]) / BIN_S).astype(np.int64)
@@ -193,7 +199,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, load: Load, closed: Bools, *
             minute_need=minute_need,
             stays_s=stays_s,
             horizon_bins=horizon,
-            level=1.0 - load.tail[closed],
+            level=1.0 - tail,
             least_ratio=cautious,
         ),
         table.fitted,
@@ -218,6 +224,52 @@ def _scale(
         tick_s=table.policy.tick_s[rows],
         done_rps=table.throughput.done_rps[rows],
     )
+    situation = _situation(table, rows, seen, capacity, load, floors=floors, unmeasured=looked.count)
+    proposals = propose.propose(situation)
+    wanted = proposals.capped.max(axis=1)
+    silent = (load.now_rps == 0) & (seen.queue == 0)
+    unknown_need = ~(np.isfinite(capacity.rps) | silent) | ~np.isfinite(load.now_rps)
+    idle = load.idle_s >= table.policy.idle_after_s[rows]
+    again = np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64))
+    again = np.maximum(again - seen.replaced, 0)
+    # Where need is not known, what stands is kept: late starts must not be ordered again on top of their own order.
+    again = np.where(unknown_need & ((seen.starting > seen.slow) | (seen.replaced > 0)), 0, again)
+    wanted = np.where(unknown_need, np.maximum(wanted + again, seen.desired), wanted + again)
+    wanted = np.where(idle, 0, wanted)
+    bounds.note_starts(
+        table.bounds,
+        rows,
+        seen.now_s,
+        finished=seen.finished,
+        failed=seen.failed,
+        died=seen.died,
+        completed=seen.served.completions > 0,
+    )
+    tick_s = table.policy.tick_s[rows]
+    begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s, tick_s))
+    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed, tick_s=tick_s)
+    _give_back(table, rows, seen, situation, proposals=proposals, wanted=wanted)
+    limits = gather.limits(
+        table,
+        rows,
+        seen,
+        idle=idle,
+        known=~unknown_need,
+        measured=capacity.term >= throughput.Term.THROUGHPUT.value,
+        exact=np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0),
+    )
+    soft = bounds.soft(table.bounds, rows, wanted, limits)
+    _note_withheld(table, rows, seen, situation, soft)
+    after_soft = soft[-1].after if soft else wanted
+    hard = bounds.hard(table.bounds, rows, after_soft, limits)
+    replicas = hard[-1].after if hard else after_soft
+    return Outcome(situation, proposals, looked, wanted, idle, unknown_need, (*soft, *hard), replicas)
+
+
+def _situation(
+    table: Table, rows: I64, seen: Batch, capacity: throughput.Throughput, load: Load, *, floors: F64, unmeasured: F64
+) -> propose.Situation:
+    """All that the terms read; what a row runs without is blank."""
     situation = propose.Situation(
         desired=seen.desired.astype(np.float64),
         ready=seen.ready,
@@ -239,49 +291,19 @@ def _scale(
         lead_s=seen.lead50_s,
         floor_replicas=floors,
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
-        ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, load.ceiling_rps),
-        unmeasured=looked.count,
+        ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, _ceiling(table, rows, seen, load.now_rps)),
+        unmeasured=unmeasured,
         withheld_s=clearing.withheld_s(table.clearing, rows, seen.now_s),
     )
-    situation = _leave_out(table, rows, situation)
-    proposals = propose.propose(situation)
-    wanted = proposals.capped.max(axis=1)
-    silent = (load.now_rps == 0) & (seen.queue == 0)
-    unknown = ~(np.isfinite(capacity.rps) | silent) | ~np.isfinite(load.now_rps)
-    idle = load.idle_s >= table.policy.idle_after_s[rows]
-    again = np.minimum(seen.late, np.ceil(0.25 * wanted).astype(np.int64))
-    again = np.maximum(again - seen.replaced, 0)
-    # Where need is not known, what stands is kept: late starts must not be ordered again on top of their own order.
-    again = np.where(unknown & ((seen.starting > seen.slow) | (seen.replaced > 0)), 0, again)
-    wanted = np.where(unknown, np.maximum(wanted + again, seen.desired), wanted + again)
-    wanted = np.where(idle, 0, wanted)
-    bounds.note_starts(
-        table.bounds,
-        rows,
-        seen.now_s,
-        finished=seen.finished,
-        failed=seen.failed,
-        died=seen.died,
-        completed=seen.served.completions > 0,
-    )
-    limits = gather.limits(table, rows, seen, idle=idle, measured=capacity.term >= throughput.Term.THROUGHPUT)
-    tick_s = table.policy.tick_s[rows]
-    begun, landed = gather.begun(seen.readings, bounds.forgotten(table.bounds, rows, seen.now_s, tick_s))
-    bounds.note(table.bounds, rows, seen.now_s, wanted, seen.desired, begun=begun, landed=landed, tick_s=tick_s)
-    _give_back(table, rows, seen, situation, proposals=proposals, wanted=wanted)
-    limits = limits.with_exact(np.where(wanted > 0, np.minimum(proposals.exact, wanted), 0.0), unknown)
-    soft = bounds.soft(table.bounds, rows, wanted, limits)
-    _note_withheld(table, rows, seen, situation, soft)
-    after_soft = soft[-1].after if soft else wanted
-    hard = bounds.hard(table.bounds, rows, after_soft, limits)
-    replicas = hard[-1].after if hard else after_soft
-    return Outcome(situation, proposals, looked, wanted, idle, unknown, (*soft, *hard), replicas)
+    return _leave_out(table, rows, situation)
 
 
 def _give_back(
     table: Table, rows: I64, seen: Batch, s: propose.Situation, *, proposals: propose.Proposals, wanted: I64
 ) -> None:
     """Hold no longer what was bought for a queue that is over, but in a workload's first hour: its gaps are unknown."""
+    if not some(proposals.buys | table.clearing.bought[rows]):
+        return
     over = clearing.cleared(
         table.clearing,
         rows,
@@ -291,7 +313,7 @@ def _give_back(
         may_wait=s.slack_s * s.rps * np.minimum(wanted, seen.serving),
         starts=seen.starting + seen.late + seen.unschedulable,
     )
-    at = np.flatnonzero(over)
+    at = places(over)
     if not len(at):
         return
     needs = history.recent_needs(table.history, rows[at], clearing.HOUR_BINS)
@@ -309,7 +331,7 @@ def _note_withheld(table: Table, rows: I64, seen: Batch, s: propose.Situation, s
         if change.reason is Reason.RATE_UP:
             limited = change.after < change.before
     known = np.isfinite(s.rps)
-    stands = s.queue > np.where(known, propose.STANDS * s.slack_s * filled(s.rps) * s.serving, 0.0)
+    stands = s.queue > filled(propose.STANDS * s.slack_s * s.rps * s.serving)
     withheld = np.where(known, limited, s.unmeasured > 0)
     clearing.note_withheld(table.clearing, rows, seen.now_s, stands=stands, withheld=withheld)
 
@@ -326,7 +348,7 @@ def _remember(stepped: Stepped) -> None:
 
 def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situation:
     """Blank the terms that a row runs without."""
-    if not table.policy.without[rows].any():
+    if not some(table.policy.without.take(rows, axis=0)):
         return s
     queue = np.where(table.lacks(rows, Feature.BACKLOG), 0.0, s.queue)
     credit = ~table.lacks(rows, Feature.CREDIT)
@@ -343,7 +365,7 @@ def _climb(table: Table, rows: I64, seen: Batch, rps: F64) -> F64:
     """
     found = np.zeros(len(rows))
     passes = seen.queue <= propose.STANDS * table.policy.slack_s[rows] * rps * seen.serving
-    asks = np.flatnonzero((seen.queue > 0) & ~(passes & (seen.desired > 0)))
+    asks = places((seen.queue > 0) & ~(passes & (seen.desired > 0)))
     if len(asks):
         count, cover_s = history.recent(table.history, rows[asks], climb.LOOKBACK_BINS)
         found[asks] = climb.expected_rps(count, cover_s, seen.lead50_s[asks])
@@ -354,6 +376,8 @@ def _floor(needs: F64, rps: F64) -> F64:
     """The sustained minimum of the last hour in whole replicas: what was needed at every moment of it."""
     measured = np.isfinite(needs)
     known = np.count_nonzero(measured, axis=1) >= 350
+    if not some(known):
+        return np.zeros(len(rps))
     lowest = np.where(measured, needs, np.inf).min(axis=1)
     return np.where(known & (rps > 0), np.floor(lowest / rps), 0.0)
 

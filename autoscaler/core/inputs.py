@@ -1,7 +1,7 @@
 """From readings to the batch: per-pod differences, starts and freshness, gathered into arrays of one entry per row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from autoscaler.core.capacity import leadtime
 from autoscaler.core.capacity.leadtime import LeadTime, Starts
 from autoscaler.core.capacity.throughput import Served
-from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.columns import F64, I64, Bools, every, places, some, unknown
 from autoscaler.core.observe import pods, told
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
@@ -67,7 +67,7 @@ class Batch:
 
     def only(self, mask: Bools) -> "Batch":
         """Return the rows under `mask`."""
-        if mask.all():
+        if every(mask):
             return self
         picked = {
             name: getattr(self, name)[mask]
@@ -75,18 +75,9 @@ class Batch:
             if isinstance(getattr(self, name), np.ndarray)
         }
         served = Served(**{name: getattr(self.served, name)[mask] for name in Served.__dataclass_fields__})
-        at = np.flatnonzero(mask).tolist()
+        at = places(mask).tolist()
         readings, tracks = tuple([self.readings[i] for i in at]), tuple([self.tracks[i] for i in at])
         return Batch(**picked, served=served, readings=readings, tracks=tracks)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded(BoundInputs):
-    """Bound inputs that can be completed once the proposals are known."""
-
-    def with_exact(self, exact: F64, unknown: Bools) -> "Bounded":
-        """Return a copy with the binding need, where nothing shrinks on an unknown need."""
-        return replace(self, exact=exact, shrinkable=self.shrinkable & ~unknown)
 
 
 def select(
@@ -154,18 +145,25 @@ def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapp
     )
 
 
-def limits(table: Table, rows: I64, seen: Batch, *, idle: Bools, measured: Bools) -> Bounded:
-    """Gather the bounds of each row at this moment; `measured` says that the capacity of a replica is no guess."""
+def limits(
+    table: Table, rows: I64, seen: Batch, *, idle: Bools, known: Bools, measured: Bools, exact: F64
+) -> BoundInputs:
+    """Gather the bounds of each row at this moment.
+
+    `exact` is the binding need; where need is not `known` nothing shrinks. `measured` says that the capacity of a
+    replica is no guess.
+    """
     tracks = seen.tracks
     events = [_events(t, r.now_s) if t.params.events else _NO_EVENT for t, r in zip(tracks, seen.readings, strict=True)]
     given = [r.limits for r in seen.readings]
-    return Bounded(
+    brief = table.lacks(rows, Feature.HOLD)
+    return BoundInputs(
         now_s=seen.now_s,
         desired=seen.desired,
-        exact=np.zeros(len(rows)),
-        lead_s=np.where(table.lacks(rows, Feature.HOLD), 0.0, seen.lead50_s),
-        shrinkable=seen.shrinkable,
-        young=(seen.now_s - table.budget.since_s[rows] < YOUNG_S) & measured & ~table.lacks(rows, Feature.HOLD),
+        exact=exact,
+        lead_s=np.where(brief, 0.0, seen.lead50_s),
+        shrinkable=seen.shrinkable & known,
+        young=(seen.now_s - table.budget.since_s[rows] < YOUNG_S) & measured & ~brief,
         unready=seen.ready < 0.5 * seen.desired,
         loading=(seen.ready == 0) & (seen.starting + seen.late + seen.unschedulable > 0),
         zero_allowed=np.array([t.zero_signal for t in tracks], dtype=np.bool_),
@@ -186,7 +184,7 @@ def begun(readings: tuple[Readings, ...], asked: Bools) -> tuple[I64, I64]:
     says how long that took: of what starts in seconds nothing is under way any more when a controller comes back.
     """
     starts, landed = np.zeros(len(readings), dtype=np.int64), np.zeros(len(readings), dtype=np.int64)
-    for i in np.flatnonzero(asked).tolist():
+    for i in places(asked).tolist():
         from_s = readings[i].now_s - RATE_UP_S
         starts[i] = sum([start.since_s > from_s for start in readings[i].replicas.starting])
         ready_s = [pod.ready_since_s for pod in readings[i].pods or () if pod.ready_since_s is not None]
@@ -195,23 +193,29 @@ def begun(readings: tuple[Readings, ...], asked: Bools) -> tuple[I64, I64]:
 
 
 def line(table: Table, rows: I64, seen: Batch) -> Line:
-    """Gather what is known of the requests in line before this look is noted in the bounds, but for those before."""
-    serving = np.maximum(seen.serving - seen.unread, 0.0)
-    settled = least_within(table.bounds, rows, seen.now_s, seen.desired, SETTLE_S).astype(np.float64)
-    at_work, completing, looked_s = np.full(len(rows), np.nan), np.full(len(rows), np.nan), table.line.at_s[rows]
-    for i in np.flatnonzero((seen.queue > 0) & (settled < serving)).tolist():
-        at_work[i], completing[i] = told.at_work(seen.readings[i].pods or (), looked_s[i])
+    """Gather what is known of the requests in line before this look is noted in the bounds, but for those before.
+
+    Which replicas are settled is looked up where some wait: else there is no line.
+    """
+    serving, desired = np.maximum(seen.serving - seen.unread, 0.0), seen.desired.astype(np.float64)
+    settled, at_work, completing = desired, unknown(len(rows)), unknown(len(rows))
+    waits = seen.queue > 0
+    if some(waits):
+        settled = least_within(table.bounds, rows, seen.now_s, seen.desired, SETTLE_S).astype(np.float64)
+        looked_s = table.line.at_s[rows]
+        for i in places(waits & (settled < serving)).tolist():
+            at_work[i], completing[i] = told.at_work(seen.readings[i].pods or (), looked_s[i])
     return Line(
         waiting=seen.queue,
-        before=np.full(len(rows), np.nan),
+        before=unknown(len(rows)),
         running=seen.told_running,
         completed=seen.served.completions,
-        admitted=np.full(len(rows), np.nan),
+        admitted=unknown(len(rows)),
         room=np.zeros(len(rows), dtype=np.bool_),
         dt_s=seen.dt_s,
         slack_s=table.policy.slack_s[rows],
         lead_s=seen.lead50_s,
-        desired=seen.desired.astype(np.float64),
+        desired=desired,
         serving=serving,
         ready=seen.ready,
         settled=settled,

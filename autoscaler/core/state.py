@@ -210,7 +210,7 @@ class Table:
 
     def lacks(self, rows: I64, feature: Feature) -> Bools:
         """Return which rows run without a term."""
-        left_out: Bools = self.policy.without[rows, _PLACES[feature]]
+        left_out: Bools = self.policy.without[:, _PLACES[feature]][rows]
         return left_out
 
     def remove(self, name: str) -> None:

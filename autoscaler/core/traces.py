@@ -38,7 +38,6 @@ class Load:
     outlives: F64
     noise: Bools
     idle_s: F64
-    ceiling_rps: F64
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def _trace(stepped: Stepped, i: int, most: Sequence[int]) -> Iterator[Step]:
             yield Step("gate", asked, gated, Reason.NOISE, _noise_evidence(stepped, i))
             number = gated
         if capped != gated:
-            limit = (("ceiling_rps", _number(load.ceiling_rps[i])), ("factor_ratio", CEILING))
+            limit = (("ceiling_rps", _number(outcome.situation.ceiling_rps[i])), ("factor_ratio", CEILING))
             yield Step("bound", gated, capped, Reason.BURST_CEILING, limit)
             number = capped
     wanted = int(outcome.wanted[i])

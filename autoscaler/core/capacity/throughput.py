@@ -14,8 +14,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from autoscaler.core.capacity.lines import fitted_line
-from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
+from autoscaler.core.capacity.lines import LEAST_LOOKS, add_point, fitted_line
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, every, filled, some, unknown
 
 SATURATED_MIN_POD_S = 20.0
 """Saturated pod-seconds before the measured throughput is believed: about 100 requests at 5 requests/s."""
@@ -87,9 +87,6 @@ KEPT_S = 30.0
 KEPT_DONE = 20.0
 """Requests longer than half a minute are forgotten by as many that are done since, where that is slower: fewer do not
 tell how long they are (both guesses)."""
-
-LINE_MEMORY = 0.995
-"""Forgetting per look of a line that is fitted: about 200 of them, or half an hour at 10 s."""
 
 
 class Term(IntEnum):
@@ -167,45 +164,57 @@ def learn(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64
     _proven(columns, rows, served)
     _residence(columns, rows, served)
     _gauges(columns, rows, served)
-    _token_time(columns, rows, served)
+    _lines(columns, rows, served)
     return estimate(columns, rows, served, tpot_slo_s)
 
 
 def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: F64) -> Throughput:
     """Return the capacity from the sums as they are."""
     pod_s = columns.saturated_pod_s[rows]
-    long = long_s(columns, rows)
+    service = _in_service_s(columns, rows)
+    long = _long(*service)
     # Those done under a line outlive a quiet night, in which nothing tells how long requests are.
     done = np.fmax(columns.saturated_done[rows], np.where(np.isfinite(long), columns.service_done[rows], 0.0))
     seen = (pod_s >= SATURATED_LEFT_POD_S) & (done >= SATURATED_MIN_DONE)
-    safe = np.maximum(pod_s, 1e-9)
-    measured = np.where(seen, columns.saturated_done[rows] / safe, np.nan)
-    slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
     proven = columns.proven_rps[rows]
-    grown = PROVEN_ROOM_RATIO * _grown_rps(columns, rows, served.now_s)
-    one_by_one = 1.0 / _alone_s(columns, rows)
-    held = slots / long
-    hint = np.fmax(np.fmax(grown, one_by_one), _brief_rps(columns, rows, served))
-    measured = np.where(_by_chance(columns, rows, measured), measured, np.fmax(measured, proven))
-    # Whoever serves one request after the other does no less.
-    measured = np.fmax(np.where(np.isfinite(held), held, measured), one_by_one)
-    rps = np.where(seen, measured, np.where(np.isfinite(grown), hint, grown))
-    term = np.where(seen, Term.THROUGHPUT, np.where(np.isfinite(proven), Term.PROVEN, Term.UNKNOWN))
-    share = np.where(served.pods > 0, columns.kv_used[rows] / np.maximum(served.pods, 1.0), np.nan)
-    rate = columns.done_rps[rows] / np.maximum(served.pods, 1.0)
+    one_by_one = 1.0 / _alone_s(columns, rows, *service)
     tells = _cache_tells(columns, rows)
-    memory = np.where(~seen & tells & (share > KV_TELLS), rate * KV_FULL_RATIO / np.maximum(share, KV_TELLS), np.nan)
-    rps, term = _bind(rps, term, np.where(np.isfinite(memory), np.fmax(memory, proven), np.nan), Term.MEMORY)
-    if np.isfinite(tpot_slo_s).any():
+    rps = slots = unknown(len(rows))
+    term = np.where(np.isfinite(proven), Term.PROVEN.value, Term.UNKNOWN.value)
+    term = np.where(seen, Term.THROUGHPUT.value, term)
+    if some(seen):
+        safe = np.maximum(pod_s, 1e-9)
+        slots = np.where(seen, columns.saturated_running[rows] / safe, np.nan)
+        measured = columns.saturated_done[rows] / safe
+        measured = np.where(_by_chance(columns, rows, measured), measured, np.fmax(measured, proven))
+        held = slots / long
+        # Whoever serves one request after the other does no less.
+        measured = np.fmax(np.where(np.isfinite(held), held, measured), one_by_one)
+        rps = np.where(seen, measured, np.nan)
+    if not every(seen):
+        grown = PROVEN_ROOM_RATIO * _grown_rps(columns, rows, served.now_s)
+        hint = np.fmax(np.fmax(grown, one_by_one), _brief_rps(columns, rows, served))
+        rps = np.where(seen, rps, np.where(np.isfinite(grown), hint, grown))
+        rps, term = _bind(rps, term, _memory_rps(columns, rows, served, ~seen & tells), Term.MEMORY)
+    if some(np.isfinite(tpot_slo_s)):
         rps, term = _bind(rps, term, _token_time_rps(columns, rows, tpot_slo_s), Term.TOKEN_TIME)
     return Throughput(
         np.where(rps > 0, rps, np.nan),
-        np.where(rps > 0, term, Term.UNKNOWN).astype(np.int64),
+        np.where(rps > 0, term, Term.UNKNOWN.value).astype(np.int64),
         slots,
         long,
         filled(columns.running[rows]),
         np.where(tells, filled(columns.kv_used[rows]), 0.0),
     )
+
+
+def _memory_rps(columns: ThroughputColumns, rows: I64, served: Served, tells: Bools) -> F64:
+    """What fills the cache of one replica, no less than was proven; NaN where it is nearly empty, or tells nothing."""
+    pods = np.maximum(served.pods, 1.0)
+    share = np.where(served.pods > 0, columns.kv_used[rows] / pods, np.nan)
+    full = columns.done_rps[rows] / pods * KV_FULL_RATIO / np.maximum(share, KV_TELLS)
+    known = tells & (share > KV_TELLS) & np.isfinite(full)
+    return np.where(known, np.fmax(full, columns.proven_rps[rows]), np.nan)
 
 
 def _by_chance(columns: ThroughputColumns, rows: I64, measured: F64) -> Bools:
@@ -221,8 +230,11 @@ def _brief_rps(columns: ThroughputColumns, rows: I64, served: Served) -> F64:
     That is what was done under it, less the standard error of so few independent events (its root). It only ever raises
     what was proven: the first order for a step of ten times is else one by the little that the fleet had to do before.
     """
+    under = served.saturated_pod_s > 0
+    if not some(under):
+        return unknown(len(rows))
     done, pod_s = columns.saturated_done[rows], columns.saturated_pod_s[rows]
-    brief = (served.saturated_pod_s > 0) & (pod_s >= BRIEF_POD_S) & (done > 1.0)
+    brief = under & (pod_s >= BRIEF_POD_S) & (done > 1.0)
     return np.where(brief, (done - np.sqrt(done)) / np.maximum(pod_s, BRIEF_POD_S), np.nan)
 
 
@@ -234,10 +246,12 @@ def _grown_rps(columns: ThroughputColumns, rows: I64, now_s: F64) -> F64:
 
 def _bind(rps: F64, term: I64, limit: F64, name: Term) -> tuple[F64, I64]:
     lower = limit < rps
-    return np.where(lower, limit, rps), np.where(lower, name, term)
+    return np.where(lower, limit, rps), np.where(lower, name.value, term)
 
 
 def _saturated(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    if not some((served.saturated_pod_s > 0) | (served.saturated_done > 0)):
+        return  # they forget by what is seen
     forget = np.exp(-served.saturated_pod_s / SATURATED_MEMORY_POD_S)
     for name, grown in (
         ("saturated_done", served.saturated_done),
@@ -264,7 +278,7 @@ def _proven(columns: ThroughputColumns, rows: I64, served: Served) -> None:
     columns.free_running[rows] = np.where(first, served.running, columns.free_running[rows])
     done, pod_s = columns.free_done[rows], columns.free_pod_s[rows]
     full = (served.pods > 0) & (pod_s >= PROVEN_WINDOW_S * served.pods)
-    if not full.any():
+    if not some(full):
         return
     rate = done / np.maximum(pod_s, 1e-9)
     settled = ~(np.abs(served.running - columns.free_running[rows]) > PROVEN_BALANCE * done)
@@ -303,22 +317,24 @@ def _residence(columns: ThroughputColumns, rows: I64, served: Served) -> None:
         sums[rows] = sums[rows] * (1.0 - weight) + np.where(told, grown, 0.0)
 
 
-def _alone_s(columns: ThroughputColumns, rows: I64) -> F64:
-    """How long a request is in an engine, NaN where not known.
+def _alone_s(columns: ThroughputColumns, rows: I64, in_service_s: F64, looks_s: F64) -> F64:
+    """How long a request is in an engine, NaN where not known; by the sums of all looks it is `in_service_s`.
 
     Where few are done in a look, those that find one in service and another one done are the busiest for what is in
     service: of requests of 40 s each, one in ten seconds, they say 16 s. The sums of all looks do not, and where they
     say longer they are believed. Where requests are so rare that there is no such look, the sums alone tell it, and
     never less than from a look to the next: those that came and went between two are in none of them.
     """
-    residence, in_service_s = columns.residence_s[rows], _in_service_s(columns, rows)
-    summed = np.maximum(in_service_s, columns.service_looks_s[rows] / _each(columns, rows))
+    residence = columns.residence_s[rows]
+    summed = np.maximum(in_service_s, looks_s)
     return np.where(residence > 0, np.fmax(residence, in_service_s), np.where(summed > 0, summed, np.nan))
 
 
-def _in_service_s(columns: ThroughputColumns, rows: I64) -> F64:
-    """The same by the sums of all looks alone: what was in service over what was done."""
-    return columns.service_s[rows] / _each(columns, rows)
+def _in_service_s(columns: ThroughputColumns, rows: I64) -> tuple[F64, F64]:
+    """How long a request is in an engine by the sums of all looks alone, and how long their looks took; NaN of few."""
+    done = columns.service_done[rows]
+    done = np.where(done >= SERVED_LEAST, done, np.nan)
+    return columns.service_s[rows] / done, columns.service_looks_s[rows] / done
 
 
 def long_s(columns: ThroughputColumns, rows: I64) -> F64:
@@ -328,13 +344,11 @@ def long_s(columns: ThroughputColumns, rows: I64) -> F64:
     line begins in the middle of requests, and the one that ends lets the last in line in. By Little's law a full one
     does what it holds in the time that each is held.
     """
-    lasts_s, looks_s = _in_service_s(columns, rows), columns.service_looks_s[rows] / _each(columns, rows)
-    return np.where((looks_s > 0) & (lasts_s > LONG_LOOKS * looks_s), lasts_s, np.nan)
+    return _long(*_in_service_s(columns, rows))
 
 
-def _each(columns: ThroughputColumns, rows: I64) -> F64:
-    done = columns.service_done[rows]
-    return np.where(done >= SERVED_LEAST, done, np.nan)
+def _long(in_service_s: F64, looks_s: F64) -> F64:
+    return np.where((looks_s > 0) & (in_service_s > LONG_LOOKS * looks_s), in_service_s, np.nan)
 
 
 def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
@@ -349,25 +363,22 @@ def _gauges(columns: ThroughputColumns, rows: I64, served: Served) -> None:
         kept[rows] = np.where(np.isfinite(value), np.where(np.isfinite(old), old + weight * (value - old), value), old)
 
 
-def _token_time(columns: ThroughputColumns, rows: I64, served: Served) -> None:
-    _add_point(columns.tpot_sums, rows, served, served.tpot_s)
-    _add_point(columns.kv_sums, rows, served, served.kv_used / np.maximum(served.pods, 1.0))
-
-
-def _add_point(sums: F64, rows: I64, served: Served, y: F64) -> None:
-    """Add one look to the sums of a line of `y` over the requests in service in a replica, as many as are kept."""
-    batch = np.where(served.pods > 0, served.running / np.maximum(served.pods, 1.0), np.nan)
-    known = (served.dt_s > 0) & np.isfinite(batch) & np.isfinite(y)
-    if not known.any():
-        return
-    x, y = batch[known], y[known]
-    grown = np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)[:, : sums.shape[1]]
-    sums[rows[known]] = sums[rows[known]] * LINE_MEMORY + grown
+def _lines(columns: ThroughputColumns, rows: I64, served: Served) -> None:
+    """Add one look to the lines of token time, and of a cache's used share, over the requests in a replica."""
+    pods = np.maximum(served.pods, 1.0)
+    batch = served.running / pods
+    known = (served.pods > 0) & (served.dt_s > 0) & np.isfinite(batch)
+    for sums, y in ((columns.tpot_sums, served.tpot_s), (columns.kv_sums, served.kv_used / pods)):
+        told = known & np.isfinite(y)
+        if some(told):
+            add_point(sums, rows[told], batch[told], y[told])
 
 
 def _cache_tells(columns: ThroughputColumns, rows: I64) -> Bools:
     """Whether the caches are in use for the requests in service, as far as anybody can tell."""
-    sums = columns.kv_sums[rows]
+    sums = columns.kv_sums.take(rows, axis=0)
+    if not some(sums[:, 0] >= LEAST_LOOKS):
+        return np.ones(len(rows), dtype=np.bool_)
     line = fitted_line(sums)
     spread = sums[:, 5] / np.maximum(sums[:, 0], 1e-9) - line.mean_y**2
     still = spread < (KV_STILL_RATIO * line.mean_y) ** 2

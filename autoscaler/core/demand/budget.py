@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, clipped, column, filled
+from autoscaler.core.columns import F64, I64, Columns, clipped, column, filled, places, some, unknown
 
 WINDOW_S = 24 * 3600.0
 """The budget is that of one day."""
@@ -68,7 +68,7 @@ def late_share(wait_s: F64, slack_s: F64, latency_ratio: F64, in_line: F64 | flo
 def spend(columns: BudgetColumns, rows: I64, dt_s: F64, arrivals: F64, share: F64) -> None:
     """Add an interval's requests and its late ones; NaN arrivals add nothing."""
     known = np.isfinite(arrivals) & (dt_s > 0)
-    forget = np.where(known, np.exp(-np.where(known, dt_s, 0.0) / WINDOW_S), 1.0)
+    forget = np.exp(-np.where(known, dt_s, 0.0) / WINDOW_S)
     came = np.where(known, arrivals, 0.0)
     columns.total[rows] = columns.total[rows] * forget + came
     columns.late[rows] = columns.late[rows] * forget + came * share
@@ -80,8 +80,8 @@ def in_line(queue: F64, done_in_slack: F64, stays_s: F64) -> F64:
     Room comes with each request that is done, and `done_in_slack` are on average (Poisson): of few it is chance, and a
     mean wait says little. NaN where many are (`MOST_DONE`), where nobody waits, or `stays_s` is not long (NaN).
     """
-    found = np.full(len(queue), np.nan)
-    at = np.flatnonzero(np.isfinite(stays_s) & (queue > 0) & (done_in_slack < MOST_DONE))
+    found = unknown(len(queue))
+    at = places(np.isfinite(stays_s) & (queue > 0) & (done_in_slack < MOST_DONE))
     if len(at):
         mean, ended = np.maximum(done_in_slack[at], 1e-9)[:, None], np.arange(MOST_DONE)
         chance = np.exp(ended * np.log(mean) - mean - LOG_FACTORIALS)
@@ -116,7 +116,9 @@ def tail(
     start = clipped(TAIL_LEAD_S / np.maximum(lead_s, 1e-9), *TAIL_RANGE)
     grown = 1.0 + TAIL_GROWTH * left * clipped((now_s - columns.since_s[rows]) / TAIL_GROWTH_S, 0.0, 1.0)
     # What may be late at all may lack room: while the budget lasts no slack has to swallow that.
-    start = np.where(swallows < 1.0, np.maximum(swallows * start, 1.0 - target_ratio), start)
+    swallowed_in_part = np.asarray(swallows < 1.0)
+    if some(swallowed_in_part):
+        start = np.where(swallowed_in_part, np.maximum(swallows * start, 1.0 - target_ratio), start)
     return np.asarray(start * (TAIL_SPENT_RATIO + (1.0 - TAIL_SPENT_RATIO) * left) * grown)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column, some
 
 KEEP = 24
 MEMORY_S = 24 * 3600.0
@@ -38,7 +38,7 @@ def follow(columns: EpisodeColumns, rows: I64, now_s: F64, load_rps: F64, capaci
     known = np.isfinite(load_rps) & np.isfinite(capacity_rps)
     opened = known & ~np.isfinite(began) & (load_rps > capacity_rps)
     closed = known & np.isfinite(began) & (load_rps <= level)
-    if closed.any():
+    if some(closed):
         mine = rows[closed]
         slot = columns.slot[mine]
         columns.duration_s[mine, slot] = (now_s[closed] - began[closed]).astype(np.float32)

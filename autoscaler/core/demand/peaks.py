@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Columns, column, filled, flat
 
 HOURS = 25
 HOUR_S = 3600.0
@@ -29,10 +29,10 @@ def note(columns: PeakColumns, rows: I64, now_s: F64, need_rps: F64) -> None:
     """Remember a need, NaN for none."""
     hour = np.floor(now_s / HOUR_S)
     slot = (hour.astype(np.int64)) % HOURS
-    same = columns.hour[rows, slot] == hour
-    old = np.where(same, columns.need_rps[rows, slot], 0.0)
-    columns.need_rps[rows, slot] = np.fmax(old, need_rps)
-    columns.hour[rows, slot] = hour
+    at = rows * HOURS + slot
+    hours, needs = flat(columns.hour), flat(columns.need_rps)
+    needs[at] = np.fmax(np.where(hours[at] == hour, needs[at], 0.0), need_rps)
+    hours[at] = hour
 
 
 def unseen_rps(columns: PeakColumns, rows: I64, queue: F64, lead_s: F64) -> F64:
@@ -54,8 +54,8 @@ def ceiling_rps(columns: PeakColumns, rows: I64, now_s: F64, *, present_rps: F64
     the first reading on, since it includes the present: a step after ten quiet minutes otherwise looks like unrest
     without end and orders ten times its need.
     """
-    fresh = np.floor(now_s / HOUR_S)[:, None] - columns.hour[rows] < HOURS
-    highest = np.where(fresh, columns.need_rps[rows], 0.0).max(axis=1)
+    fresh = np.floor(now_s / HOUR_S)[:, None] - columns.hour.take(rows, axis=0) < HOURS
+    highest = np.where(fresh, columns.need_rps.take(rows, axis=0), 0.0).max(axis=1)
     highest = np.fmax(highest, filled(present_rps))
     return np.where(highest > 0, np.maximum(CEILING, least_ratio) * highest, np.inf)
 

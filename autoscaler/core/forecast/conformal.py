@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Bools, Columns, clipped, column, filled
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, clipped, column, filled, flat
 from autoscaler.core.forecast.models import Model
 from autoscaler.core.params import BIN_S
 
@@ -95,15 +95,15 @@ def learn(
     the level of the rows that `steers` (B,) marks, of all without it.
     """
     forget = np.float32(np.exp(-BIN_S / MEMORY_S))
-    columns.weight[rows] *= forget
+    columns.weight[rows] = columns.weight.take(rows, axis=0) * forget
     if shock is not None:
         scores = np.where(shock, np.minimum(scores, SHOCK_UNITS), scores)
-    cell = np.minimum(np.maximum(np.searchsorted(EDGES, filled(scores), side="right") - 1, 0), CELLS - 1)
+    cell = np.minimum(np.maximum(EDGES.searchsorted(filled(scores), side="right") - 1, 0), CELLS - 1)
     count = np.ones(scores.shape) if shock is None else np.where(shock, SHOCK_WEIGHT, 1.0)
     if worth is not None:
         count = np.minimum(count, worth[:, None])
     count = np.where(np.isfinite(scores), count, 0.0)
-    columns.weight[rows[:, None], np.arange(MODELS), cell] += count.astype(np.float32)
+    flat(columns.weight)[_histograms(rows) + cell] += count.astype(np.float32)
     counted = np.isfinite(covered)
     hit = np.where(counted, covered, 0.0)
     columns.covered[rows] = columns.covered[rows] * forget + hit
@@ -111,6 +111,11 @@ def learn(
     columns.asked[rows] = columns.asked[rows] * forget + np.where(counted, level, 0.0)
     error = np.where(counted if steers is None else counted & steers, level - hit, 0.0)
     columns.shift[rows] = clipped(columns.shift[rows] + ADAPT * error / np.maximum(1.0 - level, 0.01), -1.0, 2.0)
+
+
+def _histograms(rows: I64) -> I64:
+    """Where each row's histogram of each model begins (`flat`), shape (B, MODELS)."""
+    return (rows * (MODELS * CELLS))[:, None] + np.arange(0, MODELS * CELLS, CELLS)
 
 
 def adapted(columns: ConformalColumns, rows: I64, level: F64) -> F64:
@@ -126,8 +131,8 @@ def quantile(columns: ConformalColumns, rows: I64, level: F64) -> F64:
 
 def quantiles(columns: ConformalColumns, rows: I64, *levels: F64) -> Iterator[F64]:
     """Yield the same at each of some levels of one histogram."""
-    weight = columns.weight[rows].astype(np.float64)
-    total = np.cumsum(weight, axis=2)
+    weight = columns.weight.take(rows, axis=0).astype(np.float64)
+    total = np.add.accumulate(weight, axis=2)
     for level in levels:
         yield _at(level, weight, total)
 
@@ -135,7 +140,7 @@ def quantiles(columns: ConformalColumns, rows: I64, *levels: F64) -> Iterator[F6
 def _at(level: F64, weight: F64, total: F64) -> F64:
     want = level[:, None] * total[:, :, -1]
     cell = (total >= want[:, :, None]).argmax(axis=2)  # the first: what is asked for is a part of the whole
-    row, model = np.arange(len(cell))[:, None], np.arange(MODELS)
-    taken, inside = total[row, model, cell], weight[row, model, cell]
+    at = _histograms(np.arange(len(cell))) + cell
+    taken, inside = flat(total)[at], flat(weight)[at]
     part = np.where(inside > 0, 1.0 - (taken - want) / np.maximum(inside, 1e-12), 1.0)
     return np.asarray(EDGES[cell] + clipped(part, 0.0, 1.0) * (EDGES[cell + 1] - EDGES[cell]))

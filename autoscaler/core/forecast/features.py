@@ -23,17 +23,12 @@ NAMES = (
 
 
 def window_means(count: F64, cover_s: F64) -> F64:
-    """Return mean rates over `WINDOWS`, shape (N, len(WINDOWS)); a window without data takes the next shorter one."""
-    total = np.cumsum(count, axis=1)
-    seconds = np.cumsum(cover_s, axis=1)
-    means = np.empty((len(count), len(WINDOWS)))
-    last = np.full(len(count), np.nan)
-    for column, width in enumerate(WINDOWS):
-        index = min(width, count.shape[1]) - 1
-        covered = seconds[:, index]
-        last = np.where(covered > 0, total[:, index] / np.maximum(covered, 1e-9), last)
-        means[:, column] = last
-    return means
+    """Return mean rates over `WINDOWS`, shape (N, len(WINDOWS)), NaN where a window is without data: the shortest."""
+    total = np.add.accumulate(count, axis=1)
+    seconds = np.add.accumulate(cover_s, axis=1)
+    ends = [min(width, count.shape[1]) - 1 for width in WINDOWS]
+    covered = seconds[:, ends]
+    return np.where(covered > 0, total[:, ends] / np.maximum(covered, 1e-9), np.nan)
 
 
 def build(count: F64, cover_s: F64, need: F64) -> tuple[F64, F64]:
@@ -47,10 +42,13 @@ def build(count: F64, cover_s: F64, need: F64) -> tuple[F64, F64]:
     hour = means[:, -1]
     reference = np.maximum(means[:, WINDOWS.index(60)], 0.3 * hour)
     reference = np.where(reference > 0, reference, np.nan)
-    filled = np.where(np.isfinite(need), need, 0.0)
-    peaks = np.stack([filled[:, :w].max(axis=1) for w in NEED_WINDOWS], axis=1)
+    measured = np.where(np.isfinite(need), need, 0.0)
     recent = count[:, :30] / np.maximum(cover_s[:, :30], 1e-9)
     deviation = np.where(cover_s[:, :30] > 0, recent, means[:, 4:5]).std(axis=1)
     slope = means[:, WINDOWS.index(12)] - means[:, WINDOWS.index(60)]
-    raw = np.concatenate([means, peaks, deviation[:, None], slope[:, None]], axis=1)
+    raw = np.empty((len(count), len(NAMES)))
+    raw[:, : len(WINDOWS)] = means
+    for column, width in enumerate(NEED_WINDOWS, len(WINDOWS)):
+        raw[:, column] = measured[:, :width].max(axis=1)
+    raw[:, -2], raw[:, -1] = deviation, slope
     return raw / reference[:, None], reference

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled, some
 from autoscaler.core.forecast import conformal, features, models, pending, recurring, scoring, steady
 from autoscaler.core.forecast.models import FittedModel, HoltColumns, Model, Trees
 from autoscaler.core.params import BIN_S
@@ -125,19 +125,19 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     bounds = base + upper_score * common[:, None]
     middle = base + middle_score * common[:, None]
     weight = scoring.weights(stage.scores, rows, np.isfinite(bounds))
-    upper = np.maximum(np.nansum(np.where(weight > 0, weight * bounds, 0.0), axis=1), 0.0)
+    upper = np.maximum(filled(np.where(weight > 0, weight * bounds, 0.0)).sum(axis=1), 0.0)
     recurs = np.isfinite(habit.need_rps)
     before = stage.out.steady_rps[rows]
     upper = np.where(recurs, habit.need_rps, steady.follow(before, upper, inputs.horizon_bins))
     known = np.isfinite(bounds[:, Model.LAST])
     stage.out.steady_rps[rows] = np.where(known, upper, before)
-    median = np.maximum(np.nansum(np.where(weight > 0, weight * middle, 0.0), axis=1), 0.0)
+    median = np.maximum(filled(np.where(weight > 0, weight * middle, 0.0)).sum(axis=1), 0.0)
     held = np.maximum(upper, inputs.least_ratio * median)
     stage.out.upper_rps[rows] = np.where(known, held, stage.out.upper_rps[rows])
     stage.out.median_rps[rows] = np.where(known, median, stage.out.median_rps[rows])
     stage.out.recurring[rows] = recurs
     stage.out.level[rows] = np.where(recurs, recurring.LEVEL, level)
-    stage.out.leading[rows] = np.where(recurs, Model.PEAK, weight.argmax(axis=1))
+    stage.out.leading[rows] = np.where(recurs, Model.PEAK.value, weight.argmax(axis=1))
     stage.out.at_s[rows] = inputs.now_s
     ahead = np.minimum(inputs.horizon_bins, pending.MAX_HORIZON_BINS)
     made = pending.Made(inputs.head + ahead, base, common, bounds, upper, inputs.level)
@@ -162,7 +162,7 @@ def _score(stage: Forecaster, rows: I64, inputs: Round) -> None:
         return
     truth = inputs.minute_need[due.at]
     measured = np.isfinite(truth) & np.isfinite(due.scale_rps)
-    if not measured.any():
+    if not some(measured):
         return
     at, truth = due.at[measured], truth[measured]
     mine = rows[at]

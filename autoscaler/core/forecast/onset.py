@@ -54,8 +54,9 @@ def update(
     ratio = np.where(known, np.log(np.maximum(sure, 1e-9) / np.maximum(level, 1e-9)), 0.0)
     ratio = clipped(ratio, -3.0, 3.0)
     part = clipped(span_s / 10.0, 0.0, 3.0)
-    up = np.where(known, np.maximum(0.0, columns.up[rows] + (ratio - DRIFT) * part), columns.up[rows])
-    down = np.where(known, np.maximum(0.0, columns.down[rows] - (ratio + 2 * DRIFT) * part), columns.down[rows])
+    up, down = columns.up[rows], columns.down[rows]
+    up = np.where(known, np.maximum(up + (ratio - DRIFT) * part, 0.0), up)
+    down = np.where(known, np.maximum(down - (ratio + 2 * DRIFT) * part, 0.0), down)
     began = columns.began_s[rows]
     held = now_s - began <= LASTS_S
     fresh = (up > THRESHOLD) & ~held
@@ -74,7 +75,8 @@ def update(
         ("lasted_s", span_s, fresh),
     ):
         sums = getattr(columns, name)
-        sums[rows] = np.where(known, np.where(anew, 0.0, sums[rows]) + np.where(known, grown, 0.0), sums[rows])
+        old = sums[rows]
+        sums[rows] = np.where(known, np.where(anew, 0.0, old) + grown, old)
     rate = np.where(known, arrivals / np.maximum(span_s, 1e-9), columns.newest_rps[rows])
     columns.newest_rps[rows] = rate
     seconds = columns.seconds[rows]

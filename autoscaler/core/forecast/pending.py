@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Columns, column
+from autoscaler.core.columns import F32, F64, I64, Columns, column, flat, places
 from autoscaler.core.forecast.models import Model
 
 MODELS = len(Model)
@@ -55,26 +55,32 @@ class Made:
 def put(pending: PendingColumns, rows: I64, made: Made) -> None:
     """Remember one forecast per row; the oldest is overwritten."""
     slot = pending.slot[rows]
-    for name in ("target", "base_rps", "scale_rps", "bounds_rps", "upper_rps", "level"):
-        getattr(pending, name)[rows, slot] = getattr(made, name)
+    at = rows * KEEP + slot
+    for ring, value in (
+        (pending.scale_rps, made.scale_rps),
+        (pending.upper_rps, made.upper_rps),
+        (pending.level, made.level),
+    ):
+        flat(ring)[at] = value
+    flat(pending.target)[at] = made.target
+    pending.base_rps[rows, slot], pending.bounds_rps[rows, slot] = made.base_rps, made.bounds_rps
     pending.slot[rows] = (slot + 1) % KEEP
 
 
 def take(pending: PendingColumns, rows: I64, complete: I64) -> Due:
     """Remove and return the newest forecast of each row whose target is `complete`, dropping older ones."""
-    target = pending.target[rows]
-    match = target == complete[:, None]
-    has = match.any(axis=1)
-    at = np.flatnonzero(has)
-    slot = match[at].argmax(axis=1)
-    mine = rows[at]
+    target = pending.target.take(rows, axis=0)
+    slot = (target == complete[:, None]).argmax(axis=1)
+    at = places(flat(pending.target)[rows * KEEP + slot] == complete)
+    mine, slot = rows[at], slot[at]
+    lies = mine * KEEP + slot
     due = Due(
         at,
         pending.base_rps[mine, slot].astype(np.float64),
-        pending.scale_rps[mine, slot].astype(np.float64),
+        flat(pending.scale_rps)[lies].astype(np.float64),
         pending.bounds_rps[mine, slot].astype(np.float64),
-        pending.upper_rps[mine, slot].astype(np.float64),
-        pending.level[mine, slot].astype(np.float64),
+        flat(pending.upper_rps)[lies].astype(np.float64),
+        flat(pending.level)[lies].astype(np.float64),
     )
     stale = (target >= 0) & (target <= complete[:, None])
     pending.target[rows] = np.where(stale, -1, target)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools
+from autoscaler.core.columns import F64, I64, Bools, places, unknown
 from autoscaler.core.params import BIN_S
 
 LEVEL = 0.95
@@ -49,9 +49,9 @@ def look(needs: F64, lead_s: F64, stays_s: F64 | None = None) -> Habit:
     `needs` has shape (B, bins), newest first, NaN where not measured; `lead_s` has shape (B,), and so has
     `stays_s`, how long a request is in an engine where that is long: few of those come and go in bursts by chance.
     """
-    habit, over = np.full(len(needs), np.nan), np.zeros(len(needs), dtype=np.bool_)
+    habit, over = unknown(len(needs)), np.zeros(len(needs), dtype=np.bool_)
     # Most loads are never away: only the others are worth a closer look. What is expected is at most the highest.
-    at = np.flatnonzero(np.fmin.reduce(needs, axis=1) < OFF_RATIO * np.fmax.reduce(needs, axis=1))
+    at = places(np.fmin.reduce(needs, axis=1) < OFF_RATIO * np.fmax.reduce(needs, axis=1))
     if not len(at):
         return Habit(habit, over)
     lowest, expected = _expected(needs[at])

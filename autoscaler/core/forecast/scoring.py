@@ -48,25 +48,26 @@ def learn(columns: ScoreColumns, rows: I64, loss: F64) -> None:
     known = np.isfinite(loss) & np.isfinite(last)
     for name, value in (("loss", loss), ("last_loss", np.broadcast_to(last, loss.shape))):
         sums = getattr(columns, name)
-        sums[rows] = sums[rows] * forget + np.where(known, value, 0.0)
-    columns.count[rows] = columns.count[rows] * forget + known
+        sums[rows] = sums.take(rows, axis=0) * forget + np.where(known, value, 0.0)
+    count = columns.count.take(rows, axis=0) * forget + known
+    columns.count[rows] = count
     ratio = skill(columns, rows)
-    off = columns.off[rows]
+    off = columns.off.take(rows, axis=0)
     off = np.where(ratio > OFF_AT, True, np.where(ratio < ON_AT, False, off))
     off[:, Model.LAST] = False
-    columns.off[rows] = off & (columns.count[rows] >= TRIAL)
+    columns.off[rows] = off & (count >= TRIAL)
 
 
 def skill(columns: ScoreColumns, rows: I64) -> F64:
     """Return each model's loss over last value's, shape (B, MODELS); 1 is par, NaN before any score."""
-    base = columns.last_loss[rows]
-    return np.where(base > 0, columns.loss[rows] / np.maximum(base, 1e-300), np.nan)
+    base = columns.last_loss.take(rows, axis=0)
+    return np.where(base > 0, columns.loss.take(rows, axis=0) / np.maximum(base, 1e-300), np.nan)
 
 
 def weights(columns: ScoreColumns, rows: I64, present: Bools) -> F64:
     """Return weights that sum to 1 over the models that are present, tried and not off; last value always is."""
-    tried = columns.count[rows] >= TRIAL
-    usable = present & tried & ~columns.off[rows]
+    tried = columns.count.take(rows, axis=0) >= TRIAL
+    usable = present & tried & ~columns.off.take(rows, axis=0)
     usable[:, Model.LAST] = True
     ratio = np.where(usable, filled(skill(columns, rows), 1.0), np.inf)
     best = ratio.min(axis=1, keepdims=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column, flat, places, some, unknown
 from autoscaler.core.params import BIN_S, HISTORY_BINS
 
 MAX_SPREAD_S = 120.0
@@ -47,17 +47,17 @@ def absorb(
     _open(history, rows, np.where(old < 0, head, old), head)
     history.head[rows] = head
     known = np.isfinite(arrivals) & (span_s > 0) & (span_s <= MAX_SPREAD_S)
-    if known.any():
+    if some(known):
         _spread(history, rows[known], now_s[known], arrivals[known], span_s[known])
-    if closed.any():
+    if some(closed):
         _needs(history, rows[closed], old[closed], head[closed], slack_s=slack_s[closed], stays_s=stays_s[closed])
     return closed
 
 
 def recent(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> tuple[F64, F64]:
     """Return counts and measured seconds of the last `bins` closed bins, newest first, each of shape (B, bins)."""
-    places = _newest(history, rows, bins, back)
-    return history.count.take(places).astype(np.float64), history.cover_s.take(places).astype(np.float64)
+    at = _newest(history, rows, bins, back)
+    return history.count.take(at).astype(np.float64), history.cover_s.take(at).astype(np.float64)
 
 
 def recent_needs(history: HistoryColumns, rows: I64, bins: int) -> F64:
@@ -69,11 +69,11 @@ def recent_needs(history: HistoryColumns, rows: I64, bins: int) -> F64:
 def _newest(history: HistoryColumns, rows: I64, bins: int, back: int = 0) -> I64:
     """Where the last closed bins lie in a column, newest first, as `take` counts: over all rows of it."""
     newest = (history.head[rows] - 1 - back) % HISTORY_BINS
-    places: I64 = (rows * HISTORY_BINS + newest)[:, None] - np.arange(bins)
-    over = np.flatnonzero(newest < bins - 1)
+    at: I64 = (rows * HISTORY_BINS + newest)[:, None] - np.arange(bins)
+    over = places(newest < bins - 1)
     if len(over):  # the ring goes on at the row's end
-        places[over] += HISTORY_BINS * (np.arange(bins) > newest[over, None])
-    return places
+        at[over] += HISTORY_BINS * (np.arange(bins) > newest[over, None])
+    return at
 
 
 def needed(history: HistoryColumns, rows: I64, slack_s: F64, stays_s: F64, back: int = 0) -> F64:
@@ -89,8 +89,8 @@ def staying_rps(history: HistoryColumns, rows: I64, stays_s: F64, back: int = 0)
     Times the stay it is how many requests are in service, or would be with room for all (Little's law). A shorter
     window would count the chance in the arrivals of a minute for a rate that lasts.
     """
-    found = np.full(len(rows), np.nan)
-    at = np.flatnonzero(stays_s > ENVELOPE_BINS * BIN_S)
+    found = unknown(len(rows))
+    at = places(stays_s > ENVELOPE_BINS * BIN_S)
     if len(at):
         bins = np.minimum(np.ceil(stays_s[at] / BIN_S), MOST_STAY_BINS)
         count, cover_s = recent(history, rows[at], MOST_STAY_BINS, back)
@@ -118,11 +118,12 @@ def envelope(count: F64, cover_s: F64, slack_s: F64, stays_s: F64 | float = math
     total = np.zeros((len(scaled), scaled.shape[1] + 1))
     np.cumsum(scaled, axis=1, out=total[:, 1:])
     best = count.sum(axis=1) / np.maximum(measured, 1e-9)
+    long = some(np.asarray(stays_s > BIN_S))
     for width in (1, 2, 3):
         window_s = width * BIN_S
         most = (total[:, width:] - total[:, :-width]).max(axis=1)
         rate = most / (window_s + slack_s * (1.0 - window_s / minute_s))
-        best = np.maximum(best, np.where(window_s < stays_s, 0.0, rate))
+        best = np.maximum(best, np.where(window_s < stays_s, 0.0, rate) if long else rate)
     return np.where(known, best, np.nan)
 
 
@@ -131,24 +132,21 @@ def _open(history: HistoryColumns, rows: I64, old: I64, head: I64) -> None:
     moved = np.minimum(head - old, HISTORY_BINS)
     for step in range(int(moved.max(initial=0))):
         late = moved > step
-        slot = (head[late] - step) % HISTORY_BINS
-        history.count[rows[late], slot] = 0
-        history.cover_s[rows[late], slot] = 0
-        history.need_rps[rows[late], slot] = np.nan
+        at = rows[late] * HISTORY_BINS + (head[late] - step) % HISTORY_BINS
+        flat(history.count)[at] = 0
+        flat(history.cover_s)[at] = 0
+        flat(history.need_rps)[at] = np.nan
 
 
 def _spread(history: HistoryColumns, rows: I64, now_s: F64, arrivals: F64, span_s: F64) -> None:
-    rate = arrivals / span_s
-    start_s = now_s - span_s
     most = int(np.ceil(span_s.max() / BIN_S)) + 1
-    last = np.floor(now_s / BIN_S)
-    for step in range(most):
-        low = np.maximum((last - step) * BIN_S, start_s)
-        high = np.minimum((last - step + 1) * BIN_S, now_s)
-        inside = np.maximum(high - low, 0.0)
-        slot = (last.astype(np.int64) - step) % HISTORY_BINS
-        history.count[rows, slot] += (rate * inside).astype(np.float32)
-        history.cover_s[rows, slot] += inside.astype(np.float32)
+    number = np.floor(now_s / BIN_S)[:, None] - np.arange(most)
+    low = np.maximum(number * BIN_S, (now_s - span_s)[:, None])
+    high = np.minimum((number + 1.0) * BIN_S, now_s[:, None])
+    inside = np.maximum(high - low, 0.0)
+    at = (rows * HISTORY_BINS)[:, None] + number.astype(np.int64) % HISTORY_BINS
+    flat(history.count)[at] += ((arrivals / span_s)[:, None] * inside).astype(np.float32)
+    flat(history.cover_s)[at] += inside.astype(np.float32)
 
 
 def _needs(history: HistoryColumns, rows: I64, old: I64, head: I64, *, slack_s: F64, stays_s: F64) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, flat, some
 from autoscaler.core.params import BIN_S
 from autoscaler.core.reasons import Reason
 
@@ -130,27 +130,32 @@ def note(
     as stood when it was last looked are none: a rollout or a lost node has them start anew.
     """
     number = np.floor(now_s / BIN_S).astype(np.int64)
-    ahead = columns.bin[rows] > number[:, None]
-    if ahead.any():
-        columns.bin[rows] = np.where(ahead, -1, columns.bin[rows])
-    met = ahead.any(axis=1) | (columns.bin[rows] < 0).all(axis=1)
-    wanted = np.where(met, np.maximum(wanted, ordered), wanted)
+    bins = columns.bin.take(rows, axis=0)
+    newest = bins.max(axis=1)
+    ahead = newest > number
+    if some(ahead):
+        columns.bin[rows] = np.where(bins > number[:, None], -1, bins)
+    wanted = np.where(ahead | (newest < 0), np.maximum(wanted, ordered), wanted)
     slot = number % KEEP
     starts = np.zeros_like(ordered) if begun is None else begun
     young = starts if landed is None else starts + landed
     stood = ordered
-    if young.any():
+    if some(young > 0):
         newest = columns.bin[rows].argmax(axis=1)
         known = np.where(columns.bin[rows, newest] < 0, 0, np.minimum(ordered, columns.ordered_high[rows, newest]))
         anew = forgotten(columns, rows, now_s, tick_s)
         stood = np.where(anew, np.maximum(ordered - starts, known), ordered)
         columns.met_at_s[rows] = np.where(anew, now_s, columns.met_at_s[rows])
         columns.met_with[rows] = np.where(anew, np.maximum(ordered - young, known), columns.met_with[rows])
-    same = columns.bin[rows, slot] == number
-    columns.wanted[rows, slot] = np.where(same, np.maximum(columns.wanted[rows, slot], wanted), wanted)
-    columns.ordered_high[rows, slot] = np.where(same, np.maximum(columns.ordered_high[rows, slot], ordered), ordered)
-    columns.ordered_low[rows, slot] = np.where(same, np.minimum(columns.ordered_low[rows, slot], stood), stood)
-    columns.bin[rows, slot] = number
+    at = rows * KEEP + slot
+    same = flat(columns.bin)[at] == number
+    for ring, value, further in (
+        (flat(columns.wanted), wanted, np.maximum),
+        (flat(columns.ordered_high), ordered, np.maximum),
+        (flat(columns.ordered_low), stood, np.minimum),
+    ):
+        ring[at] = np.where(same, further(ring[at], value), value)
+    flat(columns.bin)[at] = number
 
 
 def forget_above(columns: BoundColumns, rows: I64, wanted: I64) -> None:
@@ -176,7 +181,7 @@ def note_starts(
     become ready, as these did, but that somebody `completed` a request: more of what dies of its work cure nothing.
     """
     before = columns.died[rows]
-    if not (failed.any() or died.any() or columns.failures[rows].any()):
+    if not (some(failed > 0) or some(died > 0) or some(columns.failures[rows] > 0)):
         return  # nothing failed, and there is nothing to clear
     dying = np.where(completed, 0, before + died)
     worked = np.where(before + died > 0, dying == 0, finished > 0)
@@ -212,13 +217,39 @@ def least_within(columns: BoundColumns, rows: I64, now_s: F64, desired: I64, sec
 def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[Change]:
     """Apply the soft bounds to the wanted count in order and return each change."""
     chain = _Chain(wanted)
-    held_s = hold_s(b.lead_s, b.unready, b.young)
-    past = _lately(columns, rows, b.now_s, float(np.fmax.reduce(held_s, initial=RATE_UP_S)))
+    # No bound makes one that shrinks of one that does not; where none does, nothing has to be looked up for it.
+    shrinks = some(wanted < b.desired)
+    if some(wanted > b.desired):
+        most = np.maximum(_growth(columns, rows, b), b.desired)
+        chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, most), chain.n))
+    if shrinks:
+        _hold(chain, columns, rows, b)
+    paused = _paused(columns, rows, b.now_s)
+    if some(paused):
+        chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
+    if shrinks:
+        chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
+        kept = (chain.n == 0) & (b.desired > 0)
+        chain.apply(Reason.LOADING, np.where(kept & b.loading, 1, chain.n))
+        chain.apply(Reason.ZERO_REFUSED, np.where(kept & ~b.zero_allowed & (chain.n == 0), 1, chain.n))
+        chain.apply(Reason.STABILISATION, np.where(kept & b.busy & (chain.n == 0), 1, chain.n))
+    return chain.changes
+
+
+def _growth(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
+    """Return the largest count that growth allows, shape (B,)."""
+    past = _lately(columns, rows, b.now_s, RATE_UP_S)
     low = _of_before(columns, rows, b.now_s, past.lowest(columns, b.desired, RATE_UP_S), RATE_UP_S)
     last = _of_before(columns, rows, b.now_s, past.lowest(columns, b.desired, RATE_UP_ADD_S), RATE_UP_ADD_S)
     added = np.minimum(last + RATE_UP_ADD, low + RATE_UP_ADD * (RATE_UP_S / RATE_UP_ADD_S))
-    most = np.maximum(added, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
-    chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, np.maximum(most, b.desired)), chain.n))
+    most: I64 = np.maximum(added, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
+    return most
+
+
+def _hold(chain: "_Chain", columns: BoundColumns, rows: I64, b: BoundInputs) -> None:
+    """Apply what a count may not shrink below, by the past and by how little it is too large."""
+    held_s = hold_s(b.lead_s, b.unready, b.young)
+    past = _lately(columns, rows, b.now_s, float(np.fmax.reduce(held_s, initial=RATE_DOWN_S)))
     pace = pace_floor(past.highest(columns, b.desired, RATE_DOWN_S))
     chain.apply(
         Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n)
@@ -227,29 +258,26 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n), held_s)
     small = (chain.n < b.desired) & (b.exact > shrinks_at(b.desired)) & (b.desired > 1)
     chain.apply(Reason.DEADBAND, np.where(small, b.desired, chain.n))
-    paused = _paused(columns, rows, b.now_s)
-    chain.apply(Reason.BACK_OFF, np.where(paused, np.minimum(chain.n, np.maximum(b.desired, 1)), chain.n))
-    chain.apply(Reason.STALE, np.where(b.shrinkable, chain.n, np.maximum(chain.n, b.desired)))
-    kept = (chain.n == 0) & (b.desired > 0)
-    chain.apply(Reason.LOADING, np.where(kept & b.loading, 1, chain.n))
-    chain.apply(Reason.ZERO_REFUSED, np.where(kept & ~b.zero_allowed & (chain.n == 0), 1, chain.n))
-    chain.apply(Reason.STABILISATION, np.where(kept & b.busy & (chain.n == 0), 1, chain.n))
-    return chain.changes
 
 
 def hard(columns: BoundColumns, rows: I64, n: I64, b: BoundInputs) -> list[Change]:
     """Apply events and the hard limits, last of all. Contradicting limits change nothing and say so."""
     chain = _Chain(n)
-    pace = pace_floor(_lately(columns, rows, b.now_s, RATE_DOWN_S).highest(columns, b.desired, RATE_DOWN_S))
     chain.apply(Reason.EVENT_FLOOR, np.maximum(chain.n, b.event_floor))
-    chain.apply(Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, np.minimum(pace, b.desired))))
+    limit = np.minimum(b.max_replicas, np.minimum(b.quota, b.budget))
+    limited = some(np.maximum(chain.n, b.min_replicas) > np.minimum(limit, b.event_ceiling))
+    paced = b.desired
+    if limited:
+        pace = pace_floor(_lately(columns, rows, b.now_s, RATE_DOWN_S).highest(columns, b.desired, RATE_DOWN_S))
+        paced = np.minimum(pace, b.desired)
+        chain.apply(Reason.EVENT_CEILING, np.minimum(chain.n, np.maximum(b.event_ceiling, paced)))
     chain.apply(Reason.FLOOR, np.maximum(chain.n, b.min_replicas))
-    for reason, limit in ((Reason.MAX, b.max_replicas), (Reason.QUOTA, b.quota), (Reason.BUDGET, b.budget)):
-        paced = np.where(b.desired > limit, np.maximum(limit, np.minimum(pace, b.desired)), limit)
-        chain.apply(reason, np.minimum(chain.n, paced))
+    if limited:
+        for reason, most in ((Reason.MAX, b.max_replicas), (Reason.QUOTA, b.quota), (Reason.BUDGET, b.budget)):
+            chain.apply(reason, np.minimum(chain.n, np.maximum(most, paced)))
     contradiction = (b.event_floor > b.event_ceiling) | (b.min_replicas > b.max_replicas)
-    within = np.minimum(b.desired, np.minimum(b.max_replicas, np.minimum(b.quota, b.budget)))
-    chain.apply(Reason.INFEASIBLE, np.where(contradiction, within, chain.n))
+    if some(contradiction):
+        chain.apply(Reason.INFEASIBLE, np.where(contradiction, np.minimum(b.desired, limit), chain.n))
     return chain.changes
 
 
@@ -281,45 +309,45 @@ class _Chain:
 
     def apply(self, reason: Reason, after: I64, within_s: F64 | None = None) -> None:
         after = np.asarray(after, dtype=np.int64)
-        if (after != self.n).any():
+        if some(after != self.n):
             self.changes.append(Change(reason, self.n, after, within_s))
             self.n = after
 
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """Bins of the rings: in which rows and places they lie, and how old each is; arrays that broadcast to (B, bins)."""
+    """Bins of the rings: where they lie (`flat`), and how old each is; arrays of shape (B, bins)."""
 
-    rows: I64
-    places: I64
+    at: I64
     age_s: F64
     """Infinite where nothing is remembered."""
 
     def lowest(self, columns: BoundColumns, desired: I64, seconds: float) -> I64:
         """The lowest count that stood within `seconds`, the present one included, shape (B,)."""
-        stood = np.where(self.age_s < seconds, columns.ordered_low[self.rows, self.places], desired[:, None])
+        stood = np.where(self.age_s < seconds, flat(columns.ordered_low)[self.at], desired[:, None])
         lowest: I64 = np.minimum(stood.min(axis=1), desired)
         return lowest
 
     def highest(self, columns: BoundColumns, desired: I64, seconds: float) -> I64:
         """The highest count that stood within `seconds`, the present one included, shape (B,)."""
-        stood = np.where(self.age_s < seconds, columns.ordered_high[self.rows, self.places], desired[:, None])
+        stood = np.where(self.age_s < seconds, flat(columns.ordered_high)[self.at], desired[:, None])
         highest: I64 = np.maximum(stood.max(axis=1), desired)
         return highest
 
     def most_wanted(self, columns: BoundColumns, held_s: F64) -> I64:
         """The highest count that was wanted within each row's `held_s`, 0 where nothing is remembered, shape (B,)."""
         held = self.age_s <= held_s[:, None]
-        wanted: I64 = np.where(held, columns.wanted[self.rows, self.places], 0).max(axis=1)
+        wanted: I64 = np.where(held, flat(columns.wanted)[self.at], 0).max(axis=1)
         return wanted
 
 
 def _lately(columns: BoundColumns, rows: I64, now_s: F64, seconds: float) -> _Past:
     """Return the bins that are no older than `seconds`, few of those kept; what a clock ahead kept is none of them."""
-    number = np.floor(now_s / BIN_S).astype(np.int64)[:, None] - np.arange(min(KEEP, int(seconds // BIN_S) + 1))
-    places = number % KEEP
-    held = (columns.bin[rows[:, None], places] == number) & (number >= 0)
-    return _Past(rows[:, None], places, np.where(held, (number[:, :1] - number) * BIN_S, np.inf))
+    bins = np.arange(min(KEEP, int(seconds // BIN_S) + 1))
+    number = np.floor(now_s / BIN_S).astype(np.int64)[:, None] - bins
+    at = (rows * KEEP)[:, None] + number % KEEP
+    held = (flat(columns.bin)[at] == number) & (number >= 0)
+    return _Past(at, np.where(held, bins * BIN_S, np.inf))
 
 
 def _of_before(columns: BoundColumns, rows: I64, now_s: F64, least: I64, seconds: float) -> I64:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, clipped, column, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, clipped, column, filled, some
 from autoscaler.core.params import BIN_S
 
 SHARE = 0.5
@@ -90,6 +90,9 @@ def withheld_s(columns: ClearingColumns, rows: I64, now_s: F64) -> F64:
 
 def note_withheld(columns: ClearingColumns, rows: I64, now_s: F64, *, stands: Bools, withheld: Bools) -> None:
     """Remember whether a queue stands, and whether this step withheld an order for it."""
+    if not some(stands):
+        columns.withheld_s[rows], columns.withheld_since_s[rows] = 0.0, np.nan
+        return
     so_far_s = np.where(stands, withheld_s(columns, rows, now_s), 0.0)
     columns.withheld_s[rows] = so_far_s
     columns.withheld_since_s[rows] = np.where(stands & withheld, now_s - so_far_s, np.nan)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, clipped, filled
+from autoscaler.core.columns import F64, I64, Bools, clipped, filled, some
 from autoscaler.core.reasons import Reason
 from autoscaler.core.scale import clearing
 
@@ -97,13 +97,6 @@ class Proposals:
 def propose(s: Situation) -> Proposals:
     """Return what each term asks for; a term without its inputs asks for 0."""
     left = backlog_left(s)
-    level = np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
-    spared_s = clearing.spared_s(s.slack_s, s.lead_s)
-    plan_s = clearing.within_s(left, level, lead_s=s.lead_s, slack_s=spared_s, withheld_s=s.withheld_s)
-    # A replica takes in all that it holds at once: what is served in less than a stay is what a stay serves.
-    plan_s = np.fmax(plan_s, s.stays_s)
-    waiting = left + spared_s * s.rps * (s.serving + s.starting)
-    clear_rps = clearing.needed_rps(waiting, level, within_s=plan_s, slack_s=spared_s)
     need = np.zeros((len(s.desired), len(TERMS)))
     need[:, 0] = s.now_rps / s.rps
     need[:, 1] = np.where(s.slots > 0, s.running / np.maximum(s.slots, 1e-9), 0.0)
@@ -111,36 +104,77 @@ def propose(s: Situation) -> Proposals:
     # Caches that are full while nobody waits hold what stands, and ask for no more: nothing lacks any.
     need[:, 2] = np.where(s.waits, full, np.minimum(full, s.desired))
     need[:, 3] = s.upper_rps / s.rps
-    need[:, 4] = np.where(left > 0, clear_rps / s.rps, 0.0)
-    # What was ordered to clear a queue counts as served in `left`, so it would be given back before it lands.
-    need[:, 4] = np.where(s.queue > s.slack_s * s.rps * s.serving, np.fmax(need[:, 4], s.desired), need[:, 4])
-    asleep = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
-    need[:, 5] = np.where(asleep, clipped(filled(need[:, 4]), 1.0, MOST_REPLICAS), 0.0)
-    need[:, 6] = np.where(~np.isfinite(s.rps) & (s.queue > 0), s.unmeasured, 0.0)
     need[:, 7] = s.floor_replicas
+    wakes = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
+    # Without a queue, and nobody to wake, the terms in between ask for nothing, and nothing is to be cleared.
+    queues = some((s.queue > 0) | wakes)
+    if queues:
+        clearing_s = _clearing_s(s, left)
+        _ask_for_queues(need, s, left, clearing_s, wakes)
     need = np.where(need < np.inf, need, 0.0)
     asked = count(need)
     gated = asked.copy()
-    for column in (0, 4):
-        gated[:, column] = np.where(s.noise, np.minimum(asked[:, column], s.desired.astype(np.int64)), asked[:, column])
+    if some(s.noise):
+        for column in (0, 4):
+            kept = np.minimum(asked[:, column], s.desired.astype(np.int64))
+            gated[:, column] = np.where(s.noise, kept, asked[:, column])
     capped = gated.copy()
-    limited = np.isfinite(s.ceiling_rps / s.rps)
-    limit = np.where(limited, s.ceiling_rps / s.rps, 0.0)
+    limit = s.ceiling_rps / s.rps
+    limited = np.isfinite(limit)
+    limit = np.where(limited, limit, 0.0)
     top = np.where(limited, np.ceil(np.minimum(limit, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
     capped[:, 3] = np.minimum(gated[:, 3], top)
-    # What the ceiling's own load leaves in a warm-up may be cleared as any queue; over starts that are faster than the
-    # slack no queue orders that is not longer than it.
-    roomier = clearing.needed_rps(limit * np.maximum(s.lead_s, s.slack_s), limit, within_s=plan_s, slack_s=spared_s)
-    roomier = np.where(limited, np.ceil(np.minimum(roomier, MOST_REPLICAS)), MOST_REPLICAS).astype(np.int64)
-    capped[:, 4] = np.minimum(gated[:, 4], roomier)
-    # A queue of longer than that woke nobody, by an order or a limit: who waited in it is late, if they still wait.
-    capped[:, 5] = np.minimum(gated[:, 5], np.maximum(roomier, 1))
+    if queues:
+        roomier = np.where(limited, _roomier(s, limit, clearing_s), MOST_REPLICAS).astype(np.int64)
+        capped[:, 4] = np.minimum(gated[:, 4], roomier)
+        # A queue of longer than that woke nobody, by an order or a limit: who waited in it is late, if they still wait.
+        capped[:, 5] = np.minimum(gated[:, 5], np.maximum(roomier, 1))
     binding = capped.argmax(axis=1)
     exact = np.minimum(need[np.arange(len(need)), binding], capped.max(axis=1))
-    others = np.maximum(capped[:, :4].max(axis=1), capped[:, 5:].max(axis=1))
-    buys = (left > 0) & (capped[:, 4] > np.maximum(others, s.desired))
+    buys = left > 0
+    if some(buys):
+        others = np.maximum(capped[:, :4].max(axis=1), capped[:, 5:].max(axis=1))
+        buys &= capped[:, 4] > np.maximum(others, s.desired)
     in_service = (binding == 1) | (binding == 2)
     return Proposals(asked, gated, capped, exact, left, buys, in_service)
+
+
+def _level_rps(s: Situation, left: F64) -> F64:
+    """The load that goes on while a queue is cleared, 0 where none is left."""
+    return np.fmax(np.where(left > 0, np.fmax(s.now_rps + s.climb_rps, s.median_rps), np.nan), 0.0)
+
+
+def _clearing_s(s: Situation, left: F64) -> F64:
+    """The seconds from landing in which a queue is cleared.
+
+    A replica takes in all that it holds at once: what is served in less than a stay is what a stay serves.
+    """
+    spared_s = clearing.spared_s(s.slack_s, s.lead_s)
+    plan_s = clearing.within_s(left, _level_rps(s, left), lead_s=s.lead_s, slack_s=spared_s, withheld_s=s.withheld_s)
+    return np.fmax(plan_s, s.stays_s)
+
+
+def _ask_for_queues(need: F64, s: Situation, left: F64, clearing_s: F64, wakes: Bools) -> None:
+    """Fill in the needs of the terms that answer a queue: backlog, wake, and the queue of an unknown capacity."""
+    spared_s = clearing.spared_s(s.slack_s, s.lead_s)
+    waiting = left + spared_s * s.rps * (s.serving + s.starting)
+    clear_rps = clearing.needed_rps(waiting, _level_rps(s, left), within_s=clearing_s, slack_s=spared_s)
+    backlog = np.where(left > 0, clear_rps / s.rps, 0.0)
+    # What was ordered to clear a queue counts as served in `left`, so it would be given back before it lands.
+    backlog = np.where(s.queue > s.slack_s * s.rps * s.serving, np.fmax(backlog, s.desired), backlog)
+    need[:, 4] = backlog
+    need[:, 5] = np.where(wakes, clipped(filled(backlog), 1.0, MOST_REPLICAS), 0.0)
+    need[:, 6] = np.where(~np.isfinite(s.rps) & (s.queue > 0), s.unmeasured, 0.0)
+
+
+def _roomier(s: Situation, limit: F64, clearing_s: F64) -> F64:
+    """Whole replicas that a queue may have beyond the ceiling, which is `limit` replicas.
+
+    What the ceiling's own load leaves in a warm-up may be cleared as any queue; over starts that are faster than the
+    slack no queue orders that is not longer than it.
+    """
+    spared_s, most = clearing.spared_s(s.slack_s, s.lead_s), limit * np.maximum(s.lead_s, s.slack_s)
+    return np.ceil(np.minimum(clearing.needed_rps(most, limit, within_s=clearing_s, slack_s=spared_s), MOST_REPLICAS))
 
 
 def backlog_left(s: Situation) -> F64:
@@ -149,11 +183,13 @@ def backlog_left(s: Situation) -> F64:
     Counting capacity on its way is the dead-time compensation: without it the same capacity is ordered again at every
     tick for a whole lead time (Smith, "Closer control of loops with dead time", 1957). NaN inputs give 0.
     """
+    waits = s.queue > STANDS * s.slack_s * s.rps * s.serving
+    if not some(waits):
+        return np.zeros(len(waits))
     expected = np.fmax(s.now_rps + 0.5 * s.climb_rps, s.median_rps) * s.lead_s
     served = s.rps * (s.serving * s.lead_s + s.landed_replica_s)
     allowed = s.slack_s * s.rps * (s.serving + s.starting)
     left = s.queue + expected - served - allowed
-    waits = s.queue > STANDS * s.slack_s * s.rps * s.serving
     return np.where(waits & np.isfinite(left), np.maximum(left, 0.0), 0.0)
 
 

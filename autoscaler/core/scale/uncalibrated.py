@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled
+from autoscaler.core.columns import F64, I64, Bools, Columns, column, filled, some
 from autoscaler.core.scale import clearing, propose
 
 STANDS_S = 1.0
@@ -110,7 +110,7 @@ class Looked:
     count: F64
     """Replicas, as `asked` returns them."""
     line: Line
-    """What was compared with the last look that counted."""
+    """What was compared with the last look that counted, or as it came where nothing waits in any row."""
     paused: Bools
     """Growth was asked for within this tick."""
 
@@ -153,31 +153,38 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
     """
     age_s = now_s - columns.at_s[rows]
     done = columns.completed[rows] + filled(line.completed)
-    stale = age_s > np.maximum(FORGET_S, 2.0 * tick_s)
     fullest = np.fmax(columns.fullest[rows], line.running / np.maximum(line.serving, 1.0))
-    since = replace(
-        line,
-        before=np.where(stale, 0.0, columns.waiting[rows]),
-        completed=np.where(done > 0, done, done_rps * age_s),
-        admitted=done + line.running - columns.running[rows],
-        room=np.minimum(columns.running[rows], line.running) < fullest * np.maximum(line.serving, 1.0),
-        dt_s=np.where(stale, np.nan, age_s),
-    )
-    count = asked(since)
-    paused = now_s - columns.grew_at_s[rows] < PAUSE_TICKS * tick_s
-    # What was asked for in this tick already may be asked for again: it may not have been allowed when it was.
-    count = np.where(paused, np.minimum(count, np.fmax(line.desired, columns.asked[rows])), count)
-    appeared = (age_s > 0) & (columns.waiting[rows] == 0) & _clear(line)
-    counts = np.isfinite(line.waiting) & (~(age_s < LOOK_S) | appeared)
-    count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
+    counts = np.isfinite(line.waiting) & ~(age_s < LOOK_S)
+    looked = Looked(np.zeros(len(rows)), line, np.zeros(len(rows), dtype=np.bool_))
+    if some(line.waiting > 0):
+        counts |= np.isfinite(line.waiting) & (age_s > 0) & (columns.waiting[rows] == 0) & _clear(line)
+        stale = age_s > np.maximum(FORGET_S, 2.0 * tick_s)
+        since = replace(
+            line,
+            before=np.where(stale, 0.0, columns.waiting[rows]),
+            completed=np.where(done > 0, done, done_rps * age_s),
+            admitted=done + line.running - columns.running[rows],
+            room=np.minimum(columns.running[rows], line.running) < fullest * np.maximum(line.serving, 1.0),
+            dt_s=np.where(stale, np.nan, age_s),
+        )
+        paused = now_s - columns.grew_at_s[rows] < PAUSE_TICKS * tick_s
+        # What was asked for in this tick already may be asked for again: it may not have been allowed when it was.
+        again = np.fmax(line.desired, columns.asked[rows])
+        count = asked(since)
+        count = np.where(paused, np.minimum(count, again), count)
+        count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
+        columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
+        looked = Looked(count, since, paused)
     columns.completed[rows] = np.where(counts, 0.0, done)
-    columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
     columns.fullest[rows] = fullest
     for kept, value in (
-        (columns.at_s, now_s), (columns.waiting, line.waiting), (columns.running, line.running), (columns.asked, count)
-    ):  # fmt: skip
+        (columns.at_s, now_s),
+        (columns.waiting, line.waiting),
+        (columns.running, line.running),
+        (columns.asked, looked.count),
+    ):
         kept[rows] = np.where(counts, value, kept[rows])
-    return Looked(count, since, paused)
+    return looked
 
 
 def sight(looked: Looked, i: int) -> Sight:
