@@ -188,8 +188,8 @@ def estimate(columns: ThroughputColumns, rows: I64, served: Served, tpot_slo_s: 
         measured = columns.saturated_done[rows] / safe
         measured = np.where(_by_chance(columns, rows, measured), measured, np.fmax(measured, proven))
         held = slots / long
-        # Whoever serves one request after the other does no less.
-        measured = np.fmax(np.where(np.isfinite(held), held, measured), one_by_one)
+        # Whoever serves one request after the other does no less, as far as it holds one while others wait.
+        measured = np.fmax(np.where(np.isfinite(held), held, measured), np.fmin(slots, 1.0) * one_by_one)
         rps = np.where(seen, measured, np.nan)
     if not every(seen):
         grown = PROVEN_ROOM_RATIO * _grown_rps(columns, rows, served.now_s)
