@@ -16,6 +16,10 @@ from autoscaler.record.catalog import FIGURES, SENTENCES, WORDS
 
 Value = float | int | str | None
 
+QUEUE_AGE: Final = "queue_age_s"
+PART_FROM_S: Final = 30.0
+"""A queue that was last heard of as a whole so long ago is told of in part."""
+
 EPOCH_FROM_S: Final = 1e9
 EPOCH_TO_S: Final = 1e10
 """Sample times between the years 2001 and 2286 are taken for seconds since 1970."""
@@ -76,7 +80,10 @@ def _word(step: Step, given: dict[str, Value], name: str) -> str | None:
         return "step by step" if any(isinstance(n, int) and n < step.after for n in _limits(step)) else None
     if name in {"ages", "oldest"} and (ages := _ages(step)):
         return _aged(ages if name == "ages" else dict([max(ages.items(), key=lambda item: _number(item[1]))]))
-    return figure(name, given.get(name))
+    shown = figure(name, given.get(name))
+    if name == "queue" and shown is not None and _number(given.get(QUEUE_AGE, 0.0)) > PART_FROM_S:
+        return f"at least {shown}"  # a gateway, or pods, that may hold more of it tell nothing
+    return shown
 
 
 def figure(name: str, value: Value) -> str | None:

@@ -20,6 +20,16 @@ def test_every_reason_has_a_sentence_with_its_figures(reason: Reason) -> None:
     assert step_sentence(step) == words
 
 
+@pytest.mark.parametrize(
+    ("age_s", "words"),
+    [(0.0, ", 0 waiting"), (20.0, ", 0 waiting"), (60.0, ", at least 0 waiting"), (None, ", at least 0 waiting")],
+)
+def test_a_queue_that_is_told_of_in_part_is_no_whole_one(age_s: float | None, words: str) -> None:
+    """A gateway is silent, and its line is nobody's: pods that hold none of it said "0 waiting" beside full replicas."""
+    step = Step("demand", 3, 4, Reason.DEMAND_NOW, (("load_rps", 11.8), ("queue", 0.0), ("queue_age_s", age_s)))
+    assert words in step_sentence(step)
+
+
 @pytest.mark.parametrize("reason", REASONS)
 def test_without_evidence_a_sentence_still_stands_and_has_no_gap(reason: Reason) -> None:
     words = step_sentence(Step("demand", 6, 9, reason))
