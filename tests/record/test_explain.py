@@ -25,7 +25,7 @@ def test_every_reason_has_a_sentence_with_its_figures(reason: Reason) -> None:
     [(0.0, ", 0 waiting"), (20.0, ", 0 waiting"), (60.0, ", at least 0 waiting"), (None, ", at least 0 waiting")],
 )
 def test_a_queue_that_is_told_of_in_part_is_no_whole_one(age_s: float | None, words: str) -> None:
-    """A gateway is silent, and its line is nobody's: pods that hold none of it said "0 waiting" beside full replicas."""
+    """A gateway is silent, and its line is nobody's: pods with none of it said "0 waiting" beside full replicas."""
     step = Step("demand", 3, 4, Reason.DEMAND_NOW, (("load_rps", 11.8), ("queue", 0.0), ("queue_age_s", age_s)))
     assert words in step_sentence(step)
 
