@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from autoscaler.core.reasons import Reason
+from autoscaler.core.scale.uncalibrated import HOLDS
 
 FIGURES: Final = MappingProxyType(
     {
@@ -80,8 +81,8 @@ WORDS: Final = MappingProxyType(
         "within_a_second": "looks within a second count as one",
         "nothing_served": (
             "nothing is in service and nothing was done, so that nobody knows how many it needs; while no replica is "
-            "ready, one is asked for each 256 that wait; to begin with more, raise the policy's minimum, or let an "
-            "event of it ask for a floor"
+            f"ready, one is asked for each {HOLDS:.0f} that wait; to begin with more, raise the policy's minimum, or "
+            "let an event of it ask for a floor"
         ),
         "queue_alone": "nothing else is known, and more are asked for when the last order shows in it",
     }

@@ -1,4 +1,4 @@
-"""Recorded traffic that a change of the core once served worse without a test that failed."""
+"""Recorded traffic that is served in time at the defaults, replicas being worth what they do."""
 
 from pathlib import Path
 
