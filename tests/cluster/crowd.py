@@ -3,12 +3,13 @@ them back from others, so that some are stopped whole and start again."""
 
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 import numpy as np
 
 from tests.cluster.batch_work import Desk
-from tests.cluster.plane import audit_entries
+from tests.cluster.plane import RefusedError, audit_entries
 from tests.cluster.processes import wait_for
 from tests.cluster.wholeness import Held, held, turns
 
@@ -39,7 +40,7 @@ def run(desk: Desk, gangs: Mapping[str, tuple[int, int]], guaranteed: int, run_s
     left, whole_since_s = dict.fromkeys(first), dict[str, float]()
 
     def through() -> bool:
-        bound = _bound(desk)
+        bound, over = _bound(desk), _over(desk)
         if later and (bound.keys() & set(first)):
             for name in later:
                 desk.job(name, owner, *gangs[name])
@@ -47,11 +48,12 @@ def run(desk: Desk, gangs: Mapping[str, tuple[int, int]], guaranteed: int, run_s
             later.clear()
         now_s = time.monotonic()
         for name in list(left):
-            if bound.get(name, 0) < gangs[name][0]:
+            if name in over:
+                del left[name]
+            elif bound.get(name, 0) < gangs[name][0]:
                 whole_since_s.pop(name, None)
             elif now_s >= whole_since_s.setdefault(name, now_s) + run_s:
-                desk.end(name)
-                del left[name]
+                _end(desk, name)
         return not left and not later
 
     wait_for(through, within_s, "all gangs to have run", every_s=0.2)
@@ -61,10 +63,28 @@ def run(desk: Desk, gangs: Mapping[str, tuple[int, int]], guaranteed: int, run_s
     )
 
 
+def _end(desk: Desk, name: str) -> None:
+    """Let the pods of a gang end well, but for those that go at this very instant because it is stopped."""
+    try:
+        desk.end(name)
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+
+
+def _over(desk: Desk) -> set[str]:
+    """The gangs of which all pods ended well."""
+    jobs = desk.plane.call("GET", f"/apis/batch/v1/namespaces/{desk.namespace}/jobs")["items"]
+    return {
+        job["metadata"]["name"] for job in jobs
+        if job["status"].get("succeeded", 0) == job["spec"]["completions"]
+    }  # fmt: skip
+
+
 def _bound(desk: Desk) -> dict[str, int]:
-    """Pods that are bound and not told to go, by gang."""
+    """Pods that are bound and not told to go, by gang; those that ended well count as there."""
     found: dict[str, int] = {}
-    for pod in desk.pods():
+    for pod in desk.plane.call("GET", f"/api/v1/namespaces/{desk.namespace}/pods")["items"]:
         if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
             name = pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]
             found[name] = found.get(name, 0) + 1
