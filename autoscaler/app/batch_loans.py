@@ -18,6 +18,7 @@ from autoscaler.app.batch_bound import BoundPods
 from autoscaler.app.batch_loan_telling import LoanTelling, Place
 from autoscaler.app.batch_recalls import Recalls
 from autoscaler.app.loan_desk import LoanDesk, Offer
+from autoscaler.core.batch.ebb import Ebbing
 from autoscaler.core.batch.loans import LoanBound
 from autoscaler.core.batch.outcome import Admitted, Evicted
 from autoscaler.core.batch.owners import Owner, PodSeen
@@ -123,10 +124,12 @@ class Loans:
         self._bound_anew()
 
     def recall(self, now_s: float) -> tuple[Evicted, ...]:
-        """Gangs that have to go because pools call back what they lent, whole and the cheapest first."""
+        """Gangs that have to go because pools call back what they lent, whole and the cheapest first. What pools are
+        expected to leave is taken in as well."""
         if not self._desk.is_open:
             return ()
         self.tell(now_s)
+        self._room.ebbing = tuple(self._ebbing())
         self.recalls.follow(self._room.runs.all, now_s)
         evicted: list[Evicted] = []
         for offer in self._desk.offers.values():
@@ -242,6 +245,15 @@ class Loans:
                 for at, number in mine.items():
                     count(at, number)
         return {shape: _bound(number, list(offers[shape].values())) for shape, number in units.items()}
+
+    def _ebbing(self) -> Iterator[Ebbing]:
+        """What serving is expected to leave of the nodes of each pool."""
+        for offer in self._desk.offers.values():
+            if offer.falls:
+                shapes = set(self._shapes(offer))
+                where = self._room.ledger.estate.where
+                places = frozenset(at for at in where if at[0] in offer.nodes and at[1] in shapes)
+                yield Ebbing(places, offer.falls)
 
     def _shapes(self, offer: Offer) -> list[str]:
         shapes = {node.shape for node in self._room.ledger.estate.nodes if node.name in offer.nodes}

@@ -33,7 +33,7 @@ from autoscaler.record.batch import (
     QueueTold,
     ShapeTold,
 )
-from autoscaler.record.batch_words import stuck, told_to_leave
+from autoscaler.record.batch_words import ebbs, stuck, told_to_leave
 
 RESTING: Final = "RESTING"
 FORESEEN: Final = 3
@@ -100,8 +100,7 @@ class Look:
             state = GangState.WAITING if unfit.waits else GangState.REFUSED
             return told(state, unfit.reason, unfit.words)
         more = [words for words in (note and note.words, books.asks.words(name, self._now_s)) if words]
-        if more:
-            told = partial(told, remarks=(*plain.remarks, *more))
+        told = partial(told, remarks=(*plain.remarks, *more))
         waiting = books.room.backlog.waiting.get(name)
         if waiting is None and name not in books.room.kept_for:
             return told(GangState.WAITING, RESTING if note is None else note.reason, "")
@@ -109,9 +108,10 @@ class Look:
             self._forecasts += 1
             seen = outlook(books.cycles, name, self._now_s)
             if seen is not None:
+                counts_on = (ebbs(seen.unebbed_s, self._now_s),) if seen.ebbs else ()
                 return told(
                     GangState.WAITING, seen.reason.name, "", position=seen.position, changes=_changes(seen.changes),
-                    start_p50_s=seen.p50_s, start_p90_s=seen.p90_s,
+                    start_p50_s=seen.p50_s, start_p90_s=seen.p90_s, remarks=(*plain.remarks, *more, *counts_on),
                 )  # fmt: skip
         assert waiting is not None
         verdict = books.cycles.why(waiting)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from autoscaler.core.batch.ebb import Fall
 from autoscaler.core.pool.gang_standings import Standing
 from autoscaler.core.pool.loans import Lending
 from autoscaler.core.pool.world import GangAsk, LentSeen
@@ -51,6 +52,8 @@ class Offer:
     """The gangs that it holds places for, by the uids of their objects."""
     gives_back: bool = True
     """Whether it deletes what holds places for gangs that ask it no more; one that only observes writes nothing."""
+    falls: tuple[Fall, ...] = ()
+    """Units that its replicas are expected to leave."""
     names_nodes: bool = True
     """Whether it has said since the start which nodes are its own."""
 
@@ -141,7 +144,9 @@ class LoanDesk:
             before = Offer(Terms("", 0), frozenset(), Lending(), self.lent_version, names_nodes=False)
         if before is not None:
             kept = before.holds if holds is None else holds
-            self.looked(pool, replace(before, lending=Lending(), makes=(), standings=(), holds=kept, gives_back=True))
+            self.looked(
+                pool, replace(before, lending=Lending(), makes=(), standings=(), holds=kept, gives_back=True, falls=())
+            )
 
     def looked_at_all(self, pools: Iterable[str] = ()) -> None:
         """All pools there are were looked at; those that name no nodes since the start could not be read. Who could not

@@ -74,6 +74,14 @@ def start(gang: GangTold, now_s: float) -> str:
     return f"expected to start in {half}, in nine of ten cases within {duration(max(0.0, gang.start_p90_s - now_s))}"
 
 
+def ebbs(unebbed_s: float | None, now_s: float) -> str:
+    """That a start counts on what serving is expected to leave, and when it is without that."""
+    without = "nothing else that is known lets it start"
+    if unebbed_s is not None:
+        without = f"else it is expected to start in {duration(max(0.0, unebbed_s - now_s))}"
+    return f"that counts on GPUs which serving is expected to leave, as it did at this time of other days; {without}"
+
+
 def sentence(gang: GangTold, now_s: float) -> str:
     """How a gang does, in one sentence."""
     match gang.state:

@@ -283,3 +283,18 @@ async def test_what_runs_on_a_node_that_turns_out_to_be_of_another_shape_is_coun
         cluster._on_node(Change("n", None, found))
         seen.append([(part.shape, part.units, part.cordoned) for part in cluster.seen(lambda _: False).nodes])
     assert seen == [[("h100", 8, False)], [("h100", 8, True)], [("h100", 8, True)], [("a100", 8, False)]]
+
+
+@pytest.mark.looptime
+async def test_cores_of_serving_are_told_beside_those_that_are_free_and_those_of_strangers_are_not() -> None:
+    scope = BatchScope(SHAPES, LEVELS, "slots", lambda pod: pod == "ns/serves")
+    cluster = BatchCluster(cast(KubeApi, None), ScaledClock(), scope, lambda: None)
+    labels = {"kubernetes.io/hostname": "n", "nvidia.com/gpu.product": "H100"}
+    status = {"allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"}}
+    found = {"metadata": {"name": "n", "labels": labels}, "status": status}
+    cluster._on_node(Change("n", None, msgspec.convert(found, Node)))
+    for name, cpu, gpus in (("serves", "20", "4"), ("strange", "10", "2"), ("no-gpu", "1", "")):
+        pod = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"nodeName": "n", "containers": [box(cpu, gpus)]}}
+        cluster._on_pod(Change(f"ns/{name}", None, msgspec.convert(pod, WorkPod)))
+    (node,) = cluster.seen(lambda _: False).nodes
+    assert (node.cpu, node.serving_cpu) == (33.0, 20.0)

@@ -59,6 +59,7 @@ class SeenNodes:
         for mine in self._parts.values():
             for part in mine:
                 cpu, memory_gib = part.cpu, part.memory_gib
+                serving_cpu = serving_gib = 0.0
                 for pod in self._pods.on_node(part.name):
                     if pod.gang is not None and is_gang(pod.gang):
                         continue
@@ -73,10 +74,12 @@ class SeenNodes:
                         others.append(PodSeen(part.name, part.shape, units, owner))
                         if owner is Owner.SERVING:
                             serving[pod.meta.namespace, part.shape] += units
+                            serving_cpu, serving_gib = serving_cpu + pod.asks.cpu, serving_gib + pod.asks.memory_gib
                 parts[part.name, part.shape] = part
                 found.append(
                     NodeSeen(
                         part.name, part.shape, part.units, part.domains, max(0.0, cpu), max(0.0, memory_gib),
+                        serving_cpu, serving_gib,
                         cordoned=part.cordoned or part.name in nodes.unread, ready=part.ready,
                     )
                 )  # fmt: skip

@@ -30,7 +30,8 @@ class Cycles:
         if memory.epoch != room.epoch:
             waiting = room.backlog.waiting
             searched = {name: at_s for name, at_s in memory.searched.items() if name in waiting}
-            self._memory = memory = Memory(epoch=room.epoch, searched=searched, tried=memory.tried)
+            let_down = {name for name in memory.let_down if name in waiting}
+            self._memory = memory = Memory(epoch=room.epoch, searched=searched, tried=memory.tried, let_down=let_down)
             room.expect()
             room.tidy()
         attempts = Attempts(room, memory)

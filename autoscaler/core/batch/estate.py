@@ -34,6 +34,9 @@ class NodeSeen:
     cpu: float = float("inf")
     """Cores that pods other than a gang's leave free."""
     memory_gib: float = float("inf")
+    serving_cpu: float = 0.0
+    """Cores that pods of serving hold of it, which are not in `cpu`."""
+    serving_memory_gib: float = 0.0
     cordoned: bool = False
     ready: bool = True
     failing_units: int = 0

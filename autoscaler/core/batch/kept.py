@@ -8,8 +8,10 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 from typing import Final
 
+from autoscaler.core.batch.ebb import endings as falls_of
 from autoscaler.core.batch.ledger import NO_LOAN, Holding, Reservation
 from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.running import Running
@@ -23,6 +25,15 @@ FIRST_ENDS: Final = 256
 MORE_ENDS: Final = 2048
 """Those looked at where the first are not enough, before all are."""
 
+
+class Ebbs(Enum):
+    """How much counts of what serving is expected to leave."""
+
+    NONE = "none"
+    SURE = "sure"
+    USUAL = "usual"
+
+
 NOTHING: Final = Holding((), NO_LOAN)
 
 NEARLY: Final = 1e-6
@@ -30,18 +41,25 @@ NEARLY: Final = 1e-6
 
 
 def expected_start(
-    room: Room, waiting: Waiting, now_s: float, *, level: int, in_whole_units: bool = False
+    room: Room,
+    waiting: Waiting,
+    now_s: float,
+    *,
+    level: int,
+    ebbs: Ebbs,
+    in_whole_units: bool = False,
 ) -> Start | None:
     """When a gang has room if all ends as expected; level 0 takes medians, level 1 ninth deciles.
 
-    With `in_whole_units` a gang of shares has a whole device for each: that can be kept for it.
+    With `in_whole_units` a gang of shares has a whole device for each: that can be kept for it. `ebbs` says how much of
+    what serving is expected to leave counts.
     """
     kept = room.ledger.reservations.get(waiting.gang.name)
     own = {} if kept is None else kept.held
     wanted = room.ask_in_whole_units(waiting.brand) if in_whole_units else room.ask(waiting.brand)
     ends = expected_ends(room, now_s, level)
     for number in (FIRST_ENDS, MORE_ENDS, len(ends)):
-        endings = [*arrivals(room.ledger.estate), *_endings(room, heapq.nsmallest(number, ends))]
+        endings = [*coming(room, ebbs, now_s), *_endings(room, heapq.nsmallest(number, ends))]
         if number < len(ends):
             # What is left out ends later than what is in: a start before that is the first start of all.
             last_s = endings[-1].at_s
@@ -82,11 +100,19 @@ def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tupl
     No more than the first ends are looked at: a gang that waits for hundreds of others has no room soon.
     """
     early = ends[: min(FIRST_ENDS, bisect_right(ends, deadline_s, key=lambda each: each[0]))]
-    due = [each for each in arrivals(room.ledger.estate) if each.at_s <= deadline_s]
+    due = [each for each in coming(room, Ebbs.SURE, now_s) if each.at_s <= deadline_s]
     wanted, own = room.ask(waiting.brand), room.ledger.reservations.get(waiting.gang.name)
     endings = [*due, *_endings(room, early)]
     held = {} if own is None else own.held
     return first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=held) is not None
+
+
+def coming(room: Room, ebbs: Ebbs, now_s: float) -> list[Ending]:
+    """What comes beside what gangs leave: nodes on their way, and what serving is expected to leave."""
+    due = arrivals(room.ledger.estate)
+    if ebbs is not Ebbs.NONE:
+        due += falls_of(room.ledger, room.ebbing, now_s, sure=ebbs is Ebbs.SURE)
+    return due
 
 
 def first_ends(room: Room, now_s: float) -> list[tuple[float, str]]:

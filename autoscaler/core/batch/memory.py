@@ -48,6 +48,8 @@ class Memory:
     """By gang: when its expected start was last found."""
     searched: dict[str, float] = field(default_factory=dict)
     """By gang that searched for victims in vain: when to search again."""
+    let_down: set[str] = field(default_factory=set)
+    """Gangs that waiting by what serving would leave has led to nothing."""
     tried: dict[str, Tried] = field(default_factory=dict)
     """By gang that lost GPUs and leaves: the last look for its place."""
 

@@ -79,5 +79,5 @@ def _lacks_room(cycles: Cycles, waiting: Waiting, within_s: float, now_s: float)
     """Whether a gang lacks room, and for longer than nodes take."""
     if cycles.why(waiting).reason not in WANTING:
         return False
-    start = kept.expected_start(cycles.room, waiting, now_s, level=1)
+    start = kept.expected_start(cycles.room, waiting, now_s, level=1, ebbs=kept.Ebbs.SURE)
     return start is None or start.at_s > now_s + within_s

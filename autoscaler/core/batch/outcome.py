@@ -71,3 +71,7 @@ class Outlook:
     p50_s: float | None
     """When it is expected to start; None where nothing that is known lets it."""
     p90_s: float | None
+    ebbs: bool = False
+    """Whether `p50_s` counts on what serving is expected to leave."""
+    unebbed_s: float | None = None
+    """Where it does, what it is without; None where nothing else that is known lets it start."""

@@ -4,8 +4,11 @@ Enters: cycles over a room. Leaves: an outlook; nothing is changed. The first of
 to be left; who stands behind is counted only: gangs of its shape that are no further back in their own queues go first.
 """
 
+from dataclasses import replace
+
 from autoscaler.core.batch import kept
 from autoscaler.core.batch.cycle import Cycles
+from autoscaler.core.batch.kept import Ebbs
 from autoscaler.core.batch.ledger import Kind
 from autoscaler.core.batch.outcome import Outlook
 from autoscaler.core.batch.params import Order
@@ -29,16 +32,22 @@ def outlook(cycles: Cycles, name: str, now_s: float) -> Outlook | None:
     verdict = cycles.why(waiting)
     behind = position > 1 and room.tree.spec(waiting.queue).order is Order.STRICT
     p50_s, p90_s = (_start_s(cycles, waiting, position, now_s, level) for level in (0, 1))
+    unebbed_s = _start_s(cycles, waiting, position, now_s, 0, ebbs=False) if room.ebbing else p50_s
     if p50_s is not None and p90_s is not None:
         p90_s = max(p50_s, p90_s)
     reason = BatchReason.BEHIND if behind else verdict.reason
-    return Outlook(name, waiting.gang.queue, position, reason, verdict.changes, p50_s, p90_s)
+    ebbs = p50_s is not None and unebbed_s != p50_s
+    told = Outlook(name, waiting.gang.queue, position, reason, verdict.changes, p50_s, p90_s)
+    return replace(told, ebbs=True, unebbed_s=unebbed_s) if ebbs else told
 
 
-def _start_s(cycles: Cycles, waiting: Waiting, position: int, now_s: float, level: int) -> float | None:
+def _start_s(
+    cycles: Cycles, waiting: Waiting, position: int, now_s: float, level: int, *, ebbs: bool = True
+) -> float | None:
     room = cycles.room
     load = room.backlog.loads[waiting.brand]
-    first = kept.expected_start(room, waiting, now_s, level=level)
+    counted = Ebbs.NONE if not ebbs else Ebbs.SURE if level else Ebbs.USUAL
+    first = kept.expected_start(room, waiting, now_s, level=level, ebbs=counted)
     if first is None or position == 1:
         return None if first is None else first.at_s
     shape, units = load.counted[0]
@@ -54,5 +63,11 @@ def _start_s(cycles: Cycles, waiting: Waiting, position: int, now_s: float, leve
     ]
     lasts_s = room.backlog.brands[waiting.brand].expected_s * room.runs.ratios(waiting.queue)[level]
     flow = sum(number for _, number in ends) / lasts_s if lasts_s > 0 else 0.0
+    ends += [
+        (each.at_s, number)
+        for each in kept.coming(room, counted, now_s)
+        for node, number in each.units
+        if int(room.ledger.estate.shape[node]) == shape
+    ]
     counted_s = fluid([ahead], ends, room.unused(shape), flow, now_s)[0]
     return max(first.at_s, counted_s)

@@ -8,6 +8,7 @@ from typing import Final
 
 from autoscaler.core.batch import kept, places
 from autoscaler.core.batch.attempts import Attempts
+from autoscaler.core.batch.kept import Ebbs
 from autoscaler.core.batch.ledger import NO_LOAN, Kind, Reservation
 from autoscaler.core.batch.reasons import BatchReason
 from autoscaler.core.batch.verdicts import why
@@ -18,6 +19,9 @@ FOR_ROOM: Final = frozenset(
     {BatchReason.QUOTA, BatchReason.ROOM, BatchReason.FRAGMENTED, BatchReason.CORES, BatchReason.TOPOLOGY}
 )
 """Reasons that an end of others cures."""
+
+FOR_SERVING: Final = frozenset({BatchReason.UNLENT, BatchReason.TOO_LARGE})
+"""Reasons that serving cures which leaves GPUs, where nothing else does."""
 
 
 def review(attempts: Attempts, now_s: float) -> bool:
@@ -76,6 +80,8 @@ def keep_starts(attempts: Attempts, now_s: float) -> None:
         covered.update(shape for shape, _ in room.backlog.loads[waiting.brand].units)
         late = now_s >= reservation.start_s or not reservation.plan
         if late and memory.kept_at.get(name) != now_s:
+            if room.ebbing:
+                memory.let_down.add(name)
             _keep_start(attempts, waiting, now_s, reservation.made_s)
     if len(covered) == shapes:
         return
@@ -83,15 +89,36 @@ def keep_starts(attempts: Attempts, now_s: float) -> None:
         if max(0.0, now_s - waiting.gang.created_s) < room.params.reserve_after_s or len(covered) == shapes:
             return
         mine = {shape for shape, _ in room.backlog.loads[waiting.brand].units}
-        if mine.isdisjoint(covered) and why(room, memory, waiting).reason in FOR_ROOM:
+        if mine.isdisjoint(covered) and _keeps_one(attempts, waiting, now_s):
             covered |= mine
-            _keep_start(attempts, waiting, now_s, now_s)
+
+
+def _keeps_one(attempts: Attempts, waiting: Waiting, now_s: float) -> bool:
+    """Whether a gang has the reservation of its shapes: one that lacks room, expected or not; and one that lacks what
+    only serving may leave, where that is expected."""
+    room, memory = attempts.room, attempts.memory
+    reason = why(room, memory, waiting).reason
+    if reason in FOR_ROOM:
+        _keep_start(attempts, waiting, now_s, now_s)
+        return True
+    if reason not in FOR_SERVING or _counted(attempts, waiting) is Ebbs.NONE:
+        return False
+    _keep_start(attempts, waiting, now_s, now_s)
+    return waiting.gang.name in room.ledger.starts
+
+
+def _counted(attempts: Attempts, waiting: Waiting) -> Ebbs:
+    """How much of what serving is expected to leave a reservation counts on. Who waited by it in vain counts on it no
+    more: it may be expected again and again, and others would pass for ever."""
+    trusts = attempts.room.ebbing and waiting.gang.name not in attempts.memory.let_down
+    return Ebbs.SURE if trusts else Ebbs.NONE
 
 
 def _keep_start(attempts: Attempts, waiting: Waiting, now_s: float, made_s: float) -> None:
     room = attempts.room
     attempts.memory.kept_at[waiting.gang.name] = now_s
-    start = kept.expected_start(room, waiting, now_s, level=0, in_whole_units=True)
+    ebbs = _counted(attempts, waiting)
+    start = kept.expected_start(room, waiting, now_s, level=0, ebbs=ebbs, in_whole_units=True)
     room.ledger.unreserve(waiting.gang.name)
     if start is not None:
         reservation = Reservation(waiting.gang.name, Kind.START, start.plan, made_s, start.at_s)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from autoscaler.core.batch import capacity
 from autoscaler.core.batch.backlog import Backlog
+from autoscaler.core.batch.ebb import Ebbing
 from autoscaler.core.batch.estate import NodeSeen
 from autoscaler.core.batch.exchanges import Exchanges
 from autoscaler.core.batch.gangs import Gang, Refusal, refusal
@@ -40,6 +41,8 @@ class Room:
         """Gangs that others leave for; they count for quota."""
         self.bounds: dict[str, LoanBound] = {}
         """What serving lends, by shape."""
+        self.ebbing: tuple[Ebbing, ...] = ()
+        """What serving is expected to leave, by lender; nobody starts by it."""
         self.changes = 0
         """Grows with every change of the books, so that a search in vain is repeated only after one."""
         self.news = 0
@@ -387,14 +390,8 @@ class Room:
 
     def _capacity(self) -> None:
         """What batch may use in all: what is there for it, what is to come for a gang, and what serving lends."""
-        ledger = self.ledger
-        units, lent = capacity.units(ledger)
-        for name in self.waits_for_nodes():
-            for shape, wanted in self.backlog.loads[self.kept_for[name].brand].units:
-                plan = ledger.reservations[name].plan.items()
-                there = sum(number for at, number in plan if int(ledger.estate.shape[at]) == shape)
-                units[shape] += max(0, wanted - there)
-        for name, bound in self.bounds.items():
-            units[self.tree.shapes[name]] += max(0, bound.units - lent[self.tree.shapes[name]])
-        if self.tree.capacity(units, *capacity.spare(ledger)):
+        kept, loads = self.ledger.reservations, self.backlog.loads
+        coming = [(kept[name].plan, loads[self.kept_for[name].brand].units) for name in self.waits_for_nodes()]
+        bounds = {self.tree.shapes[name]: bound.units for name, bound in self.bounds.items()}
+        if self.tree.capacity(capacity.units(self.ledger, coming, bounds), *capacity.spare(self.ledger)):
             self.backlog.touch_all()

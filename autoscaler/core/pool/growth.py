@@ -34,6 +34,8 @@ one hit in a hundred and saved nothing."""
 SLOT_HAIR: Final = 1e-9
 """What growth in parts of slots, as a float, may be off."""
 
+THIS_TIME: Final = "this time of day"
+
 ALIKE: Final = 0.5
 """A rise is like the present one when it is at least this share of it."""
 
@@ -121,7 +123,7 @@ def after_rise(history: DemandHistory, within_s: float, level: float) -> tuple[f
 def grown(history: DemandHistory, within_s: float) -> F64:
     """The largest net growth within `within_s` after each bin, shape of the history; NaN where it is not known yet."""
     bins = bins_of(within_s)
-    ahead = _highest_ahead(history.peaks, bins)
+    ahead = highest_ahead(history.peaks, bins)
     growth = np.maximum(ahead - history.levels, 0.0)
     growth[max(0, growth.size - bins) :] = np.nan
     growth[~np.isfinite(growth)] = np.nan
@@ -141,6 +143,12 @@ def came(history: DemandHistory, within_s: float) -> F64:
     ahead = np.maximum.accumulate(np.where(np.isnan(peaks), -np.inf, peaks)[::-1])[::-1]
     grew = ahead[1:] - levels
     return np.where(np.isfinite(grew), np.maximum(grew, 0.0), 0.0)
+
+
+def around(values: F64, history: DemandHistory, time_s: float) -> F64 | None:
+    """The values, one for each bin of a history, that speak for a time of day; None where too few of them do."""
+    chosen, seen_at = _around(values, _times_s(history), time_s)
+    return chosen if seen_at == THIS_TIME else None
 
 
 def bins_of(within_s: float) -> int:
@@ -165,12 +173,12 @@ def _around(growth: F64, times_s: F64, time_s: float) -> tuple[F64, str]:
     away_s = np.abs(times_s - time_s)
     near = known & (np.minimum(away_s, DAY_S - away_s) <= AROUND_S)
     if int(near.sum()) >= LEAST_AROUND_BINS:
-        return growth[near], "this time of day"
+        return growth[near], THIS_TIME
     return growth[known], "all times of day"
 
 
-def _highest_ahead(values: F64, bins: int) -> F64:
-    """For each place the highest of the next `bins` values, holes passed over; minus infinity beyond the end."""
+def highest_ahead(values: F64, bins: int) -> F64:
+    """For each place the highest of the next `bins` values, holes (NaN) passed over; minus infinity beyond the end."""
     best = np.full(values.size, -np.inf)
     best[:-1] = np.where(np.isnan(values[1:]), -np.inf, values[1:])
     width = 1
@@ -184,7 +192,7 @@ def _highest_ahead(values: F64, bins: int) -> F64:
 
 def _lowest_behind(values: F64, bins: int) -> F64:
     """For each place the lowest of the `bins` values before it, holes passed over; infinity before the beginning."""
-    return -_highest_ahead(-values[::-1], bins)[::-1]
+    return -highest_ahead(-values[::-1], bins)[::-1]
 
 
 def _upper(growth: F64, level: float) -> int:

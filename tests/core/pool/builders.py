@@ -138,3 +138,21 @@ def told(done: Reconciled, aspect: Aspect) -> Condition:
 def with_circuits(state: PoolState, **fields: Any) -> PoolState:
     """The state with other circuits."""
     return replace(state, circuits=replace(state.circuits, **fields))
+
+
+DAY_BINS = 1440
+
+
+def days(by_hour: dict[int, float], count: int, until_hour: float, level: float | None = None) -> DemandHistory:
+    """So many whole days of demand that changes at these hours, and the next one until an hour; its last demand may be
+    another one."""
+    hours = sorted(by_hour)
+    one = np.array([by_hour[max(at for at in hours if at * 60 <= minute)] for minute in range(DAY_BINS)])
+    bins = count * DAY_BINS + int(until_hour * 60)
+    levels = np.tile(one, count + 1)[:bins]
+    last = one[int(until_hour * 60)] if level is None else level
+    return DemandHistory(bins, levels, levels, last, last)
+
+
+EVENING = {0: 2.0, 8: 10.0, 20: 2.0}
+"""Ten slots of demand by day, two from eight in the evening."""
