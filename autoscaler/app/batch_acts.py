@@ -149,6 +149,9 @@ class Acts:
         done = await self._writer.stop(work)
         if done.work is not None:
             self._cluster.written(done.work)
+            note = books.undone.stopped(work.name, self._clock.now())
+            if note is not None:
+                books.notes[work.name] = note
             return
         again = books.rests.not_stopped(work, self._clock.now())
         if done.denied and (again or not done.changed):

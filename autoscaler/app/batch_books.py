@@ -15,7 +15,7 @@ from autoscaler.api.batch_tree import Tree
 from autoscaler.api.shapes import Shape
 from autoscaler.app.batch_asks import Asks
 from autoscaler.app.batch_denials import Denials
-from autoscaler.app.batch_gangs import Unfit
+from autoscaler.app.batch_gangs import Unfit, is_alike
 from autoscaler.app.batch_latecomers import Latecomers
 from autoscaler.app.batch_loans import Loans
 from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, UNBOUND, UNSTOPPABLE, Note
@@ -26,6 +26,7 @@ from autoscaler.app.batch_rests import Rests, unstopped
 from autoscaler.app.batch_serving import Serving
 from autoscaler.app.batch_tally import Began, Tally
 from autoscaler.app.batch_trials import UNTRIED, Trials
+from autoscaler.app.batch_undone import Undone
 from autoscaler.app.guard import Guard
 from autoscaler.app.loan_desk import LoanDesk
 from autoscaler.core.batch import durable
@@ -53,8 +54,7 @@ class Books:
         desk: LoanDesk | None = None,
         trials: Trials | None = None,
     ) -> None:
-        self.cluster, self.tree = cluster, tree
-        self.room = Room(params)
+        self.cluster, self.tree, self.room = cluster, tree, Room(params)
         self.cycles = Cycles(self.room)
         self.places = Places(cluster, self.room)
         desk = desk or LoanDesk(is_open=False)
@@ -65,7 +65,7 @@ class Books:
         self.unfit, self.notes = dict[str, Unfit](), dict[str, Note]()
         self.tally, self.started = Tally(), dict[str, Began]()
         self._reader = Reader(cluster, shapes, tree, guard)
-        self.rests, self.trials, self.latecomers = Rests(), trials or Trials(), Latecomers()
+        self.rests, self.undone, self.trials, self.latecomers = Rests(), Undone(), trials or Trials(), Latecomers()
         self.denials, self._serving = Denials(self.rests, self.tally), Serving(self.room, tree.namespaces)
         self._known: set[str] = set()
         """Gangs that the books have heard of."""
@@ -182,7 +182,7 @@ class Books:
             if not work.can_be_stopped:
                 words = f"it lost GPUs that it held, and {UNSTOPPABLE}"
                 self.notes[work.name] = Note(STAYS, f"{words}; delete those that are left, and make the gang anew")
-            elif self.rests.may_stop(work, self.places.now_s):
+            elif self.rests.may_stop(work, now_s := self.places.now_s) and self.undone.may_stop(work.name, now_s):
                 yield work, run.leaves_for or ""
 
     def due_starts(self, now_s: float) -> Iterator[tuple[Work, tuple[Put, ...]]]:
@@ -286,10 +286,10 @@ class Books:
         name, run = work.name, self.room.runs.all.get(work.name)
         if run is not None:
             # Let in and not started: what was edited meanwhile has to be decided anew. Or stopped by somebody else.
-            let_in = run.gang.narrowest()
-            same = (let_in.form, let_in.elastic, let_in.queue) == (gang.form, gang.elastic, gang.queue)
-            if name in self.plans and same:
+            if name in self.plans and is_alike(run.gang, gang):
                 return
+            if name not in self.plans and (told := self.undone.suspended(name, now_s)) is not None:
+                self.rests.all[name], self.notes[name] = told
             self._give_back(name, now_s)
         else:
             self.places.forget(name)
@@ -316,7 +316,7 @@ class Books:
         end = self.room.finish if finished else self.room.cancel
         end(name, now_s)
         self._known.discard(name)
-        for each in (self.places, self.rests, self.latecomers, self.trials, self._reader):
+        for each in (self.places, self.rests, self.undone, self.latecomers, self.trials, self._reader):
             each.forget(name)
         for kept in (self.plans, self.unfit, self.notes, self.started):
             kept.pop(name, None)

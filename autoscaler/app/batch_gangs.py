@@ -243,6 +243,12 @@ def _gist(fits: Mapping[str, tuple[int, int]]) -> dict[str, tuple[bool, bool]]:
     return {shape: (some > 0, some < every) for shape, (some, every) in fits.items()}
 
 
+def is_alike(let_in: Gang, gang: Gang) -> bool:
+    """Whether a gang that was let in is the same still, however wide."""
+    before = let_in.narrowest()
+    return (before.form, before.elastic, before.queue) == (gang.form, gang.elastic, gang.queue)
+
+
 def node_terms(affinity: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
     """What an affinity requires of nodes: alternatives; nothing where it requires none."""
     node = (affinity or {}).get("nodeAffinity") or {}

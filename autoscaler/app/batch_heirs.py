@@ -16,6 +16,7 @@ def inherit(books: Books, old: Books) -> None:
     books.tally.inherit(old.tally)
     books.loans.recalls.inherit(old.loans.recalls)
     books.asks.inherit(old.asks)
+    books.undone.inherit(old.undone)
     told = {name: run.told_s for name, run in old.room.runs.all.items() if name in works and works[name].suspended}
     books.room.leaving_since = {name: since_s for name, since_s in told.items() if since_s is not None}
     books.started.update({name: since for name, since in old.started.items() if name in works})

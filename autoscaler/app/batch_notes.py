@@ -6,6 +6,8 @@ from typing import Final
 UNBOUND: Final = "UNBOUND"
 REFUSED_WRITE: Final = "WRITE_REFUSED"
 STOP_DENIED: Final = "STOP_DENIED"
+SUSPENDED: Final = "SUSPENDED_BY_OTHERS"
+RUNS_AGAIN: Final = "RUN_BY_OTHERS"
 STAYS: Final = "CANNOT_STOP"
 UNSTOPPABLE: Final = "pods cannot be stopped but by whoever may delete them"
 

@@ -23,7 +23,7 @@ from autoscaler.api.batch_tree import Tree
 from autoscaler.api.schema import custom_resource
 from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_look import Look, left_out
-from autoscaler.app.batch_notes import REFUSED_WRITE, STAYS, STOP_DENIED, UNBOUND
+from autoscaler.app.batch_notes import REFUSED_WRITE, RUNS_AGAIN, STAYS, STOP_DENIED, SUSPENDED, UNBOUND
 from autoscaler.app.batch_statuses import queue_status
 from autoscaler.app.publishing import Events
 from autoscaler.core.batch.outcome import Evicted
@@ -41,7 +41,7 @@ MOST_NOTES: Final = 50
 REMEMBER_S: Final = 60.0
 """How often what queues used is written down, while nothing else is."""
 
-FAILED: Final = frozenset({REFUSED_WRITE, UNBOUND, STAYS})
+FAILED: Final = frozenset({REFUSED_WRITE, UNBOUND, STAYS, SUSPENDED})
 LOG: Final = structlog.get_logger("headroom")
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?")
 
@@ -187,7 +187,7 @@ def _code(gang: GangTold, now_s: float, no_nodes: str) -> str:
             if gang.reason in FAILED:
                 return f"Warning/StartFailed/{gang.reason}"
             return f"Normal/Waiting/{gang.reason}" if now_s - gang.created_s >= WAITS_S else ""
-        case GangState.LEAVING if gang.reason == STOP_DENIED:
+        case GangState.LEAVING if gang.reason in {STOP_DENIED, RUNS_AGAIN}:
             return f"Warning/StopFailed/{gang.reason}"
         case GangState.LEAVING if gang.reason == BatchReason.OVERDUE.name:
             return f"Warning/StillThere/{gang.reason}"

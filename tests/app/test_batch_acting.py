@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import msgspec
@@ -265,6 +266,24 @@ async def test_one_gang_whose_stop_is_refused_keeps_another_from_its_place_for_a
         await scene.look(RETRY_S)
     assert scene.jobs()[3:] == ["start urgent"], "one left for one, though both may be stopped by then"
     assert dict(scene.batch._counts.evicted) == {"OUTRANKED": 1}, "who runs on was not stopped"
+
+
+async def test_who_lets_a_gang_run_again_each_time_that_it_is_stopped_is_met_ever_more_seldom() -> None:
+    """For half an hour another controller takes each stop back within a second. It is told from the second one on."""
+    scene = Scene(2)
+    await preempting(scene)
+    stops_s = list[float]()
+    for _ in range(1800):
+        done = len(scene.jobs())
+        await scene.look(1.0)
+        if "stop low-a" in scene.jobs()[done:]:
+            stops_s.append(scene.clock.monotonic())
+            scene.plant.edit("low-a", suspend=False)
+    assert [round(b - a) for a, b in pairwise(stops_s)] == [1, 5, 10, 20, 40, 80, 160, 320, 600]
+    (told,) = scene.batch.find("Job", "ns", "low-a")
+    assert (told.state, told.reason) == (GangState.LEAVING, "RUN_BY_OTHERS")
+    assert told.detail.startswith("it was told to leave and stopped 10 times, and somebody else lets it run again each")
+    assert "stop low-b" not in scene.jobs(), "nobody else has to leave for it meanwhile"
 
 
 async def test_a_gang_that_runs_on_though_it_was_asked_to_leave_is_left_alone_for_an_hour() -> None:
