@@ -141,6 +141,16 @@ async def test_latency_that_is_silent_because_nothing_is_served_alarms_nobody(pa
         assert "latency unknown 95 s" in await page.ask("document.querySelector('.signals').innerText")
 
 
+async def test_before_any_metric_was_read_nothing_is_called_fresh(page: Page) -> None:
+    hub = Hub()
+    never = workload(0.0, load_rps=None, queue=None, needs=None, replica_rps=None, signals=signals("absent", None))
+    hub.publish(frame(0.0, never))
+    async with serving(hub) as url:
+        await page.open(url, width=1400)
+        await page.until("(document.querySelector('.status')?.innerText ?? '').includes('No metrics were read yet')")
+        assert "fresh" not in await page.ask("document.querySelector('.status').innerText")
+
+
 async def test_before_anything_is_learnt_nothing_is_called_well(page: Page) -> None:
     hub = Hub()
     hub.publish(frame(0.0, workload(0.0, replica_rps=None, capacity_rps=None, wait_s=None)))

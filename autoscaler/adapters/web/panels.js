@@ -195,6 +195,7 @@ const Panels = (() => {
       const learnt = this.frame.replica_rps !== null;
       let text = learnt ? "All that is needed is fresh; nothing is overloaded." : "All that is needed is fresh; what one replica carries is not known yet.", tone = "";
       if (link.state !== "live" && !link.ended) [text, tone] = [link.text, link.state === "lost" ? "bad" : "warn"];
+      else if (signals.every((s) => s.state === "absent")) [text, tone] = ["No metrics were read yet: load and queue are unknown, nothing shrinks.", "bad"];
       else if (worst(states) === "unknown") [text, tone] = [`No metrics for ${span(Math.max(...needed.map((s) => s.age_s ?? 0)))}: figures are unknown, nothing shrinks. The sentence rests on older readings.`, "bad"];
       else if (worst(states) === "held") [text, tone] = link.ended ? ["The last metrics came some time before the end: figures are as they stood then.", ""] : ["Metrics are late: the last figures are held.", "warn"];
       else if (overload) [text, tone] = [`Overload: ${overload.deficit_replicas} short. Admit ${figure(overload.admissible_rps)} req/s (shed ${percent(overload.shed_ratio)}), retry after ${span(overload.retry_after_s)}.`, "bad"];
