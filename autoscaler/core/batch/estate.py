@@ -45,6 +45,8 @@ class NodeSeen:
     """Idle units that serving keeps here and would lend."""
     due_s: float | None = None
     """When a node that is on its way is expected; None for one that is there."""
+    late_s: float | None = None
+    """When it is there in nine of ten cases; None where that is the same."""
     model: str = ""
     """Of its GPUs, where pods ask for models of a shared shape."""
 

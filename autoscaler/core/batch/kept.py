@@ -59,7 +59,7 @@ def expected_start(
     wanted = room.ask_in_whole_units(waiting.brand) if in_whole_units else room.ask(waiting.brand)
     ends = expected_ends(room, now_s, level)
     for number in (FIRST_ENDS, MORE_ENDS, len(ends)):
-        endings = [*coming(room, ebbs, now_s), *_endings(room, heapq.nsmallest(number, ends))]
+        endings = [*coming(room, ebbs, now_s, level), *_endings(room, heapq.nsmallest(number, ends))]
         if number < len(ends):
             # What is left out ends later than what is in: a start before that is the first start of all.
             last_s = endings[-1].at_s
@@ -100,16 +100,16 @@ def has_room_by(room: Room, waiting: Waiting, deadline_s: float, ends: list[tupl
     No more than the first ends are looked at: a gang that waits for hundreds of others has no room soon.
     """
     early = ends[: min(FIRST_ENDS, bisect_right(ends, deadline_s, key=lambda each: each[0]))]
-    due = [each for each in coming(room, Ebbs.SURE, now_s) if each.at_s <= deadline_s]
+    due = [each for each in coming(room, Ebbs.SURE, now_s, 0) if each.at_s <= deadline_s]
     wanted, own = room.ask(waiting.brand), room.ledger.reservations.get(waiting.gang.name)
     endings = [*due, *_endings(room, early)]
     held = {} if own is None else own.held
     return first_start(room.ledger, room.placer, wanted, endings=endings, now_s=now_s, own=held) is not None
 
 
-def coming(room: Room, ebbs: Ebbs, now_s: float) -> list[Ending]:
+def coming(room: Room, ebbs: Ebbs, now_s: float, level: int) -> list[Ending]:
     """What comes beside what gangs leave: nodes on their way, and what serving is expected to leave."""
-    due = arrivals(room.ledger.estate)
+    due = arrivals(room.ledger, level)
     if ebbs is not Ebbs.NONE:
         due += falls_of(room.ledger, room.ebbing, now_s, sure=ebbs is Ebbs.SURE)
     return due

@@ -58,6 +58,17 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """Units of a node that is on its way, on which an expected start counts."""
+
+    node: str
+    shape: str
+    units: int
+    due_s: float
+    """When the node is expected."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """What is told of a gang that waits."""
 
@@ -75,3 +86,5 @@ class Outlook:
     """Whether `p50_s` counts on what serving is expected to leave."""
     unebbed_s: float | None = None
     """Where it does, what it is without; None where nothing else that is known lets it start."""
+    awaits: tuple[Awaited, ...] = ()
+    """What of its place is on nodes that are on their way; told of the first of a queue."""

@@ -4,15 +4,17 @@ Enters: cycles over a room. Leaves: an outlook; nothing is changed. The first of
 to be left; who stands behind is counted only: gangs of its shape that are no further back in their own queues go first.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from autoscaler.core.batch import kept
 from autoscaler.core.batch.cycle import Cycles
 from autoscaler.core.batch.kept import Ebbs
 from autoscaler.core.batch.ledger import Kind
-from autoscaler.core.batch.outcome import Outlook
+from autoscaler.core.batch.outcome import Awaited, Outlook
 from autoscaler.core.batch.params import Order
 from autoscaler.core.batch.reasons import BatchReason
+from autoscaler.core.batch.room import Room
 from autoscaler.core.batch.starts import fluid
 from autoscaler.core.batch.waiting import Waiting
 
@@ -37,8 +39,19 @@ def outlook(cycles: Cycles, name: str, now_s: float) -> Outlook | None:
         p90_s = max(p50_s, p90_s)
     reason = BatchReason.BEHIND if behind else verdict.reason
     ebbs = p50_s is not None and unebbed_s != p50_s
-    told = Outlook(name, waiting.gang.queue, position, reason, verdict.changes, p50_s, p90_s)
+    awaits = tuple(_awaited(room, waiting, now_s)) if position == 1 else ()
+    told = Outlook(name, waiting.gang.queue, position, reason, verdict.changes, p50_s, p90_s, awaits=awaits)
     return replace(told, ebbs=True, unebbed_s=unebbed_s) if ebbs else told
+
+
+def _awaited(room: Room, waiting: Waiting, now_s: float) -> Iterator[Awaited]:
+    """What of the expected place of a gang is on nodes that are on their way."""
+    nodes = room.ledger.estate.nodes
+    is_any = any(node.due_s is not None for node in nodes)
+    start = kept.expected_start(room, waiting, now_s, level=0, ebbs=Ebbs.USUAL) if is_any else None
+    for at, units in sorted(start.plan.items()) if start is not None else ():
+        if (due_s := nodes[at].due_s) is not None:
+            yield Awaited(nodes[at].name, nodes[at].shape, units, due_s)
 
 
 def _start_s(
@@ -64,8 +77,8 @@ def _start_s(
     lasts_s = room.backlog.brands[waiting.brand].expected_s * room.runs.ratios(waiting.queue)[level]
     flow = sum(number for _, number in ends) / lasts_s if lasts_s > 0 else 0.0
     ends += [
-        (each.at_s, number)
-        for each in kept.coming(room, counted, now_s)
+        (each.at_s, room.tree.grains[shape] * number)
+        for each in kept.coming(room, counted, now_s, level)
         for node, number in each.units
         if int(room.ledger.estate.shape[node]) == shape
     ]
