@@ -17,6 +17,7 @@ from autoscaler.app.batch_books import Books
 from autoscaler.app.batch_gangs import Unfit
 from autoscaler.app.batch_tally import Began
 from autoscaler.app.batch_untaken import untaken_of
+from autoscaler.core.batch.outcome import Awaited
 from autoscaler.core.batch.outlook import outlook
 from autoscaler.core.batch.owners import Owner
 from autoscaler.core.batch.params import UNLIMITED
@@ -24,6 +25,7 @@ from autoscaler.core.batch.reasons import BatchReason, Change
 from autoscaler.core.batch.waiting import Waiting
 from autoscaler.record.batch import (
     MOST_GANGS,
+    AwaitedTold,
     BatchCounts,
     BatchTold,
     ChangeTold,
@@ -111,7 +113,8 @@ class Look:
                 counts_on = (ebbs(seen.unebbed_s, self._now_s),) if seen.ebbs else ()
                 return told(
                     GangState.WAITING, seen.reason.name, "", position=seen.position, changes=_changes(seen.changes),
-                    start_p50_s=seen.p50_s, start_p90_s=seen.p90_s, remarks=(*plain.remarks, *more, *counts_on),
+                    start_p50_s=seen.p50_s, start_p90_s=seen.p90_s, awaits=_awaits(seen.awaits),
+                    remarks=(*plain.remarks, *more, *counts_on),
                 )  # fmt: skip
         assert waiting is not None
         verdict = books.cycles.why(waiting)
@@ -188,10 +191,10 @@ class Look:
         yield from left_out(tree)
 
     def _units(self) -> Mapping[str, int]:
-        """Units by shape that the cluster has, usable or not."""
+        """Units by shape that the cluster has, usable or not; what is on its way may never come."""
         found = Counter[str]()
         for node in self._books.room.ledger.estate.nodes:
-            found[node.shape] += node.units
+            found[node.shape] += node.units if node.due_s is None else 0
         return found
 
     def _wanted(self) -> Mapping[tuple[int, int], int]:
@@ -240,6 +243,10 @@ def _ranked(found: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 def _changes(changes: tuple[Change, ...]) -> tuple[ChangeTold, ...]:
     return tuple(ChangeTold(each.reason.name, each.where, each.units) for each in changes)
+
+
+def _awaits(awaits: tuple[Awaited, ...]) -> tuple[AwaitedTold, ...]:
+    return tuple(AwaitedTold(each.node, each.shape, each.units, each.due_s) for each in awaits)
 
 
 def _with(plain: GangTold, state: GangState, reason: str, detail: str, **more: Any) -> GangTold:

@@ -41,6 +41,17 @@ class ChangeTold:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedTold:
+    """Units of a node that is on its way, on which an expected start counts."""
+
+    node: str
+    shape: str
+    units: int
+    due_s: float
+    """When the node is expected."""
+
+
+@dataclass(frozen=True, slots=True)
 class GangTold:
     """One gang now."""
 
@@ -64,6 +75,8 @@ class GangTold:
     start_p50_s: float | None = None
     """When it is expected to start."""
     start_p90_s: float | None = None
+    awaits: tuple[AwaitedTold, ...] = ()
+    """What that counts on of nodes that are on their way."""
     started_s: float | None = None
     """When it was admitted."""
     end_p50_s: float | None = None

@@ -40,6 +40,9 @@ _STATES: Final = MappingProxyType(
 
 REMEDY: Final = "Delete what is not needed, or have the administrator raise settings.limits.batch_work"
 
+MOST_NODES: Final = 8
+"""Nodes of one gang that are named."""
+
 _BEFORE: Final = frozenset({GangState.REFUSED, GangState.WAITING})
 
 
@@ -68,10 +71,11 @@ def start(gang: GangTold, now_s: float) -> str:
     """When a gang that waits is expected to start."""
     if gang.start_p50_s is None:
         return "nothing that is known lets it start"
-    half = duration(max(0.0, gang.start_p50_s - now_s))
+    half, on = duration(max(0.0, gang.start_p50_s - now_s)), f", {_awaits(gang)}" if gang.awaits else ""
     if gang.start_p90_s is None:
-        return f"expected to start in {half}"
-    return f"expected to start in {half}, in nine of ten cases within {duration(max(0.0, gang.start_p90_s - now_s))}"
+        return f"expected to start in {half}{on}"
+    most = duration(max(0.0, gang.start_p90_s - now_s))
+    return f"expected to start in {half}, in nine of ten cases within {most}{on}"
 
 
 def ebbs(unebbed_s: float | None, now_s: float) -> str:
@@ -193,6 +197,14 @@ def queue_page(queue: QueueTold, told: BatchTold) -> str:
     return "\n".join(rows)
 
 
+def _awaits(gang: GangTold) -> str:
+    """On which nodes that are on their way an expected start counts."""
+    first, total = gang.awaits[0], number(sum(each.units for each in gang.awaits))
+    if len(gang.awaits) == 1:
+        return f"counting on {total} {first.shape} of node {first.node}, which is on its way"
+    return f"counting on {total} units of {len(gang.awaits)} nodes that are on their way, such as {first.node}"
+
+
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
@@ -213,11 +225,13 @@ def _gang_lines(gang: GangTold, now_s: float) -> Iterator[str]:
             yield f"  start: {clock(gang.start_p50_s)} as often as not"
         if gang.start_p90_s is not None:
             yield f"  start: by {clock(gang.start_p90_s)} in nine of ten cases"
+        for each in gang.awaits[:MOST_NODES]:
+            yield f"  counts on: {number(each.units)} {each.shape} of node {each.node}, expected {clock(each.due_s)}"
     if gang.end_p50_s is not None:
         yield f"  end: {clock(gang.end_p50_s)} as often as not"
     if gang.nodes:
-        more = len(gang.nodes) - 8
-        yield f"  nodes: {', '.join(gang.nodes[:8])}{f' and {more} more' if more > 0 else ''}"
+        more = len(gang.nodes) - MOST_NODES
+        yield f"  nodes: {', '.join(gang.nodes[:MOST_NODES])}{f' and {more} more' if more > 0 else ''}"
     if gang.evictions:
         yield f"  gave way {_times(gang.evictions)} so far"
     yield from (f"  note: {words}" for words in gang.remarks)

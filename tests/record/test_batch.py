@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.core.batch.reasons import BatchReason
-from autoscaler.record.batch import ChangeTold, GangState, GangTold, QueueTold
+from autoscaler.record.batch import AwaitedTold, ChangeTold, GangState, GangTold, QueueTold
 from autoscaler.record.batch_lines import batch_lines, first
 from autoscaler.record.batch_metrics import BATCH, OWNERS, batch_families
 from autoscaler.record.batch_words import CHANGES, change, gang_page, means, queue_page, queue_sentence, sentence
 from autoscaler.record.families import Kind
 from tests.record.batches import ALIEN, BIG, BROKEN, NEXT, NOON_S, RUNS, TOLD, VISION, WRONG, gang
+
+NEW = AwaitedTold("new", "h100", 8, NOON_S + 60)
 
 SENTENCES = {
     "waits for room, with a forecast": (
@@ -27,6 +29,14 @@ SENTENCES = {
     "a start that should have been": (
         gang("x", reason="LEAVING", start_p50_s=NOON_S - 60),
         "waits: waits for others to leave; expected to start in 0 s"),
+    "counts on a node": (
+        gang("x", reason="ROOM", start_p50_s=NOON_S + 60, start_p90_s=NOON_S + 90, awaits=(NEW,)),
+        ("waits: not enough free units; expected to start in 60 s, in nine of ten cases within 90 s, counting on 8 h100"
+         " of node new, which is on its way")),
+    "counts on several": (
+        gang("x", reason="ROOM", start_p50_s=NOON_S + 60, awaits=(NEW, AwaitedTold("more", "h100", 4, NOON_S + 50))),
+        ("waits: not enough free units; expected to start in 60 s, counting on 12 units of 2 nodes that are on their"
+         " way, such as new")),
     "runs on a loan": (RUNS, "runs since 5 min: on GPUs that serving lends, 8 of its units lent by serving"),
     "starts": (gang("x", GangState.STARTING, reason="FITS", started_s=NOON_S), "starts since 0 s: fits within quota"),
     "leaves": (
