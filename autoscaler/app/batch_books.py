@@ -142,7 +142,7 @@ class Books:
     def _catch_up(self, names: Iterable[str], now_s: float) -> None:
         nodes_changed = self._looked[1] != self.cluster.nodes_version
         self.take(names, now_s)
-        if self._stale or self.asks.is_stale or self._looked != self._now():
+        if self._stale or self.asks.is_stale or self.cluster.is_over(now_s) or self._looked != self._now():
             self._see(now_s)
         if nodes_changed:  # what no node could take may go somewhere, and a place for others may be no proof any more
             self.take(self._reader.take_anew(), now_s)
@@ -331,7 +331,7 @@ class Books:
 
     def _see(self, now_s: float) -> None:
         self._looked, self._stale = self._now(), False
-        seen = self.asks.see(self.loans.see(self.cluster.seen(self.is_tracked), self.is_tracked, now_s))
+        seen = self.asks.see(self.loans.see(self.cluster.seen(self.is_tracked, now_s), self.is_tracked, now_s))
         self._reader.note_nodes(seen)
         self._serving.follow(seen, now_s)
         ran = list(self.room.runs.all)

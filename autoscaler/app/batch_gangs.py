@@ -64,7 +64,8 @@ class Around:
         others: Mapping[str, float],
     ) -> Mapping[str, tuple[int, int]]:
         """For each shape that offers a resource, how many of its nodes pods may go to, and how many it has. `others` is
-        what each pod asks for of other extended resources."""
+        what each pod asks for of other extended resources. A node on its way that lacks either counts for neither: both
+        may come with the rest of it."""
         key = msgspec.json.encode((resource, selector, terms, others))
         found = self._answer(key)
         self.asked.append(key)
@@ -80,9 +81,10 @@ class Around:
         for key in keys:
             _, selector, terms, others = msgspec.json.decode(key)
             was, found = before._answer(key), dict[str, tuple[int, int]]()
-            for shape, (some, _) in was.items():
-                more = sum(by for node, by in moved[shape] if takes(node, selector, terms, others))
-                found[shape] = some + more, len(self.nodes.get(shape, ()))
+            for shape, (some, every) in was.items():
+                judged = [(by, takes(node, selector, terms, others), node.coming) for node, by in moved[shape]]
+                more = sum(by for by, may, _ in judged if may)
+                found[shape] = some + more, every + sum(by for by, may, coming in judged if may or not coming)
             self._found[key] = found
             if _gist(found) != _gist(was):
                 other.add(key)
@@ -95,9 +97,13 @@ class Around:
             every = {
                 name: self.nodes.get(name, ()) for name, shape in self.shapes.items() if shape.resource == resource
             }
-            found = self._found[key] = {
-                name: (sum(takes(node, selector, terms, others) for node in nodes), len(nodes))
+            judged = {
+                name: [(takes(node, selector, terms, others), node.coming) for node in nodes]
                 for name, nodes in every.items()
+            }
+            found = self._found[key] = {
+                name: (sum(may for may, _ in nodes), sum(may or not coming for may, coming in nodes))
+                for name, nodes in judged.items()
             }
         return found
 

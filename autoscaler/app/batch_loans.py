@@ -88,6 +88,10 @@ class Loans:
         for pod in seen.others:
             (slots if pod.owner is Owner.STANDBY else others)[pod.node, pod.shape] += pod.units
         offered, lacking = self._offered(), self._lacking()
+        for at in [(node.name, node.shape) for node in seen.nodes if node.due_s is not None]:
+            pool = self._lender(at)
+            if pool is not None:  # its slots that wait for such a node lack no place elsewhere
+                lacking[pool] = max(0, lacking[pool] - slots[at])
         nodes, kept, self._idle = [], dict[Place, int](), {}
         for node in seen.nodes:
             at = node.name, node.shape

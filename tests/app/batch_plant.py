@@ -164,16 +164,20 @@ class BatchPlant:
 
     def node(
         self, name: str, gpus: int, *, product: str = "H100", rack: str = "", others: Mapping[str, str] | None = None,
-        **spec: Any,
+        made_s: float | None = None, ready: bool = True, labels: Mapping[str, str] | None = None, **spec: Any,
     ) -> None:  # fmt: skip
-        """A node comes, or changes; `others` is what it offers besides."""
-        labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": product}
+        """A node comes, or changes; `others` is what it offers besides, `made_s` when it was made, if it says so."""
+        labels = {"kubernetes.io/hostname": name, **({"nvidia.com/gpu.product": product} if product else {})} | {
+            **(labels or {})
+        }
         labels |= {"rack": rack} if rack else {}
         status = {
             "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "64", "memory": "512Gi", **(others or {})},
-            "conditions": [{"type": "Ready", "status": "True"}],
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
         }
-        meta = {"name": name, "labels": labels}
+        meta: dict[str, Any] = {"name": name, "labels": labels, "uid": name}
+        if made_s is not None:
+            meta["creationTimestamp"] = datetime.fromtimestamp(made_s, UTC).isoformat()
         node = {"metadata": meta, "spec": spec, "status": status}
         self.cluster._nodes._cache.put(msgspec.convert(node, Node, strict=False))
 
@@ -229,14 +233,15 @@ class BatchPlant:
     def pod(
         self, name: str, node: str = "", gpus: int = 8, job: str = "", phase: str = "Pending", *,
         namespace: str = "ns", labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:  # fmt: skip
-        """A pod comes, is bound, or ends."""
+        """A pod comes, is bound, or ends; `more` is of its spec."""
         owners = [{"kind": "Job", "name": job, "uid": job, "controller": True}] if job else []
         meta = {
             "name": name, "namespace": namespace, "uid": name, "ownerReferences": owners, "labels": dict(labels or {}),
             "annotations": dict(annotations or {}), "creationTimestamp": "2023-11-14T22:13:20Z",
         }  # fmt: skip
-        spec = {"nodeName": node, "containers": [_box(gpus)]}
+        spec = {"nodeName": node, "containers": [_box(gpus)], **more}
         found = {"metadata": meta, "spec": spec, "status": {"phase": phase}}
         self.cluster._pods._cache.put(msgspec.convert(found, WorkPod, strict=False))
 

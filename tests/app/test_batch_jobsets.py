@@ -413,7 +413,7 @@ async def test_a_job_of_a_jobset_is_no_gang_and_its_pods_are_not_strangers() -> 
     plant.bind("train", plant.let_in()["train"], (8,))
     plant.look()
     assert list(plant.cluster.works) == [NAME]
-    assert plant.cluster.seen(plant.books.is_tracked).others == ()
+    assert plant.cluster.seen(plant.books.is_tracked, plant.now_s).others == ()
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["the same books", "books that are written anew"])

@@ -134,7 +134,7 @@ async def test_it_is_as_large_as_its_runtime_says_and_its_pods_are_its_own() -> 
     told = plant.told()
     assert (told.state, told.pods, told.units) == (GangState.RUNNING, 3, (("h100", 24),))
     assert sorted(plant.free().values()) == [0, 0, 0, 8]
-    assert plant.cluster.seen(plant.books.is_tracked).others == (), "its pods are not strangers"
+    assert plant.cluster.seen(plant.books.is_tracked, plant.now_s).others == (), "its pods are not strangers"
 
 
 async def test_pods_that_are_heard_of_before_the_jobset_are_its_own_by_its_name_and_not_where_another_made_that() -> (
@@ -147,7 +147,7 @@ async def test_pods_that_are_heard_of_before_the_jobset_are_its_own_by_its_name_
     assert sorted(plant.free().values()) == [0, 0, 8, 8]
     plant.jobset(made_by="SomebodyElse")
     plant.look()
-    assert len(plant.cluster.seen(plant.books.is_tracked).others) == 2, "strangers"
+    assert len(plant.cluster.seen(plant.books.is_tracked, plant.now_s).others) == 2, "strangers"
 
 
 async def test_one_that_runs_keeps_what_it_holds_though_its_runtime_is_gone_and_is_found_after_a_restart() -> None:

@@ -94,7 +94,7 @@ async def test_a_master_and_its_workers_are_one_gang_each_where_it_fits() -> Non
     told = plant.told()
     assert (told.state, told.pods, told.units) == (GangState.RUNNING, 4, (("h100", 26),))
     assert sorted(plant.free().values()) == [0, 0, 0, 6]
-    assert plant.cluster.seen(plant.books.is_tracked).others == (), "its pods are not strangers"
+    assert plant.cluster.seen(plant.books.is_tracked, plant.now_s).others == (), "its pods are not strangers"
 
 
 async def test_it_waits_whole_while_one_worker_has_no_room() -> None:

@@ -281,7 +281,7 @@ async def test_what_runs_on_a_node_that_turns_out_to_be_of_another_shape_is_coun
         status = {"allocatable": {"nvidia.com/gpu": gpus}}
         found = msgspec.convert({"metadata": {"name": "n", "labels": labels}, "status": status}, Node)
         cluster._on_node(Change("n", None, found))
-        seen.append([(part.shape, part.units, part.cordoned) for part in cluster.seen(lambda _: False).nodes])
+        seen.append([(part.shape, part.units, part.cordoned) for part in cluster.seen(lambda _: False, 0.0).nodes])
     assert seen == [[("h100", 8, False)], [("h100", 8, True)], [("h100", 8, True)], [("a100", 8, False)]]
 
 
@@ -296,5 +296,5 @@ async def test_cores_of_serving_are_told_beside_those_that_are_free_and_those_of
     for name, cpu, gpus in (("serves", "20", "4"), ("strange", "10", "2"), ("no-gpu", "1", "")):
         pod = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"nodeName": "n", "containers": [box(cpu, gpus)]}}
         cluster._on_pod(Change(f"ns/{name}", None, msgspec.convert(pod, WorkPod)))
-    (node,) = cluster.seen(lambda _: False).nodes
+    (node,) = cluster.seen(lambda _: False, 0.0).nodes
     assert (node.cpu, node.serving_cpu) == (33.0, 20.0)

@@ -238,9 +238,13 @@ class BatchCluster:
         for name in self._queued.answered(pods):
             self._gather(name)
 
-    def seen(self, is_gang: Callable[[str], bool]) -> Seen:
+    def seen(self, is_gang: Callable[[str], bool], now_s: float) -> Seen:
         """Nodes and pods now; `is_gang` says of which gangs pods count as theirs."""
-        return self._places.seen(self._nodes, is_gang)
+        return self._places.seen(self._nodes, is_gang, now_s)
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether that is another by now, though nothing was heard."""
+        return self._places.is_over(now_s)
 
     def _uid_of(self, gang: str) -> str | None:
         work = self.works.get(gang)
@@ -354,7 +358,7 @@ class BatchCluster:
             self._changed()
 
     def _on_node(self, change: Change[Node]) -> None:
-        if self._places.note(change):
+        if self._places.note(change, self._clock.now()):
             self._changed()
 
     async def _wait(self, is_done: Callable[[Informer[Any]], bool]) -> None:

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Final
 
 from autoscaler.adapters.kube.batch_amounts import GIB, amount
+from autoscaler.adapters.kube.meta import Condition
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_nodes import CAPACITY_TYPE, LEAVING, MIG, PRODUCT, REPLICAS
 from autoscaler.api.shapes import Shape
@@ -52,29 +53,49 @@ class BatchNode:
     labels: Mapping[str, str]
     others: Mapping[str, float] = field(default_factory=dict)
     """What it has of extended resources that no shape has, by name, whoever holds it."""
+    coming: bool = False
+    """Whether it is on its way, so that labels and such resources may be missing yet."""
 
 
 def node_parts(node: Node, shapes: Mapping[str, Shape], levels: tuple[str, ...]) -> tuple[BatchNode, ...]:
     """What a node offers of each shape. `levels` are the labels of topology, coarse to fine."""
-    meta, given = node.metadata, node.status.allocatable
-    hostname = meta.labels.get(HOSTNAME, "")
-    domains = _domains([meta.labels.get(label, "") for label in levels])
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-    resources = {shape.resource for shape in shapes.values()}
-    others = {name: amount(given, name) for name in sorted(given) if "/" in name and name not in resources}
-    found = []
-    for resource in sorted(resources):
-        units = int(amount(given, resource))
-        name = _shape_of(meta.labels, resource, shapes) if units > 0 else None
-        if name is not None:
-            cordoned = node.spec.unschedulable or not hostname or meta.deletion_timestamp is not None
-            found.append(
-                BatchNode(
-                    meta.name, hostname, name, units, amount(given, "cpu"), amount(given, "memory") / GIB, domains,
-                    ready, cordoned or keeps_off(node, resource), meta.labels, others,
-                )
-            )  # fmt: skip
-    return tuple(found)
+    given = node.status.allocatable
+    parts = (
+        node_part(node, resource, int(amount(given, resource)), shapes, levels)
+        for resource in sorted({shape.resource for shape in shapes.values()})
+    )
+    return tuple(part for part in parts if part is not None)
+
+
+def node_part(
+    node: Node,
+    resource: str,
+    units: int,
+    shapes: Mapping[str, Shape],
+    levels: tuple[str, ...],
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> BatchNode | None:
+    """The part of a node that has so many units of a resource; None without any, and where it is of no shape. `labels`
+    are those that it is taken to have; its own where none are given."""
+    meta, given, ready = node.metadata, node.status.allocatable, ready_condition(node)
+    labels = meta.labels if labels is None else labels
+    name = _shape_of(labels, resource, shapes) if units > 0 else None
+    if name is None:
+        return None
+    hostname, resources = labels.get(HOSTNAME, ""), {shape.resource for shape in shapes.values()}
+    domains = _domains([labels.get(label, "") for label in levels])
+    others = {each: amount(given, each) for each in sorted(given) if "/" in each and each not in resources}
+    cordoned = node.spec.unschedulable or not hostname or meta.deletion_timestamp is not None
+    return BatchNode(
+        meta.name, hostname, name, units, amount(given, "cpu"), amount(given, "memory") / GIB, domains,
+        ready is not None and ready.status == "True", cordoned or keeps_off(node, resource), labels, others,
+    )  # fmt: skip
+
+
+def ready_condition(node: Node) -> Condition | None:
+    """What a node says of its being ready."""
+    return next((each for each in node.status.conditions if each.type == "Ready"), None)
 
 
 def _domains(names: Sequence[str]) -> tuple[str, ...]:

@@ -209,6 +209,12 @@ class WorkPodPlace(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     containers: tuple[Box, ...] = ()
     init_containers: tuple[Box, ...] = ()
     overhead: Amounts = {}
+    node_selector: dict[str, str] | None = None
+    """Held while it is not bound."""
+
+    def __post_init__(self) -> None:
+        if self.node_name and self.node_selector is not None:
+            msgspec.structs.force_setattr(self, "node_selector", None)
 
 
 class WorkPodStatus(msgspec.Struct, frozen=True, gc=False):

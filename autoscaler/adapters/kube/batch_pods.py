@@ -1,8 +1,9 @@
 """Which pods are where, and whose: what every node holds beside gangs, and what every gang holds where.
 
 Enters: changes of all pods. Leaves: for each gang the pods that are bound, and whether any pod of it is there still;
-for each node what other pods take. Kept as pods change, so that a look does not walk over all pods of the cluster. A
-pod counts from when it is bound until it has ended; one that is told to end counts until it is gone.
+for each node what other pods take, and which pods are to be bound. Kept as pods change, so that a look does not walk
+over all pods of the cluster. A pod counts from when it is bound until it has ended; one that is told to end counts
+until it is gone.
 """
 
 from collections import defaultdict
@@ -32,6 +33,10 @@ class PlacedWork:
     asks: PodAsks
     meta: Meta
     is_over: bool
+    selector: Mapping[str, str] | None = None
+    """The labels of the nodes that it may be bound to, while it is not bound."""
+    is_gated: bool = False
+    """Whether the scheduler leaves it alone still."""
 
 
 NONE: Final[Mapping[str, PlacedWork]] = MappingProxyType({})
@@ -48,6 +53,8 @@ class WorkPods:
         self._of_gang: dict[str, dict[str, PlacedWork]] = defaultdict(dict)
         self._on_node: dict[str, dict[str, PlacedWork]] = defaultdict(dict)
         self._over: dict[str, dict[str, PlacedWork]] = defaultdict(dict)
+        self._wanting: dict[str, dict[str, PlacedWork]] = defaultdict(dict)
+        """By extended resource that they ask for, pods that the scheduler is to bind."""
 
     def note(self, change: Change[WorkPod]) -> bool:
         """A pod came, changed or went; whether that is anything to look at."""
@@ -78,6 +85,8 @@ class WorkPods:
             yield self._over if pod.is_over else self._of_gang, pod.gang
         if pod.node and not pod.is_over:
             yield self._on_node, pod.node
+        if not (pod.node or pod.is_over or pod.is_gated):
+            yield from ((self._wanting, resource) for resource in pod.asks.units)
 
     def owned(self, gang: str, owner: str | None) -> bool:
         """The pods of a gang are those of another one that controls it, or (None) its own; whether that is news.
@@ -108,7 +117,10 @@ class WorkPods:
     def _placed(self, key: str, pod: WorkPod) -> PlacedWork:
         over, gang = pod.status.phase in OVER, gang_of(pod.metadata)
         whose = None if gang is None else self._owner.get(gang, gang)
-        return PlacedWork(key, whose, pod.spec.node_name, pod_asks(pod.spec), pod.metadata, over)
+        asks, is_gated = pod_asks(pod.spec), bool(pod.spec.scheduling_gates)
+        return PlacedWork(
+            key, whose, pod.spec.node_name, asks, pod.metadata, over, pod.spec.node_selector, is_gated=is_gated
+        )
 
     def of_gang(self, gang: str) -> Mapping[str, PlacedWork]:
         """A gang's pods that are not over, bound or not."""
@@ -128,6 +140,10 @@ class WorkPods:
     def on_node(self, node: str) -> Iterator[PlacedWork]:
         """What is bound to a node."""
         return iter(self._on_node.get(node, NONE).values())
+
+    def wanting(self, resource: str) -> Iterator[PlacedWork]:
+        """Pods that ask for a resource and that the scheduler is to bind."""
+        return iter(self._wanting.get(resource, NONE).values())
 
 
 def gang_of(meta: Meta) -> str | None:
@@ -149,4 +165,4 @@ def gang_of(meta: Meta) -> str | None:
 
 
 def _facts(pod: PlacedWork | None) -> object:
-    return None if pod is None else (pod.gang, pod.node, pod.asks, pod.meta.uid, pod.is_over)
+    return None if pod is None else (pod.gang, pod.node, pod.asks, pod.meta.uid, pod.is_over, pod.is_gated)
