@@ -14,6 +14,7 @@ from autoscaler.adapters.kube.batch_pods import WorkPods
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Node
 from autoscaler.api.shapes import Shape
+from autoscaler.core.batch.boots import Due
 from autoscaler.core.pool.params import CapacityType, Sharing
 
 NOW_S: Final = 1_700_000_000.0
@@ -55,25 +56,31 @@ class Sight:
     def __init__(self, *nodes: Node, shapes: Mapping[str, Shape] = SHAPES) -> None:
         self.coming, self._shapes = ComingNodes(shapes, ("rack",)), shapes
         self._known: dict[str, tuple[BatchNode, ...]] = {}
+        self._version = 0
         for each in nodes:
             self.hear(each)
 
     def hear(self, seen: Node, now_s: float = NOW_S) -> bool:
         name, parts = seen.metadata.name, node_parts(seen, self._shapes, ("rack",))
         news = self.coming.note(Change(name, None, seen), parts, now_s)
+        self._version += news or parts != self._known.get(name, ())
         self._known[name] = parts
         return news
 
     def lose(self, name: str) -> bool:
         del self._known[name]
+        self._version += 1
         return self.coming.note(Change(name, None, None), (), NOW_S)
 
     def parts(self, now_s: float = NOW_S) -> list[BatchNode]:
-        return [part for part, _ in self.coming.parts(self._known, now_s)]
+        return [part for part, _ in self._parts(now_s)]
+
+    def _parts(self, now_s: float) -> list[tuple[BatchNode, Due]]:
+        return list(self.coming.parts(self._known, self._version, now_s))
 
     def told(self, now_s: float = NOW_S) -> list[tuple[str, str, int, float]]:
         """Name, shape and units of what is on its way, and in how long."""
-        return [(p.name, p.shape, p.units, due.at_s - now_s) for p, due in self.coming.parts(self._known, now_s)]
+        return [(p.name, p.shape, p.units, due.at_s - now_s) for p, due in self._parts(now_s)]
 
 
 THERE: Final = node("there", {**P5, **H100}, gpus=8, ready=True, age_s=1e6)
@@ -116,6 +123,11 @@ def test_a_node_is_on_its_way_while_it_is_young_and_nothing_says_that_it_takes_n
     seen: Node, told: list[tuple[str, str, int, float]]
 ) -> None:
     assert Sight(THERE, seen).told() == told
+
+
+def test_nodes_of_no_type_are_of_no_type_together() -> None:
+    untyped = node("untyped", H100, gpus=8, ready=True, age_s=1e6)
+    assert Sight(THERE, untyped, node(), node("m", {})).told() == NEW
 
 
 def test_without_a_hostname_no_pod_is_held_to_it() -> None:

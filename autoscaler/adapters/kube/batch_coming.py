@@ -7,7 +7,7 @@ others of its instance type, or from a label that counts its GPUs. What cannot b
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoscaler.adapters.kube.batch_nodes import (
@@ -57,6 +57,31 @@ TURN_S: Final = 15.0
 seconds at the latest (podMaxBackoffSeconds)."""
 
 
+_Kind = tuple[str, ...]
+"""A resource, an instance type, and how the GPUs are divided by the labels that are there from the beginning."""
+
+
+@dataclass(slots=True)
+class _Kin:
+    """What nodes of one kind have."""
+
+    most: BatchNode
+    """The one with the most units: one with fewer has a GPU that fails."""
+    labels: dict[str, str] = field(default_factory=dict)
+    shape: tuple[object, ...] = ()
+    differ: bool = False
+    """Whether they are not all alike, so that another one of their kind is not known by them."""
+
+    def add(self, part: BatchNode, shape: tuple[object, ...]) -> None:
+        """One more; `shape` is what all of them have to have in common, whatever is paid for each."""
+        self.most = part if part.units > self.most.units else self.most
+        self.differ |= bool(self.shape) and self.shape != shape
+        self.shape = shape
+        for key in LATE:
+            if (by := part.labels.get(key)) is not None:
+                self.differ |= self.labels.setdefault(key, by) != by
+
+
 @dataclass(frozen=True, slots=True)
 class _Coming:
     node: Node
@@ -76,6 +101,8 @@ class ComingNodes:
         self._used: dict[str, str] = {}
         """Nodes that were seen usable, each with its uid."""
         self._coming: dict[str, _Coming] = {}
+        self._kin_at: tuple[int, Mapping[_Kind, _Kin]] = (-1, {})
+        """What nodes of the kinds of these have, as of a version of all nodes."""
         self._arrived: dict[str, float] = {}
         """Nodes that have just become usable, each with until when whose pods they came for has its turn."""
 
@@ -99,13 +126,16 @@ class ComingNodes:
         new = self._coming[name] = _Coming(node, made_s, seen_s, tuple(replace(part, coming=True) for part in parts))
         return was is None or _facts(was) != _facts(new)
 
-    def parts(self, known: Mapping[str, Sequence[BatchNode]], now_s: float) -> Iterator[tuple[BatchNode, Due]]:
-        """What is on its way, with when it is expected. `known` are the parts of all nodes that have some."""
-        for name, each in list(self._coming.items()):
-            if now_s >= each.made_s + OLDEST_S:
-                del self._coming[name]
-                continue
-            for part in each.parts or self._guessed(each.node, known):
+    def parts(
+        self, known: Mapping[str, Sequence[BatchNode]], version: int, now_s: float
+    ) -> Iterator[tuple[BatchNode, Due]]:
+        """What is on its way, with when it is expected. `known` are the parts of all nodes that have some, and others
+        where `version` is another one."""
+        self._coming = {name: each for name, each in self._coming.items() if now_s < each.made_s + OLDEST_S}
+        if self._kin_at[0] != version:
+            self._kin_at = version, self._kin(known)
+        for each in self._coming.values():
+            for part in each.parts or self._guessed(each.node, self._kin_at[1]):
                 due = self._boots.due(part.shape, each.made_s, now_s)
                 if due is not None:
                     yield part, due
@@ -143,35 +173,35 @@ class ComingNodes:
         if was is not None:
             self._arrived[name] = now_s + TURN_S
 
-    def _guessed(self, node: Node, known: Mapping[str, Sequence[BatchNode]]) -> Iterator[BatchNode]:
+    def _kin(self, known: Mapping[str, Sequence[BatchNode]]) -> Mapping[_Kind, _Kin]:
+        """What nodes that are not on their way have, by their kind, where one that is has to be known by them: there
+        may be thousands of them, and a hundred that ask."""
+        asked = {each.node.metadata.labels.get(INSTANCE_TYPE) for each in self._coming.values() if not each.parts}
+        asked.discard(None)
+        out: dict[_Kind, _Kin] = {}
+        for name, parts in known.items() if asked else ():
+            for part in parts if name not in self._coming else ():
+                if part.labels.get(INSTANCE_TYPE) in asked:
+                    shape = self._shapes[part.shape]
+                    kin = out.setdefault((shape.resource, *_kind(part.labels)), _Kin(part))
+                    kin.add(part, (shape.sku, shape.sharing, shape.parts))
+        return out
+
+    def _guessed(self, node: Node, kin: Mapping[_Kind, _Kin]) -> Iterator[BatchNode]:
         """The parts that a node will have which has none yet: those of others of its instance type, else what a label
         counts; none where they differ, or where its GPUs may be divided."""
-        kind = node.metadata.labels.get(INSTANCE_TYPE)
-        alike = [
-            part for name, parts in known.items() if kind and name not in self._coming
-            for part in parts if part.labels.get(INSTANCE_TYPE) == kind
-        ]  # fmt: skip
+        labels = node.metadata.labels
+        kind, types = _kind(labels), {each[1] for each in kin}
         for resource in sorted(self._resources):
-            mine = [part for part in alike if self._shapes[part.shape].resource == resource]
-            if mine:
-                yield from self._as_others(node, resource, mine)
-            elif not alike:
+            mine = kin.get((resource, *kind))
+            if mine is not None and not mine.differ:
+                given = mine.labels | labels
+                part = node_part(node, resource, mine.most.units, self._shapes, self._levels, labels=given)
+                if part is not None:
+                    cpu, memory_gib = part.cpu or mine.most.cpu, part.memory_gib or mine.most.memory_gib
+                    yield replace(part, cpu=cpu, memory_gib=memory_gib, coming=True)
+            elif kind[0] not in types:
                 yield from self._as_counted(node, resource)
-
-    def _as_others(self, node: Node, resource: str, others: Sequence[BatchNode]) -> Iterator[BatchNode]:
-        own, found = node.metadata.labels, dict[str, str]()
-        others = [each for each in others if all(each.labels.get(key) == own.get(key) for key in DIVIDES)]
-        given = [self._shapes[each.shape] for each in others]
-        if len({(shape.sku, shape.sharing, shape.parts) for shape in given}) != 1:
-            return
-        for key, by in ((key, by) for each in others for key, by in each.labels.items() if key in LATE):
-            if found.setdefault(key, by) != by:
-                return
-        most = max(others, key=lambda each: each.units)  # one with fewer has a GPU that fails
-        part = node_part(node, resource, most.units, self._shapes, self._levels, labels=found | own)
-        if part is not None:
-            cpu, memory_gib = part.cpu or most.cpu, part.memory_gib or most.memory_gib
-            yield replace(part, cpu=cpu, memory_gib=memory_gib, coming=True)
 
     def _as_counted(self, node: Node, resource: str) -> Iterator[BatchNode]:
         offers = [shape for shape in self._shapes.values() if shape.resource == resource]
@@ -202,3 +232,8 @@ def may_come(node: Node, resources: frozenset[str]) -> bool:
 def _facts(coming: _Coming) -> object:
     """What of a node says what it will be."""
     return coming.made_s, coming.parts, coming.node.metadata.labels, coming.node.status.allocatable
+
+
+def _kind(labels: Mapping[str, str]) -> _Kind:
+    """The kind of a node with these labels, without a resource."""
+    return labels.get(INSTANCE_TYPE, ""), *(labels.get(key, "") for key in DIVIDES)

@@ -63,7 +63,7 @@ class SeenNodes:
 
     def seen(self, nodes: Informer[Any], is_gang: Callable[[str], bool], now_s: float) -> Seen:
         """Nodes and pods now; `is_gang` says of which gangs pods count as theirs."""
-        coming = self._coming.parts(self._parts, now_s)
+        coming = self._coming.parts(self._parts, self.version, now_s)
         dues = {(part.name, part.shape): (part, due) for part, due in coming if part.name not in nodes.unread}
         parts = {(part.name, part.shape): part for mine in self._parts.values() for part in mine}
         parts |= {at: part for at, (part, _) in dues.items()}
@@ -138,15 +138,16 @@ class SeenNodes:
         left = [part.units - self._held(part.name)(self._resource_of(part.shape)) for part in open_to]
         for resource in sorted({self._resource_of(part.shape) for part in open_to}):
             pods = [pod for pod in self._pods.wanting(resource) if pod.gang is None or not is_gang(pod.gang)]
+            where = [at for at, part in enumerate(open_to) if self._resource_of(part.shape) == resource]
             for pod in sorted(pods, key=lambda each: (-_units(each, resource), each.key)):
                 units = _units(pod, resource)
-                for at, part in enumerate(open_to):
-                    fits = self._resource_of(part.shape) == resource and left[at] >= units
-                    if fits and not _rules_out(pod, part):
-                        left[at] -= units
-                        holds = holds_for(pod.meta, self._scope.slots) is not None
-                        yield PodSeen(part.name, part.shape, units, Owner.FOREIGN if holds else self._owner(pod))
-                        break
+                mine = (at for at in where if left[at] >= units and not _rules_out(pod, open_to[at]))
+                at = next(mine, None)
+                if at is not None:
+                    left[at] -= units
+                    where = where if left[at] else [each for each in where if each != at]
+                    owner = Owner.FOREIGN if holds_for(pod.meta, self._scope.slots) is not None else self._owner(pod)
+                    yield PodSeen(open_to[at].name, open_to[at].shape, units, owner)
 
     def _held(self, node: str) -> Callable[[str], int]:
         """How many units of a resource pods hold on a node."""

@@ -51,20 +51,29 @@ class Boots:
     def __init__(self) -> None:
         self._took: dict[str, deque[float]] = defaultdict(partial(deque, maxlen=KEPT))
         self._ready: dict[str, deque[float]] = defaultdict(partial(deque, maxlen=KEPT))
+        self._takes_s: dict[str, tuple[float, float]] = {}
+        """By shape, as far as it was asked for since more was learnt."""
 
     def took(self, shape: str, took_s: float) -> None:
         """A node could be used so long after it was made. What cannot be meant is not learnt."""
         if 0.0 <= took_s <= MOST_S:
             self._took[shape].append(took_s)
+            self._takes_s.pop(shape, None)
 
     def was_ready(self, shape: str, took_s: float) -> None:
         """A node that nobody saw come says that it was ready so long after it was made: it could be used no sooner."""
         if 0.0 <= took_s <= MOST_S:
             self._ready[shape].append(took_s)
+            self._takes_s.pop(shape, None)
 
     def takes_s(self, shape: str) -> tuple[float, float]:
         """What half of a shape's nodes took at most, and nine of ten; while none was seen to come no less than what
         those that are there say, nor than the prior."""
+        if shape not in self._takes_s:
+            self._takes_s[shape] = self._found_s(shape)
+        return self._takes_s[shape]
+
+    def _found_s(self, shape: str) -> tuple[float, float]:
         if took := self._took.get(shape):
             half, most = np.quantile(took, (0.5, 0.9)).tolist()
             return half, most
