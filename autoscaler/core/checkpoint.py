@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autoscaler.core.forecast import conformal
+from autoscaler.core.params import NO_BIN
 from autoscaler.core.state import Table
 
 CHECKPOINT_VERSION = 1
@@ -61,7 +62,7 @@ def restore(table: Table, name: str, saved: dict[str, Any]) -> None:
         groups[key].unpack(row, packed)
     track.lead.samples_s = [float(s) for s in saved["lead_samples_s"]]
     track.zero_signal = bool(saved["zero_signal"])
-    _restore_load(table, row, saved["load"])
+    _restore_load(table, row, saved["load"], saved["recent"])
     _restore_recent(table, row, saved["recent"])
     _restore_quantiles(table, row, saved["scores"])
 
@@ -81,8 +82,8 @@ def _coarse(table: Table, row: int) -> dict[str, Any]:
     """Load history as means per five minutes, newest last, with the head bin."""
     head = int(table.history.head[row])
     per = int(COARSE_S / 10.0)
-    if head < 0:
-        return {"head": -1, "rps": []}
+    if head == NO_BIN:
+        return {"head": NO_BIN, "rps": []}
     index = (head - 1 - np.arange(per * COARSE_KEEP)) % table.history.count.shape[1]
     count = table.history.count[row, index].reshape(COARSE_KEEP, per).sum(axis=1)
     cover = table.history.cover_s[row, index].reshape(COARSE_KEEP, per).sum(axis=1)
@@ -93,8 +94,10 @@ def _coarse(table: Table, row: int) -> dict[str, Any]:
     return {"head": head, "rps": rates}
 
 
-def _restore_load(table: Table, row: int, load: dict[str, Any]) -> None:
+def _restore_load(table: Table, row: int, load: dict[str, Any], recent: dict[str, Any]) -> None:
     head = int(load["head"])
+    if head == -1 and not load["rps"] and not recent["load"]:
+        head = NO_BIN  # builds that took every bin for a positive one said so
     table.history.head[row] = head
     per = int(COARSE_S / 10.0)
     for block, rate in enumerate(load["rps"]):
@@ -111,13 +114,11 @@ def _recent(table: Table, row: int) -> dict[str, Any]:
     head = int(table.history.head[row])
     index = (head - 1 - np.arange(RECENT_BINS)) % table.history.count.shape[1]
     load = zip(*(getattr(table.history, n)[row, index].tolist() for n in _RECENT_LOAD), strict=True)
+    told = [] if head == NO_BIN else [[None if math.isnan(v) else float(f"{v:.4g}") for v in entry] for entry in load]
     bounds = table.bounds
     newest = np.argsort(-bounds.bin[row])[:RECENT_BINS]
     counts = [[int(getattr(bounds, n)[row, slot]) for n in _RECENT_COUNTS] for slot in newest.tolist()]
-    return {
-        "load": [[None if math.isnan(v) else float(f"{v:.4g}") for v in entry] for entry in load] if head >= 0 else [],
-        "counts": [entry for entry in counts if entry[0] >= 0],
-    }
+    return {"load": told, "counts": [entry for entry in counts if entry[0] != NO_BIN]}
 
 
 def _restore_recent(table: Table, row: int, recent: dict[str, Any]) -> None:

@@ -11,6 +11,9 @@ from enum import Enum
 BIN_S = 10.0
 """Width of a history bin. Readings come every 5-10 s, so finer bins would only hold interpolation."""
 
+NO_BIN = -(2**53)
+"""Number of a bin that there is not: before every instant. Time may have any origin, so -1 is a bin."""
+
 HISTORY_BINS = 2160
 """Fine history kept per workload: 6 h of bins, enough to fit and to look an hour back at every training point."""
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from autoscaler.core.columns import F32, F64, I64, Columns, column, flat, places
 from autoscaler.core.forecast.models import Model
+from autoscaler.core.params import NO_BIN
 
 MODELS = len(Model)
 
@@ -17,10 +18,10 @@ MAX_HORIZON_BINS = KEEP - 16
 
 @dataclass(slots=True)
 class PendingColumns(Columns):
-    """Ring of forecasts; `target` is the first bin of the minute that was forecast, -1 when free."""
+    """Ring of forecasts; `target` is the first bin of the minute that was forecast, `NO_BIN` when free."""
 
     slot: I64 = column(fill=0, dtype=np.int64)
-    target: I64 = column(KEEP, fill=-1, dtype=np.int64)
+    target: I64 = column(KEEP, fill=NO_BIN, dtype=np.int64)
     base_rps: F32 = column(KEEP, MODELS, dtype=np.float32)
     scale_rps: F32 = column(KEEP, dtype=np.float32)
     bounds_rps: F32 = column(KEEP, MODELS, dtype=np.float32)
@@ -82,6 +83,5 @@ def take(pending: PendingColumns, rows: I64, complete: I64) -> Due:
         flat(pending.upper_rps)[lies].astype(np.float64),
         flat(pending.level)[lies].astype(np.float64),
     )
-    stale = (target >= 0) & (target <= complete[:, None])
-    pending.target[rows] = np.where(stale, -1, target)
+    pending.target[rows] = np.where(target <= complete[:, None], NO_BIN, target)
     return due

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoscaler.core.columns import F32, F64, I64, Bools, Columns, column, flat, places, some, unknown
-from autoscaler.core.params import BIN_S, HISTORY_BINS
+from autoscaler.core.params import BIN_S, HISTORY_BINS, NO_BIN
 
 MAX_SPREAD_S = 120.0
 """A counter read again after a longer silence tells the mean, not when: its bins stay unmeasured."""
@@ -25,9 +25,9 @@ MOST_STAY_BINS = 60
 
 @dataclass(slots=True)
 class HistoryColumns(Columns):
-    """Ring of bins per row; `head` is the number of the open bin (floor(time / BIN_S)), -1 before the first sample."""
+    """Ring of bins per row; `head` is the number of the open bin (floor(time / BIN_S)), `NO_BIN` before the first."""
 
-    head: I64 = column(fill=-1, dtype=np.int64)
+    head: I64 = column(fill=NO_BIN, dtype=np.int64)
     count: F32 = column(HISTORY_BINS, fill=0, dtype=np.float32)
     cover_s: F32 = column(HISTORY_BINS, fill=0, dtype=np.float32)
     need_rps: F32 = column(HISTORY_BINS, dtype=np.float32)
@@ -43,8 +43,9 @@ def absorb(
     """
     head = np.floor(now_s / BIN_S).astype(np.int64)
     old = history.head[rows]
-    closed = (old >= 0) & (head > old)
-    _open(history, rows, np.where(old < 0, head, old), head)
+    begun = old != NO_BIN
+    closed: Bools = begun & (head > old)
+    _open(history, rows, np.where(begun, old, head), head)
     history.head[rows] = head
     known = np.isfinite(arrivals) & (span_s > 0) & (span_s <= MAX_SPREAD_S)
     if some(known):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoscaler.core.columns import F64, I64, Bools, Columns, column, flat, some
-from autoscaler.core.params import BIN_S
+from autoscaler.core.params import BIN_S, NO_BIN
 from autoscaler.core.reasons import Reason
 
 KEEP = 192
@@ -56,7 +56,7 @@ after a pause, for only then was anything tried anew."""
 class BoundColumns(Columns):
     """Rings of the highest count wanted and of the ordered count per bin, and the failure back-off."""
 
-    bin: I64 = column(KEEP, fill=-1, dtype=np.int64)
+    bin: I64 = column(KEEP, fill=NO_BIN, dtype=np.int64)
     wanted: I64 = column(KEEP, fill=0, dtype=np.int64)
     ordered_high: I64 = column(KEEP, fill=0, dtype=np.int64)
     ordered_low: I64 = column(KEEP, fill=0, dtype=np.int64)
@@ -134,15 +134,16 @@ def note(
     newest = bins.max(axis=1)
     ahead = newest > number
     if some(ahead):
-        columns.bin[rows] = np.where(bins > number[:, None], -1, bins)
-    wanted = np.where(ahead | (newest < 0), np.maximum(wanted, ordered), wanted)
+        columns.bin[rows] = np.where(bins > number[:, None], NO_BIN, bins)
+    wanted = np.where(ahead | (newest == NO_BIN), np.maximum(wanted, ordered), wanted)
     slot = number % KEEP
     starts = np.zeros_like(ordered) if begun is None else begun
     young = starts if landed is None else starts + landed
     stood = ordered
     if some(young > 0):
         newest = columns.bin[rows].argmax(axis=1)
-        known = np.where(columns.bin[rows, newest] < 0, 0, np.minimum(ordered, columns.ordered_high[rows, newest]))
+        had = columns.bin[rows, newest] != NO_BIN
+        known = np.where(had, np.minimum(ordered, columns.ordered_high[rows, newest]), 0)
         anew = forgotten(columns, rows, now_s, tick_s)
         stood = np.where(anew, np.maximum(ordered - starts, known), ordered)
         columns.met_at_s[rows] = np.where(anew, now_s, columns.met_at_s[rows])
@@ -346,7 +347,7 @@ def _lately(columns: BoundColumns, rows: I64, now_s: F64, seconds: float) -> _Pa
     bins = np.arange(min(KEEP, int(seconds // BIN_S) + 1))
     number = np.floor(now_s / BIN_S).astype(np.int64)[:, None] - bins
     at = (rows * KEEP)[:, None] + number % KEEP
-    held = (flat(columns.bin)[at] == number) & (number >= 0)
+    held = flat(columns.bin)[at] == number
     return _Past(at, np.where(held, bins * BIN_S, np.inf))
 
 
