@@ -10,6 +10,7 @@ from typing import Final
 from autoscaler.core.pool import breaker
 from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.clock import Stage
+from autoscaler.core.pool.handover import pause_s
 from autoscaler.core.pool.intents import Aspect, Condition
 from autoscaler.core.pool.loans import Lent
 from autoscaler.core.pool.node_conditions import drift, gpus, listed, pools, said
@@ -59,7 +60,7 @@ def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, loans: L
         drift(view),
         said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
         said(Aspect.SLOTS_DELETABLE, _stuck(view)),
-        said(Aspect.MODELS_SUPPORTED, _unsupported(view)),
+        said(Aspect.MODELS_SUPPORTED, _unsupported(view, state)),
         _returned(view, loans),
     )
 
@@ -147,13 +148,21 @@ def _stuck(view: View) -> str:
     return f"{listed(stuck)} cannot be deleted; look at their nodes and finalizers" if stuck else ""
 
 
-def _unsupported(view: View) -> str:
+def _unsupported(view: View, state: PoolState) -> str:
     faults = []
     claims = sorted(each.workload for each in view.world.demand or () if each.uses_claims)
     if claims:
         faults.append(
             f"{listed(claims)}: GPUs by ResourceClaim (DRA) cannot be kept warm; ask for {view.params.slot.resource}"
         )
+    for each in view.world.demand or ():
+        handed = state.handed.get(each.workload)
+        if handed is not None and (later_s := pause_s(handed, each, view.now_s)) > 0:
+            faults.append(
+                f"{handed.slots} slots gave way to {each.workload} and {each.waiting} of its replicas wait all the "
+                "same, for something else than GPUs: look at the events of their pods; the next slot gives way in "
+                f"{later_s:.0f} s"
+            )
     return "; ".join(faults)
 
 

@@ -2,25 +2,35 @@
 
 Enters: the view and what the workloads want. Leaves: marks to set and to take away, and marked slots to delete. A slot
 is marked first and deleted at the next look, when the mark is seen and the replica still waits: of two controllers, and
-of two bursts, one finds the mark of the other. Nothing here makes a slot.
+of two bursts, one finds the mark of the other. A replica may wait for something else than GPUs: where slots gave way
+and as many replicas wait as before, the next one gives way ever later. Nothing here makes a slot.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from autoscaler.core.columns import Bools
+from autoscaler.core.doubling import doubled
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.intents import DeleteSlot, MarkSlot
 from autoscaler.core.pool.reasons import PoolReason
+from autoscaler.core.pool.state import Handed, PoolState
 from autoscaler.core.pool.view import NOWHERE, View
-from autoscaler.core.pool.world import ModelDemand
+from autoscaler.core.pool.world import ModelDemand, World
 
 LEASE_S: Final = 120.0
 """A mark whose replica does not come is taken away after this long (a guess)."""
 
+AT_ONCE: Final = 2
+"""Slots that give way for each one that waits without a pause between: a node may be taken away before the bind."""
 
-def handed_over(view: View, good: Bools, going: Bools) -> Iterator[MarkSlot | DeleteSlot]:
+PAUSE_MOST_S: Final = 3600.0
+"""The longest pause before another one gives way to replicas that wait all the same."""
+
+
+def handed_over(view: View, state: PoolState, good: Bools, going: Bools) -> Iterator[MarkSlot | DeleteSlot]:
     """The marks and deletions of one look; `good` are the slots that count, `going` those deleted already."""
     slots = view.slots
     leased = slots.where((slots.stage == Stage.LEASED) & ~going)
@@ -38,8 +48,40 @@ def handed_over(view: View, good: Bools, going: Bools) -> Iterator[MarkSlot | De
         marked[workload] += 1
         if view.params.choose:
             yield DeleteSlot(seen.name, seen.uid, PoolReason.HANDED_OVER)
-    if view.params.choose and waiting:
-        yield from _marks(view, good, waiting, marked)
+    heeded = {name: each for name, each in waiting.items() if not pause_s(state.handed.get(name), each, view.now_s)}
+    if view.params.choose and heeded:
+        yield from _marks(view, good, heeded, marked)
+
+
+def pause_s(handed: Handed | None, each: ModelDemand, now_s: float) -> float:
+    """For how long no further slot gives way to a workload, because slots did and as many of its replicas wait."""
+    more = 0 if handed is None else handed.slots - AT_ONCE * handed.waiting * each.slots_per_replica
+    if handed is None or more < 0:
+        return 0.0
+    pause = doubled(LEASE_S, more // each.slots_per_replica, PAUSE_MOST_S)
+    return max(0.0, handed.at_s + pause - now_s)
+
+
+def still(handed: Mapping[str, Handed], world: World) -> dict[str, Handed]:
+    """What is remembered of slots that gave way: nothing once fewer replicas wait than did. What was not read stays."""
+    if world.demand is None:
+        return dict(handed)
+    waiting = {each.workload: each.waiting for each in world.demand}
+    return {
+        name: replace(each, waiting=waiting[name])
+        for name, each in handed.items()
+        if waiting.get(name, 0) >= max(1, each.waiting)
+    }
+
+
+def handed_to(view: View, state: PoolState, gone: Iterable[int]) -> dict[str, Handed]:
+    """What is remembered once the slots at these places have given way as well."""
+    waiting = {each.workload: each.waiting for each in view.world.demand or ()}
+    out = dict(state.handed)
+    for workload, slots in Counter(view.slots.seen[at].lease or "" for at in gone).items():
+        before = out.get(workload)
+        out[workload] = Handed(view.now_s, waiting.get(workload, 0), slots + (0 if before is None else before.slots))
+    return out
 
 
 def _marks(view: View, good: Bools, waiting: dict[str, ModelDemand], marked: dict[str, int]) -> Iterator[MarkSlot]:

@@ -28,6 +28,7 @@ def come(state: PoolState, now_s: float) -> PoolState:
         made={name: each for name, each in state.made.items() if each.at_s <= latest_s},
         dropped={uid: at_s for uid, at_s in state.dropped.items() if at_s <= latest_s},
         marked={uid: each for uid, each in state.marked.items() if each.at_s <= latest_s},
+        handed={name: each for name, each in state.handed.items() if each.at_s <= latest_s},
         created_s=state.created_s if state.created_s <= latest_s else -math.inf,
         claims_read_s=None if state.claims_read_s is None or state.claims_read_s > latest_s else state.claims_read_s,
     )

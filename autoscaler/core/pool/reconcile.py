@@ -17,7 +17,7 @@ from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.clock import Stage, StartKind
 from autoscaler.core.pool.conditions import blocks, conditions, unread
 from autoscaler.core.pool.gangs import Gangs, hold
-from autoscaler.core.pool.handover import handed_over
+from autoscaler.core.pool.handover import handed_over, handed_to
 from autoscaler.core.pool.intents import (
     Condition,
     DeleteClaim,
@@ -83,8 +83,10 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     stopped = (*blocks(world, state, now_s), *unknown)
     gone = dict(_gone(view, stock, sizing, calm=not stopped))
     placed, steps = _ordered(view, state, stock, sizing, gone=list(gone), stopped=stopped)
-    hand = [] if params.observe else list(handed_over(view, without(stock.good, list(gone)), found.going))
-    gone |= {at: intent.reason for intent in hand if isinstance(intent, DeleteSlot) for at in _places(view, intent.uid)}
+    hand = [] if params.observe else list(handed_over(view, state, without(stock.good, list(gone)), found.going))
+    gives_way = [at for intent in hand if isinstance(intent, DeleteSlot) for at in _places(view, intent.uid)]
+    state = replace(state, handed=handed_to(view, state, gives_way))
+    gone |= dict.fromkeys(gives_way, PoolReason.HANDED_OVER)
     deletes = [DeleteSlot(view.slots.seen[at].name, view.slots.seen[at].uid, reason) for at, reason in gone.items()]
     ends = (view.slots.seen[at] for at in stock.rotation.marks if at not in gone)
     marks: list[Intent] = [MarkNodeEnds(seen.name, seen.uid, PoolReason.RETIRED) for seen in ends]

@@ -52,6 +52,17 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
+class Handed:
+    """Slots that gave way to replicas of a workload since fewer of these waited last."""
+
+    at_s: float
+    """When the last one did."""
+    waiting: int
+    """Replicas that waited then, or have come to since."""
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class GaveBack:
     """A request for nodes for a gang that was given back."""
 
@@ -118,6 +129,8 @@ class PoolState:
     """The uids of slots whose deletion was ordered, and when."""
     marked: Mapping[str, Marked] = field(default_factory=dict)
     """By the uid of the slot."""
+    handed: Mapping[str, Handed] = field(default_factory=dict)
+    """By workload, while its replicas wait all the same."""
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
     """By the uid of a gang."""
     created_s: float = -math.inf
@@ -151,6 +164,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "made": {name: [m.gang_uid, m.tier, m.units, m.at_s] for name, m in state.made.items()},
         "dropped": dict(state.dropped),
         "marked": {uid: [each.at_s, each.times] for uid, each in state.marked.items()},
+        "handed": {name: [each.at_s, each.waiting, each.slots] for name, each in state.handed.items()},
         "gave_back": [[uid, each.reason.name, each.until_s, each.times] for uid, each in state.gave_back.items()],
         "created_s": state.created_s if math.isfinite(state.created_s) else None,
     }
@@ -197,6 +211,10 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
         },
         dropped={str(uid): float(at_s) for uid, at_s in saved["dropped"].items()},
         marked={str(uid): Marked(float(at_s), int(times)) for uid, (at_s, times) in saved.get("marked", {}).items()},
+        handed={
+            str(name): Handed(float(at_s), int(waiting), int(slots))
+            for name, (at_s, waiting, slots) in saved.get("handed", {}).items()
+        },
         gave_back={
             str(uid): GaveBack(PoolReason[reason], float(until_s), int(times))
             for uid, reason, until_s, times in saved.get("gave_back", ())

@@ -3,10 +3,25 @@
 from dataclasses import replace
 from typing import Any
 
-from autoscaler.core.pool.intents import CreateSlot, DeleteSlot, MarkSlot
+from autoscaler.core.pool import state as pool_state
+from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot, MarkSlot
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.world import ModelDemand
-from tests.core.pool.builders import FIRST, NOW_S, demand, node, node_pools, of, pool, taken, warm, world
+from autoscaler.core.pool.world import ModelDemand, SlotSeen
+from tests.core.pool.builders import (
+    FIRST,
+    NOW_S,
+    demand,
+    fleet,
+    known,
+    node,
+    node_pools,
+    of,
+    pool,
+    taken,
+    told,
+    warm,
+    world,
+)
 
 CHOOSE = pool(choose=True, min_slots=3)
 
@@ -112,3 +127,43 @@ def test_whose_replica_dies_after_its_slot_went_has_one_slot_come_back_on_the_em
         given, state = given + len(of(CreateSlot, again)), again.state
         assert (marks(again), of(DeleteSlot, again)) == ([], [])
     assert given == 1, "ordered once, for the node that is empty, and waited for"
+
+
+def refilled(slots: dict[str, SlotSeen], done: Any, now_s: float) -> dict[str, SlotSeen]:
+    """Marks are written, deleted slots go, and what is ordered is warm at once on the node that one of them left."""
+    left = {name: each for name, each in slots.items() if name not in {gone.name for gone in of(DeleteSlot, done)}}
+    for mark in of(MarkSlot, done):
+        left[mark.name] = replace(left[mark.name], lease=mark.lease, leased_s=now_s if mark.lease else None)
+    for order in of(CreateSlot, done):
+        free = next(f"n-p-{at}" for at in range(4) if f"n-p-{at}" not in {each.node for each in left.values()})
+        left[order.name] = warm(order.name, free, uid=f"u-{order.name}-{now_s:.0f}")
+    return left
+
+
+def watched(minutes: int, waiting: Any) -> tuple[list[int], Any]:
+    """The seconds at which slots of four gave way, and the last look; `waiting` gives the replicas that wait then."""
+    params, state, given = pool(choose=True, min_slots=4), known(), []
+    slots = {each.name: each for each in fleet(4)}
+    for second in range(0, 60 * minutes, 5):
+        now_s = NOW_S + second
+        held = {each.node for each in slots.values()}
+        nodes = tuple(node(f"n-p-{at}", free_units=int(f"n-p-{at}" not in held)) for at in range(4))
+        seen = world(tuple(slots.values()), nodes=nodes, demand=(waits(waiting(second)),))
+        done = taken(params, seen, pool_state.unpack(pool_state.pack(state)), now_s)
+        slots, state = refilled(slots, done, now_s), done.state
+        given += [second] * len(of(DeleteSlot, done))
+    return given, done
+
+
+def test_a_replica_that_waits_for_something_else_than_gpus_costs_two_slots_and_then_one_ever_more_seldom() -> None:
+    """Its volume is not bound, say: each slot that gives way is warm again seconds later."""
+    given, done = watched(60, lambda second: 1)
+    assert given == [5, 15, 140, 385, 870, 1835], "pauses of 120, 240, 480 and 960 s, also over restarts"
+    support = told(done, Aspect.MODELS_SUPPORTED)
+    assert support.holds is False
+    assert "6 slots gave way to ns/chat and 1 of its replicas wait all the same" in support.message
+
+
+def test_a_burst_behind_a_replica_that_waits_for_something_else_has_slots_at_once() -> None:
+    given, _ = watched(5, lambda second: 1 if second < 60 else 3)
+    assert len([at for at in given if 60 <= at < 80]) >= 2
