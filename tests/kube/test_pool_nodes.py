@@ -174,6 +174,16 @@ def test_a_node_pool_tells_its_limits_its_use_and_why_it_is_not_ready() -> None:
     assert node_pool_seen(pool, halves, "chat").limit_gpus == 8, "limits count units, and are told in GPUs"
 
 
+def test_what_is_left_of_other_limits_is_told_where_it_is_less_than_a_node_has() -> None:
+    """Karpenter launches nothing that one of the limits does not leave room for, of cores as of GPUs."""
+    used = {"resources": {"nvidia.com/gpu": "40", "nodes": "5", "cpu": "960", "memory": "5000Gi"}}
+    limits = {"nvidia.com/gpu": "40", "cpu": "1000", "memory": "8000Gi"}
+    assert node_pool_seen(node_pool(spec={"limits": limits}, status=used), FORM, "chat").scarce == ("4% of 1000 cpu",)
+    roomy = {"cpu": "1200", "memory": "8000Gi"}
+    assert node_pool_seen(node_pool(spec={"limits": roomy}, status=used), FORM, "chat").scarce == ()
+    assert node_pool_seen(node_pool(spec={"limits": {"cpu": "1"}}), FORM, "chat").scarce == (), "no node, no size"
+
+
 BUDGETS: dict[str, tuple[list[dict[str, Any]], int | None]] = {
     "none": ([], None),
     "held": ([{"nodes": "0", "reasons": ["Drifted"]}, {"nodes": "10%", "reasons": ["Empty"]}], 0),

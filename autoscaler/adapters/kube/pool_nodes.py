@@ -4,7 +4,7 @@ Enters: objects, the form of a slot, what is on each node. Leaves: frozen values
 conditions are read here and nowhere else; what a label does not say is unknown, not assumed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -155,11 +155,24 @@ def node_pool_seen(pool: NodePool, form: SlotForm, owner: str) -> NodePoolSeen:
         limit_nodes=None if nodes is None else int(nodes),
         used_gpus=(_number(used, form.resource) or 0.0) / form.parts,
         used_nodes=int(_number(used, "nodes") or 0),
+        scarce=tuple(_scarce(limits, used, form)),
         drifted_budget=_drifted_budget(pool.spec.disruption.budgets),
         static_nodes=pool.spec.replicas,
         deleting=pool.metadata.deletion_timestamp is not None,
         ours=pool.metadata.labels.get(MANAGED_BY) == HEADROOM and pool.metadata.labels.get(POOL) == owner,
     )
+
+
+def _scarce(limits: Amounts, used: Amounts, form: SlotForm) -> Iterator[str]:
+    """What is left of other limits where that is less than a node of the NodePool has, as they are on the average: a
+    NodePool says no size of its next node."""
+    nodes = _number(used, "nodes") or 0.0
+    for name in sorted(limits):
+        most, has = _number(limits, name), _number(used, name)
+        if name in {form.resource, "nodes"} or most is None or not has or not nodes:
+            continue
+        if most - has < has / nodes:
+            yield f"{max(0.0, 1.0 - has / most):.0%} of {limits[name]} {name}"
 
 
 def _drifted_budget(budgets: tuple[Budget, ...]) -> int | None:

@@ -5,6 +5,7 @@ nothing; what stops orders is decided in `blocks`.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from autoscaler.core.pool import breaker
@@ -12,6 +13,7 @@ from autoscaler.core.pool.circuits import Position
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.handover import pause_s
 from autoscaler.core.pool.intents import Aspect, Condition
+from autoscaler.core.pool.limit_conditions import Refused, limits
 from autoscaler.core.pool.loans import Lent
 from autoscaler.core.pool.node_conditions import drift, gpus, listed, pools, said
 from autoscaler.core.pool.params import Domain
@@ -41,22 +43,25 @@ def blocks(world: World, state: PoolState, now_s: float) -> Iterator[PoolReason]
         yield PoolReason.CONTENT_FAILING
 
 
-def conditions(view: View, state: PoolState, sizing: Sizing, warm: int, loans: Lent) -> tuple[Condition, ...]:
+def conditions(
+    view: View, state: PoolState, sizing: Sizing, warm: int, loans: Lent, *, refused: Refused
+) -> tuple[Condition, ...]:
     """All conditions of a pool that was read."""
     lent = loans.slots
+    refused = replace(refused, is_short=warm + lent < sizing.target)
     return (
         said(
             Aspect.READY,
             f"only {warm}{f' and {lent} lent' if lent else ''} of {sizing.target} slots are warm; {_stages(view)}"
-            if warm + lent < sizing.target
+            if refused.is_short
             else "",
         ),
         said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
         said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
-        pools(view, short=warm + lent < sizing.target),
+        pools(view, short=refused.is_short),
         said(Aspect.GPUS_USABLE, gpus(view, state)),
         _content(view, state),
-        said(Aspect.WITHIN_LIMITS, _limits(view, sizing)),
+        said(Aspect.WITHIN_LIMITS, limits(view, state, sizing, refused)),
         drift(view),
         said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
         said(Aspect.SLOTS_DELETABLE, _stuck(view)),
@@ -115,17 +120,6 @@ def _content(view: View, state: PoolState) -> Condition:
         )
         return Condition(Aspect.CONTENT_WARMS, True, "TagMoved", words)
     return said(Aspect.CONTENT_WARMS, "")
-
-
-def _limits(view: View, sizing: Sizing) -> str:
-    bound = [step for step in sizing.steps if step.stage == "bound" and step.after < step.before]
-    faults = [f"{step.before} slots are needed and {step.after} allowed ({step.reason.value})" for step in bound]
-    faults += [
-        f"NodePool {pool.name!r} holds {pool.used_gpus:g} GPUs, its limit is {pool.limit_gpus}"
-        for pool in view.world.node_pools or ()
-        if pool.limit_gpus is not None and pool.used_gpus > pool.limit_gpus
-    ]
-    return "; ".join(faults)
 
 
 def _priority_fault(world: World) -> str | None:

@@ -28,6 +28,7 @@ from autoscaler.core.pool.intents import (
     PoolStep,
 )
 from autoscaler.core.pool.learning import learnt, leveled, wanted
+from autoscaler.core.pool.limit_conditions import Refused
 from autoscaler.core.pool.limits import asked, kept_gpus
 from autoscaler.core.pool.loans import Lending, blind, lending, there
 from autoscaler.core.pool.losses import lost, taught
@@ -105,7 +106,8 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
         params.name, now_s, stock.supply, stock.warm, sizing.target, sizing.keep,
         _reason(sizing), trace, _by_stage(view, state), round(lead.usual_s, 1),
     )  # fmt: skip
-    told = conditions(view, state, sizing, stock.warm, stock.lent)
+    no_room = any(step.reason is PoolReason.NO_ROOM for step in steps)
+    told = conditions(view, state, sizing, stock.warm, stock.lent, refused=Refused(placed.orders, no_room))
     ahead = Ahead(stock.together, thinned(clock.whole_s(state.clock, _next_kind(view, state))))
     state = replace(state, targets=sizing.targets, gave_back=held.gave_back)
     if params.observe:

@@ -132,6 +132,8 @@ class NodePoolSeen:
     limit_nodes: int | None = None
     used_gpus: float = 0.0
     used_nodes: int = 0
+    scarce: tuple[str, ...] = ()
+    """What is left of its other limits, such as cores, where that is less than one of its nodes has, in words."""
     drifted_budget: int | None = None
     """Nodes that its budgets let drift replace at once; None where the default applies."""
     static_nodes: int | None = None

@@ -1,0 +1,41 @@
+"""Whoever is short for the sake of a limit says which one, by its field, and what to do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoscaler.core.pool.intents import Aspect
+from autoscaler.core.pool.params import PoolTier
+from tests.core.pool.builders import FIRST, SECOND, fleet, node_pools, pool, taken, told, world
+
+
+@pytest.mark.parametrize(
+    ("tier", "limits", "words"),
+    [
+        (FIRST, {"limit_gpus": 2, "used_gpus": 2.0}, "its limit of GPUs 2): raise them or add a tier"),
+        (FIRST, {"limit_nodes": 1, "used_nodes": 2}, "NodePool 'np-first' holds 2 nodes, its limit is 1"),
+        (replace(FIRST, max_gpus=2), {"used_gpus": 2.0, "used_nodes": 2}, "spec.tiers[0].limits.gpus 2"),
+        (replace(FIRST, max_gpus=2), {"used_gpus": 3.0}, "holds 3 GPUs, spec.tiers[0].limits.gpus is 2"),
+        (replace(FIRST, max_nodes=1), {"used_nodes": 1}, "spec.tiers[0].limits.nodes 1"),
+        (FIRST, {"limit_gpus": 3, "used_gpus": 2.0}, "and is asked for 1 more, and no further slot fits"),
+        (FIRST, {"scarce": ("2% of 512 cpu",)}, "spec.limits of NodePool 'np-first' leave 2% of 512 cpu"),
+    ],
+)
+def test_a_limit_that_keeps_a_pool_short_is_told_with_its_field(
+    tier: PoolTier, limits: dict[str, Any], words: str
+) -> None:
+    """Two of four slots are warm, and nothing but a limit stands in the way of the others."""
+    seen = world(fleet(2), node_pools=node_pools(FIRST, **limits))
+    within = told(taken(pool(tier, min_slots=4), seen), Aspect.WITHIN_LIMITS)
+    assert (within.holds, words in within.message) == (False, True), within.message
+
+
+def test_limits_that_keep_nothing_from_being_ordered_are_no_trouble() -> None:
+    full = {"limit_gpus": 2, "used_gpus": 2.0, "used_nodes": 2, "scarce": ("2% of 512 cpu",)}
+    for params, pools in (
+        (pool(min_slots=2), node_pools(FIRST, **full)),
+        (pool(FIRST, SECOND, min_slots=4), (*node_pools(FIRST, limit_gpus=2, used_gpus=2.0), *node_pools(SECOND))),
+    ):
+        within = told(taken(params, world(fleet(2), node_pools=pools)), Aspect.WITHIN_LIMITS)
+        assert within.holds, within.message
