@@ -2,8 +2,8 @@
 
 Enters: the view and how many shall go. Leaves: their places. Those that cost least to lose go first: not launched
 before launched, launched before warm; of the warm ones drifted before current nodes, later tiers before earlier ones,
-nodes that would become empty before full ones, crowded zones before others, old before young. Zone minima are kept,
-unless a hard limit asks for it.
+nodes that would become empty before full ones, crowded zones before others, old before young. Spot slots beyond their
+share of those that stay go before all others. Zone minima are kept, unless a hard limit asks for it.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoscaler.core.columns import Bools
+from autoscaler.core.pool.params import CapacityType
 from autoscaler.core.pool.view import NOWHERE, View
 
 
@@ -51,7 +52,11 @@ def chosen(view: View, good: Bools, excess: Excess) -> list[int]:
     )
     minima = dict(view.params.zone_minima)
     out: list[int] = []
-    for rank in np.lexsort(keys).tolist():
+    ranks = np.lexsort(keys).tolist()
+    on_spot = _on_spot(view)[slots.tier[places]]
+    beyond = int(on_spot.sum()) - int(view.params.spot_ratio * max(0, places.size - number) + 1e-9)
+    first = set([rank for rank in ranks if on_spot[rank]][: max(0, beyond)])
+    for rank in sorted(ranks, key=lambda rank: rank not in first):
         if len(out) >= number:
             break
         zone = zones[rank]
@@ -59,3 +64,9 @@ def chosen(view: View, good: Bools, excess: Excess) -> list[int]:
             population[zone] -= 1
             out.append(int(places[rank]))
     return out
+
+
+def _on_spot(view: View) -> Bools:
+    """Which tiers are of spot capacity, shape (tiers + 1,); the last is of a slot whose tier is no more."""
+    kinds = [tier.capacity_type is CapacityType.SPOT for tier in view.params.tiers]
+    return np.array([*kinds, False], dtype=np.bool_)

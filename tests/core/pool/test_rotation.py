@@ -15,6 +15,7 @@ from tests.core.pool.builders import (
     FIRST,
     NOW_S,
     SECOND,
+    SPOT,
     claim,
     demand,
     fleet,
@@ -380,6 +381,16 @@ def test_surplus_leaves_the_minimum_of_a_zone_though_its_slot_would_be_first() -
     nodes = (node("n-p-0", zone="b", drifted=True), node("n-p-1"), node("n-p-2"))
     done = taken(pool(zone_minima=(("b", 1),)), world(fleet(3), nodes=nodes))
     assert sorted(name for name, _ in gone(done)) == ["p-1", "p-2"]
+
+
+def test_what_stays_when_a_pool_shrinks_is_on_spot_for_no_more_than_its_share() -> None:
+    """Spot is the preferred tier, so that slots of the other one would go first: all four that stay were on spot."""
+    slots = tuple(warm(f"p-{at}", tier="spot" if at < 5 else "first") for at in range(10))
+    nodes = tuple(node(f"n-p-{at}", node_pool="np-spot" if at < 5 else "np-first") for at in range(10))
+    for ratio, stay in ((0.5, 2), (0.3, 1), (0.0, 0), (1.0, 4)):
+        done = taken(pool(SPOT, FIRST, min_slots=4, spot_ratio=ratio), world(slots, nodes=nodes))
+        left = {each.name for each in slots} - {name for name, _ in gone(done)}
+        assert (len(left), len(left & {f"p-{at}" for at in range(5)})) == (4, stay), ratio
 
 
 def test_nodes_that_become_empty_are_emptied_first() -> None:
