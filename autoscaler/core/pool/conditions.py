@@ -4,6 +4,7 @@ Enters: the view, the state, the outcome of a look. Leaves: one condition per as
 nothing; what stops orders is decided in `blocks`.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -50,12 +51,7 @@ def conditions(
     lent = loans.slots
     refused = replace(refused, is_short=warm + lent < sizing.target)
     return (
-        said(
-            Aspect.READY,
-            f"only {warm}{f' and {lent} lent' if lent else ''} of {sizing.target} slots are warm; {_stages(view)}"
-            if refused.is_short
-            else "",
-        ),
+        said(Aspect.READY, "; ".join(_short(view, sizing, warm, lent))),
         said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
         said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
         pools(view, short=refused.is_short),
@@ -76,6 +72,21 @@ def unread() -> tuple[Condition, ...]:
     stale = Condition(Aspect.SIGNALS_FRESH, False, "Unread", words)
     rest = [aspect for aspect in Aspect if aspect is not Aspect.SIGNALS_FRESH]
     return (stale, *(Condition(aspect, None, "Unread", words) for aspect in rest))
+
+
+def _short(view: View, sizing: Sizing, warm: int, lent: int) -> Iterator[str]:
+    """What is not warm that should be: slots in all, and those of zones."""
+    if warm + lent < sizing.target:
+        yield f"only {warm}{f' and {lent} lent' if lent else ''} of {sizing.target} slots are warm; {_stages(view)}"
+    if not view.params.zone_minima:
+        return
+    stands = view.slots.where(view.slots.counts & (view.slots.stage == Stage.WEIGHTS_WARM))
+    zones = Counter(view.zone_of(at) for at in stands)
+    is_full = len(stands) >= sizing.most
+    for zone, least in view.params.zone_minima:
+        if zones[zone] < least:
+            full = "; the pool has as many as it may: one follows there when one ends elsewhere" if is_full else ""
+            yield f"{zones[zone]} warm slots are in zone {zone!r}, its minimum is {least}{full}"
 
 
 def _stages(view: View) -> str:

@@ -166,6 +166,20 @@ def test_a_zones_minimum_is_ordered_in_the_zone_and_told_where_it_cannot_be() ->
     assert PoolReason.ZONE_OUT in reasons(outage)
 
 
+def test_a_zone_below_its_minimum_is_told_though_as_many_slots_are_warm_as_wanted() -> None:
+    """Both slots came to stand in zone a while b was out."""
+    params = pool(ZONED, min_slots=2, max_slots=2, zone_minima=(("b", 1),))
+    ready = told(taken(params, world(fleet(2))), Aspect.READY)
+    assert ready.holds is False
+    assert ready.message.startswith("0 warm slots are in zone 'b', its minimum is 1; the pool has as many as it may")
+    ending = (warm("p-0", deadline_s=NOW_S + 60.0), warm("p-1"))
+    done = taken(params, world(ending), known())
+    assert [(gone.name, gone.reason) for gone in of(DeleteSlot, done)] == [("p-0", PoolReason.ROTATED)]
+    assert [order.zone for order in of(CreateSlot, taken(params, world(ending[1:]), done.state))] == ["b"]
+    nodes = (node("n-p-0"), node("n-p-1", zone="b"))
+    assert told(taken(params, world(fleet(2), nodes=nodes)), Aspect.READY).holds
+
+
 def test_a_half_open_circuit_takes_one_probe_at_a_time() -> None:
     params = pool(FIRST)
     probe = taken(params, asked(3), out(HALF))
