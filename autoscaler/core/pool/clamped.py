@@ -36,6 +36,7 @@ def until(state: PoolState, now_s: float) -> PoolState:
         made={name: replace(each, at_s=min(each.at_s, now_s)) for name, each in state.made.items()},
         dropped=_instants(state.dropped, now_s),
         marked={uid: replace(each, at_s=min(each.at_s, now_s)) for uid, each in state.marked.items()},
+        edited={name: replace(each, at_s=min(each.at_s, now_s)) for name, each in state.edited.items()},
         handed={name: replace(each, at_s=min(each.at_s, now_s)) for name, each in state.handed.items()},
         gave_back={
             uid: replace(each, until_s=min(each.until_s, now_s + LONGEST_S)) for uid, each in state.gave_back.items()

@@ -54,7 +54,7 @@ def conditions(
         said(Aspect.READY, "; ".join(_short(view, sizing, warm, lent))),
         said(Aspect.SIGNALS_FRESH, _unknown(view.world)),
         said(Aspect.CAPACITY_AVAILABLE, _out(view, state)),
-        pools(view, short=refused.is_short),
+        pools(view, state, short=refused.is_short),
         said(Aspect.GPUS_USABLE, gpus(view, state)),
         _content(view, state),
         said(Aspect.WITHIN_LIMITS, limits(view, state, sizing, refused)),

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from autoscaler.core.columns import F64
-from autoscaler.core.pool import breaker, clock, growth, handover, hourly
+from autoscaler.core.pool import breaker, clock, growth, handover, hourly, node_pools
 from autoscaler.core.pool.clock import Stage
 from autoscaler.core.pool.history import BIN_S, DemandHistory, noted
 from autoscaler.core.pool.state import PoolState
@@ -94,6 +94,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
         made={name: each for name, each in state.made.items() if name not in held and now_s - each.at_s < UNSEEN_S},
         dropped={uid: at_s for uid, at_s in state.dropped.items() if uid in uids and now_s - at_s < UNSEEN_S},
         marked={uid: each for uid, each in state.marked.items() if uid in mute},
+        edited={name: each for name, each in state.edited.items() if now_s - each.at_s < node_pools.REMEMBER_S},
         handed=handover.still(state.handed, view.world),
     )
 

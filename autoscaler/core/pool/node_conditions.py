@@ -8,6 +8,8 @@ from typing import Final
 
 from autoscaler.core.pool.circuits import Circuit, Position
 from autoscaler.core.pool.intents import Aspect, Condition
+from autoscaler.core.pool.node_pools import pause_s
+from autoscaler.core.pool.params import PoolTier
 from autoscaler.core.pool.shapes import misfit, short_of_gpus
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import NOWHERE, View
@@ -15,16 +17,19 @@ from autoscaler.core.pool.world import NodePoolSeen
 
 UNREAD_POOLS: Final = "NodePools were not read, or there is no Karpenter"
 
+FOUGHT: Final = 3
+"""A NodePool that was written so often and differs still is set back by somebody: once was when it was made."""
 
-def pools(view: View, *, short: bool) -> Condition:
+
+def pools(view: View, state: PoolState, *, short: bool) -> Condition:
     """Whether every tier's NodePool can be used; not known where none was read, as where there is no Karpenter."""
     if view.world.node_pools is None:
         words = f"{UNREAD_POOLS}; slots are made all the same, within the tiers' own limits"
         return Condition(Aspect.NODE_POOLS_USABLE, None, "NotRead", words)
-    return said(Aspect.NODE_POOLS_USABLE, "; ".join(_pool_faults(view, view.world.node_pools, short=short)))
+    return said(Aspect.NODE_POOLS_USABLE, "; ".join(_pool_faults(view, state, view.world.node_pools, short=short)))
 
 
-def _pool_faults(view: View, read: Sequence[NodePoolSeen], *, short: bool) -> Iterator[str]:
+def _pool_faults(view: View, state: PoolState, read: Sequence[NodePoolSeen], *, short: bool) -> Iterator[str]:
     seen = {pool.name: pool for pool in read}
     for at, tier in enumerate(view.params.tiers):
         field = f"spec.tiers[{at}].{'name' if view.params.managed else 'nodePoolRef'}"
@@ -34,6 +39,8 @@ def _pool_faults(view: View, read: Sequence[NodePoolSeen], *, short: bool) -> It
             yield f"{field}: there is no NodePool {tier.node_pool!r}; {remedy}"
         elif view.params.managed and not pool.ours:
             yield f"{field}: NodePool {tier.node_pool!r} is not of this pool's making; rename the tier or delete it"
+        elif view.params.managed and (words := _set_back(view, state, tier, pool)):
+            yield f"{field}: {words}"
         elif pool.deleting:
             yield f"{field}: NodePool {tier.node_pool!r} is being deleted; leave the tier out"
         elif pool.ready is False:
@@ -48,6 +55,18 @@ def _pool_faults(view: View, read: Sequence[NodePoolSeen], *, short: bool) -> It
                 f"{field}: NodePool {tier.node_pool!r} is static (spec.replicas: {pool.static_nodes}) and launches no "
                 "node for a slot; raise its replicas, or add a tier whose NodePool has none"
             )
+
+
+def _set_back(view: View, state: PoolState, tier: PoolTier, pool: NodePoolSeen) -> str:
+    """What to say of a NodePool of ours that differs from its tier though it was written more than once."""
+    edited = state.edited.get(tier.node_pool)
+    is_as_written = (pool.limit_gpus, pool.limit_nodes, pool.drifted_budget) == (tier.max_gpus, tier.max_nodes, 0)
+    if edited is None or edited.times < FOUGHT or is_as_written or pool.deleting:
+        return ""
+    return (
+        f"limits or budget of NodePool {tier.node_pool!r} were written {edited.times} times and differ still: somebody "
+        f"sets them back, or refuses them; written again in {pause_s(tier, edited, view.now_s):.0f} s"
+    )
 
 
 def gpus(view: View, state: PoolState) -> str:

@@ -113,7 +113,7 @@ def reconcile(params: PoolParams, world: World, state: PoolState, now_s: float) 
     if params.observe:
         return Reconciled(state, (), decision, told, ahead, loans, held, asked(view, state))
     of_gangs: tuple[Intent, ...] = (*held.deletes, *held.makes)
-    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *mended(view))
+    intents: tuple[Intent, ...] = (*deletes, *claims, *marks, *placed.orders, *of_gangs, *mended(view, state))
     state = remembered(state, now_s, intents, launches=placed.launches)
     return Reconciled(state, intents, decision, told, ahead, loans, held, asked(view, state, held.makes))
 

@@ -52,6 +52,18 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """A NodePool that was made or edited."""
+
+    at_s: float
+    """When last."""
+    limits: tuple[int | None, int | None]
+    """What it was to have, in GPUs and nodes."""
+    times: int = 1
+    """How often for these."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handed:
     """Slots that gave way to replicas of a workload since fewer of these waited last."""
 
@@ -129,6 +141,8 @@ class PoolState:
     """The uids of slots whose deletion was ordered, and when."""
     marked: Mapping[str, Marked] = field(default_factory=dict)
     """By the uid of the slot."""
+    edited: Mapping[str, Edited] = field(default_factory=dict)
+    """By NodePool, those of the last hours."""
     handed: Mapping[str, Handed] = field(default_factory=dict)
     """By workload, while its replicas wait all the same."""
     gave_back: Mapping[str, GaveBack] = field(default_factory=dict)
@@ -164,6 +178,7 @@ def pack(state: PoolState) -> dict[str, Any]:
         "made": {name: [m.gang_uid, m.tier, m.units, m.at_s] for name, m in state.made.items()},
         "dropped": dict(state.dropped),
         "marked": {uid: [each.at_s, each.times] for uid, each in state.marked.items()},
+        "edited": {name: [each.at_s, *each.limits, each.times] for name, each in state.edited.items()},
         "handed": {name: [each.at_s, each.waiting, each.slots] for name, each in state.handed.items()},
         "gave_back": [[uid, each.reason.name, each.until_s, each.times] for uid, each in state.gave_back.items()],
         "created_s": state.created_s if math.isfinite(state.created_s) else None,
@@ -211,6 +226,10 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
         },
         dropped={str(uid): float(at_s) for uid, at_s in saved["dropped"].items()},
         marked={str(uid): Marked(float(at_s), int(times)) for uid, (at_s, times) in saved.get("marked", {}).items()},
+        edited={
+            str(name): Edited(float(at_s), (_read_limit(gpus), _read_limit(nodes)), int(times))
+            for name, (at_s, gpus, nodes, times) in saved.get("edited", {}).items()
+        },
         handed={
             str(name): Handed(float(at_s), int(waiting), int(slots))
             for name, (at_s, waiting, slots) in saved.get("handed", {}).items()
@@ -221,6 +240,10 @@ def _unpacked(saved: Mapping[str, Any]) -> PoolState:
         },
         created_s=-math.inf if saved["created_s"] is None else float(saved["created_s"]),
     )
+
+
+def _read_limit(saved: Any) -> int | None:
+    return None if saved is None else int(saved)
 
 
 def _domain(domain: Domain) -> tuple[str, str, str]:

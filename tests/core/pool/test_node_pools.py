@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
+from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import Aspect, CreateNodePool, CreateSlot, PatchNodePool
-from autoscaler.core.pool.params import CapacityType
+from autoscaler.core.pool.params import CapacityType, PoolParams
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import NodePoolSeen
-from tests.core.pool.builders import FIRST, SECOND, of, pool, taken, told, world
+from tests.core.pool.builders import FIRST, NOW_S, SECOND, known, of, pool, taken, told, world
 
 LIMITED = replace(FIRST, max_gpus=16, max_nodes=2)
 HELD = NodePoolSeen("np-first", ready=True, limit_gpus=16, limit_nodes=2, drifted_budget=0)
@@ -56,3 +59,42 @@ def test_a_limit_that_its_tier_has_not_is_to_be_taken_away() -> None:
     lowered = replace(HELD, limit_gpus=8, limit_nodes=None)
     (patch,) = of(PatchNodePool, taken(pool(LIMITED, managed=True), world(node_pools=(lowered,))))
     assert (patch.lifts_gpus, patch.lifts_nodes) == (False, False)
+
+
+THEIRS = replace(HELD, limit_gpus=99)
+
+
+def written(
+    params: PoolParams, pools: tuple[NodePoolSeen, ...], seconds: int
+) -> tuple[list[int], pool_state.PoolState]:
+    """When NodePools are written while they stay as they are, looked at every five seconds, with restarts between."""
+    state, at = known(), []
+    for second in range(0, seconds, 5):
+        done = taken(params, world(node_pools=pools), pool_state.unpack(pool_state.pack(state)), NOW_S + second)
+        state = done.state
+        at += [second] * len([*of(PatchNodePool, done), *of(CreateNodePool, done)])
+    return at, state
+
+
+@pytest.mark.parametrize("pools", [(THEIRS,), ()])
+def test_whoever_sets_a_node_pool_back_or_takes_it_away_is_met_ever_more_seldom(
+    pools: tuple[NodePoolSeen, ...],
+) -> None:
+    """It was twelve times a minute, for as long as somebody else did the same."""
+    at, _ = written(pool(LIMITED, managed=True), pools, 3600)
+    assert at == [0, 5, 15, 35, 75, 155, 315, 635, 1275, 2555]
+
+
+def test_another_limit_of_the_tier_is_written_at_once_and_a_fight_is_told() -> None:
+    _, state = written(pool(LIMITED, managed=True), (THEIRS,), 600)
+    done = taken(pool(LIMITED, managed=True), world(node_pools=(THEIRS,)), state, NOW_S + 600.0)
+    words = told(done, Aspect.NODE_POOLS_USABLE).message
+    assert words == (
+        "spec.tiers[0].name: limits or budget of NodePool 'np-first' were written 7 times and differ still: somebody "
+        "sets them back, or refuses them; written again in 35 s"
+    )
+    raised = pool(replace(LIMITED, max_gpus=32), managed=True)
+    (patch,) = of(PatchNodePool, taken(raised, world(node_pools=(THEIRS,)), done.state, NOW_S + 605.0))
+    assert patch.limit_gpus == 32
+    settled = taken(pool(LIMITED, managed=True), world(node_pools=(HELD,)), done.state, NOW_S + 610.0)
+    assert told(settled, Aspect.NODE_POOLS_USABLE).holds
