@@ -168,6 +168,32 @@ def test_once_the_grace_is_over_only_some_rights_are_worth_any_cost(
     assert story.victims() == victims, "11 h of work on 4 GPUs against 1.2 h of waiting"
 
 
+@pytest.mark.parametrize(
+    ("due_s", "late_s", "victims"),
+    [
+        pytest.param(20.0, 25.0, [], id="it is there before the victim would be gone"),
+        pytest.param(20.0, 45.0, ["borrower"], id="in one of ten cases it is not"),
+        pytest.param(40.0, 40.0, ["borrower"], id="it comes later"),
+    ],
+)
+def test_a_guarantee_is_not_taken_back_by_force_where_a_node_comes_sooner(
+    due_s: float, late_s: float, victims: list[str]
+) -> None:
+    """The borrower has 30 s to go. A second node is on its way; the grace is over."""
+    story = Story(params(queue("a", 8), queue("b")), [node("n0")], takes_s=lambda gang: 1e7)
+    story.submit(gang("borrower", "b", units=8, notice_s=30.0))
+    story.settle()
+    story.look([node("n0"), node("n1", due_s=due_s, late_s=late_s)])
+    story.submit(gang("mine", "a", units=8))
+    story.settle()
+    assert story.victims() == victims
+    if not victims:
+        story.now_s = due_s
+        story.look([node("n0"), node("n1")])
+        story.settle()
+        assert story.order() == ["borrower", "mine"]
+
+
 def test_a_gang_is_left_alone_until_its_lease_ends() -> None:
     story = Story(params(queue("a", 8), queue("b", min_runtime_s=300.0)), racks(1, 1))
     filled(story, gang("borrower", "b", units=8))

@@ -111,10 +111,15 @@ class Searches:
         return bool(beyond)
 
     def _owed(self, waiting: Waiting, found: Plan, now_s: float) -> bool:
-        """Whether the gang's right does not depend on what it costs; a fair share is never worth more than is lost."""
-        waited_s = max(0.0, now_s - waiting.gang.created_s)
+        """Whether the gang's right does not depend on what it costs; a fair share is never worth more than is lost, and
+        nobody is stopped where a node is there before the victims would be gone."""
+        room, waited_s = self.attempts.room, max(0.0, now_s - waiting.gang.created_s)
         fair = any(victim.reason is BatchReason.FAIR_SHARE for victim in found.victims)
-        return not fair and waited_s >= self.attempts.room.tree.spec(waiting.queue).grace_s
+        if fair or waited_s < room.tree.spec(waiting.queue).grace_s:
+            return False
+        if room.tree.verdict(waiting.queue, room.backlog.loads[waiting.brand]) is not None:
+            return True  # it is others' quota that is in the way
+        return not kept.comes_by(room, waiting, now_s + max(each.run.gang.notice_s for each in found.victims), now_s)
 
     def _pays(self, waiting: Waiting, found: Plan, now_s: float) -> bool:
         """Whether waiting for what ends, or for a node that is due, would cost more than the victims' work."""
