@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from autoscaler.cli.stdin import bytes_in
 from autoscaler.errors import InputError
 
 
@@ -32,6 +33,9 @@ def decide(
     """
     if not jsonl:
         raise InputError("decide: no format given; say `headroom decide --jsonl`")
+    if sys.stdout is None:
+        raise InputError("decide: standard output is closed; nobody would read an answer")
+    lines = bytes_in("decide")
     # Numerics are imported here, after the help.
     from autoscaler.cli.stream import DecideStream
     from autoscaler.fitting.late import fit
@@ -39,7 +43,7 @@ def decide(
     stream = DecideStream(fit)
     out = sys.stdout.buffer
     try:
-        for text in sys.stdin.buffer:
+        for text in lines:
             out.write(stream.answer(text) + b"\n")
             out.flush()
             _tell(stream.notes)

@@ -1,10 +1,10 @@
 """Which decisions of an audit file `explain` prints. Enters: a file and a choice. Leaves: decisions in time order."""
 
-import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoscaler.cli.stdin import bytes_in
 from autoscaler.core.types import Decision
 from autoscaler.errors import InputError
 from autoscaler.record.audit import read_audit, read_lines
@@ -35,7 +35,7 @@ def select(file: Path, workload: str | None, at_s: float | None, last: int) -> l
 
 
 def _decisions(file: Path) -> Iterator[Decision]:
-    return read_lines(sys.stdin.buffer, "standard input") if str(file) == "-" else read_audit(file)
+    return read_lines(bytes_in("explain"), "standard input") if str(file) == "-" else read_audit(file)
 
 
 def _few(names: set[str]) -> str:

@@ -5,6 +5,7 @@ anything is changed, so a bad one leaves no trace. What a line does not say of t
 before, as a live controller holds it. It reads no clock and draws no lots: the same lines give the same bytes.
 """
 
+import codecs
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -72,6 +73,8 @@ class DecideStream:
     def answer(self, text: bytes) -> bytes:
         """The answer to the next line, without the line end: a decision, or an error that left everything as it was."""
         self.lines += 1
+        if self.lines == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # with which some systems begin every text
         try:
             line = read_line(text)
             self._note_unread(line.workload, unread_fields(text))

@@ -6,6 +6,7 @@ such a decision does not say when its workload is due again and reads as due at 
 memory lines stand between the decisions of an audit stream and are passed over.
 """
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
@@ -86,7 +87,8 @@ def read_audit(path: Path) -> Iterator[Decision]:
 def read_lines(lines: Iterable[bytes], name: str) -> Iterator[Decision]:
     """The decisions in `lines`, as `read_audit` reads them; `name` stands for the file in messages."""
     number = 0
-    for number, text in enumerate(lines, 1):
+    for number, line in enumerate(lines, 1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         if text.startswith(_BETWEEN):
             continue
         where = f"{name}: line {number}"

@@ -1,5 +1,6 @@
 """`headroom decide` as a program: exit codes, an answer at once, the same bytes again, a reader that goes away."""
 
+import codecs
 import json
 import subprocess
 import sys
@@ -72,6 +73,25 @@ def test_without_a_format_it_says_which_one_there_is() -> None:
     done = subprocess.run(COMMAND[:-1], input=TEXT, capture_output=True, check=False, timeout=50)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"error: decide: no format given; say `headroom decide --jsonl`\n"
+
+
+def test_a_text_that_begins_with_the_mark_of_utf_8_loses_no_line() -> None:
+    """With its first line a workload would lose its policy, and with that every line."""
+    assert run(codecs.BOM_UTF8 + TEXT).stdout == run(TEXT).stdout
+
+
+@pytest.mark.parametrize(
+    ("closed", "message"),
+    [
+        ("<&-", "decide: standard input is closed; send lines to it"),
+        (">&-", "decide: standard output is closed; nobody would read an answer"),
+    ],
+    ids=["input", "output"],
+)
+def test_a_closed_end_is_said_in_a_line(closed: str, message: str) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND]
+    done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"error: {message}\n")
 
 
 def test_a_plant_gets_each_answer_before_it_sends_the_next_line() -> None:

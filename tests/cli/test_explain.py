@@ -1,12 +1,15 @@
 """`headroom explain`: which records it prints, as text or JSON, and what it says when there is none."""
 
+import codecs
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from autoscaler.cli.main import app
+from autoscaler.cli.stdin import bytes_in
 from autoscaler.core.reasons import Reason
+from autoscaler.errors import InputError
 from autoscaler.record.audit import audit_line
 from tests.cli.lines import busy, encode, make_stream
 from tests.record.decisions import PER_REASON, make_decision
@@ -72,6 +75,19 @@ def test_the_answers_of_decide_may_be_piped_into_it() -> None:
     result = run(app, ["explain", "-"], input=text)
     assert result.exit_code == 0
     assert result.stdout.startswith("00:00:10  ns/chat  2 → 4  SCALE  QUEUE_UNCALIBRATED\n")
+
+
+def test_a_file_that_begins_with_the_mark_of_utf_8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(codecs.BOM_UTF8 + audit_line(DECISIONS[0]) + b"\n")
+    result = run(app, ["explain", str(path), "--json"])
+    assert (result.exit_code, result.stdout_bytes) == (0, audit_line(DECISIONS[0]) + b"\n")
+
+
+def test_a_closed_standard_input_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="explain: standard input is closed; send lines to it"):
+        bytes_in("explain")
 
 
 @pytest.mark.parametrize(
