@@ -67,7 +67,7 @@ def advance(
     fits: list[FitRequest] = []
     stepped: Stepped | None = None
     if readings:
-        seen = gather.observe(table, rows, readings, known)  # 1 observe
+        seen = gather.observed(table, rows, readings, known)  # 1 observe
         closed = history.absorb(
             table.history,
             rows,
@@ -293,6 +293,7 @@ def _situation(
         noise=load.noise & ~table.lacks(rows, Feature.GATE),
         ceiling_rps=np.where(table.lacks(rows, Feature.CEILING), np.inf, _ceiling(table, rows, seen, load.now_rps)),
         unmeasured=unmeasured,
+        unseen=table.unseen.asked[rows],
         withheld_s=clearing.withheld_s(table.clearing, rows, seen.now_s),
     )
     return _leave_out(table, rows, situation)

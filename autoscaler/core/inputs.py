@@ -1,7 +1,7 @@
 """From readings to the batch: per-pod differences, starts and freshness, gathered into arrays of one entry per row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -9,12 +9,14 @@ import numpy as np
 from autoscaler.core.capacity import leadtime
 from autoscaler.core.capacity.leadtime import LeadTime, Starts
 from autoscaler.core.capacity.throughput import Served
-from autoscaler.core.columns import F64, I64, Bools, every, places, some, unknown
+from autoscaler.core.columns import F64, I64, Bools, every, filled, places, some, unknown
 from autoscaler.core.observe import pods, told
 from autoscaler.core.observe.freshness import Freshness
 from autoscaler.core.observe.pods import Interval
 from autoscaler.core.params import Feature
+from autoscaler.core.scale import unseen
 from autoscaler.core.scale.bounds import RATE_UP_S, YOUNG_S, BoundInputs, least_within
+from autoscaler.core.scale.propose import STANDS
 from autoscaler.core.scale.uncalibrated import SETTLE_S, Line
 from autoscaler.core.state import Table, Track
 from autoscaler.core.types import Readings
@@ -95,6 +97,13 @@ def select(
             rows.append(row)
             readings.append(reading)
     return np.asarray(rows, dtype=np.int64), tuple(readings), outdated
+
+
+def observed(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapping[str, Interval]) -> Batch:
+    """`observe`, and take what full replicas complete behind a silent gateway for no load: it is not known then."""
+    seen = observe(table, rows, readings, known)
+    hidden = unseen.look(table.unseen, rows, _full(table, rows, seen))
+    return replace(seen, arrivals=np.where(hidden, np.nan, seen.arrivals)) if some(hidden) else seen
 
 
 def observe(table: Table, rows: I64, readings: tuple[Readings, ...], known: Mapping[str, Interval]) -> Batch:
@@ -222,6 +231,36 @@ def line(table: Table, rows: I64, seen: Batch) -> Line:
         starting=seen.starting,
         at_work=np.minimum(at_work, serving),
         completing=np.minimum(completing, serving),
+    )
+
+
+def _full(table: Table, rows: I64, seen: Batch) -> unseen.Full:
+    """Gather what the pods tell of a line at a gateway that is silent.
+
+    One in the pods that lasts for half of what a request may wait is seen: it may be all that they are full of.
+    """
+    silent, lost = np.zeros((2, len(rows)), dtype=np.bool_)
+    landed_s, slack_s = unknown(len(rows)), table.policy.slack_s[rows]
+    for i in places(~seen.shrinkable).tolist():
+        track, read = seen.tracks[i], seen.readings[i]
+        quiet = read.gateway is None or (read.gateway.queued is None and read.gateway.requests_total is None)
+        silent[i] = quiet and seen.unread[i] == 0 and "gateway_queue" in track.fresh.sources
+        lost[i] = track.fresh.state("queue", read.now_s, track.params.tick_s) is Freshness.UNKNOWN
+        if not read.replicas.starting and read.replicas.ready >= read.replicas.desired:
+            ready_s = [pod.ready_since_s for pod in read.pods or () if pod.ready_since_s is not None]
+            landed_s[i] = read.now_s - max(ready_s, default=-np.inf)
+    done_rps = filled(seen.served.completions) / np.maximum(seen.dt_s, 1e-9)
+    return unseen.Full(
+        now_s=seen.now_s,
+        silent=silent & ~(seen.queue > STANDS * slack_s * done_rps),
+        lost=lost,
+        running=seen.running,
+        serving=seen.serving,
+        completed=seen.served.completions,
+        slack_s=slack_s,
+        lead_s=seen.lead50_s,
+        desired=seen.desired.astype(np.float64),
+        landed_s=landed_s,
     )
 
 

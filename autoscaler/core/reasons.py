@@ -17,6 +17,7 @@ class Reason(Enum):
     FORECAST = "the forecast for when a new replica could serve needs it"
     BACKLOG = "the queue left when new replicas can serve needs it"
     QUEUE_UNCALIBRATED = "requests wait and the capacity of one replica is not known yet"
+    QUEUE_UNSEEN = "every replica stays full and the gateway does not tell what waits: twice as many are asked for"
     CONCURRENCY_FLOOR = "the measured concurrency floor keeps it"
     WAKE = "work waits and nothing serves it: wake to what the queue needs"
     LATE_START = "starts are late beyond their measured warm-up: what is counted on of them no more is ordered again"

@@ -25,6 +25,7 @@ from autoscaler.core.params import Feature, Params
 from autoscaler.core.scale.bounds import BoundColumns
 from autoscaler.core.scale.clearing import ClearingColumns
 from autoscaler.core.scale.uncalibrated import LineColumns
+from autoscaler.core.scale.unseen import UnseenColumns
 from autoscaler.core.types import Readings
 
 _PLACES = {feature: place for place, feature in enumerate(Feature)}
@@ -139,6 +140,7 @@ class Table:
     peaks: PeakColumns
     bounds: BoundColumns
     line: LineColumns
+    unseen: UnseenColumns
     clearing: ClearingColumns
     forecaster: Forecaster
 
@@ -159,6 +161,7 @@ class Table:
             PeakColumns.allocate(capacity),
             BoundColumns.allocate(capacity),
             LineColumns.allocate(capacity),
+            UnseenColumns.allocate(capacity),
             ClearingColumns.allocate(capacity),
             Forecaster.allocate(capacity),
         )
@@ -175,6 +178,7 @@ class Table:
             "peaks": self.peaks,
             "bounds": self.bounds,
             "line": self.line,
+            "unseen": self.unseen,
             "clearing": self.clearing,
         }
         return own | self.forecaster.groups()

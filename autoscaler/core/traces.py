@@ -181,6 +181,9 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
     elif reason is Reason.QUEUE_UNCALIBRATED:
         held: Evidence = () if seen.ready[i] else (("held_at_once", uncalibrated.HOLDS),)
         own = (*_in_line(seen, i), *held)
+    elif reason is Reason.QUEUE_UNSEEN:
+        full_s = seen.now_s[i] - stepped.table.unseen.since_s[row]
+        own = (("full_s", _number(full_s)), *_in_line(seen, i))
     else:
         own = ()
     return own + present + replica + lead + ages

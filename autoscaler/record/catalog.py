@@ -46,6 +46,7 @@ FIGURES: Final = MappingProxyType(
         "cleared_s": "the last in line is served within",
         "slack_s": "wait that the objective allows",
         "because": "why no more are asked for",
+        "full_s": "all replicas full for",
         "late_starts": "late starts",
         "wedged_pods": "pods without progress",
         "failures": "failed starts in a row",
@@ -134,6 +135,13 @@ SENTENCES: Final = MappingProxyType(
             ", {unread} ready and not read yet",
             ", the load is {load_rps}",
             "; no replica is ready to be watched, and an engine seldom holds more than {held_at_once} at once",
+        ),
+        Reason.QUEUE_UNSEEN: (
+            "{after} asked for, as a line may wait that nobody sees: every replica stays full",
+            ", for {full_s} now",
+            ", {in_flight} in flight",
+            ", {starting} starting",
+            "; the gateway told the queue {queue_age_s} ago",
         ),
         Reason.CONCURRENCY_FLOOR: (
             "{after} kept: at every moment of the last hour that many were needed",

@@ -19,6 +19,7 @@ GISTS: Final = MappingProxyType(
         Reason.FORECAST: ("forecast", " {forecast_rps}"),
         Reason.BACKLOG: ("queue", " {queue}"),
         Reason.QUEUE_UNCALIBRATED: ("queue", " {queue}", ", capacity unknown"),
+        Reason.QUEUE_UNSEEN: ("full", " for {full_s}", ", queue untold"),
         Reason.CONCURRENCY_FLOOR: ("floor of the last hour",),
         Reason.WAKE: ("wakes up", ", queue {queue}"),
         Reason.LATE_START: ("late starts", " {late_starts}"),

@@ -70,6 +70,17 @@ def concurrency_floor() -> list[Decision]:
     return then(story, lambda t: 60.0 if t % 60.0 < 20.0 else 0.0, 3900.0)
 
 
+def queue_unseen() -> list[Decision]:
+    """More come than four carry, and the gateway that told the line is silent."""
+
+    def hidden(readings: Readings) -> Readings:
+        return replace(readings, pods=tuple(replace(p, waiting=0.0) for p in readings.pods or ()), gateway=None)
+
+    story = opened()
+    story.toy.load = lambda _s: 32.0
+    return story.run(300.0, hidden)
+
+
 def wake() -> list[Decision]:
     return Story(Toy.of(0, 5.0, queue=9.0), Params(min_replicas=0)).run(10.0)
 
@@ -209,6 +220,7 @@ STORIES: dict[Reason, Callable[[], list[Decision]]] = {
     Reason.FORECAST: forecast,
     Reason.BACKLOG: backlog,
     Reason.QUEUE_UNCALIBRATED: queue_uncalibrated,
+    Reason.QUEUE_UNSEEN: queue_unseen,
     Reason.CONCURRENCY_FLOOR: concurrency_floor,
     Reason.WAKE: wake,
     Reason.LATE_START: late_start,
@@ -247,6 +259,7 @@ EVIDENCE: dict[Reason, set[str]] = {
     Reason.FORECAST: {"forecast_rps", "model", "level_ratio", "replica_rps", "warmup_s", "arrivals_age_s"},
     Reason.BACKLOG: {"backlog", "starting", "queue", "replica_rps", "warmup_s", "queue_age_s"},
     Reason.QUEUE_UNCALIBRATED: {"queue", "in_flight", "starting", "load_rps"},
+    Reason.QUEUE_UNSEEN: {"full_s", "in_flight", "starting", "queue_age_s"},
     Reason.CONCURRENCY: {"in_flight", "slots_per_replica"},
     Reason.MEMORY: {"kv_used_replicas"},
     Reason.NOISE: {"load_rps", "age_s", "outlives_ratio", "warmup_s"},

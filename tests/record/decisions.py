@@ -84,6 +84,19 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
             "engine seldom holds more than 256 at once"
         ),
     ),
+    Reason.QUEUE_UNSEEN: (
+        Step(
+            "demand",
+            3,
+            6,
+            Reason.QUEUE_UNSEEN,
+            (("full_s", 40.0), ("in_flight", 24.0), ("starting", 0), ("load_rps", None), ("queue_age_s", 60.0)),
+        ),
+        (
+            "6 asked for, as a line may wait that nobody sees: every replica stays full, for 40 s now, 24 in flight, 0 "
+            "starting; the gateway told the queue 60 s ago"
+        ),
+    ),
     Reason.CONCURRENCY_FLOOR: (
         Step("demand", 6, 6, Reason.CONCURRENCY_FLOOR, (*REPLICA, *AGES)),
         (

@@ -35,6 +35,7 @@ TERMS = (
     Reason.WAKE,
     Reason.QUEUE_UNCALIBRATED,
     Reason.CONCURRENCY_FLOOR,
+    Reason.QUEUE_UNSEEN,
 )
 """AT_LEAST terms in the order of their columns; on a tie the earlier one is named."""
 
@@ -75,6 +76,8 @@ class Situation:
     """What the queue asks for where `rps` is not known (`uncalibrated.asked`)."""
     withheld_s: F64
     """For how long orders for the queue that stands were withheld."""
+    unseen: F64
+    """What a line asks for that only full replicas tell of (`unseen.look`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ def propose(s: Situation) -> Proposals:
     need[:, 2] = np.where(s.waits, full, np.minimum(full, s.desired))
     need[:, 3] = s.upper_rps / s.rps
     need[:, 7] = s.floor_replicas
+    need[:, 8] = s.unseen
     wakes = (s.desired == 0) & ((s.queue > 0) | (s.now_rps > 0))
     # Without a queue, and nobody to wake, the terms in between ask for nothing, and nothing is to be cleared.
     queues = some((s.queue > 0) | wakes)
