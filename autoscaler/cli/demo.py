@@ -53,7 +53,7 @@ def demo(
 
     to_stdout = json_file is not None and str(json_file) == "-"
     if json_file is not None and not to_stdout:
-        check_writable([json_file])
+        check_writable([json_file], read=(trace,))
     announce("preparing the traffic and the cluster")
     plan = make_plan(trace, workload, speed=speed, wall_s=wall, seed=seed, cut_s=cut_metrics)
     plan = replace(plan, port=port, browser=browser, processes=min(_MOST_PROCESSES, os.cpu_count() or 1))

@@ -22,14 +22,21 @@ INTERRUPTED: Final = 130
 """What a shell's own commands end with after Ctrl-C."""
 
 
-def check_writable(paths: Sequence[Path]) -> None:
-    """InputError for a path that is a folder, write-protected, given twice, where standard output goes, or `-`, and for
-    one whose folder is missing or cannot be written to."""
+def check_writable(paths: Sequence[Path], *, read: Iterable[Path | str | None] = ()) -> None:
+    """InputError for a path that is a folder, write-protected, given twice, where standard output goes, or `-`, for one
+    whose folder is missing or cannot be written to, and for one of the files `read`, which it would replace.
+
+    What is read may be written with a part after `#`, as traces are.
+    """
+    inputs = {os.path.realpath(str(name).partition("#")[0]) for name in read if name is not None}
+    real = [os.path.realpath(path) for path in paths]
     for index, path in enumerate(paths):
         if str(path) == "-":
             raise InputError("-: this output cannot go to standard output; give the name of a file")
-        if path in paths[:index]:
+        if real[index] in real[:index]:
             raise InputError(f"{path}: asked for twice; give every output a file of its own")
+        if real[index] in inputs:
+            raise InputError(f"{path}: it is read and would be replaced; give every output a file of its own")
         folder = path.parent
         try:
             folder = _written(path).parent

@@ -80,7 +80,7 @@ def replay(
     overlay = Overlay.of(changes)
     if exact and (prometheus is not None or not changes):
         raise InputError("--exact: only with audit files and --set KEY=VALUE; all else is exact as it is")
-    check_writable([path for path in (json, report) if path is not None])
+    check_writable([path for path in (json, report) if path is not None], read=audit or ())
     if prometheus is not None:
         if audit or workload is None:
             raise InputError("--prometheus: give --workload NS/NAME with it, and no files")

@@ -41,7 +41,7 @@ def report(
             ("server", "config", "kubeconfig", "context", "namespace"),
             "only to ask the running controller; leave it out, or the audit files",
         )
-    check_writable([path for path in (json, html) if path is not None])
+    check_writable([path for path in (json, html) if path is not None], read=audit or ())
     if audit:
         from autoscaler.cli.progress import Meter, amount
         from autoscaler.fitting.late import fit

@@ -103,7 +103,7 @@ def simulate(
     timelines = {} if timeline is None else timeline_paths(timeline, names)
     to_stdout = json_file is not None and str(json_file) == "-"
     outputs = (None if to_stdout else json_file, report, *timelines.values())
-    check_writable([path for path in outputs if path is not None])
+    check_writable([path for path in outputs if path is not None], read=(trace, profile))
     cluster = Cluster(
         warmup_s=warmup, warmup_p90_s=warmup_p90, slo_wait_s=slo_wait, capacity_rps=capacity_rps,
         replicas_at_peak=replicas_at_peak, max_replicas=max_replicas, failed_start_ratio=failed_starts,

@@ -210,6 +210,7 @@ def test_without_a_given_capacity_the_engine_is_measured(trace: Path, monkeypatc
         ("--policy kpa --trace nowhere.csv#day=1 --day 2", "'day=2' cannot be used"),
         ("--policy kpa --workload ramp --json nowhere/x.json", "nowhere/x.json: cannot be written"),
         ("--policy kpa --workload ramp --json x.json --timeline x.json", "x.json: asked for twice"),
+        ("--policy kpa --workload ramp --json x.json --report sub/../x.json", "x.json: asked for twice"),
         ("--policy kpa --workload ramp --json .", "it is a folder"),
         ("--policy kpa --workload ramp --report nowhere/x.html", "nowhere/x.html: cannot be written"),
         ("--policy kpa --workload ramp --profile p.csv", "add --model requests"),
@@ -257,6 +258,18 @@ def test_what_cannot_be_used_is_refused_in_one_line(
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("output", ["--report", "--json", "--timeline"])
+def test_no_output_replaces_what_is_read(output: str, trace: Path):
+    """Also under another name of the same file, and with a part of it chosen."""
+    before = trace.read_bytes()
+    other = trace.with_name("other.csv")
+    other.symlink_to(trace)
+    result = simulate("--trace", f"{trace}#rate=2", "--policy", "kpa", "--warmup", 60, output, other)
+    assert result.exit_code == 2
+    assert f"{other}: it is read and would be replaced" in result.stderr
+    assert trace.read_bytes() == before
 
 
 @pytest.mark.parametrize("warmup", ["nan", "inf", "-1"])
