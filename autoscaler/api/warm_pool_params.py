@@ -6,7 +6,7 @@ value and remedy. Rules that join numbers are the core's own (`autoscaler.core.p
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from autoscaler.api.calendar import read_schedule, read_zone, windows
@@ -16,7 +16,7 @@ from autoscaler.api.shapes import Shape
 from autoscaler.api.warm_pool import WarmPoolSpec
 from autoscaler.api.warm_pool_parts import Backend, HandOver, SlotForm, Tier
 from autoscaler.core.params import KnownEvent
-from autoscaler.core.pool.params import GangTerms, LoanTerms, PoolParams, PoolTier
+from autoscaler.core.pool.params import CACHE_AFTER, GangTerms, LoanTerms, PoolParams, PoolTier
 from autoscaler.core.pool.params import SlotForm as CoreForm
 from autoscaler.errors import InputError
 
@@ -101,10 +101,16 @@ def events_of(spec: WarmPoolSpec, now_s: float) -> tuple[KnownEvent, ...]:
 
 
 def content_of(spec: WarmPoolSpec) -> str:
-    """A digest of what slots are asked to warm: another image or other weights make another one. What a tag stands for
-    is known only of slots that have pulled it."""
-    parts = [[model.name, model.image, model.weights] for model in spec.models]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    """A digest of what slots are asked to warm: another image, other weights or another volume for these make another
+    one. What a tag stands for is known only of slots that have pulled it."""
+    content = _digest([[model.name, model.image, model.weights] for model in spec.models])[:16]
+    if spec.cache is None or all(model.weights is None for model in spec.models):
+        return content
+    return f"{content}{CACHE_AFTER}{_digest([spec.cache.host_path, spec.cache.claim])[:8]}"
+
+
+def _digest(parts: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _shape(at: int, tier: Tier, shapes: Mapping[str, Shape]) -> Shape:

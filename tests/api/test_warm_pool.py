@@ -121,7 +121,22 @@ def test_another_image_other_weights_or_another_digest_are_other_content_and_ano
     given = (MODEL, {**MODEL, "image": "registry.example.com/vllm:v2"}, {**MODEL, "weights": "hf://example/b"}, *pinned)
     contents = [compiled(spec(models=[model], cache={"claim": "weights"})).content for model in given]
     assert len(set(contents)) == len(given)
-    assert compiled(spec(models=[MODEL], minSlots=2)).content == contents[0]
+    assert compiled(spec(models=[MODEL], minSlots=2, cache={"claim": "weights"})).content == contents[0]
+
+
+def test_weights_in_another_volume_are_other_content_and_a_cache_of_no_weights_is_none() -> None:
+    caches: list[dict[str, Any]] = [
+        {"claim": "weights"}, {"claim": "other"},
+        {"hostPath": "/var/lib/headroom/a"}, {"hostPath": "/var/lib/headroom/b"},
+    ]  # fmt: skip
+    weighty = {**MODEL, "weights": "hf://example/a"}
+    contents = [compiled(spec(models=[weighty], cache=cache)).content for cache in caches]
+    assert len(set(contents)) == 4
+    assert len({content.partition(".")[0] for content in contents}) == 1
+    moved = {**caches[0], "mountPath": "/elsewhere"}
+    assert compiled(spec(models=[weighty], cache=moved)).content == contents[0], "in the volume it is the same place"
+    light = {"name": "a", "image": MODEL["image"]}
+    assert len({compiled(spec(models=[light], cache=cache)).content for cache in caches}) == 1
 
 
 def test_prices_decide_nothing_of_a_pool() -> None:

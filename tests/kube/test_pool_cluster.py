@@ -87,6 +87,17 @@ async def following(server: FakeServer, api: KubeApi) -> AsyncIterator[Scene]:
         task.cancel()
 
 
+async def test_a_slot_tells_its_nodepool_and_its_units_of_the_resource_that_is_wanted_now() -> None:
+    async with scene() as seen:
+        seen.slot(spec={"nodeSelector": ON_GPU, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]})
+        await until(lambda: seen.world().slots)
+        (slot,) = seen.world().slots or ()
+        assert (slot.node_pool, slot.units) == ("gpu", 2)
+        sliced = replace(PARAMS, slot=replace(FORM, resource="nvidia.com/mig-3g.40gb"))
+        world = seen.cluster.world(sliced, "pool-uid", demand=(), serving_priority=0, now_s=T0 + 30)
+        assert [each.units for each in world.slots or ()] == [0]
+
+
 async def test_the_world_is_put_together_from_all_that_is_followed() -> None:
     async with scene() as it:
         it.server.put("chat", path=POOLS, metadata={"namespace": ""}, spec={})

@@ -25,6 +25,13 @@ def test_a_slot_that_waits_knows_its_tier_zone_content_and_nominated_claim() -> 
     assert seen.scheduled_s is seen.images_s is seen.weights_s is seen.ready_s is seen.deadline_s is None
 
 
+def test_a_slot_says_which_nodepool_it_is_pinned_to_and_what_it_asks_for() -> None:
+    pinned = pod(spec={"nodeSelector": {"karpenter.sh/nodepool": "gpu"}})
+    seen = slot_seen(pinned, None, label="karpenter.sh/nodepool", units=4)
+    assert (seen.node_pool, seen.units) == ("gpu", 4)
+    assert slot_seen(pod(), None, label="karpenter.sh/nodepool").node_pool == ""
+
+
 def test_a_warm_slot_has_every_instant_of_its_start() -> None:
     status = {
         "phase": "Running", "startTime": at(3), "conditions": [true("PodScheduled", 2), true("Ready", 20)],

@@ -18,11 +18,11 @@ from autoscaler.adapters.kube.pool_holder_pod import holder_seen
 from autoscaler.adapters.kube.pool_left import Left, left_of
 from autoscaler.adapters.kube.pool_nodes import NODE_POOL, claim_seen, node_pool_seen, node_seen
 from autoscaler.adapters.kube.pool_objects import NodeClaim, PlacedPod, ToldEvent, WarmPoolObject
-from autoscaler.adapters.kube.pool_places import Places
+from autoscaler.adapters.kube.pool_places import Places, units_of
 from autoscaler.adapters.kube.pool_readings import Readings
 from autoscaler.adapters.kube.pool_signs import Signs
 from autoscaler.adapters.kube.pool_slots import is_ours, slot_seen
-from autoscaler.core.pool.params import PoolParams, PoolTier
+from autoscaler.core.pool.params import PoolParams, PoolTier, SlotForm
 from autoscaler.core.pool.shapes import lacking
 from autoscaler.core.pool.world import ClaimSeen, ModelDemand, NodeSeen, SlotSeen, World
 from autoscaler.ports import Clock
@@ -106,7 +106,7 @@ class PoolCluster:
         form = params.slot
         karpenter = believed(self.feeds.claims) and believed(self.feeds.node_pools)
         known = believed(self.feeds.pods) and believed(self.feeds.nodes)
-        slots = [self._slot(pod) for pod in self._places.slots(params.name, uid)] if known else None
+        slots = [self._slot(pod, form) for pod in self._places.slots(params.name, uid)] if known else None
         claims = node_pools = None
         if karpenter:
             claims = tuple(
@@ -178,9 +178,14 @@ class PoolCluster:
         read = partial(claim_seen, claim, tier, form)
         return self._claim_readings.of(claim.metadata.name, params.name, (claim, tier, form), read)
 
-    def _slot(self, pod: PlacedPod) -> SlotSeen:
+    def _slot(self, pod: PlacedPod, form: SlotForm) -> SlotSeen:
         claim = self._signs.nominated(pod.metadata.uid)
-        return self._slot_readings.of(pod.metadata.key, "", (pod, claim), partial(slot_seen, pod, claim))
+
+        def read() -> SlotSeen:
+            label, units = self._scope.node_pool_label, units_of(pod, form.resource)
+            return slot_seen(pod, claim, label=label, units=units)
+
+        return self._slot_readings.of(pod.metadata.key, "", (pod, claim, form), read)
 
     def _on_pod(self, change: Change[PlacedPod]) -> None:
         self._places.note(change)

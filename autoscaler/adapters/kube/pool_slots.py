@@ -71,8 +71,9 @@ def owned_by(pod: PlacedPod, uid: str) -> bool:
     return any(owner.uid == uid for owner in pod.metadata.owner_references)
 
 
-def slot_seen(pod: PlacedPod, claim: str | None) -> SlotSeen:
-    """What a slot's pod says of it; `claim` is the NodeClaim it was nominated to, while it is not bound."""
+def slot_seen(pod: PlacedPod, claim: str | None, *, label: str = "", units: int | None = None) -> SlotSeen:
+    """What a slot's pod says of it; `claim` is the NodeClaim it was nominated to, while it is not bound, `label` that
+    of nodes with the name of their NodePool, `units` what it asks for of the slots' resource."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations = meta.annotations
     images_s, weights_s = _ends(status.init_container_statuses, _since(status.conditions, "Initialized"))
@@ -98,6 +99,8 @@ def slot_seen(pod: PlacedPod, claim: str | None) -> SlotSeen:
         failed=_failed(pod),
         lease=annotations.get(LEASE) or None,
         leased_s=_number(annotations.get(LEASED_AT, "")),
+        node_pool=spec.node_selector.get(label, ""),
+        units=units,
         node_ends=NODE_ENDS in meta.labels,
     )
 

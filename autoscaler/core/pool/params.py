@@ -13,6 +13,9 @@ from autoscaler.core.params import KnownEvent
 
 WHOLE_RESOURCE: Final = "nvidia.com/gpu"
 
+CACHE_AFTER: Final = "."
+"""In a content, between the digest of images and weights and that of the cache that the weights are in."""
+
 LEAD_PRIOR_S: Final = 600.0
 """From the order of a slot to warm weights before anything was measured: 284 + 126 + 101 + 62 s in the one published
 run (kaito-project/kaito#2325), rounded up."""
@@ -109,7 +112,7 @@ class PoolParams:
     models: tuple[str, ...]
     """Every slot warms all of them."""
     content: str
-    """A digest of images and weights: a slot made for another one is out of date."""
+    """A digest of images and weights, and of their cache: a slot made for another one is out of date."""
     slot: SlotForm = SlotForm()
     min_slots: int = 0
     max_slots: int = 10

@@ -13,7 +13,7 @@ import numpy as np
 
 from autoscaler.core.columns import F64, I64, Bools
 from autoscaler.core.pool.clock import Stage, StartKind
-from autoscaler.core.pool.params import PoolParams
+from autoscaler.core.pool.params import CACHE_AFTER, PoolParams
 from autoscaler.core.pool.shapes import has_gpus, staying, works
 from autoscaler.core.pool.world import ClaimSeen, NodeSeen, SlotSeen, World
 
@@ -23,7 +23,7 @@ UNLISTED_S: Final = 60.0
 """What a node shows may be read this much later than a pod's binding to it: two watches are two clocks."""
 
 _TIMES = attrgetter("created_s", "scheduled_s", "images_s", "weights_s", "ready_s", "deadline_s", "unready_s")
-_MARKS = attrgetter("node", "claim", "tier", "zone", "deleting_s", "failed", "lease", "content")
+_MARKS = attrgetter("node", "claim", "tier", "node_pool", "deleting_s", "failed", "lease", "content", "units")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class Slots:
     bound: Bools
     tier: I64
     current: Bools
-    """Made for the images and weights that are wanted now."""
+    """Made for the images, weights, cache and size that are wanted now."""
     counts: Bools
     """Warm, or on its way without fault: it is supply unless something else speaks against it."""
 
@@ -149,8 +149,8 @@ def _slots(
 ) -> Slots:
     size = len(seen)
     times = np.array([_TIMES(slot) for slot in seen], dtype=np.float64).reshape(size, 7)
-    marks = list(zip(*map(_MARKS, seen), strict=True)) or [()] * 8
-    node_of, claim_of, tier_of, _, deleting, failed, lease, content = marks
+    marks = list(zip(*map(_MARKS, seen), strict=True)) or [()] * 9
+    node_of, claim_of, tier_of, pinned, deleting, failed, lease, content, units = marks
     node = _whole(NOWHERE if name is None else nodes.index.get(name, NOWHERE) for name in node_of)
     bound = np.array([name is not None for name in node_of], dtype=np.bool_)
     place = {tier.name: at for at, tier in enumerate(params.tiers)}
@@ -168,7 +168,11 @@ def _slots(
     since_s[again] = np.fmax(since_s[again], times[again, 6])
     ended = _ended(deleting, failed, lease, times[:, 5] <= now_s, stage)
     listed = ~bound | (node != NOWHERE)
-    tier = _whole(place.get(name, NOWHERE) for name in tier_of)
+    pool_of = {tier.name: tier.node_pool for tier in params.tiers}
+    tier = _whole(
+        place.get(name, NOWHERE) if not pool or pool == pool_of.get(name) else NOWHERE
+        for name, pool in zip(tier_of, pinned, strict=True)
+    )
     standing = np.ones(size, dtype=np.bool_)
     on_node = node != NOWHERE
     standing[on_node] = nodes.usable[node[on_node]]
@@ -182,9 +186,17 @@ def _slots(
         node=node,
         bound=bound,
         tier=tier,
-        current=np.array([each == params.content for each in content], dtype=np.bool_),
+        current=_current(params, content, units),
         counts=(ended == NOWHERE) & ((listed & standing) | just_bound) & (tier != NOWHERE),
     )
+
+
+def _current(params: PoolParams, content: Sequence[str], units: Sequence[int | None]) -> Bools:
+    """Which slots are made for what is wanted now. One that does not say of which cache, as earlier versions made them,
+    is taken to be made for that one."""
+    alike, count = {params.content, params.content.partition(CACHE_AFTER)[0]}, params.slot.count
+    same = [each in alike and asks in {None, count} for each, asks in zip(content, units, strict=True)]
+    return np.array(same, dtype=np.bool_)
 
 
 def _arrivals(

@@ -46,6 +46,10 @@ class SlotSeen:
     lease: str | None = None
     """The workload it is marked for, from its annotation."""
     leased_s: float | None = None
+    node_pool: str = ""
+    """The NodePool that it is pinned to; empty where it does not say."""
+    units: int | None = None
+    """Units of the slots' resource that it asks for; None where that was not read."""
     node_ends: bool = False
     """It says that its node ends: what is to be apart from such slots goes on no node with one."""
 
