@@ -41,9 +41,12 @@ class Demands:
         self._cluster = cluster
         self._room = room
 
-    def of(self, models: Collection[str], form: SlotForm) -> tuple[ModelDemand, ...]:
-        """What the workloads of these models want, in replicas of so many slots."""
-        return tuple(self._demand(claim, form) for claim in self._chosen(models))
+    def of(
+        self, models: Collection[str], form: SlotForm, preempts: Callable[[str], bool] = lambda _: True
+    ) -> tuple[ModelDemand, ...]:
+        """What the workloads of these models want, in replicas of so many slots; `preempts` says whether pods of a
+        PriorityClass take the place of lower ones."""
+        return tuple(self._demand(claim, form, preempts) for claim in self._chosen(models))
 
     def priority(self, models: Collection[str], value: Callable[[str], int | None]) -> int:
         """The lowest priority of these workloads' pods; `value` gives that of a PriorityClass, the default's for ""."""
@@ -53,7 +56,7 @@ class Demands:
     def _chosen(self, models: Collection[str]) -> Iterator[Claim]:
         return (claim for claim in self._claims().values() if model_of(self._cluster, claim) in models)
 
-    def _demand(self, claim: Claim, form: SlotForm) -> ModelDemand:
+    def _demand(self, claim: Claim, form: SlotForm, preempts: Callable[[str], bool]) -> ModelDemand:
         workload = claim.ref.workload
         frame, asked = self._frame(workload), self._room.asked(claim)
         acting = self._mode(claim) in ACTING
@@ -67,6 +70,7 @@ class Demands:
             forecast=None if frame is None else forecast_replicas(frame),
             slots_per_replica=max(1, math.ceil(self._room.gpus(claim) / form.count)),
             uses_claims=self._room.uses_resource_claims(claim),
+            preempts=preempts(self._room.priority_class(claim) or ""),
         )
 
 

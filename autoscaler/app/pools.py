@@ -226,7 +226,7 @@ class Pools:
         return self._cluster.world(
             params,
             compiled.uid,
-            demand=self._demands.of(params.models, params.slot),
+            demand=self._demands.of(params.models, params.slot, self._cluster.preempts),
             serving_priority=self._demands.priority(params.models, self._cluster.class_value),
             now_s=now_s,
         )

@@ -67,6 +67,7 @@ class Seen:
         self.plant = Plant((PlantTier("gpu", "h100"),), QUICK, np.random.default_rng(5), now_s=clock.now())
         self.pools: dict[str, WarmPoolObject] = {}
         self.class_value = lambda _: 0
+        self.preempts = lambda _: True
         self.relists = 0
         self.rereads = 0
         self.answered = True

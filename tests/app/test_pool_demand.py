@@ -115,3 +115,11 @@ def test_the_priority_that_slots_give_way_to_is_the_lowest_of_the_pools_own() ->
     assert demands(cluster).priority(("chat",), CLASSES.get) == 1000
     assert demands(cluster).priority(("other",), CLASSES.get) == 0, "without workloads the default counts"
     assert demands(Followed()).priority(("chat",), lambda _: None) == 0
+
+
+def test_whose_pods_take_nobodys_place_is_told() -> None:
+    cluster = Followed()
+    cluster.spec = msgspec.structs.replace(cluster.spec, priority_class_name="meek")
+    (found,) = demands(cluster).of(("chat",), FORM, lambda name: name != "meek")
+    (other,) = demands(Followed()).of(("chat",), FORM, lambda name: name != "meek")
+    assert (found.preempts, other.preempts) == (False, True)

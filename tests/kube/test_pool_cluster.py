@@ -307,3 +307,14 @@ async def test_the_taints_of_a_node_pool_are_those_of_its_template() -> None:
         await until(lambda: it.cluster.taints_of("gpu") and it.world().nodes)
         assert [taint.key for taint in it.cluster.taints_of("gpu")] == ["team", "starting"]
         assert (it.world().nodes or ())[0].gating_taints == ("starting",)
+
+
+async def test_whether_pods_of_a_class_preempt_is_read_of_it_and_of_the_default_one() -> None:
+    async with scene() as seen:
+        never: dict[str, Any] = {"value": 1000, "preemptionPolicy": "Never"}
+        seen.server.put("meek", path=CLASSES, metadata={"namespace": ""}, **never)
+        await until(lambda: seen.cluster.class_value("meek") == 1000)
+        assert [seen.cluster.preempts(name) for name in ("meek", "", "not-there")] == [False, True, True]
+        seen.server.put("usual", path=CLASSES, metadata={"namespace": ""}, globalDefault=True, **never)
+        await until(lambda: seen.cluster.class_value("usual") == 1000)
+        assert seen.cluster.preempts("") is False

@@ -76,6 +76,14 @@ class PoolCluster:
         found = self.feeds.classes.items.get(name)
         return None if found is None else found.value
 
+    def preempts(self, name: str) -> bool:
+        """Whether pods of a PriorityClass, of the default one for an empty name, take the place of lower ones; of a
+        class that is not known it is taken for granted, as for any."""
+        classes = self.feeds.classes.items
+        default = next((one for one in classes.values() if one.global_default), None)
+        found = classes.get(name) if name else default
+        return found is None or found.preemption_policy != "Never"
+
     def taints_of(self, node_pool: str) -> tuple[Taint, ...]:
         """The taints that the nodes of a NodePool have for good, and at their start."""
         found = self.feeds.node_pools.items.get(node_pool)

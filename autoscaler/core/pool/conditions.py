@@ -59,7 +59,7 @@ def conditions(
         _content(view, state),
         said(Aspect.WITHIN_LIMITS, limits(view, state, sizing, refused)),
         drift(view),
-        said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or ""),
+        said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or _meek(view)),
         said(Aspect.SLOTS_DELETABLE, _stuck(view)),
         said(Aspect.MODELS_SUPPORTED, _unsupported(view, state)),
         _returned(view, loans),
@@ -144,6 +144,19 @@ def _priority_fault(world: World) -> str | None:
     if value >= world.serving_priority:
         return f"the slots' PriorityClass is {value} and serving's {world.serving_priority}: slots would not give way"
     return None
+
+
+def _meek(view: View) -> str:
+    """Workloads to whose pods no slot gives way though its priority is lower."""
+    if view.params.choose:
+        return ""
+    meek = sorted(each.workload for each in view.world.demand or () if not (each.preempts or each.uses_claims))
+    return (
+        f"pods of {listed(meek)} preempt nobody (preemptionPolicy: Never of their PriorityClass): slots hold their "
+        "GPUs and do not give way; give them another PriorityClass, or set spec.handOver: Choose"
+        if meek
+        else ""
+    )
 
 
 def _stuck(view: View) -> str:

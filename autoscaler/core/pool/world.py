@@ -162,6 +162,8 @@ class ModelDemand:
     slots_per_replica: int = 1
     uses_claims: bool = False
     """Its pods ask for GPUs by ResourceClaim (DRA), which no slot can stand for."""
+    preempts: bool = True
+    """Whether the scheduler takes pods of lower priority away for its pods: no slot gives way to others by itself."""
 
 
 @dataclass(frozen=True, slots=True)

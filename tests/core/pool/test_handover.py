@@ -167,3 +167,13 @@ def test_a_replica_that_waits_for_something_else_than_gpus_costs_two_slots_and_t
 def test_a_burst_behind_a_replica_that_waits_for_something_else_has_slots_at_once() -> None:
     given, _ = watched(5, lambda second: 1 if second < 60 else 3)
     assert len([at for at in given if 60 <= at < 80]) >= 2
+
+
+def test_a_workload_that_preempts_nobody_is_told_where_slots_are_left_to_the_scheduler() -> None:
+    seen = world((warm("p-0"),), demand=(demand(1.0, preempts=False),))
+    usable = told(taken(pool(min_slots=1), seen), Aspect.PRIORITY_USABLE)
+    assert usable.holds is False
+    assert "pods of ns/chat preempt nobody" in usable.message
+    assert "set spec.handOver: Choose" in usable.message
+    assert told(taken(CHOOSE, seen), Aspect.PRIORITY_USABLE).holds
+    assert told(taken(pool(), world(demand=(demand(1.0),))), Aspect.PRIORITY_USABLE).holds
