@@ -125,6 +125,7 @@ def _shape(at: int, tier: Tier, shapes: Mapping[str, Shape]) -> Shape:
 
 
 def _tier(pool: str, spec: WarmPoolSpec, tier: Tier, shape: Shape) -> PoolTier:
+    ref = tier.node_class_ref
     return PoolTier(
         name=tier.name,
         node_pool=spec.node_pool(pool, tier),
@@ -134,6 +135,8 @@ def _tier(pool: str, spec: WarmPoolSpec, tier: Tier, shape: Shape) -> PoolTier:
         max_gpus=tier.limits.gpus,
         max_nodes=tier.limits.nodes,
         shape=tier.shape,
+        instance_types=tier.instance_types,
+        node_class="" if ref is None else f"{ref.group}/{ref.kind}/{ref.name}",
     )
 
 

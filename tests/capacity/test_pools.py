@@ -184,6 +184,10 @@ def test_a_nodepool_that_somebody_edits_or_deletes_is_told_with_field_and_remedy
     edit(pool, {"labels": {"example.com/edited": "true"}})
     assert any(condition(claim, "Drifted").get("status") == "True" for claim in karpenter.claims("edited"))
     assert [node["metadata"]["name"] for node in karpenter.nodes("edited")] == before
+    policy = {"spec": {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}}}
+    karpenter.plane.call("PATCH", f"{NODE_POOLS}/edited", policy, MERGE)
+    consolidates = "(consolidationPolicy: WhenEmptyOrUnderutilized): set WhenEmpty"
+    wait_for(lambda: consolidates in pool.told("NodePoolsUsable")[1], SLACK_S, "word of it", every_s=0.2)
     karpenter.plane.call("DELETE", f"{NODE_POOLS}/edited")
     wait_for(lambda: pool.told("NodePoolsUsable")[0] == "False", SLACK_S, "word of it", every_s=0.2)
     assert "spec.tiers[0].nodePoolRef: there is no NodePool 'edited'; create it" in pool.told("NodePoolsUsable")[1]
@@ -229,6 +233,11 @@ def test_a_managed_nodepool_is_made_mended_and_never_deleted_under_others(
         return str(karpenter.plane.call("GET", path)["spec"]["limits"]["nvidia.com/gpu"])
 
     wait_for(lambda: limit() == "16", SLACK_S, "the limit as the tier has it", every_s=0.2)
+    karpenter.plane.call("PATCH", f"{POOLS}/managed", {"spec": {"tiers": [{**tier, "zones": ["zone-x"]}]}}, MERGE)
+    kept = "spec.tiers[0].zones: zone-x, and NodePool 'managed-first' was made with nothing; a template is never edited"
+    wait_for(lambda: kept in pool.told("NodePoolsUsable")[1], SLACK_S, "word of it", every_s=0.2)
+    karpenter.plane.call("PATCH", f"{POOLS}/managed", {"spec": {"tiers": [tier]}}, MERGE)
+    wait_for(lambda: kept not in pool.told("NodePoolsUsable")[1], SLACK_S, "word of it", every_s=0.2)
     karpenter.plane.apply(gpu_pod("other", pods, "managed-first", gpus=8))
     wait_for(lambda: is_running(karpenter, pods, "other"), SLACK_S, "somebody else's pod")
     pool.delete()

@@ -8,7 +8,7 @@ from autoscaler.adapters.kube.pods import Node
 from autoscaler.adapters.kube.pool_nodes import OnNode, claim_seen, node_pool_seen, node_seen
 from autoscaler.adapters.kube.pool_objects import NodeClaim
 from autoscaler.core.pool.params import CapacityType, Domain, Sharing, SlotForm
-from autoscaler.core.pool.world import NodeSeen
+from autoscaler.core.pool.world import NodeSeen, Template
 from tests.kube.pools import FORM, T0, TIER, at, claim, node, node_pool
 
 
@@ -172,6 +172,46 @@ def test_a_node_pool_tells_its_limits_its_use_and_why_it_is_not_ready() -> None:
     assert node_pool_seen(node_pool(spec={"replicas": 2}), FORM, "chat").static_nodes == 2
     halves = SlotForm(sharing=Sharing.TIME_SLICING, parts=2)
     assert node_pool_seen(pool, halves, "chat").limit_gpus == 8, "limits count units, and are told in GPUs"
+
+
+DISRUPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing said": ({}, ""),
+    "when empty": ({"consolidationPolicy": "WhenEmpty"}, ""),
+    "the usual": ({"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}, "Underutilized"),
+    "a later word": ({"consolidationPolicy": "Balanced"}, "Balanced"),
+    "never": ({"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "Never"}, ""),
+    "held": (
+        {"consolidationPolicy": "Balanced", "budgets": [{"nodes": "0", "reasons": ["Drifted", "Underutilized"]}]}, "",
+    ),
+    "held at night": (
+        {"consolidationPolicy": "Balanced", "budgets": [{"nodes": "0", "schedule": "@daily", "duration": "8h"}]},
+        "Balanced",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("disruption", "policy"), DISRUPTIONS.values(), ids=DISRUPTIONS)
+def test_a_node_pool_tells_whether_nodes_that_are_not_empty_are_taken_away(
+    disruption: dict[str, Any], policy: str
+) -> None:
+    found = node_pool_seen(node_pool(spec={"disruption": disruption}), FORM, "chat").consolidates
+    assert found.endswith(policy)
+    assert bool(found) == bool(policy)
+
+
+def test_a_node_pool_tells_what_its_nodes_are_and_when_they_end() -> None:
+    zone, kind = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"
+    requirements = [
+        {"key": zone, "operator": "In", "values": ["a", "b"]}, {"key": kind, "operator": "NotIn", "values": ["x"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+    ]  # fmt: skip
+    ref = {"group": "g", "kind": "Kind", "name": "gpu"}
+    body = {"requirements": requirements, "nodeClassRef": ref, "expireAfter": "720h"}
+    found = node_pool_seen(node_pool(spec={"template": {"spec": body}}), FORM, "chat")
+    assert found.template == Template(("a", "b"), ("spot",), (), "g/Kind/gpu")
+    assert found.expires == "720h"
+    never = node_pool(spec={"template": {"spec": {"expireAfter": "Never"}}})
+    assert node_pool_seen(never, FORM, "chat").expires == node_pool_seen(node_pool(), FORM, "chat").expires == ""
 
 
 def test_what_is_left_of_other_limits_is_told_where_it_is_less_than_a_node_has() -> None:

@@ -7,14 +7,13 @@ healthy node (kubernetes-sigs/karpenter:pkg/controllers/nodeclaim/disruption/dri
 
 from typing import Any, Final
 
-from autoscaler.adapters.kube.pool_nodes import CAPACITY_TYPE
+from autoscaler.adapters.kube.pool_nodes import CAPACITY_TYPE, INSTANCE_TYPE
 from autoscaler.adapters.kube.pool_slots import HEADROOM, MANAGED_BY, POOL, TIER, ZONE
 from autoscaler.api.warm_pool import WarmPoolSpec
 from autoscaler.core.pool.intents import CreateNodePool, PatchNodePool
 from autoscaler.core.pool.params import SlotForm
 
 API_VERSION: Final = "karpenter.sh/v1"
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 EMPTY_FOR: Final = "15m"
 """An empty node goes after so long: with the slots' own deadlines it is what shrinks a pool that nobody minds."""

@@ -11,14 +11,22 @@ from typing import Final
 
 from autoscaler.adapters.kube.meta import Amounts, Condition, quantity
 from autoscaler.adapters.kube.pods import Node
-from autoscaler.adapters.kube.pool_objects import Budget, NodeClaim, NodePool, Said
+from autoscaler.adapters.kube.pool_objects import (
+    Budget,
+    Disruption,
+    NodeClaim,
+    NodePool,
+    NodeTemplateSpec,
+    Said,
+)
 from autoscaler.adapters.kube.pool_slots import HEADROOM, MANAGED_BY, POOL, ZONE, epoch_s
 from autoscaler.core.pool.params import CapacityType, Domain, PoolTier, Sharing, SlotForm
-from autoscaler.core.pool.world import ClaimSeen, NodePoolSeen, NodeSeen
+from autoscaler.core.pool.world import ClaimSeen, NodePoolSeen, NodeSeen, Template
 from autoscaler.errors import InputError
 
 NODE_POOL: Final = "karpenter.sh/nodepool"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ENDS: Final = "headroom.dev/capacity-ends"
 """An annotation of nodes, which a NodePool's template may set: when a capacity block ends."""
 
@@ -157,6 +165,9 @@ def node_pool_seen(pool: NodePool, form: SlotForm, owner: str) -> NodePoolSeen:
         used_nodes=int(_number(used, "nodes") or 0),
         scarce=tuple(_scarce(limits, used, form)),
         drifted_budget=_drifted_budget(pool.spec.disruption.budgets),
+        template=_template(pool.spec.template.spec),
+        consolidates=_consolidates(pool.spec.disruption),
+        expires=pool.spec.template.spec.expire_after.removeprefix("Never"),
         static_nodes=pool.spec.replicas,
         deleting=pool.metadata.deletion_timestamp is not None,
         ours=pool.metadata.labels.get(MANAGED_BY) == HEADROOM and pool.metadata.labels.get(POOL) == owner,
@@ -181,6 +192,22 @@ def _drifted_budget(budgets: tuple[Budget, ...]) -> int | None:
     if not held:
         return None
     return min(_nodes(nodes) for nodes in held)
+
+
+def _template(spec: NodeTemplateSpec) -> Template:
+    ref, asked = spec.node_class_ref, {r.key: r.values for r in spec.requirements if r.operator == "In"}
+    node_class = f"{ref.group}/{ref.kind}/{ref.name}" if ref.name else ""
+    return Template(asked.get(ZONE, ()), asked.get(CAPACITY_TYPE, ()), asked.get(INSTANCE_TYPE, ()), node_class)
+
+
+def _consolidates(disruption: Disruption) -> str:
+    """The policy by which nodes that are not empty are taken away; empty where none is, or a budget of 0 holds it."""
+    held = any(
+        str(b.nodes) in {"0", "0%"} and b.schedule is None and (b.reasons is None or "Underutilized" in b.reasons)
+        for b in disruption.budgets
+    )
+    stays = held or disruption.consolidate_after == "Never" or disruption.consolidation_policy == "WhenEmpty"
+    return "" if stays else disruption.consolidation_policy
 
 
 def _nodes(nodes: str | int) -> int:

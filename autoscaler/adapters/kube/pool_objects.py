@@ -116,17 +116,30 @@ class Budget(msgspec.Struct, frozen=True, gc=False):
     schedule: str | None = None
 
 
-class Disruption(msgspec.Struct, frozen=True, gc=False):
+class Disruption(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What Karpenter may do to nodes of its own accord."""
 
     budgets: tuple[Budget, ...] = ()
+    consolidation_policy: str = ""
+    consolidate_after: str = ""
+
+
+class NodeClassRef(msgspec.Struct, frozen=True, gc=False):
+    """The provider's part of a template."""
+
+    group: str = ""
+    kind: str = ""
+    name: str = ""
 
 
 class NodeTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What keeps pods off new nodes."""
+    """What new nodes are, what keeps pods off them, and when they end."""
 
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    node_class_ref: NodeClassRef = NodeClassRef()
+    expire_after: str = ""
 
 
 class NodeTemplate(msgspec.Struct, frozen=True, gc=False):

@@ -26,7 +26,11 @@ def pools(view: View, state: PoolState, *, short: bool) -> Condition:
     if view.world.node_pools is None:
         words = f"{UNREAD_POOLS}; slots are made all the same, within the tiers' own limits"
         return Condition(Aspect.NODE_POOLS_USABLE, None, "NotRead", words)
-    return said(Aspect.NODE_POOLS_USABLE, "; ".join(_pool_faults(view, state, view.world.node_pools, short=short)))
+    faults = "; ".join(_pool_faults(view, state, view.world.node_pools, short=short))
+    taken = "" if faults else "; ".join(_taken(view, view.world.node_pools))
+    if taken:
+        return Condition(Aspect.NODE_POOLS_USABLE, True, "WarmNodesTaken", taken)
+    return said(Aspect.NODE_POOLS_USABLE, faults)
 
 
 def _pool_faults(view: View, state: PoolState, read: Sequence[NodePoolSeen], *, short: bool) -> Iterator[str]:
@@ -54,6 +58,44 @@ def _pool_faults(view: View, state: PoolState, read: Sequence[NodePoolSeen], *, 
             yield (
                 f"{field}: NodePool {tier.node_pool!r} is static (spec.replicas: {pool.static_nodes}) and launches no "
                 "node for a slot; raise its replicas, or add a tier whose NodePool has none"
+            )
+        else:
+            yield from _contradictions(view.params.managed, at, tier, pool)
+
+
+def _contradictions(managed: bool, at: int, tier: PoolTier, pool: NodePoolSeen) -> Iterator[str]:
+    """What a tier says of its nodes and its NodePool says otherwise; one that is made for it says all that it does."""
+    has = pool.template
+    for field, wanted, given in (
+        ("zones", tier.zones, has.zones),
+        ("shape", (tier.capacity_type.value,), has.capacity_types),
+        ("instanceTypes", tier.instance_types, has.instance_types),
+        ("nodeClassRef", (tier.node_class,), (has.node_class,)),
+    ):
+        where = f"spec.tiers[{at}].{field}: {', '.join(wanted) or 'nothing'}, and NodePool {pool.name!r} "
+        if managed and has.node_class and set(wanted) != set(given):
+            yield (
+                f"{where}was made with {', '.join(given) or 'nothing'}; a template is never edited, as that drifts "
+                "every node: give the tier another name to have another NodePool made, or edit that one"
+            )
+        elif not managed and given and field in {"zones", "shape"} and not set(wanted) <= set(given):
+            yield f"{where}has {', '.join(given)}; change one of the two"
+
+
+def _taken(view: View, read: Sequence[NodePoolSeen]) -> Iterator[str]:
+    """NodePools by which Karpenter takes nodes away though warm slots are on them."""
+    tiers = {tier.node_pool: at for at, tier in enumerate(view.params.tiers)}
+    for pool in sorted((pool for pool in read if pool.name in tiers), key=lambda pool: tiers[pool.name]):
+        if pool.consolidates:
+            yield (
+                f"NodePool {pool.name!r} lets Karpenter take nodes away that are not empty, warm slots with them "
+                f"(consolidationPolicy: {pool.consolidates}): set WhenEmpty, or a budget with reasons: [Underutilized] "
+                "and nodes: 0"
+            )
+        if pool.expires:
+            yield (
+                f"nodes of NodePool {pool.name!r} end after {pool.expires} whatever is on them (expireAfter): set "
+                "Never, and spec.nodeLifeS of the WarmPool, which has others warm first"
             )
 
 

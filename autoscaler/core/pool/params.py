@@ -81,6 +81,10 @@ class PoolTier:
     max_nodes: int | None = None
     shape: str = ""
     """What an administrator calls its nodes; batch work asks for nodes by it."""
+    instance_types: tuple[str, ...] = ()
+    """What a NodePool that is made for it may launch; empty for anything."""
+    node_class: str = ""
+    """The NodeClass of one that is made for it, as group/kind/name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,17 @@ class ClaimSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Template:
+    """What nodes of a NodePool are, as far as its requirements say; empty where they leave it open."""
+
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    node_class: str = ""
+    """As group/kind/name."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodePoolSeen:
     """One NodePool that a tier refers to."""
 
@@ -142,6 +153,11 @@ class NodePoolSeen:
     """Nodes that its budgets let drift replace at once; None where the default applies."""
     static_nodes: int | None = None
     """The nodes that a static NodePool keeps (its spec.replicas): it launches none for pods. None for others."""
+    template: Template = Template()
+    consolidates: str = ""
+    """The policy by which Karpenter takes nodes away that are not empty; empty where it does not."""
+    expires: str = ""
+    """The age at which Karpenter takes nodes away whatever is on them; empty where it never does, or none is told."""
     deleting: bool = False
     ours: bool = True
     """Whether this pool made it, where the pool manages its NodePools."""

@@ -1,6 +1,7 @@
 """NodePools that are a pool's own: made where they are missing, mended where they differ, left alone where not ours."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from autoscaler.core.pool import state as pool_state
 from autoscaler.core.pool.intents import Aspect, CreateNodePool, CreateSlot, PatchNodePool
 from autoscaler.core.pool.params import CapacityType, PoolParams
 from autoscaler.core.pool.reasons import PoolReason
-from autoscaler.core.pool.world import NodePoolSeen
+from autoscaler.core.pool.world import NodePoolSeen, Template
 from tests.core.pool.builders import FIRST, NOW_S, SECOND, known, of, pool, taken, told, world
 
 LIMITED = replace(FIRST, max_gpus=16, max_nodes=2)
@@ -98,3 +99,48 @@ def test_another_limit_of_the_tier_is_written_at_once_and_a_fight_is_told() -> N
     assert patch.limit_gpus == 32
     settled = taken(pool(LIMITED, managed=True), world(node_pools=(HELD,)), done.state, NOW_S + 610.0)
     assert told(settled, Aspect.NODE_POOLS_USABLE).holds
+
+
+MADE = Template(("a", "b"), ("on-demand",), ("h100-8x",), "g/Kind/gpu")
+TYPED = replace(LIMITED, zones=("a", "b"), instance_types=("h100-8x",), node_class="g/Kind/gpu")
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"instance_types": ("h100-8x", "h200-8x")}, "spec.tiers[0].instanceTypes: h100-8x, h200-8x, and NodePool"),
+        ({"zones": ()}, "spec.tiers[0].zones: nothing, and NodePool 'np-first' was made with a, b"),
+        ({"node_class": "g/Kind/other"}, "was made with g/Kind/gpu"),
+        ({"capacity_type": CapacityType.SPOT}, "spec.tiers[0].shape: spot, and NodePool"),
+    ],
+)
+def test_an_edit_of_a_tier_that_its_nodepool_never_follows_is_told(edit: dict[str, Any], words: str) -> None:
+    """Another template would drift every node that stands."""
+    seen = world(node_pools=(replace(HELD, template=MADE),))
+    assert told(taken(pool(TYPED, managed=True), seen), Aspect.NODE_POOLS_USABLE).holds
+    done = taken(pool(replace(TYPED, **edit), managed=True, spot_ratio=1.0), seen)
+    usable = told(done, Aspect.NODE_POOLS_USABLE)
+    assert usable.holds is False
+    assert words in usable.message
+    assert "give the tier another name" in usable.message
+    assert not of(PatchNodePool, done)
+
+
+def test_a_tier_that_contradicts_the_nodepool_it_refers_to_is_told() -> None:
+    seen = world(node_pools=(replace(HELD, template=replace(MADE, capacity_types=("spot",), zones=("a",))),))
+    words = told(taken(pool(replace(TYPED, zones=("a", "c"))), seen), Aspect.NODE_POOLS_USABLE).message
+    assert words == (
+        "spec.tiers[0].zones: a, c, and NodePool 'np-first' has a; change one of the two; "
+        "spec.tiers[0].shape: on-demand, and NodePool 'np-first' has spot; change one of the two"
+    )
+    silent = world(node_pools=(replace(HELD, template=Template()),))
+    assert told(taken(pool(TYPED), silent), Aspect.NODE_POOLS_USABLE).holds
+
+
+def test_a_nodepool_by_which_warm_nodes_are_taken_away_is_told() -> None:
+    """Karpenter's own defaults: nodes that are not full are consolidated, and all end after a month."""
+    usual = replace(HELD, consolidates="WhenEmptyOrUnderutilized", expires="720h")
+    usable = told(taken(pool(LIMITED), world(node_pools=(usual,))), Aspect.NODE_POOLS_USABLE)
+    assert (usable.holds, usable.word) == (True, "WarmNodesTaken")
+    assert "consolidationPolicy: WhenEmptyOrUnderutilized): set WhenEmpty" in usable.message
+    assert "end after 720h whatever is on them (expireAfter)" in usable.message
