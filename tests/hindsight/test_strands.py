@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,8 +25,11 @@ from autoscaler.record import memories
 from autoscaler.sim.headroom import WORKLOAD
 from tests.hindsight.recorded import marked, write
 
-MEMORIES = [i for i, line in enumerate(marked()) if line.startswith(memories.PREFIX)]
-"""After the seconds 200, 400, 600 and 800, of 1,000 with a decision every ten."""
+
+@cache
+def kept() -> tuple[int, ...]:
+    """Which lines are memories: after the seconds 200, 400, 600 and 800, of 1,000 with a decision every ten."""
+    return tuple(i for i, line in enumerate(marked()) if line.startswith(memories.PREFIX))
 
 
 def again(folder: Path, given: list[bytes], *changes: str) -> Replayed:
@@ -69,7 +73,7 @@ def test_without_its_beginning_a_workload_is_replayed_from_its_first_memory_on(t
 def test_inputs_that_are_missing_spoil_one_stretch_and_its_end_names_it(tmp_path: Path) -> None:
     """Twenty seconds are taken out of the third stretch: what follows the memory behind them is as it was."""
     given = list(marked())
-    del given[MEMORIES[1] + 5 : MEMORIES[1] + 9]
+    del given[kept()[1] + 5 : kept()[1] + 9]
     done = again(tmp_path, given)
     wrong = [difference.now_s for difference in done.rerun.differences]
     assert all(400 < at_s <= 600 for at_s in wrong)
@@ -80,7 +84,7 @@ def test_inputs_that_are_missing_spoil_one_stretch_and_its_end_names_it(tmp_path
 
 def test_a_memory_that_was_changed_by_hand_is_named(tmp_path: Path) -> None:
     given = list(marked())
-    given[MEMORIES[1]] = marked(seed=2)[MEMORIES[1]]
+    given[kept()[1]] = marked(seed=2)[kept()[1]]
     done = again(tmp_path, given)
     assert [words.split(":")[1] for words in done.rerun.unlike] == [" line 85", " line 126"], (
         "at its place, and where the stretch that began with it ends"
@@ -101,7 +105,7 @@ def test_a_memory_that_cannot_be_used_is_passed_over_and_nothing_is_lost(
     tmp_path: Path, line: bytes, words: str
 ) -> None:
     given = list(marked())
-    given[MEMORIES[1]] = line
+    given[kept()[1]] = line
     done = again(tmp_path, given)
     assert (done.rerun.compared, done.rerun.different, done.rerun.memories) == (100, 0, 3)
     assert done.recording.bad == 1
@@ -121,7 +125,7 @@ def test_other_settings_and_estimates_are_the_same_with_memories_and_without(tmp
 
 
 def test_other_settings_begin_with_the_first_memory_where_the_record_has_no_beginning(tmp_path: Path) -> None:
-    done = again(tmp_path, list(marked()[MEMORIES[0] :]), "max_replicas=8")
+    done = again(tmp_path, list(marked()[kept()[0] :]), "max_replicas=8")
     assert (done.rerun.compared, done.rerun.different, done.rerun.unbegun) == (79, 0, set())
 
 
@@ -132,7 +136,7 @@ def test_processes_share_the_stretches_out_and_it_comes_out_the_same(
     """One decision is changed by hand in a stretch of a child, one in a stretch of the parent."""
     monkeypatch.setattr(crew, "LEAST_LOOKS", 10)
     given = list(marked())
-    for at in (MEMORIES[0] + 4, MEMORIES[1] + 4):
+    for at in (kept()[0] + 4, kept()[1] + 4):
         given[at] = given[at].replace(b'"version":1', b'"version": 1')
     path = write(tmp_path / "audit.jsonl", given)
     alone, shared = (replay(Recording.of([path]), fit, processes=processes).rerun for processes in (1, 3))
