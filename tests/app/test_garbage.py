@@ -29,12 +29,15 @@ def old_cycle() -> "weakref.ref[Knot]":
 
 @pytest.fixture(autouse=True)
 def _the_collector_is_left_as_it_was() -> Iterator[None]:
-    before = gc.get_threshold(), gc.get_freeze_count()
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     yield
-    assert (gc.get_threshold(), gc.get_freeze_count()) == before
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() in {0, frozen}, "who lets go of what was frozen lets go of all"
 
 
 async def test_what_stands_at_the_start_is_not_looked_at_again() -> None:
+    gc.unfreeze()  # what the suite froze
+    gc.collect()  # a first look passes over half of them for good: they lead to nothing
     standing = len(gc.get_objects())
     async with rarely(WallClock()):
         assert len(gc.get_objects()) < standing / 20
