@@ -12,7 +12,7 @@ from autoscaler.core.inputs import Batch
 from autoscaler.core.observe.freshness import SIGNALS
 from autoscaler.core.reasons import NEED_UNKNOWN, Reason
 from autoscaler.core.scale import uncalibrated
-from autoscaler.core.scale.bounds import Change, shrinks_at
+from autoscaler.core.scale.bounds import RATE_DOWN_S, RATE_UP_S, Change, shrinks_at
 from autoscaler.core.scale.propose import TERMS, Proposals, Situation
 from autoscaler.core.state import Table
 from autoscaler.core.types import Decision, Evidence, Readings, Step, Verdict
@@ -251,6 +251,38 @@ def _bound_evidence(stepped: Stepped, i: int, change: Change) -> Evidence:
     if reason is Reason.BUDGET:
         words: Evidence = () if given.budget_words is None else (("budget_words", given.budget_words),)
         return (("budget_replicas", given.budget_replicas), *words)
+    return _pace_evidence(change, i) or _rule_evidence(stepped, i, reason)
+
+
+def _pace_evidence(change: Change, i: int) -> Evidence:
+    """From which count a pace goes, and over how long; nothing of another bound."""
+    stood = None if change.stood is None else int(change.stood[i])
+    if change.reason is Reason.RATE_UP:
+        return (("lowest_replicas", stood), ("within_s", RATE_UP_S))
+    return (("highest_replicas", stood), ("within_s", RATE_DOWN_S)) if change.reason is Reason.RATE_DOWN else ()
+
+
+def _rule_evidence(stepped: Stepped, i: int, reason: Reason) -> Evidence:
+    """What a person wrote or connected that decides here, and what is under way: never a measured load."""
+    seen = stepped.seen
+    if reason is Reason.LOADING:
+        return (("starting", int(seen.starting[i])),)
+    if reason is Reason.ZERO_REFUSED:
+        return _ages(stepped, i)
+    params, now_s = stepped.table.track(int(stepped.rows[i])).params, float(seen.now_s[i])
+    now = [event for event in params.events if event.from_s <= now_s < event.to_s]
+    floors = [(event.floor, event.to_s) for event in now if event.floor is not None]
+    ceilings = [(event.ceiling, -event.to_s) for event in now if event.ceiling is not None]
+    if reason is Reason.EVENT_FLOOR:
+        floor, to_s = max(floors)
+        return (("event_replicas", floor), ("event_left_s", _number(to_s - now_s)))
+    if reason is Reason.EVENT_CEILING:
+        ceiling, before_s = min(ceilings)
+        return (("event_replicas", ceiling), ("event_left_s", _number(-before_s - now_s)))
+    if reason is Reason.INFEASIBLE:
+        floor = max([params.min_replicas, *(least for least, _ in floors)])
+        ceiling = min([params.max_replicas, *(most for most, _ in ceilings)])
+        return (("floor_replicas", floor), ("ceiling_replicas", ceiling))
     return ()
 
 

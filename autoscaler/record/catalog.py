@@ -57,6 +57,13 @@ FIGURES: Final = MappingProxyType(
         "quota_replicas": "quota",
         "budget_replicas": "GPU budget",
         "budget_words": "who has the GPUs",
+        "lowest_replicas": "least count of the last minute",
+        "highest_replicas": "highest count of the last minute",
+        "within_s": "the minute that a pace is measured over",
+        "event_replicas": "known event's count",
+        "event_left_s": "event lasts for",
+        "floor_replicas": "highest floor",
+        "ceiling_replicas": "lowest ceiling",
         "now_s": "time of the reading",
     }
 )
@@ -157,8 +164,16 @@ SENTENCES: Final = MappingProxyType(
             "{after}, not {before}: starts are late beyond their measured warm-up and are ordered again",
             "; {late_starts} late",
         ),
-        Reason.EVENT_FLOOR: ("{after}, not {before}: a known event asks for at least {after}",),
-        Reason.EVENT_CEILING: ("{after}, not {before}: a known event allows no more",),
+        Reason.EVENT_FLOOR: (
+            "{after}, not {before}: a known event asks for at least {after}",
+            ", for {event_left_s} more",
+        ),
+        Reason.EVENT_CEILING: (
+            "{after}, not {before}: a known event allows no more",
+            " than {event_replicas}",
+            _PACE,
+            ", for {event_left_s} more",
+        ),
         Reason.IDLE: (
             "{after}: no work for longer than the residency limit, the GPUs are released",
             "; idle for {idle_s}",
@@ -173,8 +188,14 @@ SENTENCES: Final = MappingProxyType(
             ", at {ceiling_rps}",
             " ({factor_ratio} of it)",
         ),
-        Reason.RATE_UP: ("{after}, not {before}: growth is limited to 16 times in a minute, or 40 more in 15 s",),
-        Reason.RATE_DOWN: ("{after}, not {before}: shrinking is limited per minute",),
+        Reason.RATE_UP: (
+            "{after}, not {before}: growth is limited to 16 times in a minute, or 40 more in 15 s",
+            "; {lowest_replicas} stood within the last {within_s}",
+        ),
+        Reason.RATE_DOWN: (
+            "{after}, not {before}: shrinking is limited to half in a minute, or one",
+            "; {highest_replicas} stood within the last {within_s}",
+        ),
         Reason.STABILISATION: (
             "{after} held, not {before}: the need was higher a moment ago",
             ", within the last {held_s}",
@@ -197,7 +218,7 @@ SENTENCES: Final = MappingProxyType(
             "pods hold requests and make no progress: broken, not demand; restart them",
             "; {wedged_pods} of them",
         ),
-        Reason.LOADING: ("{after} held, not {before}: a replica is still loading its model",),
+        Reason.LOADING: ("{after} held, not {before}: a replica is still loading its model", "; {starting} starting"),
         Reason.ZERO_REFUSED: (
             "{after} held, not {before}: no signal lives at zero to wake it again; connect a gateway's queue",
         ),
@@ -205,7 +226,10 @@ SENTENCES: Final = MappingProxyType(
         Reason.MAX: ("{after}, not {before}: the policy's maximum", " is {max_replicas}", _PACE),
         Reason.QUOTA: ("{after}, not {before}: the namespace's quota", " is {quota_replicas}", _PACE),
         Reason.BUDGET: ("{after}, not {before}: the GPU budget", " is {budget_replicas}", _PACE, ": {budget_words}"),
-        Reason.INFEASIBLE: ("{after}, not {before}: floors and ceilings contradict each other, mend the policy",),
+        Reason.INFEASIBLE: (
+            "{after}, not {before}: floors and ceilings contradict each other, mend the policy",
+            "; at least {floor_replicas} are asked for and at most {ceiling_replicas} allowed",
+        ),
         Reason.STEADY: ("{after} is right: capacity and need agree",),
         Reason.NO_SIGNAL: (
             "{after} held: too little is known to change it",

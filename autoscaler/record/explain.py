@@ -20,6 +20,8 @@ QUEUE_AGE: Final = "queue_age_s"
 PART_FROM_S: Final = 30.0
 """A queue that was last heard of as a whole so long ago is told of in part."""
 
+_PACED: Final = frozenset({"max_replicas", "quota_replicas", "budget_replicas", "event_replicas"})
+
 EPOCH_FROM_S: Final = 1e9
 EPOCH_TO_S: Final = 1e10
 """Sample times between the years 2001 and 2286 are taken for seconds since 1970."""
@@ -137,8 +139,8 @@ def _figures(step: Step) -> Iterator[str]:
 
 
 def _limits(step: Step) -> list[Value]:
-    """The hard limit that bound this step, if it was one."""
-    return [value for name, value in step.evidence if name in {"max_replicas", "quota_replicas", "budget_replicas"}]
+    """The limit that is reached at a pace and bound this step, if it was one."""
+    return [value for name, value in step.evidence if name in _PACED]
 
 
 def _ages(step: Step) -> dict[str, Value]:

@@ -271,6 +271,13 @@ EVIDENCE: dict[Reason, set[str]] = {
     Reason.LATE_START: {"late_starts"},
     Reason.IDLE: {"idle_s"},
     Reason.STALE: {"in_flight_age_s"},
+    Reason.RATE_UP: {"lowest_replicas", "within_s"},
+    Reason.RATE_DOWN: {"highest_replicas", "within_s"},
+    Reason.EVENT_FLOOR: {"event_replicas", "event_left_s"},
+    Reason.EVENT_CEILING: {"event_replicas", "event_left_s"},
+    Reason.LOADING: {"starting"},
+    Reason.ZERO_REFUSED: {"queue_age_s"},
+    Reason.INFEASIBLE: {"floor_replicas", "ceiling_replicas"},
     Reason.WEDGED: {"wedged_pods"},
     Reason.QUEUE_WATCHED: {"queue", "in_flight", "load_rps", "done_rps", "cleared_s", "slack_s", "because"},
 }

@@ -117,10 +117,13 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "8, not 6: starts are late beyond their measured warm-up and are ordered again; 2 late",
     ),
     Reason.EVENT_FLOOR: (
-        Step("bound", 6, 12, Reason.EVENT_FLOOR),
-        "12, not 6: a known event asks for at least 12",
+        Step("bound", 6, 12, Reason.EVENT_FLOOR, (("event_replicas", 12), ("event_left_s", 5400.0))),
+        "12, not 6: a known event asks for at least 12, for 90 min more",
     ),
-    Reason.EVENT_CEILING: (Step("bound", 6, 4, Reason.EVENT_CEILING), "4, not 6: a known event allows no more"),
+    Reason.EVENT_CEILING: (
+        Step("bound", 9, 5, Reason.EVENT_CEILING, (("event_replicas", 4), ("event_left_s", 600.0))),
+        "5, not 9: a known event allows no more than 4, reached step by step, for 10 min more",
+    ),
     Reason.IDLE: (
         Step("demand", 6, 0, Reason.IDLE, (("idle_s", 900.0),)),
         "0: no work for longer than the residency limit, the GPUs are released; idle for 15 min",
@@ -143,13 +146,16 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "12, not 14: capped near the highest demand of the last 24 h, at 16.9 requests/s (130 % of it)",
     ),
     Reason.RATE_UP: (
-        Step("bound", 400, 41, Reason.RATE_UP),
+        Step("bound", 400, 41, Reason.RATE_UP, (("lowest_replicas", 1), ("within_s", 60.0))),
         (
             f"41, not 400: growth is limited to {bounds.RATE_UP_FACTOR:g} times in a minute, or {bounds.RATE_UP_ADD} "
-            f"more in {bounds.RATE_UP_ADD_S:g} s"
+            f"more in {bounds.RATE_UP_ADD_S:g} s; 1 stood within the last 60 s"
         ),
     ),
-    Reason.RATE_DOWN: (Step("bound", 0, 45, Reason.RATE_DOWN), "45, not 0: shrinking is limited per minute"),
+    Reason.RATE_DOWN: (
+        Step("bound", 0, 45, Reason.RATE_DOWN, (("highest_replicas", 90), ("within_s", 60.0))),
+        "45, not 0: shrinking is limited to half in a minute, or one; 90 stood within the last 60 s",
+    ),
     Reason.STABILISATION: (
         Step("bound", 4, 6, Reason.STABILISATION, (("held_s", 120.0), ("warmup_s", 0.0))),
         "6 held, not 4: the need was higher a moment ago, within the last 2 min",
@@ -173,8 +179,8 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "6 held, not 4: readings are missing or too old, nothing shrinks; oldest: in flight 45 s ago",
     ),
     Reason.LOADING: (
-        Step("bound", 0, 1, Reason.LOADING),
-        "1 held, not 0: a replica is still loading its model",
+        Step("bound", 0, 1, Reason.LOADING, (("starting", 1),)),
+        "1 held, not 0: a replica is still loading its model; 1 starting",
     ),
     Reason.ZERO_REFUSED: (
         Step("bound", 0, 1, Reason.ZERO_REFUSED),
@@ -194,8 +200,11 @@ PER_REASON: dict[Reason, tuple[Step, str]] = {
         "7, not 12: the GPU budget is 7: namespace prod has 24 GPUs",
     ),
     Reason.INFEASIBLE: (
-        Step("bound", 9, 6, Reason.INFEASIBLE),
-        "6, not 9: floors and ceilings contradict each other, mend the policy",
+        Step("bound", 9, 6, Reason.INFEASIBLE, (("floor_replicas", 8), ("ceiling_replicas", 5))),
+        (
+            "6, not 9: floors and ceilings contradict each other, mend the policy; at least 8 are asked for and at "
+            "most 5 allowed"
+        ),
     ),
     Reason.STEADY: (Step("decide", 6, 6, Reason.STEADY), "6 is right: capacity and need agree"),
     Reason.QUEUE_WATCHED: (

@@ -107,6 +107,8 @@ class Change:
     after: I64
     within_s: F64 | None = None
     """The span it looked back over, where that is this bound's own."""
+    stood: I64 | None = None
+    """The count that stood within the minute of a pace, and that the pace goes from."""
 
 
 def note(
@@ -221,8 +223,9 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     # No bound makes one that shrinks of one that does not; where none does, nothing has to be looked up for it.
     shrinks = some(wanted < b.desired)
     if some(wanted > b.desired):
-        most = np.maximum(_growth(columns, rows, b), b.desired)
-        chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, most), chain.n))
+        most, low = _growth(columns, rows, b)
+        most = np.maximum(most, b.desired)
+        chain.apply(Reason.RATE_UP, np.where(b.desired > 0, np.minimum(chain.n, most), chain.n), stood=low)
     if shrinks:
         _hold(chain, columns, rows, b)
     paused = _paused(columns, rows, b.now_s)
@@ -237,24 +240,23 @@ def soft(columns: BoundColumns, rows: I64, wanted: I64, b: BoundInputs) -> list[
     return chain.changes
 
 
-def _growth(columns: BoundColumns, rows: I64, b: BoundInputs) -> I64:
-    """Return the largest count that growth allows, shape (B,)."""
+def _growth(columns: BoundColumns, rows: I64, b: BoundInputs) -> tuple[I64, I64]:
+    """Return the largest count that growth allows, and the least of the last minute, each of shape (B,)."""
     past = _lately(columns, rows, b.now_s, RATE_UP_S)
     low = _of_before(columns, rows, b.now_s, past.lowest(columns, b.desired, RATE_UP_S), RATE_UP_S)
     last = _of_before(columns, rows, b.now_s, past.lowest(columns, b.desired, RATE_UP_ADD_S), RATE_UP_ADD_S)
     added = np.minimum(last + RATE_UP_ADD, low + RATE_UP_ADD * (RATE_UP_S / RATE_UP_ADD_S))
     most: I64 = np.maximum(added, np.ceil(low * RATE_UP_FACTOR)).astype(np.int64)
-    return most
+    return most, low
 
 
 def _hold(chain: "_Chain", columns: BoundColumns, rows: I64, b: BoundInputs) -> None:
     """Apply what a count may not shrink below, by the past and by how little it is too large."""
     held_s = hold_s(b.lead_s, b.unready, b.young)
     past = _lately(columns, rows, b.now_s, float(np.fmax.reduce(held_s, initial=RATE_DOWN_S)))
-    pace = pace_floor(past.highest(columns, b.desired, RATE_DOWN_S))
-    chain.apply(
-        Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, np.minimum(pace, b.desired)), chain.n)
-    )
+    high = past.highest(columns, b.desired, RATE_DOWN_S)
+    least = np.minimum(pace_floor(high), b.desired)
+    chain.apply(Reason.RATE_DOWN, np.where(chain.n < b.desired, np.maximum(chain.n, least), chain.n), stood=high)
     held = np.minimum(past.most_wanted(columns, held_s), b.desired)
     chain.apply(Reason.STABILISATION, np.where(chain.n < b.desired, np.maximum(chain.n, held), chain.n), held_s)
     small = (chain.n < b.desired) & (b.exact > shrinks_at(b.desired)) & (b.desired > 1)
@@ -308,10 +310,10 @@ class _Chain:
         self.n = n
         self.changes: list[Change] = []
 
-    def apply(self, reason: Reason, after: I64, within_s: F64 | None = None) -> None:
+    def apply(self, reason: Reason, after: I64, within_s: F64 | None = None, stood: I64 | None = None) -> None:
         after = np.asarray(after, dtype=np.int64)
         if some(after != self.n):
-            self.changes.append(Change(reason, self.n, after, within_s))
+            self.changes.append(Change(reason, self.n, after, within_s, stood))
             self.n = after
 
 
