@@ -189,9 +189,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """
     yield
     if item.get_closest_marker("real") is None or not isinstance(item, pytest.Function):
-        if not gc.get_freeze_count():  # what was tested had thawed all
-            gc.collect(1)  # what tests left open of late is told first
-            gc.freeze()
         return
     found: list[str] = []
     before, sys.unraisablehook = sys.unraisablehook, lambda told: found.append(f"{told.exc_value!r} in {told.object!r}")
