@@ -72,7 +72,7 @@ def page(entries: Sequence[Entry], bounds: Reference, command: str, model: str) 
     runs = [
         ReportRun(
             entry.name, entry.run, entry.score, knob_note(entry),
-            ours=entry.name not in RIVALS, decisions=entry.decisions,
+            ours=entry.name not in RIVALS, decisions=entry.decisions, forecasts=entry.forecasts,
         )
         for entry in entries
     ]  # fmt: skip

@@ -18,6 +18,7 @@ from autoscaler.cli.output import write_atomically
 from autoscaler.core.types import Decision, Verdict
 from autoscaler.errors import InputError
 from autoscaler.record.explain import clock, duration, sentence
+from autoscaler.sim.headroom import Foreseen
 from autoscaler.sim.score import Reference, Score
 from autoscaler.sim.simulate import Run
 
@@ -46,6 +47,8 @@ class ReportRun:
     ours: bool = False
     decisions: Sequence[Decision] = ()
     """All decisions in the order they were made; those that scale are listed with their reasons."""
+    forecasts: Sequence[Foreseen] = ()
+    """What was forecast at each of them, drawn as a band at the time it was made for."""
 
 
 def write_report(
@@ -214,7 +217,10 @@ def _content(runs: Sequence[ReportRun], bounds: Reference) -> dict[str, object]:
         "x": _rounded(edges[1:] * step_s),
         "load": _means(first.traffic.arrivals[:steps] / step_s, edges),
         "optimum": optimum,
-        "runs": [{"label": shown.label, **_lines(shown.run, edges)} for shown in runs],
+        "runs": [
+            {"label": shown.label, **_lines(shown.run, edges), "forecast": _band(shown.forecasts, edges * step_s)}
+            for shown in runs
+        ],
     }
 
 
@@ -228,6 +234,21 @@ def _lines(run: Run, edges: npt.NDArray[np.int64]) -> Mapping[str, list[float | 
         "waiting": _rounded(np.maximum.reduceat(timeline.waiting, edges[:-1])),
         "wait": _longest_waits(run, edges),
     }
+
+
+def _band(forecasts: Sequence[Foreseen], edges_s: npt.NDArray[np.floating]) -> dict[str, list[float | None]] | None:
+    """Middle and upper bound, as means of what was forecast for each bin; bins that nothing was made for have none."""
+    if not forecasts:
+        return None
+    made = np.array([(one.for_s, one.median_rps, one.upper_rps) for one in forecasts])
+    made = made[made[:, 0] < edges_s[-1]]
+    made = made[np.argsort(made[:, 0], kind="stable")]  # a lead time that was learned is shorter at once
+    at = np.searchsorted(edges_s, made[:, 0], side="right") - 1
+    bins, first = np.unique(at, return_index=True)
+    if not bins.size:
+        return None
+    low, high = (np.add.reduceat(made[:, k], first) / np.diff(np.append(first, len(made))) for k in (1, 2))
+    return {"x": _rounded(edges_s[bins + 1]), "low": _rounded(np.minimum(low, high)), "high": _rounded(high)}
 
 
 def _longest_waits(run: Run, edges: npt.NDArray[np.int64]) -> list[float | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from autoscaler.core.types import Decision, Readings
 from autoscaler.sim.contest import Bounds, make_policy
-from autoscaler.sim.headroom import HeadroomPolicy
+from autoscaler.sim.headroom import Foreseen, HeadroomPolicy
 from autoscaler.sim.instance import Instance
 from autoscaler.sim.policy import Policy
 from autoscaler.sim.requestlevel import latency
@@ -43,6 +43,8 @@ class Entry:
     """Percentiles of what requests lived through; None where they were not followed one by one."""
     decisions: tuple[Decision, ...] = ()
     """All of ours with their reasons, where they were to be kept."""
+    forecasts: tuple[Foreseen, ...] = ()
+    """One for each of the decisions."""
 
 
 def enter(
@@ -62,15 +64,16 @@ def enter(
         return _played(policy, instance, reference, knob=knob, profile=profile, progress=progress)
     kept = Remembering(policy)
     entry = _played(kept, instance, reference, knob=knob, profile=profile, progress=progress)
-    return replace(entry, decisions=tuple(kept.decisions))
+    return replace(entry, decisions=tuple(kept.decisions), forecasts=tuple(kept.forecasts))
 
 
 @dataclass(slots=True)
 class Remembering:
-    """Our policy, whose decisions are kept as they are made."""
+    """Our policy, whose decisions and forecasts are kept as they are made."""
 
     policy: HeadroomPolicy
     decisions: list[Decision] = field(default_factory=list)
+    forecasts: list[Foreseen] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -92,6 +95,8 @@ class Remembering:
         replicas = self.policy.decide(readings)
         if self.policy.last is not None:
             self.decisions.append(self.policy.last)
+        if (foreseen := self.policy.foreseen) is not None:
+            self.forecasts.append(foreseen)
         return replicas
 
 

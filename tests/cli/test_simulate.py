@@ -100,6 +100,10 @@ def test_the_report_is_one_file_with_every_policys_figures_and_our_reasons(trace
     page = (out / "r.html").read_text()
     assert all(name in page for name in ("headroom", "hpa", "target slots ratio 0.7", "optimum (D2)"))
     assert "decisions changed the count" in page
+    content = json.loads(page.split('id="content">')[1].split("</script>", maxsplit=1)[0])
+    ours, rival = (run["forecast"] for run in content["runs"])
+    assert rival is None, "it forecasts nothing"
+    assert 1.0 < max(value for value in ours["high"] if value is not None) < 20.0, "3 requests/s, then 6"
     assert "<span>--policy</span> <span>headroom,hpa</span>" in page
     assert "src=" not in page
     assert "href=" not in page

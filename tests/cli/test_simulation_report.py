@@ -15,6 +15,7 @@ from autoscaler.core.reasons import Reason
 from autoscaler.core.types import Decision, Step, Verdict
 from autoscaler.errors import InputError
 from autoscaler.sim.bounds import reference
+from autoscaler.sim.headroom import Foreseen
 from autoscaler.sim.plant import PlantSpec
 from autoscaler.sim.rivals import make_rival, view_of
 from autoscaler.sim.score import Reference, score
@@ -118,6 +119,20 @@ def test_the_charts_hold_the_runs_means_and_the_worst_waits(page: str) -> None:
     worst = max(shown.run.waits.wait_from_s.max(), shown.run.waits.wait_to_s.max())
     assert max(content["runs"][1]["wait"]) == pytest.approx(worst, rel=1e-3)
     assert max(content["runs"][1]["waiting"]) == pytest.approx(shown.run.timeline.waiting.max(), rel=1e-3)
+
+
+def test_a_forecast_is_drawn_at_the_time_it_was_made_for() -> None:
+    """Half the minutes were forecast, one with a middle above its bound; the last was for a time after the run."""
+    made = [Foreseen(60.0 * i + 65.0, 4.0, 5.0 if i else 3.0) for i in range(30)]
+    made += [Foreseen(30.5, float("nan"), float("nan")), Foreseen(3700.0, 9.0, 9.0)]
+    shown = replace(played("hpa"), forecasts=made)
+    ours, other = content_of(report_html("wave", [shown, played("kpa")]))["runs"]
+    band = ours["forecast"]
+    assert band["x"][:3] == [32.0, 66.0, 126.0]
+    assert len(band["x"]) == 31
+    assert (band["low"][:3], band["high"][:3]) == ([None, 3.0, 4.0], [None, 3.0, 5.0])
+    assert max(value for value in band["high"] if value is not None) == 5.0
+    assert other["forecast"] is None
 
 
 def test_the_optimums_schedule_costs_what_the_bound_says(page: str, bounds: Reference) -> None:

@@ -26,7 +26,7 @@
 
   function card(run, index) {
     const host = document.getElementById(`run-${index}`), find = (key) => [host.querySelector(`[data-legend="${key}"]`), host.querySelector(`[data-plot="${key}"]`)];
-    const held = x.map((_at, i) => run.ready[i] + run.starting[i]);
+    const band = run.forecast, held = x.map((_at, i) => run.ready[i] + run.starting[i]);
     const best = optimum ? [{ label: "optimum", ink: "--bad", step: true, width: 1, dash: [3, 3] }] : [];
     const [tall, low] = innerWidth <= 640 ? [140, 90] : [150, 92];
     const zoom = (span) => { shown = span ? [Math.max(0, span[0]), Math.min(end, span[1])] : [0, end]; runs.forEach((one) => one.draw()); };
@@ -38,9 +38,17 @@
         { label: "desired", ink: "--order", step: true, width: 1 }, ...best] }),
       wait: make(find("wait")[1], { ...common, height: () => low, axis: true, floorTop: slo * 1.25, limit: () => slo, series: [{ label: "longest wait", ink: "--queue", fill: "--queue-fill", width: 1.25 }] }),
     };
+    const known = (row) => row.filter((value) => value !== null);
+    /** The band at one instant, or on the mean; a dash where nothing was forecast for it. */
+    function foreseen(second) {
+      const k = second === null ? null : band.x.findLastIndex((at) => at <= second), of = (row) => (k === null ? mean(known(row)) : row[k] ?? null);
+      const [low, high] = [of(band.low), of(band.high)];
+      return low === null || high === null ? "–" : `${k === null ? "mean " : ""}${figure(low)}–${figure(high)}`;
+    }
     function say(i) {
       const at = i === null || i === undefined ? "" : ` at ${clock(x[i], true)}`, pick = (row, total) => figure(at ? row[i] : total(row)), per = at ? "" : "mean ", top = at ? "" : "most ";
-      legend(find("load")[0], `Load, req/s${at}`, [["load", "--load", "", per + pick(load, mean)], ["capacity", "--ready", "", per + pick(run.capacity, mean)]]);
+      const ahead = band ? [["forecast", "--band-edge", "area", foreseen(at ? x[i] : null)]] : [];
+      legend(find("load")[0], `Load, req/s${at}`, [["load", "--load", "", per + pick(load, mean)], ...ahead, ["capacity", "--ready", "", per + pick(run.capacity, mean)]]);
       const rows = [["ready", "--ready", "area", per + pick(run.ready, mean)], ["starting", "--start", "area", per + pick(run.starting, mean)], ["desired", "--order", "", per + pick(run.desired, mean)]];
       if (optimum) rows.push(["optimum's bill", "--bad", "dash", per + pick(optimum, mean)]);
       legend(find("replicas")[0], "Replicas", rows);
@@ -48,7 +56,7 @@
     }
     function draw() {
       const view = { x, from: shown[0], to: shown[1], now: null, band: null, blind: [] };
-      charts.load.set({ ...view, rows: [load, run.capacity] });
+      charts.load.set({ ...view, rows: [load, run.capacity], band });
       charts.replicas.set({ ...view, rows: [held, run.ready, run.desired, ...(optimum ? [optimum] : [])] });
       charts.wait.set({ ...view, rows: [run.wait] });
       say(null);
