@@ -497,8 +497,16 @@ def test_a_tighter_limit_never_raises_the_measured_capacity() -> None:
 @pytest.mark.parametrize(
     ("slo", "message"),
     [
-        pytest.param(RequestSlo(tpot_s=0.2), "misses", id="a time per token below the engine's fastest step"),
-        pytest.param(RequestSlo(ttft_s=0.5), "misses", id="a first token before the prompt can be read"),
+        pytest.param(
+            RequestSlo(tpot_s=0.2),
+            "it misses a time per output token of 0.2 s; ",
+            id="a time per token below the engine's fastest step",
+        ),
+        pytest.param(
+            RequestSlo(ttft_s=0.5),
+            "it misses a time to first token of 0.5 s; ",
+            id="a first token before the prompt can be read",
+        ),
     ],
 )
 def test_a_limit_the_engine_cannot_meet_alone_is_refused(slo: RequestSlo, message: str) -> None:

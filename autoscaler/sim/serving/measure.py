@@ -45,6 +45,15 @@ class RequestSlo:
             if limit is not None and not (math.isfinite(limit) and limit > 0):
                 raise InputError(f"SLO: {name} is {limit}; it must be a positive number of seconds")
 
+    def __str__(self) -> str:
+        """The limits in words: a wait of 10 s, a time to first token of 0.5 s."""
+        names = (
+            ("a wait", self.wait_s),
+            ("a time to first token", self.ttft_s),
+            ("a time per output token", self.tpot_s),
+        )
+        return ", ".join(f"{name} of {limit:g} s" for name, limit in names if limit is not None)
+
     def met(self, times: RequestTimes) -> npt.NDArray[np.bool_]:
         """Shape (N,): which requests met every limit. A request not served yet met none; one token has no tpot."""
         met = ~np.isnan(times.e2e_s)
@@ -75,7 +84,8 @@ def measure_capacity_rps(
     low_rps = _FIRST_RPS
     if not meets(low_rps):
         raise InputError(
-            f"profile {profile.name}: at {low_rps} requests/s it misses {slo}; the limits are tighter than the engine"
+            f"profile {profile.name}: at {low_rps} requests/s it misses {slo}; allow more, or leave out requests that "
+            "are too long for the engine"
         )
     high_rps = low_rps * 2.0
     while meets(high_rps):
