@@ -125,6 +125,24 @@ def test_without_capacity_a_pool_moves_to_the_next_tier_and_without_any_it_stops
     pool.delete()
 
 
+def test_a_launch_that_is_refused_is_told_in_the_providers_words_before_it_is_given_up(
+    karpenter: Karpenter, controller: Controller
+) -> None:
+    karpenter.fail(launch_error="not allowed to launch")
+    karpenter.plane.apply(node_pool("unlaunched"))
+    pool = Pool(karpenter.plane, "unlaunched", ("h100", "unlaunched"), minSlots=1)
+    wait_for(lambda: pool.told("CapacityAvailable")[0] == "False", SLACK_S, "word of it", every_s=0.2)
+    (claim,) = karpenter.claims("unlaunched")
+    assert (
+        f"not launched: NodeClaim {claim['metadata']['name']} (not allowed to launch)"
+        in (pool.told("CapacityAvailable")[1])
+    )
+    karpenter.fail()
+    wait_warm(pool, 1)
+    wait_for(lambda: pool.told("CapacityAvailable")[0] == "True", SLACK_S, "word of it", every_s=0.2)
+    pool.delete()
+
+
 def test_without_a_controller_slots_end_and_empty_nodes_go_until_there_is_one_again(
     karpenter: Karpenter, controller: Controller
 ) -> None:

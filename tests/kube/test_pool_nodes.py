@@ -174,6 +174,20 @@ def test_a_node_pool_tells_its_limits_its_use_and_why_it_is_not_ready() -> None:
     assert node_pool_seen(pool, halves, "chat").limit_gpus == 8, "limits count units, and are told in GPUs"
 
 
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ({"status": "Unknown", "reason": "LaunchFailed", "message": "not allowed"}, "not allowed"),
+        ({"status": "Unknown", "reason": "AwaitingReconciliation", "message": "object is awaiting"}, ""),
+        ({"status": "True", "reason": "Launched", "message": ""}, ""),
+        ({"status": "False", "reason": "LaunchFailed"}, "LaunchFailed"),
+    ],
+)
+def test_a_claim_tells_why_it_is_not_launched(condition: dict[str, str], words: str) -> None:
+    given = claim(status={"conditions": [{"type": "Launched", **condition}]})
+    assert claim_seen(given, TIER, FORM).refused == words
+
+
 DISRUPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing said": ({}, ""),
     "when empty": ({"consolidationPolicy": "WhenEmpty"}, ""),

@@ -35,6 +35,9 @@ PRODUCT: Final = "nvidia.com/gpu.product"
 MIG: Final = "nvidia.com/mig-"
 """How a resource begins that names a MIG profile."""
 
+AWAITED: Final = "AwaitingReconciliation"
+"""The reason of a condition of which Karpenter has said nothing yet."""
+
 VALIDATED: Final = "nvidia.com/gpu.deploy.operator-validator"
 """Set by the GPU operator on nodes that it validates; its validator's pod is ready when it has."""
 
@@ -132,6 +135,7 @@ def claim_seen(claim: NodeClaim, tier: PoolTier, form: SlotForm) -> ClaimSeen:
         node=status.node_name or None,
         units=None if launched_s is None else _units(status.capacity, form.resource) or 0,
         deleting_s=epoch_s(meta.deletion_timestamp),
+        refused=_refused(status.conditions),
     )
 
 
@@ -141,6 +145,12 @@ def domain_of(claim: NodeClaim, tier: PoolTier) -> Domain:
     asked = next((r.values for r in claim.spec.requirements if r.key == ZONE and r.operator == "In"), ())
     zone = labels.get(ZONE) or (asked[0] if len(asked) == 1 else "")
     return Domain(tier.sku, zone, _capacity_type(labels, tier))
+
+
+def _refused(conditions: tuple[Said, ...]) -> str:
+    """Why a claim is not launched. Karpenter sets Launched to Unknown with the cause, and tries for five minutes."""
+    told = _told(conditions, "Launched")
+    return "" if told is None or told.status == "True" or told.reason in {"", AWAITED} else told.message or told.reason
 
 
 def is_launched(claim: NodeClaim) -> bool:

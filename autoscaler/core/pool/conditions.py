@@ -22,13 +22,16 @@ from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.sizing import Sizing
 from autoscaler.core.pool.state import PoolState
 from autoscaler.core.pool.view import View
-from autoscaler.core.pool.world import World
+from autoscaler.core.pool.world import ClaimSeen, World
 
 DISPOSABLE: Final = -33_554_432
 """At or below this priority a pod costs nothing to evict: Karpenter takes its node for empty."""
 
 IGNORED_BELOW: Final = -10
 """Cluster Autoscaler makes no node for pods below its cutoff, by default this."""
+
+MOST_WORDS: Final = 200
+"""Characters of what a provider says."""
 
 STUCK_S: Final = 300.0
 """A deletion with no grace that takes longer is stuck."""
@@ -108,11 +111,19 @@ def _out(view: View, state: PoolState) -> str:
         for domain, kept in state.circuits.capacity.items()
         if kept.position(now_s) is Position.OPEN
     )
+    refused = sorted(f"NodeClaim {each.name} ({each.refused[:MOST_WORDS]})" for each in _refused(view))
+    words = f"not launched: {listed(refused)}: look at the NodeClass, its rights and quotas" if refused else ""
     if not opened:
-        return ""
+        return words
     tiers = [breaker.position(state.circuits, tier, None, now_s) for tier in view.params.tiers]
     every = " in every tier; add a tier or ask for quota" if Position.CLOSED not in tiers else ""
-    return f"no capacity: {listed(opened)}{every}"
+    return "; ".join(filter(None, (f"no capacity: {listed(opened)}{every}", words)))
+
+
+def _refused(view: View) -> Iterator[ClaimSeen]:
+    """Claims that the provider does not launch; one of each cause."""
+    causes = {each.refused: each for each in view.claims.values() if each.refused and each.launched_s is None}
+    return iter(causes.values())
 
 
 def _content(view: View, state: PoolState) -> Condition:

@@ -119,6 +119,8 @@ class ClaimSeen:
     """Units of the slot's resource that the provider reports; None before the launch."""
     deleting_s: float | None = None
     """When its deletion was asked for; it is there until its instance is gone."""
+    refused: str = ""
+    """The provider's words while it does not launch it, for another cause than missing capacity."""
 
 
 @dataclass(frozen=True, slots=True)

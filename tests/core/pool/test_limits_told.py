@@ -1,4 +1,4 @@
-"""Whoever is short for the sake of a limit says which one, by its field, and what to do."""
+"""Whoever is short for the sake of a limit, or of a provider that refuses, says which one or why, and what to do."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.core.pool.intents import Aspect
 from autoscaler.core.pool.params import PoolTier
-from tests.core.pool.builders import FIRST, SECOND, fleet, node_pools, pool, taken, told, world
+from tests.core.pool.builders import FIRST, SECOND, claim, fleet, node_pools, pool, slot, taken, told, world
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,14 @@ def test_limits_that_keep_nothing_from_being_ordered_are_no_trouble() -> None:
     ):
         within = told(taken(params, world(fleet(2), node_pools=pools)), Aspect.WITHIN_LIMITS)
         assert within.holds, within.message
+
+
+def test_a_provider_that_does_not_launch_for_another_cause_is_told_in_its_words() -> None:
+    """Karpenter gives such claims up after five minutes, which looks like missing capacity."""
+    refused = tuple(claim(f"c{at}", refused="UnauthorizedOperation: you may not") for at in range(3))
+    done = taken(pool(min_slots=1), world((slot(claim="c0"),), claims=refused))
+    there = told(done, Aspect.CAPACITY_AVAILABLE)
+    assert there.holds is False
+    assert there.message == (
+        "not launched: NodeClaim c2 (UnauthorizedOperation: you may not): look at the NodeClass, its rights and quotas"
+    )
