@@ -64,7 +64,7 @@ def conditions(
         drift(view),
         said(Aspect.PRIORITY_USABLE, _priority_fault(view.world) or _meek(view)),
         said(Aspect.SLOTS_DELETABLE, _stuck(view)),
-        said(Aspect.MODELS_SUPPORTED, _unsupported(view, state)),
+        _models(view, state),
         _returned(view, loans),
     )
 
@@ -175,6 +175,19 @@ def _stuck(view: View) -> str:
         slot.name for slot in view.slots.seen if slot.deleting_s is not None and view.now_s - slot.deleting_s > STUCK_S
     )
     return f"{listed(stuck)} cannot be deleted; look at their nodes and finalizers" if stuck else ""
+
+
+def _models(view: View, state: PoolState) -> Condition:
+    """Whether slots can stand for what the workloads of the pool's models ask; whether there are any of each model."""
+    fault, demand = _unsupported(view, state), view.world.demand
+    strange = sorted(set(view.params.models) - {each.model for each in demand or ()})
+    if fault or demand is None or not strange:
+        return said(Aspect.MODELS_SUPPORTED, fault)
+    words = (
+        f"no workload that Headroom scales is of the models {listed(strange)}: no slot is kept on their account; label "
+        "one headroom.dev/model, or call it so"
+    )
+    return Condition(Aspect.MODELS_SUPPORTED, True, "NoWorkload", words)
 
 
 def _unsupported(view: View, state: PoolState) -> str:

@@ -31,6 +31,7 @@ def limits(view: View, state: PoolState, sizing: Sizing, refused: Refused) -> st
     """What limits allow less than is needed, or were exceeded; empty where none do."""
     bound = [step for step in sizing.steps if step.stage == "bound" and step.after < step.before]
     faults = [f"{step.before} slots are needed and {step.after} allowed ({step.reason.value})" for step in bound]
+    faults += _awaited(view, sizing.most)
     pools = {pool.name: pool for pool in view.world.node_pools or ()}
     for at, tier in enumerate(view.params.tiers):
         pool = pools.get(tier.node_pool)
@@ -44,6 +45,18 @@ def limits(view: View, state: PoolState, sizing: Sizing, refused: Refused) -> st
             remedy = "less than a node of it has; raise them or add a tier"
             faults.append(f"spec.limits of NodePool {pool.name!r} leave {', '.join(pool.scarce)}: {remedy}")
     return "; ".join(faults)
+
+
+def _awaited(view: View, most: int) -> Iterator[str]:
+    """The first known event that will ask for more than the pool may have: when it begins it is late to raise that."""
+    later = (each for each in view.params.events if (each.floor or 0) > most and each.from_s > view.now_s)
+    event = min(later, key=lambda each: each.from_s, default=None)
+    if event is not None:
+        hours = (event.from_s - view.now_s) / 3600.0
+        yield (
+            f"an event of spec.calendar asks for {event.floor} slots in {hours:.1f} hours and {most} are allowed: "
+            "raise spec.maxSlots, or spec.maxGpus where that allows fewer"
+        )
 
 
 def _exceeded(tier: PoolTier, at: int, pool: NodePoolSeen) -> Iterator[str]:

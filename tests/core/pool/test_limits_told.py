@@ -5,9 +5,23 @@ from typing import Any
 
 import pytest
 
+from autoscaler.core.params import KnownEvent
 from autoscaler.core.pool.intents import Aspect
 from autoscaler.core.pool.params import PoolTier
-from tests.core.pool.builders import FIRST, SECOND, claim, fleet, node_pools, pool, slot, taken, told, world
+from tests.core.pool.builders import (
+    FIRST,
+    NOW_S,
+    SECOND,
+    claim,
+    demand,
+    fleet,
+    node_pools,
+    pool,
+    slot,
+    taken,
+    told,
+    world,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +64,30 @@ def test_a_provider_that_does_not_launch_for_another_cause_is_told_in_its_words(
     assert there.message == (
         "not launched: NodeClaim c2 (UnauthorizedOperation: you may not): look at the NodeClass, its rights and quotas"
     )
+
+
+def test_an_event_that_asks_for_more_than_the_pool_may_have_is_told_days_before() -> None:
+    """It was told when the event had begun, and nodes take minutes to come."""
+    day_s = 86_400.0
+    events = (
+        KnownEvent(NOW_S + 2 * day_s, NOW_S + 3 * day_s, floor=80),
+        KnownEvent(NOW_S + day_s, NOW_S + 2 * day_s, floor=50),
+    )
+    within = told(taken(pool(max_slots=20, events=events), world()), Aspect.WITHIN_LIMITS)
+    assert within.holds is False
+    assert "asks for 50 slots in 24.0 hours and 20 are allowed" in within.message
+    assert told(taken(pool(max_slots=80, events=events), world()), Aspect.WITHIN_LIMITS).holds
+    past = (KnownEvent(NOW_S - 2 * day_s, NOW_S - day_s, floor=50),)
+    assert told(taken(pool(max_slots=20, events=past), world()), Aspect.WITHIN_LIMITS).holds
+
+
+def test_a_model_of_which_there_is_no_workload_is_told_and_is_no_fault() -> None:
+    """A label with a slip of the pen, or a workload that is yet to come."""
+    params = pool(models=("chat", "lama"))
+    models = told(taken(params, world()), Aspect.MODELS_SUPPORTED)
+    assert (models.holds, models.word) == (True, "NoWorkload")
+    assert "is of the models lama: " in models.message
+    assert told(taken(pool(), world()), Aspect.MODELS_SUPPORTED).word == "ModelsSupported"
+    assert told(taken(params, world(demand=None)), Aspect.MODELS_SUPPORTED).word == "ModelsSupported"
+    by_claim = told(taken(params, world(demand=(demand(uses_claims=True),))), Aspect.MODELS_SUPPORTED)
+    assert by_claim.holds is False
