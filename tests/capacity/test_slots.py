@@ -323,6 +323,20 @@ def test_nothing_but_a_slot_is_admitted_where_slots_are(
         plane.call("POST", f"{SLOTS}?dryRun=All", pod)
 
 
+def test_slots_pull_with_the_secrets_of_the_default_account_of_their_namespace(plane: Plane, pool: str) -> None:
+    account = "/api/v1/namespaces/headroom-slots/serviceaccounts/default"
+    plane.call("PATCH", account, {"imagePullSecrets": [{"name": "registry"}]}, MERGE)
+    old = slots(plane)[0]["metadata"]
+    plane.call("DELETE", f"{SLOTS}/{old['name']}")
+
+    def new() -> list[dict[str, Any]]:
+        return [one for one in slots(plane) if one["spec"].get("imagePullSecrets")]
+
+    wait_for(new, 60, "a slot that was made since")
+    assert new()[0]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    plane.call("PATCH", account, {"imagePullSecrets": None}, MERGE)
+
+
 def test_slots_go_with_their_pool_and_nodes_stay(plane: Plane, pool: str) -> None:
     plane.call("DELETE", f"{POOLS}/chat")
     wait_for(lambda: not slots(plane), 60, "the slots to go")

@@ -188,6 +188,24 @@ def test_a_claim_tells_why_it_is_not_launched(condition: dict[str, str], words: 
     assert claim_seen(given, TIER, FORM).refused == words
 
 
+@pytest.mark.parametrize(
+    ("text", "ends_s", "unread"),
+    [
+        ("2023-11-14T22:13:20Z", T0, ""),
+        ("2023-11-14T23:13:20+01:00", T0, ""),
+        ("2023-11-14T22:13:20", None, "2023-11-14T22:13:20"),
+        ("tomorrow", None, "tomorrow"),
+        ("", None, ""),
+    ],
+)
+def test_the_end_of_a_capacity_block_is_read_with_its_offset_or_told(
+    text: str, ends_s: float | None, unread: str
+) -> None:
+    """Without one it was taken for the time of wherever the controller runs."""
+    found = seen(node(metadata={"annotations": {"headroom.dev/capacity-ends": text}}))
+    assert (found.ends_s, found.ends_unread) == (ends_s, unread)
+
+
 DISRUPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing said": ({}, ""),
     "when empty": ({"consolidationPolicy": "WhenEmpty"}, ""),

@@ -87,6 +87,7 @@ def node_seen(
     sharing, parts = _sharing(labels, form)
     leaving = meta.deletion_timestamp is not None or any(key.startswith(LEAVING) for key in keys)
     leaving = leaving or (claim is not None and claim.metadata.deletion_timestamp is not None)
+    ends_s = _instant(meta.annotations.get(ENDS, ""))
     promised = None if claim is None or sharing is not Sharing.WHOLE else _units(claim.status.capacity, form.resource)
     return NodeSeen(
         name=meta.name,
@@ -108,7 +109,8 @@ def node_seen(
         cordoned=node.spec.unschedulable and not leaving,
         interrupted=leaving,
         drifted=claim is not None and _holds(claim.status.conditions, "Drifted") is True,
-        ends_s=_instant(meta.annotations.get(ENDS, "")),
+        ends_s=ends_s,
+        ends_unread=meta.annotations.get(ENDS, "")[:64] if ends_s is None else "",
         gpu_ready_s=None if claim is None else _since(claim.status.conditions, "Initialized"),
         unusable_since_s=gated_since_s if ready else since_s,
         ready_s=since_s if ready else None,
@@ -276,9 +278,10 @@ def _since(conditions: tuple[Said, ...], kind: str) -> float | None:
 
 def _instant(text: str) -> float | None:
     try:
-        return datetime.fromisoformat(text).timestamp() if text else None
+        at = datetime.fromisoformat(text)
     except ValueError:
         return None
+    return None if at.tzinfo is None else at.timestamp()
 
 
 def _units(amounts: Amounts, resource: str) -> int | None:

@@ -26,7 +26,7 @@ def pools(view: View, state: PoolState, *, short: bool) -> Condition:
     if view.world.node_pools is None:
         words = f"{UNREAD_POOLS}; slots are made all the same, within the tiers' own limits"
         return Condition(Aspect.NODE_POOLS_USABLE, None, "NotRead", words)
-    faults = "; ".join(_pool_faults(view, state, view.world.node_pools, short=short))
+    faults = "; ".join((*_pool_faults(view, state, view.world.node_pools, short=short), *_strange_ends(view)))
     taken = "" if faults else "; ".join(_taken(view, view.world.node_pools))
     if taken:
         return Condition(Aspect.NODE_POOLS_USABLE, True, "WarmNodesTaken", taken)
@@ -61,6 +61,16 @@ def _pool_faults(view: View, state: PoolState, read: Sequence[NodePoolSeen], *, 
             )
         else:
             yield from _contradictions(view.params.managed, at, tier, pool)
+
+
+def _strange_ends(view: View) -> Iterator[str]:
+    """Nodes that say of their end what nobody can read; a NodePool's template sets it."""
+    seen = sorted((node.name, node.ends_unread) for node in view.nodes.seen if node.ends_unread)
+    if seen:
+        yield (
+            f"headroom.dev/capacity-ends of {listed([name for name, _ in seen])} is {seen[0][1]!r}, no date and time "
+            "with offset such as 2027-01-31T18:00:00Z: slots there are not replaced ahead of that end"
+        )
 
 
 def _contradictions(managed: bool, at: int, tier: PoolTier, pool: NodePoolSeen) -> Iterator[str]:

@@ -87,6 +87,8 @@ class NodeSeen:
     drifted: bool = False
     ends_s: float | None = None
     """The end of a capacity block."""
+    ends_unread: str = ""
+    """What it says of that end where it is no date and time with an offset."""
     gpu_ready_s: float | None = None
     """When its GPUs became usable, as far as known."""
     unusable_since_s: float | None = None

@@ -10,7 +10,7 @@ from autoscaler.core.pool.intents import Aspect, CreateNodePool, CreateSlot, Pat
 from autoscaler.core.pool.params import CapacityType, PoolParams
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.world import NodePoolSeen, Template
-from tests.core.pool.builders import FIRST, NOW_S, SECOND, known, of, pool, taken, told, world
+from tests.core.pool.builders import FIRST, NOW_S, SECOND, known, node, of, pool, taken, told, warm, world
 
 LIMITED = replace(FIRST, max_gpus=16, max_nodes=2)
 HELD = NodePoolSeen("np-first", ready=True, limit_gpus=16, limit_nodes=2, drifted_budget=0)
@@ -99,6 +99,13 @@ def test_another_limit_of_the_tier_is_written_at_once_and_a_fight_is_told() -> N
     assert patch.limit_gpus == 32
     settled = taken(pool(LIMITED, managed=True), world(node_pools=(HELD,)), done.state, NOW_S + 610.0)
     assert told(settled, Aspect.NODE_POOLS_USABLE).holds
+
+
+def test_an_end_of_a_capacity_block_that_nobody_can_read_is_told() -> None:
+    seen = world((warm("p-0"),), nodes=(node("n-p-0", ends_unread="tomorrow"),))
+    usable = told(taken(pool(min_slots=1), seen), Aspect.NODE_POOLS_USABLE)
+    assert usable.holds is False
+    assert "headroom.dev/capacity-ends of n-p-0 is 'tomorrow', no date and time with offset" in usable.message
 
 
 MADE = Template(("a", "b"), ("on-demand",), ("h100-8x",), "g/Kind/gpu")
