@@ -7,7 +7,7 @@ its absence says nothing. It orders nothing.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -98,6 +98,15 @@ def _asks(tier: PoolTier, where: Domain) -> bool:
     return anywhere and (where.sku, where.capacity_type) == (tier.sku, tier.capacity_type)
 
 
+def with_zones(circuits: Circuits, tiers: Iterable[PoolTier], world: World) -> Circuits:
+    """The circuits with the zones that NodePools require, of tiers that name none; as they were where none was read."""
+    if world.node_pools is None:
+        return circuits
+    pools = {pool.name: pool.template.zones for pool in world.node_pools}
+    zones = {tier.name: pools.get(tier.node_pool, ()) for tier in tiers if not tier.zones}
+    return replace(circuits, zones={name: told for name, told in zones.items() if told})
+
+
 def never_came(claim: str) -> str:
     """The name under which it is remembered that a claim's node or its GPUs never came."""
     return f"gpu/{claim}"
@@ -109,14 +118,13 @@ def went_early(node_pool: str) -> str:
 
 
 def position(circuits: Circuits, tier: PoolTier, zone: str | None, now_s: float) -> Position:
-    """Whether to order in a tier now: in one zone, or wherever there is room where `zone` is None."""
+    """Whether to order in a tier now: in one zone, or wherever there is room where `zone` is None. Of a tier whose
+    zones nobody names, one that is without capacity says nothing of the others: claims that leave the zone open do."""
     capacity = circuits.capacity
     anywhere = capacity.get(Domain(tier.sku, "", tier.capacity_type), Circuit()).position(now_s)
     gpus = circuits.gpus.get(tier.name, Circuit()).position(now_s)
-    zones = (zone,) if zone is not None else tier.zones
+    zones = (zone,) if zone is not None else tier.zones or circuits.zones.get(tier.name, ())
     found = [capacity.get(Domain(tier.sku, each, tier.capacity_type), Circuit()).position(now_s) for each in zones]
-    if zone is None and not zones:
-        found = [kept.position(now_s) for kept in _of_tier(capacity, tier)]
     return worst((anywhere, gpus, best(found)))
 
 
@@ -151,14 +159,6 @@ def _gone(circuits: Circuits, world: World, now_s: float) -> Iterator[Trouble]:
     for name, domain in circuits.unlaunched.items():
         if name not in there:
             yield Trouble(Sign.CLAIM_GONE, name, now_s, domain)
-
-
-def _of_tier(capacity: Mapping[Domain, Circuit], tier: PoolTier) -> list[Circuit]:
-    return [
-        kept
-        for domain, kept in capacity.items()
-        if (domain.sku, domain.capacity_type) == (tier.sku, tier.capacity_type) and domain.zone
-    ]
 
 
 def _named(domain: Domain) -> tuple[str, str, str]:

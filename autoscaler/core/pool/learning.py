@@ -78,6 +78,7 @@ def learnt(state: PoolState, view: View, want: Wanted, refill_s: float) -> PoolS
     circuits = breaker.noted(
         breaker.of_tiers(state.circuits, view.params.tiers), view.world, now_s, state.claims_read_s
     )
+    circuits = breaker.with_zones(circuits, view.params.tiers, view.world)
     return replace(
         state,
         history=history,

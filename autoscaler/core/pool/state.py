@@ -108,6 +108,8 @@ class Circuits:
     """Claims that were there when they were last read, and not launched."""
     unjoined: Mapping[str, Unjoined] = field(default_factory=dict)
     """By the name of the claim."""
+    zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By tier, those that its NodePool requires, where it names none itself; read anew at each look, and not kept."""
 
 
 @dataclass(frozen=True, slots=True)

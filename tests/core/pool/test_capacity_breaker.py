@@ -12,7 +12,7 @@ from autoscaler.core.pool.intents import Aspect, CreateSlot, DeleteSlot
 from autoscaler.core.pool.params import CapacityType, PoolTier
 from autoscaler.core.pool.reasons import PoolReason
 from autoscaler.core.pool.state import Circuits, PoolState, pack, unpack
-from autoscaler.core.pool.world import Sign, Trouble, World
+from autoscaler.core.pool.world import Sign, Template, Trouble, World
 from autoscaler.sim.warm.demand import together
 from autoscaler.sim.warm.headroom import HeadroomPool
 from autoscaler.sim.warm.plant import Plant
@@ -155,6 +155,20 @@ def test_missing_capacity_in_one_zone_leaves_the_other_to_the_scheduler() -> Non
     assert PoolReason.NO_CAPACITY in reasons(both)
     assert "h100 on-demand in a" in told(both, Aspect.CAPACITY_AVAILABLE).message
     assert "in every tier" in told(both, Aspect.CAPACITY_AVAILABLE).message
+
+
+def test_a_zone_without_capacity_says_nothing_of_others_where_nobody_names_the_tiers_zones() -> None:
+    """A slot that was pinned to zone a for its minimum found nothing there; no other zone was ever asked."""
+    params, lost = pool(zone_minima=(("a", 1),)), out(OPEN, {"zone": "a"})
+    done = taken(params, asked(2), lost)
+    assert [order.zone for order in of(CreateSlot, done)] == [None]
+    assert "in every tier" not in told(done, Aspect.CAPACITY_AVAILABLE).message
+    waits = taken(pool(min_slots=1), asked(1, slot("p-0")), lost)
+    assert of(DeleteSlot, waits) == [], "it waits wherever there is room"
+    only = node_pools(FIRST, template=Template(zones=("a",)))
+    done = taken(params, asked(2, node_pools=only), lost)
+    assert of(CreateSlot, done) == [], "its NodePool has that zone alone"
+    assert "in every tier" in told(done, Aspect.CAPACITY_AVAILABLE).message
 
 
 def test_a_zones_minimum_is_ordered_in_the_zone_and_told_where_it_cannot_be() -> None:
