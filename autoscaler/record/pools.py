@@ -95,7 +95,6 @@ SENTENCES: Final = MappingProxyType(
         PoolReason.NO_ROOM: ("{after} of {before} ordered: a tier has reached its limits",),
         PoolReason.SPOT_SHARE: ("{after} of {before} ordered: the share of spot is used up",),
         PoolReason.NO_CAPACITY: ("{after} of {before} ordered: a tier is without capacity, one slot asks at a time",),
-        PoolReason.UNSYNCED: ("none of {before} ordered: Karpenter's view of the cluster is not in sync",),
         PoolReason.PRIORITY: ("none of {before} ordered: the slots' PriorityClass cannot be used",),
         PoolReason.CONTENT_FAILING: ("none of {before} ordered: images or weights keep failing",),
         PoolReason.ZONE_OUT: ("{after} of {before} ordered: no tier has capacity in a zone with a minimum",),

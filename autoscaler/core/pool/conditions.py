@@ -39,8 +39,6 @@ STUCK_S: Final = 300.0
 
 def blocks(world: World, state: PoolState, now_s: float) -> Iterator[PoolReason]:
     """Why no slot is ordered at all, if so."""
-    if world.synced is False:
-        yield PoolReason.UNSYNCED
     if _priority_fault(world) is not None:
         yield PoolReason.PRIORITY
     if state.circuits.content.position(now_s) is Position.OPEN:

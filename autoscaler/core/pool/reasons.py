@@ -28,7 +28,6 @@ class PoolReason(Enum):
     NO_ROOM = "no tier has room left"
     SPOT_SHARE = "the share of spot is used up"
     NO_CAPACITY = "capacity is missing in every tier"
-    UNSYNCED = "Karpenter's view of the cluster is not in sync"
     PRIORITY = "the slots' PriorityClass cannot be used"
     CONTENT_FAILING = "image or weights keep failing"
     ZONE_OUT = "no tier has capacity in the zone"

@@ -45,7 +45,7 @@ from autoscaler.core.pool.surplus import Excess, chosen
 from autoscaler.core.pool.view import NOWHERE, View, look
 from autoscaler.core.pool.world import AskedOf, World
 
-HINDER_GANGS: Final = frozenset({PoolReason.UNSYNCED, PoolReason.PRIORITY})
+HINDER_GANGS: Final = frozenset({PoolReason.PRIORITY})
 """What stops orders of slots and keeps nodes from being asked for gangs as well."""
 
 

@@ -287,8 +287,6 @@ class World:
     """One per workload of the pool's models; None when they were not read."""
     troubles: tuple[Trouble, ...] = ()
     """Signs of the last minutes; those told before may be told again."""
-    synced: bool | None = None
-    """Whether Karpenter's view of the cluster is in sync; None where it cannot be asked."""
     slot_priority: int | None = -10
     """The value of the slots' PriorityClass; None when there is none."""
     serving_priority: int = 0

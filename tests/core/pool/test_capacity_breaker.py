@@ -287,7 +287,6 @@ def test_a_nodepool_that_cannot_be_used_is_passed_over_and_told(pools: object, w
 
 
 BLOCKED = {
-    "Karpenter is not in sync": ({"synced": False}, PoolReason.UNSYNCED),
     "there is no PriorityClass": ({"slot_priority": None}, PoolReason.PRIORITY),
     "slots would be disposable": ({"slot_priority": -33_554_432}, PoolReason.PRIORITY),
     "Cluster Autoscaler would ignore slots": ({"slot_priority": -11}, PoolReason.PRIORITY),

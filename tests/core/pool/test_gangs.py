@@ -130,7 +130,6 @@ def test_a_gang_made_anew_under_the_name_of_another_gets_none_of_what_was_held_f
             MAKES, {"node_pools": node_pools(SHAPED, static_nodes=3)}, PoolReason.NO_ROOM, id="the NodePool is static"
         ),
         pytest.param(MAKES, {"slot_priority": None}, PoolReason.PRIORITY, id="no PriorityClass"),
-        pytest.param(MAKES, {"synced": False}, PoolReason.UNSYNCED, id="Karpenter is not in sync"),
     ],
 )  # fmt: skip
 def test_nothing_is_asked_for_that_cannot_be_had_whole(params: Any, seen: dict[str, Any], why: PoolReason) -> None:

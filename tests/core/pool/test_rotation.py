@@ -76,7 +76,7 @@ def test_slots_with_other_content_are_made_anew_gradually_and_at_once_while_cold
 
 def test_nothing_rotates_while_nothing_can_be_ordered() -> None:
     slots = fleet(4, deadline_s=NOW_S + 100.0)
-    assert gone(taken(pool(min_slots=4), world(slots, synced=False))) == []
+    assert gone(taken(pool(min_slots=4), world(slots, slot_priority=None))) == []
     assert len(gone(taken(pool(min_slots=4), world(slots)))) == 1
 
 
