@@ -222,6 +222,7 @@ def line(table: Table, rows: I64, seen: Batch) -> Line:
         admitted=unknown(len(rows)),
         room=np.zeros(len(rows), dtype=np.bool_),
         dt_s=seen.dt_s,
+        climb_rps=unknown(len(rows)),
         slack_s=table.policy.slack_s[rows],
         lead_s=seen.lead50_s,
         desired=desired,

@@ -20,6 +20,7 @@ from tests.core.toy import Story, Toy, counts, stepped, steps_of
 
 KNOWN = {
     "waiting": 0.0, "before": 0.0, "running": 16.0, "completed": 20.0, "admitted": 20.0, "room": False, "dt_s": 5.0,
+    "climb_rps": np.nan,
     "slack_s": 5.0, "lead_s": 30.0, "desired": 1.0, "serving": 1.0, "ready": 1.0, "settled": 1.0,
     "starting": 0.0, "at_work": np.nan, "completing": np.nan,
 }  # fmt: skip
@@ -272,6 +273,23 @@ def looked(
         desired = max(desired, float(np.ceil(count - 0.1)))
         told.append(int(desired))
     return told
+
+
+def test_a_queue_that_climbs_by_chance_is_not_taken_to_climb_through_a_start() -> None:
+    """Thirteen replicas do the 176 requests/s that come, and queues of up to a second come and go, as in the first
+    minute of a recorded day. Seven more were asked for, as what grew between two looks went on for 180 s; since nobody
+    waited, 40 s ago, it grew by a quarter of that. Four times as many that come at once are no chance.
+    """
+    full = {"running": 353.0, "completed": 882.0, "admitted": 882.0, "slack_s": 10.0, "lead_s": 180.0}
+    fleet = dict.fromkeys(("serving", "ready", "settled", "desired"), 13.0)
+    seen = [0.0, 4.0, 3.0, 136.0, 1.0, 22.0, 85.0, 98.0]
+    for last, count in ((186.0, 16), (98.0 + 4 * 882.0, 20)):
+        columns, told = LineColumns.allocate(1), list[int]()
+        for look, waiting in enumerate([*seen, last]):
+            line = Line(**{n: np.array([v]) for n, v in (KNOWN | full | fleet | {"waiting": waiting}).items()})
+            times = {"now_s": np.array([5.0 * look]), "tick_s": np.array([5.0]), "done_rps": np.array([176.4])}
+            told.append(int(np.ceil(uncalibrated.look(columns, np.array([0]), line, **times).count[0] - 0.1)))
+        assert told[1:] == [*[13] * 7, count]
 
 
 def test_looks_in_a_burst_of_which_only_a_gateways_page_comes_grow_no_faster_than_ticks() -> None:

@@ -68,6 +68,9 @@ class LineColumns(Columns):
     """Since then."""
     fullest: F64 = column(fill=0.0, later=True)
     """The most that were ever seen to run, for each ready replica."""
+    fewest: F64 = column(later=True)
+    """The fewest that waited, up to `FORGET_S` ago, and when."""
+    fewest_at_s: F64 = column(later=True)
     asked: F64 = column()
     grew_at_s: F64 = column()
     """When more was asked for last than stood."""
@@ -88,6 +91,9 @@ class Line:
     room: Bools
     """At this look or at that one fewer ran than the replicas were ever seen to hold."""
     dt_s: F64
+    climb_rps: F64
+    """By how much what waits grew since fewest did, less what it grows by chance; NaN where they are as few now, or it
+    grows by more than chance since the last look."""
     slack_s: F64
     lead_s: F64
     desired: F64
@@ -167,6 +173,7 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
             room=np.minimum(columns.running[rows], line.running) < fullest * np.maximum(line.serving, 1.0),
             dt_s=np.where(stale, np.nan, age_s),
         )
+        since = replace(since, climb_rps=_climb_rps(since, columns.fewest[rows], now_s - columns.fewest_at_s[rows]))
         paused = now_s - columns.grew_at_s[rows] < PAUSE_TICKS * tick_s
         # What was asked for in this tick already may be asked for again: it may not have been allowed when it was.
         again = np.fmax(line.desired, columns.asked[rows])
@@ -175,6 +182,9 @@ def look(columns: LineColumns, rows: I64, line: Line, *, now_s: F64, tick_s: F64
         count = np.where(counts, count, np.where(line.waiting > 0, filled(columns.asked[rows]), 0.0))
         columns.grew_at_s[rows] = np.where(counts & (count > line.desired), now_s, columns.grew_at_s[rows])
         looked = Looked(count, since, paused)
+    known = (line.waiting > columns.fewest[rows]) & (now_s - columns.fewest_at_s[rows] <= FORGET_S)
+    for kept, value in ((columns.fewest, line.waiting), (columns.fewest_at_s, now_s)):
+        kept[rows] = np.where(counts & ~known, value, kept[rows])
     columns.completed[rows] = np.where(counts, 0.0, done)
     columns.fullest[rows] = fullest
     for kept, value in (
@@ -263,7 +273,7 @@ def _cleared(line: Line, full: F64, rate_rps: F64) -> F64:
 
     Where requests are short a queue of hundreds is many times what is in flight, and a few replicas clear it.
     """
-    growth_rps = np.maximum(_growth_rps(line), 0.0)
+    growth_rps = np.maximum(np.fmin(_growth_rps(line), line.climb_rps), 0.0)
     return full * (growth_rps + _clear_rps(line, growth_rps, rate_rps)) / rate_rps
 
 
@@ -280,6 +290,22 @@ def _level(line: Line, rate_rps: F64) -> F64:
 
 def _growth_rps(line: Line) -> F64:
     return np.where(line.dt_s > 0, line.waiting - filled(line.before), 0.0) / np.maximum(filled(line.dt_s), 1e-9)
+
+
+def _climb_rps(line: Line, fewest: F64, since_s: F64) -> F64:
+    """Growth since fewest waited, less one deviation of the Poisson count of those who came since; NaN where what came
+    since the last look is more by three deviations than goes on like that.
+
+    What grows from one look to the next goes on for a whole start in what a queue asks for: replicas that are just
+    enough have queues of a second that come and go, and one of them that grew by chance ordered half as many again.
+    """
+    since_s = np.where((since_s > 0) & (line.waiting > fewest), since_s, np.nan)
+    more, rate_rps = line.waiting - fewest, filled(_rate_rps(line))
+    climb_rps = (more - np.sqrt(rate_rps * since_s + more)) / since_s
+    growth_rps = _growth_rps(line)
+    came = (rate_rps + np.maximum(growth_rps, 0.0)) * filled(line.dt_s)
+    chance_rps = SIGMAS * np.sqrt(came) / np.maximum(filled(line.dt_s), 1e-9)
+    return np.where(growth_rps > climb_rps + chance_rps, np.nan, climb_rps)
 
 
 def _clear_rps(line: Line, growth_rps: F64, rate_rps: F64) -> F64:
