@@ -23,6 +23,14 @@ only the caches of pip and uv grow. Later commands start at once and need no net
 
 import sys
 
+if sys.version_info < (3, 11):  # noqa: UP036 - whatever python3 the machine has; what follows is beyond an older one
+    print(
+        f"dev.py: error: Python 3.11 or newer is needed; {sys.executable} is {sys.version.split()[0]}. "
+        "Start it with a newer one",
+        file=sys.stderr,
+    )
+    sys.exit(2)
+
 try:
     import fcntl
     import hashlib
@@ -32,6 +40,7 @@ try:
     import shutil
     import subprocess
     import time
+    import tomllib
     from collections.abc import Sequence
     from pathlib import Path
     from typing import NoReturn
@@ -103,8 +112,6 @@ def bootstrapped_uv() -> str | None:
 
 def install_with_pip() -> bool:
     """Without uv: a venv filled by pip, held to the versions of uv.lock (pip reads its own index settings)."""
-    import tomllib  # noqa: PLC0415 - absent before 3.11, where this script must still say what it needs
-
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     dev = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
     pins = TOOLS / "constraints.txt"
@@ -223,8 +230,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 11):  # noqa: UP036 - this script is started by whatever python3 the machine has
-        fail(f"Python 3.11 or newer is needed; {sys.executable} is {sys.version.split()[0]}. Start it with a newer one")
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

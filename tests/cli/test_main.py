@@ -1,5 +1,6 @@
 """The command's frame: quick help, lazy sub-commands, completion, and our errors as one line with an exit code."""
 
+import ast
 import errno
 import json
 import os
@@ -170,6 +171,22 @@ def test_an_interrupt_while_modules_load_ends_without_a_traceback(command: str, 
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_an_older_python_is_told_which_one_is_needed() -> None:
+    """The python3 of a machine may be 3.9, which cannot even define what stands below the check."""
+    tree = ast.parse((ROOT / "dev.py").read_text(), feature_version=(3, 7))
+    at = next(i for i, node in enumerate(tree.body) if isinstance(node, ast.If) and "version_info" in ast.dump(node))
+    assert all(isinstance(node, ast.Expr | ast.Import) for node in tree.body[:at])
+    script = (
+        "import runpy, sys; sys.version_info = (3, 9, 18); sys.version = '3.9.18 (main)'; "
+        "runpy.run_path('dev.py', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"dev.py: error: Python 3.11 or newer is needed; {sys.executable} is 3.9.18. Start it with a newer one\n"
+    )
 
 
 def test_the_installed_commands_begin_where_an_interrupt_is_waited_for() -> None:
