@@ -1,5 +1,6 @@
 """`headroom explain`: decisions as a person reads them, recorded ones and those of a running controller."""
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,6 +64,8 @@ def explain(
     latest decision of every workload in it. What begins with warmpool/, batchqueue/ or job/ is no workload, even where
     a namespace has that name: `--kind workload job/NAME` is one in the namespace job.
     """
+    if at is not None and not math.isfinite(at):
+        raise InputError(f"--at: {at:g} is no instant; give seconds as the file counts them")
     if kind is not None or _is_running(what):
         if workload is not None or at is not None or last is not None:
             raise InputError(f"{what}: --at, --last and a second name choose from a file; leave them out, or give one")

@@ -77,6 +77,13 @@ def test_the_answers_of_decide_may_be_piped_into_it() -> None:
     assert result.stdout.startswith("00:00:10  ns/chat  2 → 4  SCALE  QUEUE_UNCALIBRATED\n")
 
 
+@pytest.mark.parametrize("at", ["nan", "inf"])
+def test_an_instant_that_is_none_is_refused(at: str, audit: Path) -> None:
+    result = run(app, ["explain", str(audit), "--at", at])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: --at: {at} is no instant; give seconds as the file counts them\n"
+
+
 def test_a_file_that_begins_with_the_mark_of_utf_8_is_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(codecs.BOM_UTF8 + audit_line(DECISIONS[0]) + b"\n")
