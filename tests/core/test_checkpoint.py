@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from autoscaler.core.checkpoint import CHECKPOINT_VERSION, checkpoint, restore
-from autoscaler.core.params import Params
+from autoscaler.core.checkpoint import CHECKPOINT_VERSION, RECENT_BINS, checkpoint, restore
+from autoscaler.core.params import NO_BIN, Params
 from autoscaler.core.reasons import Reason
 from autoscaler.core.state import Table
 from autoscaler.core.view import view
@@ -68,6 +68,28 @@ def test_a_checkpoint_of_a_new_workload_is_small_and_restorable() -> None:
     saved = checkpoint(table, NAME)
     assert size(saved) <= MOST_BYTES
     restore(table, NAME, saved)
+
+
+@pytest.mark.parametrize("head", [None, -1], ids=["of this build", "of one that numbered no bin -1"])
+def test_a_checkpoint_from_before_the_first_reading_restores_none(head: int | None) -> None:
+    table = Table.empty(1)
+    table.put(NAME, Params())
+    saved = checkpoint(table, NAME)
+    if head is not None:
+        saved["load"]["head"] = head
+    restore(table, NAME, saved)
+    assert table.history.head.tolist() == [NO_BIN]
+
+
+def test_a_checkpoint_from_before_nought_keeps_the_last_minutes() -> None:
+    toy = Toy.of(4, 4.0, queue=60.0, now_s=-7200.0)
+    story = Story(toy, Params(tick_s=10.0))
+    story.run(1200.0)
+    table = restored(story)
+    assert table.history.head.tolist() == story.table.history.head.tolist() == [-601]
+    kept = checkpoint(table, NAME)["recent"]
+    assert kept == checkpoint(story.table, NAME)["recent"]
+    assert len(kept["load"]) == len(kept["counts"]) == RECENT_BINS
 
 
 def test_what_matters_survives_a_round_trip(morning: Story) -> None:
