@@ -12,7 +12,7 @@ import msgspec
 from autoscaler.adapters.kube.answers import Answer, KubeError
 from autoscaler.adapters.kube.api import KubeApi
 from autoscaler.cli.rights import Right
-from autoscaler.errors import HeadroomError
+from autoscaler.errors import HeadroomError, sole
 
 REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
@@ -39,8 +39,11 @@ async def reviewed(api: KubeApi, needed: Iterable[Right], user: str | None) -> l
         async with asyncio.TaskGroup() as group:
             for place, right in enumerate(needed):
                 group.create_task(one(place, right), name=f"review {right.words}")
-    except* KubeError as errors:
-        raise errors.exceptions[0] from None
+    except BaseExceptionGroup as group:
+        error = sole(group, KubeError)
+        if error is None:
+            raise
+        raise error from None
     return [results[place] for place in sorted(results)]
 
 

@@ -21,7 +21,7 @@ from autoscaler.adapters.prometheus.live import MAX_POINTS
 from autoscaler.adapters.prometheus.patience import Persistence
 from autoscaler.adapters.prometheus.questions import Question
 from autoscaler.core.columns import F64
-from autoscaler.errors import HeadroomError, InputError
+from autoscaler.errors import InputError, sole
 from autoscaler.ports import Fault, PortError
 
 SMALLEST_POINTS: Final = 120
@@ -88,8 +88,11 @@ class Archive:
             async with asyncio.TaskGroup() as group:
                 for number in range(CONNECTIONS):
                     group.create_task(worker(), name=f"part {number}")
-        except* (PortError, InputError) as errors:
-            raise _first(errors) from None
+        except BaseExceptionGroup as group:
+            error = sole(group, (PortError, InputError))
+            if error is None:
+                raise
+            raise error from None
 
     def past(self, question: Question) -> Past:
         """What is known of a question after `fetch`, read from disk."""
@@ -170,14 +173,6 @@ def _remedied(error: AnswerError) -> str:
             "(--query.max-samples)"
         )
     return str(error)
-
-
-def _first(errors: BaseExceptionGroup[HeadroomError]) -> HeadroomError:
-    one: BaseException = errors
-    while isinstance(one, BaseExceptionGroup):
-        one = one.exceptions[0]
-    assert isinstance(one, HeadroomError)
-    return one
 
 
 def _divisible(part: Asked) -> bool:
