@@ -3,7 +3,7 @@
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -49,8 +49,7 @@ def decide(
             _tell(stream.notes)
             stream.catch_up()
     except BrokenPipeError:
-        # The reader has seen enough. Python flushes once more when it ends, which must not fail either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _mute(sys.stdout)  # the reader has seen enough
     if stream.lines and not stream.decided:
         raise typer.Exit(2)
 
@@ -58,6 +57,14 @@ def decide(
 def _tell(notes: list[str]) -> None:
     """Write the notes to standard error, where there is one, and clear them: nobody who reads answers sees them."""
     if notes and sys.stderr is not None:
-        with suppress(OSError):  # whoever closed it wants no notes, and gets the answers all the same
+        try:
             print(*(f"note: {text}" for text in notes), sep="\n", file=sys.stderr, flush=True)
+        except OSError:  # whoever closed it wants no notes, and gets the answers all the same
+            _mute(sys.stderr)
     notes.clear()
+
+
+def _mute(stream: TextIO) -> None:
+    """Take what is left of a stream that takes nothing: Python flushes once more when it ends, which must not fail."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
