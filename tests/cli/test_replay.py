@@ -183,7 +183,8 @@ def test_a_floor_for_a_while_can_be_tried(audit: Path) -> None:
     event = 'events=[{"from_s": 0, "to_s": 600, "floor": 9}]'
     done = run(app, ["replay", str(audit), "--set", event])
     assert done.exit_code == 0, done.output
-    assert "× STEADY → EVENT_FLOOR" in done.stdout
+    assert "(NO_SIGNAL) → 9 (EVENT_FLOOR)" in done.stdout
+    assert " → EVENT_FLOOR: a known event asks for at least this" in done.stdout
 
 
 def test_a_past_out_of_prometheus_is_asked_for_as_preflight_asks(audit: Path, tmp_path: Path) -> None:
