@@ -22,13 +22,11 @@ from autoscaler.adapters.kube.batch_nodes import (
 )
 from autoscaler.adapters.kube.informer import Change
 from autoscaler.adapters.kube.pods import Node
-from autoscaler.adapters.kube.pool_nodes import GATES, LEAVING, MIG, REPLICAS
+from autoscaler.adapters.kube.pool_nodes import GATES, INSTANCE_TYPE, LEAVING, MIG, REPLICAS
 from autoscaler.adapters.kube.pool_slots import epoch_s
 from autoscaler.api.shapes import Shape
 from autoscaler.core.batch.boots import OLDEST_S, Boots, Due
 from autoscaler.core.pool.params import Sharing
-
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 COUNTS: Final = ("nvidia.com/gpu.count", "karpenter.k8s.aws/instance-gpu-count", "karpenter.azure.com/sku-gpu-count")
 """Labels that say how many whole GPUs a node has."""
