@@ -11,8 +11,8 @@ from types import MappingProxyType
 import numpy as np
 
 from autoscaler.core import fits as due_fits
+from autoscaler.core import habits, traces
 from autoscaler.core import inputs as gather
-from autoscaler.core import traces
 from autoscaler.core.advanced import Advanced
 from autoscaler.core.capacity import throughput
 from autoscaler.core.columns import F64, I64, every, filled, places, some, unknown
@@ -200,6 +200,7 @@ def _forecast(table: Table, rows: I64, seen: Batch, tail: F64, *, stays_s: F64, 
             stays_s=stays_s,
             horizon_bins=horizon,
             level=1.0 - tail,
+            habit=habits.look(table, rows, need, BIN_S * horizon.astype(np.float64), stays_s),
             least_ratio=cautious,
         ),
         table.fitted,
@@ -302,7 +303,10 @@ def _situation(
 def _give_back(
     table: Table, rows: I64, seen: Batch, s: propose.Situation, *, proposals: propose.Proposals, wanted: I64
 ) -> None:
-    """Hold no longer what was bought for a queue that is over, but in a workload's first hour: its gaps are unknown."""
+    """Hold no longer what was bought for a queue that is over, but in a workload's first hour: its gaps are unknown.
+
+    Where bursts come back they are known, then, too: what the next one needs is provided for.
+    """
     if not some(proposals.buys | table.clearing.bought[rows]):
         return
     over = clearing.cleared(
@@ -320,6 +324,7 @@ def _give_back(
     needs = history.recent_needs(table.history, rows[at], clearing.HOUR_BINS)
     free = clearing.lone(table.clearing, rows[at], seen.now_s[at], needs, ratio=peaks.CEILING)
     free &= seen.now_s[at] - table.budget.since_s[rows[at]] >= bounds.YOUNG_S
+    free |= table.forecaster.out.recurring[rows[at]]
     bounds.forget_above(table.bounds, rows[at[free]], wanted[at[free]])
     still = proposals.in_service[at] & (wanted[at] < seen.desired[at])
     clearing.end(table.clearing, rows[at[~(free & still)]])
@@ -362,11 +367,12 @@ def _leave_out(table: Table, rows: I64, s: propose.Situation) -> propose.Situati
 def _climb(table: Table, rows: I64, seen: Batch, rps: F64) -> F64:
     """Only a queue asks how the load climbs: a forecast that lags behind a climb leaves one that never gets shorter.
 
-    And only one that stands, or wakes a workload: no term reads it for any other.
+    And only one that stands, or wakes a workload: no term reads it for any other. Bursts that come back are no climbs.
     """
     found = np.zeros(len(rows))
     passes = seen.queue <= propose.STANDS * table.policy.slack_s[rows] * rps * seen.serving
-    asks = places((seen.queue > 0) & ~(passes & (seen.desired > 0)))
+    recurs = table.forecaster.out.recurring[rows]
+    asks = places((seen.queue > 0) & ~(passes & (seen.desired > 0)) & ~recurs)
     if len(asks):
         count, cover_s = history.recent(table.history, rows[asks], climb.LOOKBACK_BINS)
         found[asks] = climb.expected_rps(count, cover_s, seen.lead50_s[asks])

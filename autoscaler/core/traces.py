@@ -164,7 +164,7 @@ def _term_evidence(stepped: Stepped, i: int, term: int) -> Evidence:
             ("forecast_rps", _number(out.upper_rps[row])),
             ("median_rps", _number(out.median_rps[row])),
             ("level_ratio", _number(out.level[row])),
-            ("model", _MODELS[int(out.leading[row])]),
+            ("model", "recurring" if out.recurring[row] else _MODELS[int(out.leading[row])]),
             ("budget_burn_ratio", _number(load.burn[i])),
         )
     elif reason in {Reason.BACKLOG, Reason.WAKE}:

@@ -77,6 +77,7 @@ WORDS: Final = MappingProxyType(
         "ridge": "ridge regression",
         "trees": "boosted trees",
         "peak": "peak of the last hour",
+        "recurring": "bursts that come back",
         "unknown": "not measured yet",
         "proven": "little more than it was seen to serve",
         "throughput": "its throughput under a queue",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autoscaler.core.columns import F64, I64
-from autoscaler.core.forecast import conformal, features, forecaster, onset, pending, scoring
+from autoscaler.core.forecast import conformal, features, forecaster, onset, pending, recurring, scoring
 from autoscaler.core.forecast.conformal import ConformalColumns
 from autoscaler.core.forecast.forecaster import Forecaster, Round
 from autoscaler.core.forecast.models import Model
@@ -50,7 +50,7 @@ class Line:
         head = self.history.head[self.rows]
         made = Round(
             now_s=now_s, head=head, count=count, cover_s=cover_s, need_rps=need, minute_need=minute,
-            stays_s=short, horizon_bins=self.horizon,
+            stays_s=short, horizon_bins=self.horizon, habit=recurring.look(need, BIN_S * self.horizon, short),
             least_ratio=np.ones(len(self.rows)), level=self.level,
         )  # fmt: skip
         forecaster.advance(self.stage, self.rows, made, {})

@@ -81,6 +81,20 @@ def test_a_row_says_the_same_alone_and_beside_others() -> None:
     assert together.tolist() == pytest.approx([expected(needs) for needs in rows], nan_ok=True)
 
 
+@pytest.mark.parametrize(
+    ("hour_rps", "before_rps", "told_rps"),
+    [(16.0, 20.0, 20.0), (20.0, 16.0, 20.0), (16.0, 24.0, 16.0), (24.0, 16.0, 24.0), (16.0, np.nan, 16.0)],
+    ids=["a fifth lower by chance", "a fifth higher", "other bursts, lower", "other bursts, higher", "nothing known"],
+)
+def test_what_bursts_need_is_told_by_six_hours_unless_the_last_one_contradicts(
+    hour_rps: float, before_rps: float, told_rps: float
+) -> None:
+    """Of five hours before, bursts of a minute in three needed `before_rps`; the twentieth of all six decides."""
+    spells = [hour(*((60.0, need), (120.0, 0.0)) * 20) for need in (*[before_rps] * 5, hour_rps)]
+    needs = np.array([np.concatenate(spells)[::-1]])
+    assert recurring.remembered(np.array([hour_rps]), needs).tolist() == [told_rps]
+
+
 @cache
 def _hour() -> Story:
     load = Toy.of(2, lambda t: 16.0 if t % 360.0 < 120.0 else 0.2, queue=30.0)
@@ -98,6 +112,22 @@ def test_what_the_bursts_need_is_kept_through_the_gaps() -> None:
     story = bursting()
     gaps = [d for d in story.run(1800.0) if d.now_s % 360.0 > 180.0]
     assert {d.replicas for d in gaps} <= {8, 9, 10}
+
+
+def test_while_a_burst_lasts_the_forecast_stays_what_bursts_need() -> None:
+    """A start takes ten minutes, the bursts of 16 requests/s one of every three; a higher one is gone before it lands.
+
+    Neither the level of a model in the midst of a burst nor how it climbs says anything of ten minutes later.
+    """
+    load = Toy.of(10, lambda t: (22.0 if 7200.0 <= t < 7260.0 else 16.0) if t % 180.0 < 60.0 else 0.2, warmup_s=600.0)
+    story = Story(load, Params(tick_s=10.0, warmup_prior_s=600.0, max_replicas=60))
+    story.run(5400.0)
+    bounds_rps = set()
+    for _ in range(240):
+        story.tick()
+        bounds_rps.add(round(float(story.table.forecaster.out.upper_rps[0]), 1))
+    assert bounds_rps == {16.0}
+    assert {decision.replicas for decision in story.told[-240:]} == {8}
 
 
 def test_when_the_bursts_stay_away_the_replicas_go() -> None:

@@ -73,8 +73,10 @@ class Round:
     horizon_bins: I64
     level: F64
     """The quantile level asked for, 0..1."""
+    habit: recurring.Habit
+    """Bursts that come back: what they need is the bound."""
     least_ratio: F64
-    """The bound is at least this many times the median."""
+    """Any other bound is at least this many times the median."""
 
 
 @dataclass(slots=True)
@@ -116,7 +118,7 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     # Of requests that stay for minutes a bin tells chance: its level is that of a stay.
     newest = np.where(inputs.stays_s > STAY_S, inputs.minute_need, newest)
     models.holt_step(stage.holt, rows, newest)
-    habit = recurring.look(inputs.need_rps, BIN_S * inputs.horizon_bins.astype(np.float64), inputs.stays_s)
+    habit = inputs.habit
     base, reference = _bases(stage, rows, inputs, fitted)
     base[habit.over, Model.PEAK] = np.nan
     common = _scale(stage, rows, base, reference, inputs.horizon_bins)
@@ -132,7 +134,9 @@ def advance(stage: Forecaster, rows: I64, inputs: Round, fitted: dict[int, Fitte
     known = np.isfinite(bounds[:, Model.LAST])
     stage.out.steady_rps[rows] = np.where(known, upper, before)
     median = np.maximum(filled(np.where(weight > 0, weight * middle, 0.0)).sum(axis=1), 0.0)
-    held = np.maximum(upper, inputs.least_ratio * median)
+    # Of bursts that come back the middle of no model says anything: while one lasts it is the burst.
+    median = np.where(recurs, np.minimum(median, upper), median)
+    held = np.where(recurs, upper, np.maximum(upper, inputs.least_ratio * median))
     stage.out.upper_rps[rows] = np.where(known, held, stage.out.upper_rps[rows])
     stage.out.median_rps[rows] = np.where(known, median, stage.out.median_rps[rows])
     stage.out.recurring[rows] = recurs

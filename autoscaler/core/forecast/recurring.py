@@ -1,8 +1,9 @@
 """Bursts that come back faster than a replica starts: the need to expect of them, read off the last hour.
 
 Such a load is missed anew at every onset, however fast the reaction, and no model of its level foresees the next burst.
-From the third onset within the hour on, the forecast is the need that the hour stayed below but for a twentieth of it,
-through the gaps as well, until a spell of quiet or of load lasts far longer than any before it.
+From the third onset within the hour on, the forecast is the need that the load stayed below but for a twentieth of the
+time, through the gaps as well, until a spell of quiet or of load lasts far longer than any before it. The hour says
+whether there is such a habit; what it needs is told by all that is remembered, as long as the hour does not contradict.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ LATE_RATIO = 0.05
 
 CHANCE_SIGMAS = 3.0
 """Deviations of a Poisson count: bursts of long requests that are no higher are none."""
+
+ALIKE_RATIO = 1.3
+"""An hour of bursts tells their size to within a third or so: what is remembered longer tells it better, unless the two
+differ by more than this (the burst ceiling's ratio). Then the bursts are others than they were, and the hour counts."""
 
 USUAL_RATIO = 2.0
 """A spell twice as long as the longest of the hour is something else: the habit is over."""
@@ -67,6 +72,16 @@ def look(needs: F64, lead_s: F64, stays_s: F64 | None = None) -> Habit:
         habit[at] = np.where(bursts & usual, expected, np.nan)
         over[at] = bursts & ~usual
     return Habit(habit, over)
+
+
+def remembered(hour_rps: F64, needs: F64) -> F64:
+    """Return what bursts need by `needs`, all that is remembered, shape (B,); `hour_rps` where the two contradict.
+
+    `hour_rps` is the need that `look` found in the last hour; `needs` has shape (B, bins), NaN where not measured.
+    """
+    longer_rps = _expected(needs)[1]
+    alike = (longer_rps <= ALIKE_RATIO * hour_rps) & (hour_rps <= ALIKE_RATIO * longer_rps)
+    return np.where(alike, longer_rps, hour_rps)
 
 
 def _by_chance(needs: F64, expected: F64, stays_s: F64) -> Bools:
