@@ -1,4 +1,4 @@
-"""Bursts that come back faster than a replica starts: the need to expect of them, read off the last hour.
+"""Bursts that come back faster than a replica starts: the need to expect of them, read off the past hours.
 
 Such a load is missed anew at every onset, however fast the reaction, and no model of its level foresees the next burst.
 From the third onset within the hour on, the forecast is the need that the load stayed below but for a twentieth of the
@@ -29,10 +29,6 @@ LATE_RATIO = 0.05
 
 CHANCE_SIGMAS = 3.0
 """Deviations of a Poisson count: bursts of long requests that are no higher are none."""
-
-ALIKE_RATIO = 1.3
-"""An hour of bursts tells their size to within a third or so: what is remembered longer tells it better, unless the two
-differ by more than this (the burst ceiling's ratio). Then the bursts are others than they were, and the hour counts."""
 
 USUAL_RATIO = 2.0
 """A spell twice as long as the longest of the hour is something else: the habit is over."""
@@ -74,13 +70,15 @@ def look(needs: F64, lead_s: F64, stays_s: F64 | None = None) -> Habit:
     return Habit(habit, over)
 
 
-def remembered(hour_rps: F64, needs: F64) -> F64:
-    """Return what bursts need by `needs`, all that is remembered, shape (B,); `hour_rps` where the two contradict.
+def remembered(hour_rps: F64, needs: F64, *, ratio: float) -> F64:
+    """Return what bursts need by all that is remembered, in requests/s, (B,); `hour_rps` if they contradict.
 
-    `hour_rps` is the need that `look` found in the last hour; `needs` has shape (B, bins), NaN where not measured.
+    `hour_rps` is the need that `look` found in the last hour; `needs` has shape (B, bins), NaN where not measured. An
+    hour tells the size of bursts to within a third or so, and a longer past tells it better; where the two differ by
+    more than `ratio` (above 1) the bursts are others than they were.
     """
     longer_rps = _expected(needs)[1]
-    alike = (longer_rps <= ALIKE_RATIO * hour_rps) & (hour_rps <= ALIKE_RATIO * longer_rps)
+    alike = (longer_rps <= ratio * hour_rps) & (hour_rps <= ratio * longer_rps)
     return np.where(alike, longer_rps, hour_rps)
 
 
